@@ -2,13 +2,14 @@
 
 Takes JSON values (dict, list, tuple, str, int, float, bool, None), gives bytes; and back. Knows nothing of prompts.
 
-Order is kept by default: the order of a schema's properties, or of arguments a model wrote, is meaning. `sort=True` gives the
-one order of RFC 8785 (by UTF-16 code unit) to what we compose ourselves. Numbers keep their JSON type: `1` stays an integer, exact up to
-308 digits, `1.0` stays a float, and a float prints its shortest form that reads back to itself (`1e-7`).
+Order is kept by default: the order of a schema's properties, or of arguments a model wrote, is meaning. `sort=True`
+gives the one order of RFC 8785 (by UTF-16 code unit) to what we compose ourselves. Numbers keep their JSON type: `1`
+stays an integer, exact up to 308 digits, `1.0` stays a float, and a float prints its shortest form that reads back to
+itself (`1e-7`).
 
-orjson writes nearly everything. Left to `_spell`, which also knows the path, is what orjson refuses although JSON can say it (integers
-beyond 64 bits, nesting beyond 254 levels), what it says although JSON cannot (NaN, an enum, a UUID), and what it has said
-differently from release to release (floats with an exponent).
+orjson writes nearly everything. Left to `_spell`, which also knows the path, is what orjson refuses although JSON can
+say it (integers beyond 64 bits, nesting beyond 254 levels), what it says although JSON cannot (NaN, an enum, a UUID),
+and what it has said differently from release to release (floats with an exponent).
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ MAX_DEPTH = 1024
 """Levels of nesting written; orjson reads exactly as many."""
 
 _INTEGER_LIMIT = 10**308
-"""From here on an integer is infinity to readers that use doubles, orjson among them: written, it could not be read back."""
+"""From here on an integer is infinity to readers that use doubles, orjson among them: written, it could not be read
+back."""
 _EXACT = 2.0**63
 """orjson reads an integer beyond 64 bits as a float; every such float is at least this large."""
 _ASTRAL = re.compile(rb"[\xf0-\xf4]")
@@ -124,7 +126,9 @@ def _spell(value: Json, sort: bool) -> bytes:
                 written.append(lead + _leaf(child, path))
                 continue
             if len(unfinished) > MAX_DEPTH:
-                raise NotSerialisable(path[:60] + "…", f"nested deeper than {MAX_DEPTH} levels, or a circle, has no JSON form")
+                raise NotSerialisable(
+                    path[:60] + "…", f"nested deeper than {MAX_DEPTH} levels, or a circle, has no JSON form"
+                )
             opening, closing_of_child, list_children = container
             written.append(lead + opening)
             unfinished.append((list_children(child, path, sort), closing_of_child))
@@ -161,7 +165,9 @@ _CONTAINERS: dict[type, tuple[bytes, bytes, Callable[[Any, str, bool], Iterator[
 def _leaf(value: Json, path: str) -> bytes:
     write = _LEAVES.get(type(value))
     if write is None:
-        raise NotSerialisable(path, f"{type(value).__name__} has no JSON form; pass dict, list, str, int, float, bool or None")
+        raise NotSerialisable(
+            path, f"{type(value).__name__} has no JSON form; pass dict, list, str, int, float, bool or None"
+        )
     return write(value, path)
 
 

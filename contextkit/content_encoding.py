@@ -1,8 +1,9 @@
 """`Content-Encoding`: decodes compressed HTTP bodies, never into more memory than the caller allows.
 
-A few kilobytes of gzip can decode to gigabytes. The limit is therefore checked while decoding, on the output of every coding. Codings
-(RFC 9110, section 8.4.1): `gzip` (also `x-gzip`), `deflate` (with zlib's header as the RFC demands, or raw as some senders write it),
-`br`, `zstd` and `identity`, in any letter case; a list such as `gzip, br` is decoded from its last member to its first.
+A few kilobytes of gzip can decode to gigabytes. The limit is therefore checked while decoding, on the output of every
+coding. Codings (RFC 9110, section 8.4.1): `gzip` (also `x-gzip`), `deflate` (with zlib's header as the RFC demands, or
+raw as some senders write it), `br`, `zstd` and `identity`, in any letter case; a list such as `gzip, br` is decoded
+from its last member to its first.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _ZSTD_WINDOW_BYTES = 1 << 23
 
 
 class UndecodableBody(Exception):
-    """A body cannot be decoded; the text says why: unknown coding, missing library, corrupt, incomplete, or over the limit."""
+    """A body cannot be decoded.
+
+    The text says why: unknown coding, missing library, corrupt, incomplete, or over the limit.
+    """
 
 
 class OverLimit(UndecodableBody):
@@ -70,7 +74,9 @@ class Decoder:
 
 
 def codings_of(encoding: str) -> list[str]:
-    """The codings of a header, in the order they were applied, without `identity`. Raises `UndecodableBody` for an unknown one.
+    """The codings of a header, in the order they were applied, without `identity`.
+
+    Raises `UndecodableBody` for an unknown one.
 
     >>> codings_of("X-GZip, identity, BR")
     ['gzip', 'br']
@@ -87,7 +93,8 @@ def codings_of(encoding: str) -> list[str]:
 def decoded(body: bytes, encoding: str, max_bytes: int, *, is_partial: bool = False) -> bytes:
     """`body` decoded. `is_partial` accepts a body whose end is missing, and gives what came before it.
 
-    Raises `UndecodableBody` if it is corrupt or incomplete, `OverLimit` beyond `max_bytes` of output, which is never held in memory.
+    Raises `UndecodableBody` if it is corrupt or incomplete, `OverLimit` beyond `max_bytes` of output, which is never
+    held in memory.
 
     >>> decoded(zlib.compress(b"hello"), "deflate", 100)
     b'hello'
@@ -99,7 +106,8 @@ def decoded(body: bytes, encoding: str, max_bytes: int, *, is_partial: bool = Fa
     return b"".join(pieces)
 
 
-# Codings ------------------------------------------------------------------------------------------------------------------
+# Codings
+# ------------------------------------------------------------------------------------------------------------------
 
 
 class _Zlib:

@@ -29,8 +29,8 @@
         ├── UnreadableReply          the reply is not of this endpoint
         └── UnreadableRequest        the request body is not of this endpoint
 
-The text of each says what is wrong, where, and what to do now. It never holds keys or headers, and prompt text only in `PrefixBroken`,
-which shows the few bytes around the difference it is about.
+The text of each says what is wrong, where, and what to do now. It never holds keys or headers, and prompt text only in
+`PrefixBroken`, which shows the few bytes around the difference it is about.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from __future__ import annotations
 class ContextKitError(Exception):
     """Root of every error this package raises on purpose.
 
-    What to do now may be another thing for a program and for a shell user: `in_code` is shown behind the text, `in_shell` by the commands.
+    What to do now may be another thing for a program and for a shell user: `in_code` is shown behind the text,
+    `in_shell` by the commands.
     """
 
     def __init__(self, *args: object, in_code: str = "", in_shell: str = "") -> None:

@@ -1,7 +1,8 @@
 """The one table of models: cache rules, minima and what each model accepts.
 
-Takes a model name, gives its row. A difference between models is a cell here, never a branch elsewhere. Each row carries its source.
-A name without a row gets the rules of its nearest relative, graded `ASSUMED`. Knows nothing of prices.
+Takes a model name, gives its row. A difference between models is a cell here, never a branch elsewhere. Each row
+carries its source. A name without a row gets the rules of its nearest relative, graded `ASSUMED`. Knows nothing of
+prices.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from contextkit.facts.load import FactRow
 
 
 class AssumedModelWarning(UserWarning):
-    """The model table has no row for this model, so the rules of its nearest relative are assumed; the text says which and what to do."""
+    """The model table has no row for this model, so the rules of its nearest relative are assumed.
+
+    The text says which and what to do.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +35,15 @@ class Model:
     provider: str
     """`anthropic`, `openai`, `google`, `aws`, `deepseek`, …: the id prices are looked up under."""
     cache: str
-    """`breakpoints` (writes at marks: Anthropic, OpenAI ≥5.6), `implicit` (any prefix, rounded down: OpenAI ≤5.5, Gemini), `billed`
-    (that, with writes that cost: Kimi) or `units` (whole persisted prefixes: DeepSeek)."""
+    """`breakpoints` (writes at marks: Anthropic, OpenAI ≥5.6), `implicit` (any prefix, rounded down: OpenAI ≤5.5,
+    Gemini), `billed` (that, with writes that cost: Kimi) or `units` (whole persisted prefixes: DeepSeek)."""
     min_tokens: int
     """Shorter prefixes are never cached."""
     granularity_tokens: int
     """A read is rounded down to a multiple of this; 1 for breakpoint caches, and where any prefix is read."""
     ttls_seconds: tuple[int, ...]
-    """Lifetimes that can be asked for, shortest first; the first is the default unless `default_ttl_seconds` says otherwise."""
+    """Lifetimes that can be asked for, shortest first; the first is the default unless `default_ttl_seconds` says
+    otherwise."""
     default_ttl_seconds: int
     """Lifetime when none is asked for."""
     window_tokens: int
@@ -58,8 +63,8 @@ class Model:
     binds_thinking: bool
     """Whether returned thinking is checked against the conversation before it."""
     confidence: str
-    """`DOC`, `SDK` or `ISSUE`; `UNSURE` where a cell of the row is inferred: the comment behind the row says which; `ASSUMED` where the
-    whole row is that of another model, which `source` names."""
+    """`DOC`, `SDK` or `ISSUE`; `UNSURE` where a cell of the row is inferred: the comment behind the row says which;
+    `ASSUMED` where the whole row is that of another model, which `source` names."""
     source: str
     """Where the row comes from: keys of `SOURCES`, divided by blanks, or the user's own words."""
     accepts_message_effort: bool = False
@@ -69,109 +74,159 @@ class Model:
     accepts_tool_search: bool = False
     """Whether the model can ask the caller for tools (SEARCH)."""
     retired_on: str = ""
-    """ISO date on which its provider retires it, as announced; may lie ahead. Empty where none is announced (RETIRE)."""
+    """ISO date on which its provider retires it, as announced; may lie ahead. Empty where none is announced (RETIRE).
+    """
 
     @property
     def is_assumed(self) -> bool:
-        """Whether the table has no row for this name, so that the rules are those of its nearest relative; `source` names it."""
+        """Whether the table has no row for this name, so that the rules are those of its nearest relative.
+
+        `source` names it.
+        """
         return self.confidence == "ASSUMED"
 
 
-SOURCES: Mapping[str, str] = MappingProxyType({
-    "PC": "https://platform.claude.com/docs/en/build-with-claude/prompt-caching",
-    "THINK": "https://platform.claude.com/docs/en/build-with-claude/extended-thinking",
-    "ERR": "https://platform.claude.com/docs/en/api/errors#prefill-not-supported",
-    "TOOLS": "https://platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools",
-    "MIDSYS": "https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages",
-    "WINDOW": "https://platform.claude.com/docs/en/build-with-claude/context-windows",
-    "TC": "https://platform.claude.com/docs/en/build-with-claude/token-counting",
-    "H55": "https://platform.claude.com/docs/en/models/haiku-5-5/migration-guide",
-    "F52": "https://platform.claude.com/docs/en/models/fable-5-2/overview",
-    "OPC": "https://developers.openai.com/api/docs/guides/prompt-caching",
-    "CUSTOM": "https://cookbook.openai.com/examples/gpt-5/gpt-5_new_params_and_tools",
-    "SEARCH": "https://developers.openai.com/api/docs/guides/tools-tool-search",
-    "OPT": "openai 3.52.0, openai/types/responses/response_create_params.py:425-460",
-    "GEM": "https://ai.google.dev/gemini-api/docs/caching",
-    "BED": "https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html",
-    "PROF": "https://docs.aws.amazon.com/bedrock/latest/userguide/inference-profiles-support.html",
-    "DS": "https://api-docs.deepseek.com/guides/kv_cache",
-    "KIMI": "https://forum.moonshot.ai/t/context-caching-upgrade-5-min-1-hour-ttl-options/613",
-    "XAI": "https://docs.x.ai/developers/advanced-api-usage/prompt-caching",
-    "GROQ": "https://console.groq.com/docs/prompt-caching",
-    "MIS": "https://docs.mistral.ai/studio-api/conversations/advanced/prompt-caching",
-    "ZAI": "https://docs.z.ai/guides/capabilities/cache",
-    "FW": "https://docs.fireworks.ai/guides/prompt-caching.md",
-    "LL": "PyPI litellm 1.109.1, litellm/model_prices_and_context_window_backup.json",
-    "GP": "PyPI genai-prices 0.2.3, genai_prices/data.py",
-    "SDKA": "anthropic 2.13.0, anthropic/_data/deprecated_models.py, anthropic/types/model.py",
-    "SDKO": "openai 3.57.0, openai/types/shared/chat_model.py, responses_model.py",
-    "GNEW": "https://ai.google.dev/gemini-api/docs/pricing, read 2026-11-24",
-    "RETIRE": "https://platform.claude.com/docs/en/about-claude/model-deprecations, https://developers.openai.com/api/docs/deprecations",
-    "PC25": "https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching, read 2025-10: models of 2024 and 2025",
-    "QWEN": "https://www.alibabacloud.com/help/en/model-studio/context-cache",
-})
+SOURCES: Mapping[str, str] = MappingProxyType(
+    {
+        "PC": "https://platform.claude.com/docs/en/build-with-claude/prompt-caching",
+        "THINK": "https://platform.claude.com/docs/en/build-with-claude/extended-thinking",
+        "ERR": "https://platform.claude.com/docs/en/api/errors#prefill-not-supported",
+        "TOOLS": "https://platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools",
+        "MIDSYS": "https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages",
+        "WINDOW": "https://platform.claude.com/docs/en/build-with-claude/context-windows",
+        "TC": "https://platform.claude.com/docs/en/build-with-claude/token-counting",
+        "H55": "https://platform.claude.com/docs/en/models/haiku-5-5/migration-guide",
+        "F52": "https://platform.claude.com/docs/en/models/fable-5-2/overview",
+        "OPC": "https://developers.openai.com/api/docs/guides/prompt-caching",
+        "CUSTOM": "https://cookbook.openai.com/examples/gpt-5/gpt-5_new_params_and_tools",
+        "SEARCH": "https://developers.openai.com/api/docs/guides/tools-tool-search",
+        "OPT": "openai 3.52.0, openai/types/responses/response_create_params.py:425-460",
+        "GEM": "https://ai.google.dev/gemini-api/docs/caching",
+        "BED": "https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html",
+        "PROF": "https://docs.aws.amazon.com/bedrock/latest/userguide/inference-profiles-support.html",
+        "DS": "https://api-docs.deepseek.com/guides/kv_cache",
+        "KIMI": "https://forum.moonshot.ai/t/context-caching-upgrade-5-min-1-hour-ttl-options/613",
+        "XAI": "https://docs.x.ai/developers/advanced-api-usage/prompt-caching",
+        "GROQ": "https://console.groq.com/docs/prompt-caching",
+        "MIS": "https://docs.mistral.ai/studio-api/conversations/advanced/prompt-caching",
+        "ZAI": "https://docs.z.ai/guides/capabilities/cache",
+        "FW": "https://docs.fireworks.ai/guides/prompt-caching.md",
+        "LL": "PyPI litellm 1.109.1, litellm/model_prices_and_context_window_backup.json",
+        "GP": "PyPI genai-prices 0.2.3, genai_prices/data.py",
+        "SDKA": "anthropic 2.13.0, anthropic/_data/deprecated_models.py, anthropic/types/model.py",
+        "SDKO": "openai 3.57.0, openai/types/shared/chat_model.py, responses_model.py",
+        "GNEW": "https://ai.google.dev/gemini-api/docs/pricing, read 2026-11-24",
+        "RETIRE": "https://platform.claude.com/docs/en/about-claude/model-deprecations, https://developers.openai.com/api/docs/deprecations",
+        "PC25": "https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching, read 2025-10: models of 2024 and 2025",
+        "QWEN": "https://www.alibabacloud.com/help/en/model-studio/context-cache",
+    }
+)
 """What the short keys in `Model.source` stand for."""
 
 Y, N = True, False
 OLD = 3.28
-"""UTF-8 bytes a token, Claude up to 4.6. Least squares over one real coding session with claude-opus-4-5: growth of the billed prompt
-between 443 consecutive calls (433,276 tokens) against the text added; R² 0.998, half of the calls within 7 %, 90 % within 20 %."""
+"""UTF-8 bytes a token, Claude up to 4.6. Least squares over one real coding session with claude-opus-4-5: growth of the
+billed prompt between 443 consecutive calls (433,276 tokens) against the text added; R² 0.998, half of the calls within
+7 %, 90 % within 20 %."""
 NEW = round(OLD / 1.3, 2)
 """From 4.7 on the tokenizer yields about 30 % more tokens (TC)."""
 M1, K1050 = 1_000_000, 1_050_000
 
-# Prefill: ERR. Forced choice: TOOLS. Mid-conversation system: MIDSYS. Stripping: PC, LL. Binding: THINK, H55. Window: GP, WINDOW.
+# Prefill: ERR. Forced choice: TOOLS. Mid-conversation system: MIDSYS. Stripping: PC, LL. Binding: THINK, H55. Window:
+# GP, WINDOW.
 _CLAUDE_COLUMNS = (
-    "name", "min_tokens", "window_tokens", "bytes_per_token", "accepts_prefill", "accepts_forced_choice", "accepts_mid_system",
-    "strips_thinking", "binds_thinking", "confidence", "source",
-)  # fmt: skip
+    "name",
+    "min_tokens",
+    "window_tokens",
+    "bytes_per_token",
+    "accepts_prefill",
+    "accepts_forced_choice",
+    "accepts_mid_system",
+    "strips_thinking",
+    "binds_thinking",
+    "confidence",
+    "source",
+)
 _CLAUDE_ALL: dict[str, Any] = {
-    "provider": "anthropic", "cache": "breakpoints", "granularity_tokens": 1, "ttls_seconds": (300, 3600), "default_ttl_seconds": 300,
+    "provider": "anthropic",
+    "cache": "breakpoints",
+    "granularity_tokens": 1,
+    "ttls_seconds": (300, 3600),
+    "default_ttl_seconds": 300,
     "tokenizer": "bytes",
-}  # fmt: skip
+}
 _CLAUDE: tuple[tuple[Any, ...], ...] = (
     # name                       min   window   bytes pre frc mid strip bind  sure      source
-    ("claude-fable-5-2",           512, M1,      NEW, N, N, N, N, Y, "UNSURE", "GP F52"),  # minimum as 5.1; forced, mid: not published
-    ("claude-mythos-5-2",          512, M1,      NEW, N, N, N, N, Y, "UNSURE", "GP F52"),  # as fable-5-2
-    ("claude-fable-5-1",           512, M1,      NEW, N, N, Y, N, Y, "DOC", "LL PC GP"),
-    ("claude-mythos-5-1",          512, M1,      NEW, N, N, Y, N, Y, "DOC", "LL PC WINDOW"),
-    ("claude-fable-5",             512, M1,      NEW, N, Y, Y, N, N, "DOC", "LL PC GP"),
-    ("claude-mythos-5",            512, M1,      NEW, N, Y, Y, N, N, "DOC", "LL PC WINDOW"),
-    ("claude-opus-5-5",            512, M1,      NEW, N, N, Y, N, Y, "DOC", "LL PC GP"),
-    ("claude-opus-5",              512, M1,      NEW, N, Y, Y, N, N, "DOC", "LL PC GP"),
-    ("claude-opus-4-8",           1024, M1,      NEW, N, Y, Y, N, N, "DOC", "LL PC GP"),
-    ("claude-opus-4-7",           2048, M1,      NEW, N, Y, N, N, N, "DOC", "LL PC GP"),
-    ("claude-opus-4-6",           4096, M1,      OLD, N, Y, N, N, N, "DOC", "LL PC GP"),
-    ("claude-opus-4-5",           4096, 200_000, OLD, Y, Y, N, N, N, "DOC", "LL PC GP"),
-    ("claude-opus-4-5-20251101",  4096, 200_000, OLD, Y, Y, N, N, N, "DOC", "LL PC GP"),
-    ("claude-sonnet-5-5",          512, M1,      NEW, N, N, Y, N, Y, "DOC", "LL PC GP"),
-    ("claude-sonnet-5",           1024, M1,      NEW, N, Y, N, N, N, "DOC", "LL PC GP"),
-    ("claude-sonnet-4-6",         1024, M1,      OLD, N, Y, N, N, N, "DOC", "LL PC GP"),
-    ("claude-sonnet-4-5",         1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "LL PC GP"),
+    ("claude-fable-5-2", 512, M1, NEW, N, N, N, N, Y, "UNSURE", "GP F52"),  # minimum as 5.1; forced, mid: not published
+    ("claude-mythos-5-2", 512, M1, NEW, N, N, N, N, Y, "UNSURE", "GP F52"),  # as fable-5-2
+    ("claude-fable-5-1", 512, M1, NEW, N, N, Y, N, Y, "DOC", "LL PC GP"),
+    ("claude-mythos-5-1", 512, M1, NEW, N, N, Y, N, Y, "DOC", "LL PC WINDOW"),
+    ("claude-fable-5", 512, M1, NEW, N, Y, Y, N, N, "DOC", "LL PC GP"),
+    ("claude-mythos-5", 512, M1, NEW, N, Y, Y, N, N, "DOC", "LL PC WINDOW"),
+    ("claude-opus-5-5", 512, M1, NEW, N, N, Y, N, Y, "DOC", "LL PC GP"),
+    ("claude-opus-5", 512, M1, NEW, N, Y, Y, N, N, "DOC", "LL PC GP"),
+    ("claude-opus-4-8", 1024, M1, NEW, N, Y, Y, N, N, "DOC", "LL PC GP"),
+    ("claude-opus-4-7", 2048, M1, NEW, N, Y, N, N, N, "DOC", "LL PC GP"),
+    ("claude-opus-4-6", 4096, M1, OLD, N, Y, N, N, N, "DOC", "LL PC GP"),
+    ("claude-opus-4-5", 4096, 200_000, OLD, Y, Y, N, N, N, "DOC", "LL PC GP"),
+    ("claude-opus-4-5-20251101", 4096, 200_000, OLD, Y, Y, N, N, N, "DOC", "LL PC GP"),
+    ("claude-sonnet-5-5", 512, M1, NEW, N, N, Y, N, Y, "DOC", "LL PC GP"),
+    ("claude-sonnet-5", 1024, M1, NEW, N, Y, N, N, N, "DOC", "LL PC GP"),
+    ("claude-sonnet-4-6", 1024, M1, OLD, N, Y, N, N, N, "DOC", "LL PC GP"),
+    ("claude-sonnet-4-5", 1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "LL PC GP"),
     ("claude-sonnet-4-5-20250929", 1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "LL PC GP"),
-    ("claude-haiku-5-5",           512, M1,      NEW, N, N, N, N, Y, "UNSURE", "LL PC H55 GP"),  # forced, mid: not published
-    ("claude-haiku-4-5",          4096, 200_000, OLD, Y, Y, N, Y, N, "DOC", "LL PC GP"),
+    ("claude-haiku-5-5", 512, M1, NEW, N, N, N, N, Y, "UNSURE", "LL PC H55 GP"),  # forced, mid: not published
+    ("claude-haiku-4-5", 4096, 200_000, OLD, Y, Y, N, Y, N, "DOC", "LL PC GP"),
     ("claude-haiku-4-5-20251001", 4096, 200_000, OLD, Y, Y, N, Y, N, "DOC", "LL PC GP"),
-    ("claude-mythos-preview",     2048, M1,      NEW, N, N, N, N, N, "UNSURE", "LL PC"),  # minimum: PC 2048, LL 512; window assumed
-    ("claude-opus-4-1",           1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
-    ("claude-opus-4-0",           1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
-    ("claude-opus-4",             1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
-    ("claude-sonnet-4-0",         1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
-    ("claude-sonnet-4",           1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
-    ("claude-3-7-sonnet",         1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
-    ("claude-3-5-sonnet",         1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
-    ("claude-3-5-haiku",          2048, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
-    ("claude-3-opus",             1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
-    ("claude-3-haiku",            2048, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
-)  # fmt: skip
+    (
+        "claude-mythos-preview",
+        2048,
+        M1,
+        NEW,
+        N,
+        N,
+        N,
+        N,
+        N,
+        "UNSURE",
+        "LL PC",
+    ),  # minimum: PC 2048, LL 512; window assumed
+    ("claude-opus-4-1", 1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-opus-4-0", 1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-opus-4", 1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-sonnet-4-0", 1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-sonnet-4", 1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-3-7-sonnet", 1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-3-5-sonnet", 1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-3-5-haiku", 2048, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-3-opus", 1024, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+    ("claude-3-haiku", 2048, 200_000, OLD, Y, Y, N, Y, N, "DOC", "PC25 GP"),
+)
 
-_GPT_COLUMNS = ("name", "cache", "granularity_tokens", "ttls_seconds", "default_ttl_seconds", "window_tokens", "confidence", "source")
-# Reasoning whose prefix changed is dropped and reported, never a 400: nothing here binds or strips. A prefix needs 1,024 visible tokens
+_GPT_COLUMNS = (
+    "name",
+    "cache",
+    "granularity_tokens",
+    "ttls_seconds",
+    "default_ttl_seconds",
+    "window_tokens",
+    "confidence",
+    "source",
+)
+# Reasoning whose prefix changed is dropped and reported, never a 400: nothing here binds or strips. A prefix needs
+# 1,024 visible tokens
 # (OPC; before 5.6 model-dependent, 1,024 typical). 12h lifetimes exist in the Responses API only.
 _GPT_ALL: dict[str, Any] = {
-    "provider": "openai", "min_tokens": 1024, "tokenizer": "o200k_base", "bytes_per_token": 4.0, "accepts_prefill": N,
-    "accepts_forced_choice": Y, "accepts_mid_system": Y, "strips_thinking": N, "binds_thinking": N,
-}  # fmt: skip
+    "provider": "openai",
+    "min_tokens": 1024,
+    "tokenizer": "o200k_base",
+    "bytes_per_token": 4.0,
+    "accepts_prefill": N,
+    "accepts_forced_choice": Y,
+    "accepts_mid_system": Y,
+    "strips_thinking": N,
+    "binds_thinking": N,
+}
 _MARKS = ("breakpoints", 1, (1800, 43200), 1800)
 _GPT55 = ("implicit", 2048, (86400,), 86400)
 _OLDER = ("implicit", 128, (600, 86400), 86400)
@@ -237,13 +292,26 @@ _GPT: tuple[tuple[Any, ...], ...] = (
 )
 
 _GEMINI_COLUMNS = ("name", "min_tokens", "window_tokens")
-# The minimum is documented (GEM). Granularity and lifetime of what is cached unasked are unpublished: any prefix, and the shortest
-# lifetime any provider publishes. Contents made by a call of their own (any lifetime, 1 h by default) are `cache.hosted.content_cache`.
+# The minimum is documented (GEM). Granularity and lifetime of what is cached unasked are unpublished: any prefix, and
+# the shortest
+# lifetime any provider publishes. Contents made by a call of their own (any lifetime, 1 h by default) are
+# `cache.hosted.content_cache`.
 _GEMINI_ALL: dict[str, Any] = {
-    "provider": "google", "cache": "implicit", "granularity_tokens": 1, "ttls_seconds": (300,), "default_ttl_seconds": 300,
-    "tokenizer": "bytes", "bytes_per_token": 4.0, "accepts_prefill": N, "accepts_forced_choice": Y, "accepts_mid_system": N,
-    "strips_thinking": N, "binds_thinking": N, "confidence": "UNSURE", "source": "GEM LL GP GNEW",
-}  # fmt: skip
+    "provider": "google",
+    "cache": "implicit",
+    "granularity_tokens": 1,
+    "ttls_seconds": (300,),
+    "default_ttl_seconds": 300,
+    "tokenizer": "bytes",
+    "bytes_per_token": 4.0,
+    "accepts_prefill": N,
+    "accepts_forced_choice": Y,
+    "accepts_mid_system": N,
+    "strips_thinking": N,
+    "binds_thinking": N,
+    "confidence": "UNSURE",
+    "source": "GEM LL GP GNEW",
+}
 _GEMINI: tuple[tuple[Any, ...], ...] = (
     ("gemini-4-argon", 4096, 1_048_576),
     ("gemini-4-neon", 4096, 1_048_576),  # minimum and window assumed from its family
@@ -261,26 +329,62 @@ _GEMINI: tuple[tuple[Any, ...], ...] = (
 )
 
 _NOVA_COLUMNS = ("name", "window_tokens")
-# Marks as Claude's; the minimum was 1,000 to 1,024 in tables of 2025; what a request may hold is not in the sources at hand.
+# Marks as Claude's; the minimum was 1,000 to 1,024 in tables of 2025; what a request may hold is not in the sources at
+# hand.
 _NOVA_ALL: dict[str, Any] = {
-    "provider": "aws", "cache": "breakpoints", "min_tokens": 1024, "granularity_tokens": 1, "ttls_seconds": (300,),
-    "default_ttl_seconds": 300, "tokenizer": "bytes", "bytes_per_token": 4.0, "accepts_prefill": N, "accepts_forced_choice": Y,
-    "accepts_mid_system": N, "strips_thinking": N, "binds_thinking": N, "confidence": "UNSURE", "source": "BED LL GP",
-}  # fmt: skip
+    "provider": "aws",
+    "cache": "breakpoints",
+    "min_tokens": 1024,
+    "granularity_tokens": 1,
+    "ttls_seconds": (300,),
+    "default_ttl_seconds": 300,
+    "tokenizer": "bytes",
+    "bytes_per_token": 4.0,
+    "accepts_prefill": N,
+    "accepts_forced_choice": Y,
+    "accepts_mid_system": N,
+    "strips_thinking": N,
+    "binds_thinking": N,
+    "confidence": "UNSURE",
+    "source": "BED LL GP",
+}
 _NOVA: tuple[tuple[Any, ...], ...] = (
-    ("amazon.nova-pro-v1:0", 300_000), ("amazon.nova-lite-v1:0", 300_000), ("amazon.nova-micro-v1:0", 128_000),
-)  # fmt: skip
+    ("amazon.nova-pro-v1:0", 300_000),
+    ("amazon.nova-lite-v1:0", 300_000),
+    ("amazon.nova-micro-v1:0", 128_000),
+)
 _OTHER_COLUMNS = (
-    "name", "provider", "cache", "min_tokens", "granularity_tokens", "ttls_seconds", "default_ttl_seconds", "window_tokens", "source",
-)  # fmt: skip
-# None of these hosts publishes a minimum, so every row is `UNSURE`: 0 where nothing is known, one step of what others observed for Kimi
-# (256) and xAI (128). Lifetimes: documented for Kimi and Groq; DeepSeek says hours to days, the least of which is taken; of the others the
-# shortest lifetime any host publishes. Mistral caches only calls with a `prompt_cache_key`. What a request may hold: assumed as OpenAI's.
+    "name",
+    "provider",
+    "cache",
+    "min_tokens",
+    "granularity_tokens",
+    "ttls_seconds",
+    "default_ttl_seconds",
+    "window_tokens",
+    "source",
+)
+# None of these hosts publishes a minimum, so every row is `UNSURE`: 0 where nothing is known, one step of what others
+# observed for Kimi
+# (256) and xAI (128). Lifetimes: documented for Kimi and Groq; DeepSeek says hours to days, the least of which is
+# taken; of the others the
+# shortest lifetime any host publishes. Mistral caches only calls with a `prompt_cache_key`. What a request may hold:
+# assumed as OpenAI's.
 _OTHER_ALL: dict[str, Any] = {
-    "tokenizer": "bytes", "bytes_per_token": 4.0, "accepts_prefill": N, "accepts_forced_choice": Y, "accepts_mid_system": Y,
-    "strips_thinking": N, "binds_thinking": N, "confidence": "UNSURE",
-}  # fmt: skip
-_BILLED, _XAI, _HOUR = ("billed", 256, 256, (300, 3600), 300), ("implicit", 128, 128, (300,), 300), ("units", 0, 1, (3600,), 3600)
+    "tokenizer": "bytes",
+    "bytes_per_token": 4.0,
+    "accepts_prefill": N,
+    "accepts_forced_choice": Y,
+    "accepts_mid_system": Y,
+    "strips_thinking": N,
+    "binds_thinking": N,
+    "confidence": "UNSURE",
+}
+_BILLED, _XAI, _HOUR = (
+    ("billed", 256, 256, (300, 3600), 300),
+    ("implicit", 128, 128, (300,), 300),
+    ("units", 0, 1, (3600,), 3600),
+)
 _ANY, _GROQ = ("implicit", 0, 1, (300,), 300), ("implicit", 0, 1, (7200,), 7200)
 _QWEN = ("implicit", 1024, 1, (300,), 300)
 """What is cached unasked; marks are written by another kind of request, which has no row."""
@@ -320,7 +424,13 @@ _CUSTOM_TOOLS = tuple(row[0] for row in _GPT if row[0].startswith(("gpt-5", "gpt
 _TOOL_SEARCH = tuple(name for name in _CUSTOM_TOOLS if name.startswith(("gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6")))
 """OpenAI's models that know tool search: GPT-5.4 and later (SEARCH)."""
 _CLAUDE_ON_BEDROCK = (
-    "claude-opus-5-5", "claude-opus-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1", "claude-opus-4-8", "claude-opus-4-7",
+    "claude-opus-5-5",
+    "claude-opus-5",
+    "claude-sonnet-5-5",
+    "claude-haiku-5-5",
+    "claude-fable-5-1",
+    "claude-opus-4-8",
+    "claude-opus-4-7",
 )
 """Claude models that Bedrock serves with the rules of their own rows, as `anthropic.` and the name (BED)."""
 _RETIRED = {
@@ -332,7 +442,16 @@ _RETIRED = {
     "2026-06-30": ("claude-mythos-preview",),
     "2026-07-23": ("gpt-5.1-codex", "gpt-5.1-chat-latest", "gpt-5-chat-latest"),
     "2026-08-10": ("gpt-5.3-chat-latest", "gpt-5.2-chat-latest"),
-    "2026-10-23": ("gpt-4.1-nano", "o4-mini", "o3-mini", "o1", "gpt-4o-2024-05-13", "gpt-4-turbo", "gpt-4", "gpt-3.5-turbo"),
+    "2026-10-23": (
+        "gpt-4.1-nano",
+        "o4-mini",
+        "o3-mini",
+        "o1",
+        "gpt-4o-2024-05-13",
+        "gpt-4-turbo",
+        "gpt-4",
+        "gpt-3.5-turbo",
+    ),
     "2026-11-30": ("claude-sonnet-4-5", "claude-sonnet-4-5-20250929"),
     "2026-12-11": ("gpt-5", "gpt-5-mini", "gpt-5-nano", "o3"),
     "2027-01-14": ("gpt-4.1", "gpt-4.1-mini", "gpt-4o", "gpt-4o-mini"),
@@ -359,15 +478,20 @@ _MODELS |= {name: replace(_MODELS[name], accepts_tool_search=True) for name in _
 _MODELS |= {row[0]: replace(_MODELS[row[0]], min_tokens=row[5] - 1) for row in _GPT if row[1:5] == _NEVER}
 _MODELS |= {name: replace(_MODELS[name], retired_on=date) for date, names in _RETIRED.items() for name in names}
 _MODELS |= {
-    f"anthropic.{name}": replace(_MODELS[name], name=f"anthropic.{name}", provider="aws", source=f"{_MODELS[name].source} BED")
+    f"anthropic.{name}": replace(
+        _MODELS[name], name=f"anthropic.{name}", provider="aws", source=f"{_MODELS[name].source} BED"
+    )
     for name in _CLAUDE_ON_BEDROCK
 }
 _PROFILES = ("us", "eu", "apac", "global")
-"""Regions that an inference profile of Bedrock routes to; its name stands before the model's, whose rules it has (PROF)."""
+"""Regions that an inference profile of Bedrock routes to; its name stands before the model's, whose rules it has
+(PROF)."""
 _MODELS |= {
     f"{profile}.{row.name}": replace(row, name=f"{profile}.{row.name}", source=f"{row.source} PROF")
-    for row in list(_MODELS.values()) if row.provider == "aws" for profile in _PROFILES
-}  # fmt: skip
+    for row in list(_MODELS.values())
+    if row.provider == "aws"
+    for profile in _PROFILES
+}
 
 KNOWN: tuple[Model, ...] = tuple(_MODELS.values())
 """The rows that come with the package, whatever was registered since."""
@@ -398,7 +522,8 @@ MODELS: Mapping[str, Model] = _Table()
 
 
 def is_of_another(name: str, model: Model) -> bool:
-    """Whether a reply was written by another model, so that its thinking does not hold here: it is bound to its model (THINK).
+    """Whether a reply was written by another model, so that its thinking does not hold here: it is bound to its model
+    (THINK).
 
     A dated alias is the same model; a name without a row is taken for it.
 
@@ -412,10 +537,11 @@ def is_of_another(name: str, model: Model) -> bool:
 def model_named(name: str, provider: str = "") -> Model:
     """Return the row of a model, or one made after its nearest relative; raises for no string.
 
-    In this order: the row of this name; the row of this name in another spelling (case, vendor's prefix, date, `-latest`, release of a
-    host); the row that shares the most leading parts of the name, the newest of equals; the newest row of the vendor; the newest row of
-    `provider`, an id as in `Model.provider`; a row of cautious rules. The last four are graded `ASSUMED`, and their `source` names the row
-    they were made after. The row has the name asked for. Raises `UnknownModel` for what is no string.
+    In this order: the row of this name; the row of this name in another spelling (case, vendor's prefix, date,
+    `-latest`, release of a host); the row that shares the most leading parts of the name, the newest of equals; the
+    newest row of the vendor; the newest row of `provider`, an id as in `Model.provider`; a row of cautious rules. The
+    last four are graded `ASSUMED`, and their `source` names the row they were made after. The row has the name asked
+    for. Raises `UnknownModel` for what is no string.
 
     >>> model_named("claude-opus-4-7").min_tokens, model_named("us.anthropic.claude-opus-4-7-v1:0").confidence
     (2048, 'DOC')
@@ -434,7 +560,8 @@ def model_named(name: str, provider: str = "") -> Model:
 
 
 def find_model(name: str) -> Model | None:
-    """Return the table's own row of a model under any spelling of its name, None where there is none and rules would be assumed.
+    """Return the table's own row of a model under any spelling of its name, None where there is none and rules would be
+    assumed.
 
     The row has the name it has in the table, so that two spellings of one model can be compared.
 
@@ -445,7 +572,8 @@ def find_model(name: str) -> Model | None:
 
 
 def assumption(model: Model, way: str = "") -> str:
-    """Say, for an assumed row, what was assumed and how to register the model's own rules: `way`, or what a program can do.
+    """Say, for an assumed row, what was assumed and how to register the model's own rules: `way`, or what a program can
+    do.
 
     >>> assumption(model_named("claude-opus-5-9"))[:77]
     "no rules are known for model 'claude-opus-5-9': assumed after claude-opus-5-5"
@@ -474,12 +602,16 @@ def register(model: Model) -> None:
 
 
 def register_rows(rows: Iterable[FactRow]) -> None:
-    """Register `[[models]]` rows of a file of facts. Raises `UsageError` that names the row and the key for one that makes no model."""
+    """Register `[[models]]` rows of a file of facts.
+
+    Raises `UsageError` that names the row and the key for one that makes no model.
+    """
     for model in [_model_of(row, _MODELS) for row in rows]:
         register(model)
 
 
-# The user's files ------------------------------------------------------------------------------------------------------------
+# The user's files
+# ------------------------------------------------------------------------------------------------------------
 
 _PUT: dict[str, Model] = {}
 """What a program registered: it comes before every file."""
@@ -490,7 +622,10 @@ _OPTIONAL = tuple(name for name, column in Model.__dataclass_fields__.items() if
 
 
 def read_user_rows() -> None:
-    """Read the user's files of facts now instead of at the first look-up. Raises `UsageError` for what is wrong in one of them."""
+    """Read the user's files of facts now instead of at the first look-up.
+
+    Raises `UsageError` for what is wrong in one of them.
+    """
     _read_user_rows()
 
 
@@ -515,12 +650,17 @@ def _model_of(row: FactRow, table: Mapping[str, Model]) -> Model:
     """The model a row describes; with `like` it begins as another row of the table."""
     given = {key: value for key, value in row.fields.items() if key in _COLUMNS}
     source = row.fields.get("source") or f"registered by the user in {row.where}"
-    origin = {"source": source, "confidence": row.fields.get("confidence") or ("DOC" if row.fields.get("source") else "UNSURE")}
+    origin = {
+        "source": source,
+        "confidence": row.fields.get("confidence") or ("DOC" if row.fields.get("source") else "UNSURE"),
+    }
     like = row.fields.get("like")
     if like is None:
         missing = [name for name in _COLUMNS if name not in given and name not in (*_OPTIONAL, *origin)]
         if missing:
-            raise UsageError(f"{row.where}: {missing[0]!r} is missing; give it, or begin with another row's columns: like = \"gpt-5.5\"")
+            raise UsageError(
+                f'{row.where}: {missing[0]!r} is missing; give it, or begin with another row\'s columns: like = "gpt-5.5"'
+            )
         model = Model(**{**given, **origin})
     else:
         start = table.get(like) or next((table[name] for name in _spellings(like) if name in table), None)
@@ -538,7 +678,8 @@ def _model_of(row: FactRow, table: Mapping[str, Model]) -> Model:
     return model
 
 
-# Names ---------------------------------------------------------------------------------------------------------------------
+# Names
+# ---------------------------------------------------------------------------------------------------------------------
 
 _LONGEST_NAME = 256
 """Characters of a name that are compared; no provider has longer ones."""
@@ -553,7 +694,8 @@ _DATE = re.compile(
     r"(?:[-@](?:20\d{6}|20\d\d-\d\d-\d\d|\d\d-\d\d|\d\d-20\d\d|\d{4}|00\d|default))?"
     r"(?:[-@](?:latest|preview))?(?:[-@]v\d+)?(?::\d+)?$"
 )
-"""A snapshot or release behind a name: `-20251101`, `@20251101`, `-2026-04-23`, `-0613`, `-latest`, `-v1:0`, `-001`; not `-6`."""
+"""A snapshot or release behind a name: `-20251101`, `@20251101`, `-2026-04-23`, `-0613`, `-latest`, `-v1:0`, `-001`;
+not `-6`."""
 _TAG = re.compile(r"(?::[a-z][a-z-]*|\[\w+\])$")
 """What a router or a client puts behind a name: `:free`, `:nitro`, `[1m]`."""
 _FINE_TUNED = re.compile(r"^ft:([^:]+)(?::.*)?$")
@@ -569,24 +711,63 @@ _ALIASES = {
 }
 """Other names of a model, spelled as `_spellings` ends."""
 _SYNONYMS = {
-    "chatgpt": "gpt", "davinci": "gpt", "moonshot": "kimi", "mixtral": "mistral", "magistral": "mistral", "codestral": "mistral",
-    "ministral": "mistral", "devstral": "mistral", "pixtral": "mistral", "voxtral": "mistral",
-}  # fmt: skip
+    "chatgpt": "gpt",
+    "davinci": "gpt",
+    "moonshot": "kimi",
+    "mixtral": "mistral",
+    "magistral": "mistral",
+    "codestral": "mistral",
+    "ministral": "mistral",
+    "devstral": "mistral",
+    "pixtral": "mistral",
+    "voxtral": "mistral",
+}
 """Part of a name → the vendor's word that rows have."""
 _VENDORS = {
-    "claude": "anthropic", "opus": "anthropic", "sonnet": "anthropic", "haiku": "anthropic", "fable": "anthropic", "mythos": "anthropic",
-    "gpt": "openai", "codex": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "gemini": "google", "nova": "aws",
-    "deepseek": "deepseek", "kimi": "moonshotai", "grok": "x-ai", "mistral": "mistral", "glm": "zai", "qwen": "dashscope",
-}  # fmt: skip
+    "claude": "anthropic",
+    "opus": "anthropic",
+    "sonnet": "anthropic",
+    "haiku": "anthropic",
+    "fable": "anthropic",
+    "mythos": "anthropic",
+    "gpt": "openai",
+    "codex": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "gemini": "google",
+    "nova": "aws",
+    "deepseek": "deepseek",
+    "kimi": "moonshotai",
+    "grok": "x-ai",
+    "mistral": "mistral",
+    "glm": "zai",
+    "qwen": "dashscope",
+}
 """Where a name begins to say what model it is → whose it is; what stands before is a deployment's own words."""
 _HOSTS = {"azure": "openai", "azure-openai": "openai", "bedrock": "aws", "vertex": "google", "vertex_ai": "google"}
 """Other names for a provider, as logs have them."""
 _CAUTIOUS = Model(
-    name="", provider="", cache="implicit", min_tokens=1024, granularity_tokens=128, ttls_seconds=(300,), default_ttl_seconds=300,
-    window_tokens=128_000, tokenizer="bytes", bytes_per_token=4.0, accepts_prefill=N, accepts_forced_choice=Y, accepts_mid_system=N,
-    strips_thinking=N, binds_thinking=N, confidence="ASSUMED", source="assumed: no row for this name, and none that is near it",
-)  # fmt: skip
-"""Rules of a model of which nothing is known: cached unasked, as at most hosts, for the shortest lifetime any of them publishes."""
+    name="",
+    provider="",
+    cache="implicit",
+    min_tokens=1024,
+    granularity_tokens=128,
+    ttls_seconds=(300,),
+    default_ttl_seconds=300,
+    window_tokens=128_000,
+    tokenizer="bytes",
+    bytes_per_token=4.0,
+    accepts_prefill=N,
+    accepts_forced_choice=Y,
+    accepts_mid_system=N,
+    strips_thinking=N,
+    binds_thinking=N,
+    confidence="ASSUMED",
+    source="assumed: no row for this name, and none that is near it",
+)
+"""Rules of a model of which nothing is known: cached unasked, as at most hosts, for the shortest lifetime any of them
+publishes."""
 
 
 def _state() -> tuple[int, int]:
@@ -602,12 +783,19 @@ def _resolved(name: str, provider: str, state: tuple[int, int]) -> Model:
         return replace(row, name=name, provider="aws" if is_bedrock else row.provider)
     owner = "aws" if is_bedrock else _HOSTS.get(provider, provider)
     near = _nearest(name, state) or (_newest(owner, state) if owner != "openai" else None)
-    if near is None:  # many hosts speak OpenAI's formats: a model unlike any of its own is not sent the fields of its newest
+    if (
+        near is None
+    ):  # many hosts speak OpenAI's formats: a model unlike any of its own is not sent the fields of its newest
         return replace(_CAUTIOUS, name=name, provider=owner if owner in ("aws", "openai") else "")
     source = f"assumed after {near.name}: no row for this name"
     return replace(
-        near, name=name, provider="aws" if is_bedrock else near.provider, confidence="ASSUMED", source=source, retired_on=""
-    )  # fmt: skip
+        near,
+        name=name,
+        provider="aws" if is_bedrock else near.provider,
+        confidence="ASSUMED",
+        source=source,
+        retired_on="",
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -659,7 +847,10 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 def _nearest(name: str, state: tuple[int, int]) -> Model | None:
-    """The row with the most leading parts in common; of equals one of the same release, one that is all in the name, the first."""
+    """The row with the most leading parts in common.
+
+    Of equals one of the same release, one that is all in the name, the first.
+    """
     asked = next(_from_anchor(name), None)
     if asked is None:
         return None
@@ -684,8 +875,8 @@ def _likeness(asked: tuple[str, ...], parts: tuple[str, ...]) -> tuple[int, bool
 def _anchored(state: tuple[int, int]) -> tuple[tuple[tuple[str, ...], Model], ...]:
     """Every row's parts, from each word on that a name may begin with; a vendor's own rows before those of hosts.
 
-    Without rows that a program registered: an adapter of a host registers each model it is given, and what is assumed of a name must not
-    depend on which came before.
+    Without rows that a program registered: an adapter of a host registers each model it is given, and what is assumed
+    of a name must not depend on which came before.
     """
     relatives = [row for row in tuple(_MODELS.values()) if row.name in _KNOWN_NAMES or row.name not in _PUT]
     rows = sorted(relatives, key=lambda row: "/" in row.name or bool(_ON_BEDROCK.match(row.name)))

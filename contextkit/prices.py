@@ -1,8 +1,8 @@
 """What usage costs, in dollars.
 
-Takes a provider, a model and a `Usage`, gives dollars at the provider's list price, times what its service tier costs: a price of the
-user's (`register_price`, or a file of facts), one of the price data `genai-prices` ships with, or one of `facts/prices.toml`; nothing is
-fetched. Knows nothing of prompts.
+Takes a provider, a model and a `Usage`, gives dollars at the provider's list price, times what its service tier costs:
+a price of the user's (`register_price`, or a file of facts), one of the price data `genai-prices` ships with, or one of
+`facts/prices.toml`; nothing is fetched. Knows nothing of prompts.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
 LONG_WRITES: dict[str, Decimal] = {"openai": Decimal("2.5")}
-"""Provider → long write price over the plain input price, where genai-prices knows one write price only: OpenAI bills 12h writes at 2.5x
-(https://developers.openai.com/api/docs/guides/prompt-caching)."""
+"""Provider → long write price over the plain input price, where genai-prices knows one write price only: OpenAI bills
+12h writes at 2.5x (https://developers.openai.com/api/docs/guides/prompt-caching)."""
 
 
 def cost_usd(provider: str, model: str, usage: Usage, at: float | None = None) -> float | None:
-    """Dollars for `usage` of one call at the prices of `at` (seconds since 1970; None for today), None where a counter it needs is unknown.
+    """Dollars for `usage` of one call at the prices of `at` (seconds since 1970.
 
-    A prompt beyond a price tier is billed at that tier as a whole, so price calls one by one, not their sum. Raises `UnknownModel` for a
-    model without a price, and for a service tier (`usage.service_tier`) without one.
+    None for today), None where a counter it needs is unknown.
+
+    A prompt beyond a price tier is billed at that tier as a whole, so price calls one by one, not their sum. Raises
+    `UnknownModel` for a model without a price, and for a service tier (`usage.service_tier`) without one.
 
     >>> cost_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, write_5m=0, write_1h=0, output=0))
     0.5
@@ -43,7 +45,9 @@ def cost_usd(provider: str, model: str, usage: Usage, at: float | None = None) -
 
 
 def cost_uncached_usd(provider: str, model: str, usage: Usage, at: float | None = None) -> float | None:
-    """What the same call would have cost had nothing been cached: every input token at the plain rate. Otherwise as `cost_usd`.
+    """What the same call would have cost had nothing been cached: every input token at the plain rate.
+
+    Otherwise as `cost_usd`.
 
     >>> cost_uncached_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, write_5m=0, write_1h=0, output=0))
     5.0
@@ -54,7 +58,9 @@ def cost_uncached_usd(provider: str, model: str, usage: Usage, at: float | None 
 
 
 def bills_writes(provider: str, model: str, at: float | None = None) -> bool:
-    """Whether writing to the model's cache costs anything; who does not bill writes reports none. Raises `UnknownModel` as `cost_usd`.
+    """Whether writing to the model's cache costs anything.
+
+    Who does not bill writes reports none. Raises `UnknownModel` as `cost_usd`.
 
     >>> bills_writes("anthropic", "claude-opus-4-5"), bills_writes("openai", "gpt-4o")
     (True, False)
@@ -62,11 +68,14 @@ def bills_writes(provider: str, model: str, at: float | None = None) -> bool:
     return _rates(provider, model, _moment(at), "", _state()).has_write_price
 
 
-def price_rows(provider: str, model: str, at: float, service_tier: str = "") -> tuple[bool, tuple[tuple[int, tuple[float, ...]], ...]]:
-    """The prices behind `cost_usd`, for engines that join them: whether writes are billed, and the tiers, the highest first.
+def price_rows(
+    provider: str, model: str, at: float, service_tier: str = ""
+) -> tuple[bool, tuple[tuple[int, tuple[float, ...]], ...]]:
+    """The prices behind `cost_usd`, for engines that join them: whether writes are billed, and the tiers, the highest
+    first.
 
-    Each tier is (prompt above so many tokens, dollars for one token fresh, read, written short, written long, generated). Prices of one
-    quarter of an hour are one. Raises `UnknownModel` as `cost_usd`.
+    Each tier is (prompt above so many tokens, dollars for one token fresh, read, written short, written long,
+    generated). Prices of one quarter of an hour are one. Raises `UnknownModel` as `cost_usd`.
 
     >>> price_rows("anthropic", "claude-opus-4-5", 1_780_000_000.0)
     (True, ((-1, (5e-06, 5e-07, 6.25e-06, 1e-05, 2.5e-05)),))
@@ -89,7 +98,12 @@ def _cost(rates: _Rates, usage: Usage) -> float | None:
         return None
     prompt = known.prompt
     fresh, read, short, long, output = next(rate for above, rate in rates.per_token if prompt > above)
-    paid = (known.fresh or 0) * fresh + (known.read or 0) * read + (known.write_5m or 0) * short + (known.write_1h or 0) * long
+    paid = (
+        (known.fresh or 0) * fresh
+        + (known.read or 0) * read
+        + (known.write_5m or 0) * short
+        + (known.write_1h or 0) * long
+    )
     return paid + known.output * output
 
 
@@ -107,12 +121,15 @@ class _Rates:
     has_write_price: bool
     """Whether writing to its cache costs anything."""
     per_token: tuple[tuple[int, tuple[float, ...]], ...]
-    """(prompt above so many tokens, dollars for one token fresh, read, written short, written long, generated); the highest tier first."""
+    """(prompt above so many tokens, dollars for one token fresh, read, written short, written long, generated); the
+    highest tier first."""
 
 
 @lru_cache(maxsize=1024)
 def _rates(provider: str, model: str, at: float, service_tier: str, state: object) -> _Rates:
-    """Asked once for each model and quarter of an hour: adding up a bill call by call must not look prices up call by call."""
+    """Asked once for each model and quarter of an hour: adding up a bill call by call must not look prices up call by
+    call.
+    """
     own = _row_price(provider, model, at)
     rates = _listed_rates(provider, model, at) if own is None else own
     return _scaled_rates(rates, _factor(provider, model, service_tier)) if service_tier else rates
@@ -139,8 +156,8 @@ def _listed_rates(provider: str, model: str, at: float) -> _Rates:
 
 
 _WORKED_OUT: dict[tuple[str, int], tuple[ModelPrice, _Rates]] = {}
-"""(provider, identity of a listed price) → that price, kept so that its identity stays its own, and what it comes to a token: a price holds
-for months, and working it out takes a hundred times as long as looking it up."""
+"""(provider, identity of a listed price) → that price, kept so that its identity stays its own, and what it comes to a
+token: a price holds for months, and working it out takes a hundred times as long as looking it up."""
 
 
 def _tiers(price: ModelPrice) -> tuple[tuple[int, tuple[float, ...]], ...]:
@@ -159,7 +176,9 @@ def _at_tier(price: ModelPrice, start: int) -> ModelPrice:
     def held(part: TieredPrices) -> Decimal:
         return next((tier.price for tier in reversed(part.tiers) if start >= tier.start), part.base)
 
-    return ModelPrice(**{name: held(part) if isinstance(part, TieredPrices) else part for name, part in vars(price).items()})
+    return ModelPrice(
+        **{name: held(part) if isinstance(part, TieredPrices) else part for name, part in vars(price).items()}
+    )
 
 
 def _per_token(price: ModelPrice) -> tuple[float, ...]:
@@ -186,26 +205,44 @@ def _listed(provider: str, model: str) -> ModelInfo:
     return get_snapshot().find_provider_model(model, None, provider, None)[1]
 
 
-# Prices of the user's and of this package ------------------------------------------------------------------------------------
+# Prices of the user's and of this package
+# ------------------------------------------------------------------------------------
 
 
 def register_price(
-    provider: str, model: str, *, input: float, output: float, cache_read: float | None = None, cache_write: float | None = None,
-    cache_write_1h: float | None = None, valid_from: str = "", tiers: Sequence[Mapping[str, Any]] = (), source: str = "",
-) -> None:  # fmt: skip
+    provider: str,
+    model: str,
+    *,
+    input: float,
+    output: float,
+    cache_read: float | None = None,
+    cache_write: float | None = None,
+    cache_write_1h: float | None = None,
+    valid_from: str = "",
+    tiers: Sequence[Mapping[str, Any]] = (),
+    source: str = "",
+) -> None:
     """Register a price: dollars for a million tokens, the same keys as a `[[prices]]` row (docs/models.md).
 
-    `provider` is the id calls are recorded under, `*` for any. It comes before every other price of the model; of several with a
-    `valid_from` the one of the call's day counts. Raises `UsageError` for what is no price.
+    `provider` is the id calls are recorded under, `*` for any. It comes before every other price of the model; of
+    several with a `valid_from` the one of the call's day counts. Raises `UsageError` for what is no price.
 
     >>> register_price("openai", "our-deployment", input=2.0, cache_read=0.5, output=8.0)
     >>> cost_usd("openai", "our-deployment", Usage(fresh=1_000_000, read=1_000_000, output=0))
     2.5
     """
     given = {
-        "provider": provider, "model": model, "input": input, "output": output, "cache_read": cache_read, "cache_write": cache_write,
-        "cache_write_1h": cache_write_1h, "valid_from": valid_from, "tiers": [dict(tier) for tier in tiers], "source": source,
-    }  # fmt: skip
+        "provider": provider,
+        "model": model,
+        "input": input,
+        "output": output,
+        "cache_read": cache_read,
+        "cache_write": cache_write,
+        "cache_write_1h": cache_write_1h,
+        "valid_from": valid_from,
+        "tiers": [dict(tier) for tier in tiers],
+        "source": source,
+    }
     fields = {key: value for key, value in given.items() if value is not None}
     where = f"register_price({provider!r}, {model!r})"
     _add(Facts(prices=(FactRow(where, load.checked_row(where, "prices", fields)),)))
@@ -250,7 +287,10 @@ def _built_in() -> Facts:
 
 
 def _row_price(provider: str, model: str, at: float) -> _Rates | None:
-    """The price of the user's that counts; one price registered later is the same layer, and the last one that is valid counts."""
+    """The price of the user's that counts.
+
+    One price registered later is the same layer, and the last one that is valid counts.
+    """
     found = (_row_in(facts.prices, provider, model, at) for facts in _layers(_state()))
     row = next((row for row in found if row is not None), None)
     return None if row is None else _rates_of(row)
@@ -279,8 +319,9 @@ def _rates_of(row: FactRow) -> _Rates:
 
 _WRITES = frozenset({"cache_write", "cache_write_1h", "cache_write_by_ttl"})
 _TIMES_LONG = {"anthropic": 2.0, "openai": 2.5}
-"""Provider → the long write price over the plain input price, where a row gives the short one only (https://platform.claude.com/docs/en/
-about-claude/pricing, https://developers.openai.com/api/docs/guides/prompt-caching)."""
+"""Provider → the long write price over the plain input price, where a row gives the short one only
+(https://platform.claude.com/docs/en/ about-claude/pricing,
+https://developers.openai.com/api/docs/guides/prompt-caching)."""
 
 
 def _five(fields: Mapping[str, Any], provider: str) -> tuple[float, ...]:
@@ -318,7 +359,9 @@ def _is_tier(row: FactRow, provider: str, model: str, tier: str) -> bool:
 
 
 def _scaled_rates(rates: _Rates, factor: float) -> _Rates:
-    return replace(rates, per_token=tuple((above, tuple(rate * factor for rate in five)) for above, five in rates.per_token))
+    return replace(
+        rates, per_token=tuple((above, tuple(rate * factor for rate in five)) for above, five in rates.per_token)
+    )
 
 
 def _with_long_writes(provider: str, price: ModelPrice) -> ModelPrice:
@@ -326,7 +369,12 @@ def _with_long_writes(provider: str, price: ModelPrice) -> ModelPrice:
     from genai_prices.types import ModelPrice
 
     times = LONG_WRITES.get(provider)
-    if times is None or price.input_mtok is None or price.cache_write_mtok is None or price.cache_write_1h_mtok is not None:
+    if (
+        times is None
+        or price.input_mtok is None
+        or price.cache_write_mtok is None
+        or price.cache_write_1h_mtok is not None
+    ):
         return price
     return ModelPrice(**{**vars(price), "cache_write_1h_mtok": _scaled(price.input_mtok, times)})
 

@@ -1,8 +1,9 @@
-"""Prompt caching in your tests: a provider on loopback, its ledger, and assertions that show the byte where a prefix broke.
+"""Prompt caching in your tests: a provider on loopback, its ledger, and assertions that show the byte where a prefix
+broke.
 
-Fixtures `provider_server`, `ledger`, `assert_prefix_kept` and `assert_hit_rate`; the last two can be imported as well. With
-`pytest --cache-guard` every client of anthropic and openai made during the run is watched, and a test that breaks a prefix fails. Without
-the option nothing is touched, and nothing heavy is imported before a fixture is used.
+Fixtures `provider_server`, `ledger`, `assert_prefix_kept` and `assert_hit_rate`; the last two can be imported as well.
+With `pytest --cache-guard` every client of anthropic and openai made during the run is watched, and a test that breaks
+a prefix fails. Without the option nothing is touched, and nothing heavy is imported before a fixture is used.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _GUARD, _MARK = "contextkit-cache-guard", "cache_guard"
 def assert_prefix_kept(before: Any, after: Any) -> None:
     """Fail unless `after` begins as `before` did, as far as a cache can tell.
 
-    Both are request bodies: a dict, bytes, a contextkit `Request` or `Layout`. A change behind the last breakpoint breaks nothing. The
-    failure shows level, path, byte offset and a window of both sides, and names the hazard where a rule knows it.
+    Both are request bodies: a dict, bytes, a contextkit `Request` or `Layout`. A change behind the last breakpoint
+    breaks nothing. The failure shows level, path, byte offset and a window of both sides, and names the hazard where a
+    rule knows it.
 
     >>> said = {"role": "user", "content": "hello"}
     >>> before = {"model": "gpt-5", "messages": [said]}
@@ -45,8 +47,9 @@ def assert_prefix_kept(before: Any, after: Any) -> None:
 def assert_hit_rate(ledger: Ledger | str | os.PathLike[str] | Iterable[Record], at_least: float = 0.95) -> None:
     """Fail unless this share of all input tokens was read from the cache, going by what was billed.
 
-    `ledger` is a `Ledger`, the path of one, or some of its exchanges; `at_least` lies between 0 and 1. The failure says what was lost, call
-    by call, and why. Raises `UsageError` for anything else, `StorageError` where the file cannot be read.
+    `ledger` is a `Ledger`, the path of one, or some of its exchanges; `at_least` lies between 0 and 1. The failure says
+    what was lost, call by call, and why. Raises `UsageError` for anything else, `StorageError` where the file cannot be
+    read.
     """
     __tracebackhide__ = True
     from contextkit.ledger.summary import summarise
@@ -57,7 +60,10 @@ def assert_hit_rate(ledger: Ledger | str | os.PathLike[str] | Iterable[Record], 
     if rate is None:
         raise AssertionError(f"no hit rate: {summary}")
     if rate < at_least:
-        lost = [f"  call {miss.index} lost {miss.lost_tokens:,} tokens: {miss.cause} ({miss.where})" for miss in summary.losses]
+        lost = [
+            f"  call {miss.index} lost {miss.lost_tokens:,} tokens: {miss.cause} ({miss.where})"
+            for miss in summary.losses
+        ]
         raise AssertionError("\n".join([f"hit rate {rate:.3f} is below {at_least:g}: {summary}", *lost]))
 
 
@@ -82,7 +88,10 @@ def _records_of(ledger: object) -> Iterable[Record]:
 
 @pytest.fixture
 def provider_server() -> Iterator[LocalServer]:
-    """A provider on loopback for the real SDK clients; echoes unless `provider_server.script([...])` says what to answer."""
+    """A provider on loopback for the real SDK clients.
+
+    Echoes unless `provider_server.script([...])` says what to answer.
+    """
     from contextkit.server.local import LocalServer
 
     with LocalServer() as server:
@@ -111,7 +120,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`--cache-guard`."""
     group = parser.getgroup("contextkit", "prompt caching")
     group.addoption(
-        "--cache-guard", action="store_true", help="fail a test in which an anthropic or openai client breaks a prompt's prefix"
+        "--cache-guard",
+        action="store_true",
+        help="fail a test in which an anthropic or openai client breaks a prompt's prefix",
     )
 
 
@@ -162,7 +173,10 @@ class CacheGuard:
         return (yield from self._held(item, "teardown"))
 
     def _held(self, item: pytest.Item, when: str) -> Generator[None, None, None]:
-        """Run one phase; where it fails by itself, what was found stands in a section of its report, and is not what it fails for."""
+        """Run one phase.
+
+        Where it fails by itself, what was found stands in a section of its report, and is not what it fails for.
+        """
         try:
             yield
         except BaseException:
@@ -187,5 +201,7 @@ def _is_exempt(item: pytest.Item) -> bool:
     """Whether the nearest mark says that prefixes may break here; a mark that says neither fails the test."""
     mark = item.get_closest_marker(_MARK)
     if mark is not None and (mark.kwargs or mark.args not in ((), (True,), (False,))):
-        pytest.fail(f"{item.nodeid}: @pytest.mark.{_MARK} takes False, or True where its module said False", pytrace=False)
+        pytest.fail(
+            f"{item.nodeid}: @pytest.mark.{_MARK} takes False, or True where its module said False", pytrace=False
+        )
     return mark is not None and mark.args == (False,)

@@ -1,17 +1,19 @@
-r"""Redaction: covers secrets in recorded text with as many `*` as they have bytes, so that every byte offset stays true.
+r"""Redaction: covers secrets in recorded text with as many `*` as they have bytes, so that every byte offset stays
+true.
 
 Applied in this order, and the union is covered:
 
 1. the credentials of the connection that the text passed over (`credentials_of`), wherever they stand;
 2. values of fields with key-like names: `"x-api-key": "…"`, `password=…`, `?key=…`, `AWS_SECRET_ACCESS_KEY=…`;
-3. patterns: keys of well-known services, JSON web tokens, `Bearer` and `Basic` credentials, passwords in URLs, private keys in PEM, and
+3. patterns: keys of well-known services, JSON web tokens, `Bearer` and `Basic` credentials, passwords in URLs, private
+   keys in PEM, and
    runs of hexadecimal or base64 digits behind a word such as "secret".
 
-All three look at the text as it is, then with its escapes undone (JSON `\u002d` and `\/`, percent-encoding, HTML references, also twice
-encoded), then inside base64. Matches are mapped back to the original bytes.
+All three look at the text as it is, then with its escapes undone (JSON `\u002d` and `\/`, percent-encoding, HTML
+references, also twice encoded), then inside base64. Matches are mapped back to the original bytes.
 
-Whether a byte is covered depends on what precedes it and on the run of characters it belongs to, never on what comes later: two prompts
-that share a prefix share it after redaction, and equal secrets give equal bytes.
+Whether a byte is covered depends on what precedes it and on the run of characters it belongs to, never on what comes
+later: two prompts that share a prefix share it after redaction, and equal secrets give equal bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ _ROUNDS = 3
 
 
 def redact(body: bytes, credentials: Iterable[str] = ()) -> bytes:
-    """`body` with every secret covered, byte for byte as long; `credentials`, and those registered, are searched for literally.
+    """`body` with every secret covered, byte for byte as long.
+
+    `credentials`, and those registered, are searched for literally.
 
     >>> redact(b'{"text":"my key is AKIAIOSFODNN7EXAMPLE, keep it"}')
     b'{"text":"my key is AKIA****************, keep it"}'
@@ -53,7 +57,8 @@ def redact_text(text: str, credentials: Iterable[str] = ()) -> str:
 
 
 def redact_path(path: str, credentials: Iterable[str] = ()) -> str:
-    """`redact_text` for the path of a URL, where a long run of letters and digits is covered, too: a key has no name there.
+    """`redact_text` for the path of a URL, where a long run of letters and digits is covered, too: a key has no name
+    there.
 
     >>> redact_path("/bot/" + "4f" * 16 + "/v1/messages")
     '/bot/********************************/v1/messages'
@@ -62,7 +67,10 @@ def redact_path(path: str, credentials: Iterable[str] = ()) -> str:
     if not _ENDPOINT.fullmatch(last):
         head, slash, last = path, "", ""
     raw = head.encode("utf-8", "surrogateescape")
-    spans = [*_spans(raw, _searched(credentials), 0), *(found.span() for found in _RANDOM.finditer(raw) if _is_mixed(found[0]))]
+    spans = [
+        *_spans(raw, _searched(credentials), 0),
+        *(found.span() for found in _RANDOM.finditer(raw) if _is_mixed(found[0])),
+    ]
     return _covered(raw, spans).decode("utf-8", "surrogateescape") + slash + last
 
 
@@ -71,7 +79,9 @@ _ENDPOINT = re.compile(r"[A-Za-z_:-]{0,40}")
 
 
 def _searched(credentials: Iterable[str]) -> tuple[bytes, ...]:
-    """What to search for: the credentials, and what all base64 has in common in which they stand, wherever they begin in it."""
+    """What to search for: the credentials, and what all base64 has in common in which they stand, wherever they begin
+    in it.
+    """
     found: dict[bytes, None] = {}
     for credential in (*credentials, *_registered):
         value = credential.encode("utf-8", "surrogateescape")
@@ -105,7 +115,10 @@ def _covered(body: bytes, spans: Iterable[Span]) -> bytes:
 
 
 def _n_of_escape(text: bytes, start: int) -> int:
-    r"""How many bytes from `start` on belong to a JSON escape that began before: 1 of `\n`, 5 of `\u002d`. They stay: JSON stays JSON."""
+    r"""How many bytes from `start` on belong to a JSON escape that began before: 1 of `\n`, 5 of `\u002d`.
+
+    They stay: JSON stays JSON.
+    """
     if not start or text[start - 1] != 0x5C or text[start] not in _LENGTHS:
         return 0
     return _LENGTHS[text[start]]
@@ -142,7 +155,8 @@ _registered: tuple[str, ...] = ()
 
 
 def register_credentials(credentials: Iterable[str]) -> None:
-    """Cover these from now on in whatever this process redacts: a client's own key, wherever a recording or a finding quotes it.
+    """Cover these from now on in whatever this process redacts: a client's own key, wherever a recording or a finding
+    quotes it.
 
     They stay in memory only. The latest 32 are covered.
     """
@@ -152,7 +166,8 @@ def register_credentials(credentials: Iterable[str]) -> None:
         _registered = (*new, *_registered)[:_MAX_REGISTERED]
 
 
-# Views: escapes undone ----------------------------------------------------------------------------------------------------
+# Views: escapes undone
+# ----------------------------------------------------------------------------------------------------
 
 
 class _View(NamedTuple):
@@ -201,8 +216,16 @@ _ESCAPES: tuple[tuple[re.Pattern[bytes], Callable[[re.Match[bytes]], bytes]], ..
 
 
 def _unescaped(raw: bytes) -> _View | None:
-    """`raw` with its escapes undone once, None if it has none. Backslashes in front of a JSON escape belong to it: JSON in JSON."""
-    found = [(one.start(), one.end(), char) for pattern, char_of in _ESCAPES for one in pattern.finditer(raw) if (char := char_of(one))]
+    """`raw` with its escapes undone once, None if it has none.
+
+    Backslashes in front of a JSON escape belong to it: JSON in JSON.
+    """
+    found = [
+        (one.start(), one.end(), char)
+        for pattern, char_of in _ESCAPES
+        for one in pattern.finditer(raw)
+        if (char := char_of(one))
+    ]
     if not found:
         return None
     found.sort()
@@ -242,7 +265,8 @@ def _window_end(raw: bytes, end: int) -> int:
     return min(len(raw), (run.end() if run else end) + _MARGIN_BYTES)
 
 
-# One view -----------------------------------------------------------------------------------------------------------------
+# One view
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def _matches(text: bytes, known: tuple[bytes, ...], depth: int) -> Iterator[Span]:
@@ -274,21 +298,90 @@ def _hits(text: bytes, stem: bytes) -> Iterator[int]:
 
 _PEM = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----((?:(?!-----END)(?:\\.|[^\"\\]))+)")
 
-# 2. Fields with key-like names ---------------------------------------------------------------------------------------------
+# 2. Fields with key-like names
+# ---------------------------------------------------------------------------------------------
 
-_ALWAYS = (b"secret", b"password", b"passwd", b"passphrase", b"pwd", b"authorization", b"cookie", b"credentials", b"credential",
-           b"passcode")  # fmt: skip
+_ALWAYS = (
+    b"secret",
+    b"password",
+    b"passwd",
+    b"passphrase",
+    b"pwd",
+    b"authorization",
+    b"cookie",
+    b"credentials",
+    b"credential",
+    b"passcode",
+)
 _KEYS = (
-    b"api", b"secret", b"access", b"private", b"account", b"shared", b"subscription", b"signing", b"encryption", b"master", b"auth",
-    b"service", b"storage", b"host", b"function", b"admin", b"client", b"consumer", b"goog", b"app", b"application", b"deploy", b"license",
-    b"ssh", b"openai", b"anthropic", b"azure", b"webhook", b"rsa",
-)  # fmt: skip
+    b"api",
+    b"secret",
+    b"access",
+    b"private",
+    b"account",
+    b"shared",
+    b"subscription",
+    b"signing",
+    b"encryption",
+    b"master",
+    b"auth",
+    b"service",
+    b"storage",
+    b"host",
+    b"function",
+    b"admin",
+    b"client",
+    b"consumer",
+    b"goog",
+    b"app",
+    b"application",
+    b"deploy",
+    b"license",
+    b"ssh",
+    b"openai",
+    b"anthropic",
+    b"azure",
+    b"webhook",
+    b"rsa",
+)
 """Words before `key` that make it a secret: none of them is before the key of a cache, a row or a request."""
 _TOKENS = (
-    b"access", b"refresh", b"id", b"auth", b"authorization", b"oauth", b"session", b"security", b"bearer", b"api", b"bot", b"csrf", b"xsrf",
-    b"personal", b"secret", b"device", b"sas", b"github", b"gitlab", b"slack", b"npm", b"hf", b"vault", b"private", b"deploy", b"job",
-    b"service", b"app", b"registry", b"pypi", b"login", b"jwt", b"user", b"gh", b"x",
-)  # fmt: skip
+    b"access",
+    b"refresh",
+    b"id",
+    b"auth",
+    b"authorization",
+    b"oauth",
+    b"session",
+    b"security",
+    b"bearer",
+    b"api",
+    b"bot",
+    b"csrf",
+    b"xsrf",
+    b"personal",
+    b"secret",
+    b"device",
+    b"sas",
+    b"github",
+    b"gitlab",
+    b"slack",
+    b"npm",
+    b"hf",
+    b"vault",
+    b"private",
+    b"deploy",
+    b"job",
+    b"service",
+    b"app",
+    b"registry",
+    b"pypi",
+    b"login",
+    b"jwt",
+    b"user",
+    b"gh",
+    b"x",
+)
 _STEMS = (b"key", b"token", b"secret", b"pass", b"pwd", b"authorization", b"cookie", b"credential")
 _ASSIGNED = re.compile(
     rb"(?:key|token|secret|pass(?:word|wd|phrase|code)|pwd|authorization|cookie|credentials?)"
@@ -320,7 +413,9 @@ def _named_values(text: bytes, lower: bytes) -> Iterator[Span]:
             is_option = assigned["option"] is not None
             if is_option and text[max(0, start - 2) : start] != b"--" and not name.startswith(b"--"):
                 continue
-            yield from _value(text, assigned.end(), word, text[start : start + len(name)], is_query=is_query, is_option=is_option)
+            yield from _value(
+                text, assigned.end(), word, text[start : start + len(name)], is_query=is_query, is_option=is_option
+            )
 
 
 _NAME = re.compile(rb"[a-z0-9_.\-]*")
@@ -363,7 +458,9 @@ def _value(text: bytes, at: int, word: bytes, name: bytes, *, is_query: bool, is
     else:
         is_joined = not is_option and name.endswith(b"=") and text[found.end() : found.end() + 1] in (b"&", b";")
         is_joined = is_joined and not _ATTRIBUTE.fullmatch(value)
-        is_secret = is_named and (scheme is not None or is_option or is_joined or (len(value) >= 8 and _is_mixed(value)))
+        is_secret = is_named and (
+            scheme is not None or is_option or is_joined or (len(value) >= 8 and _is_mixed(value))
+        )
     if is_secret:
         yield found.span()
 
@@ -371,8 +468,8 @@ def _value(text: bytes, at: int, word: bytes, name: bytes, *, is_query: bool, is
 def _end_of_quoted(text: bytes, quote: re.Match[bytes]) -> int:
     """The end of a quoted value, its start if it has none: structure of the JSON around it is never covered.
 
-    A quote inside JSON that is itself a JSON string is written with 1, 3, 7 … backslashes; with more it is inside the value, with fewer
-    it ends a string further out.
+    A quote inside JSON that is itself a JSON string is written with 1, 3, 7 … backslashes; with more it is inside the
+    value, with fewer it ends a string further out.
     """
     depth, start = len(quote[0]) - 1, quote.end()
     if quote[0].endswith(b"'"):
@@ -390,7 +487,8 @@ def _end_of_quoted(text: bytes, quote: re.Match[bytes]) -> int:
     return start
 
 
-# 3. Schemes and URLs ------------------------------------------------------------------------------------------------------
+# 3. Schemes and URLs
+# ------------------------------------------------------------------------------------------------------
 
 _BEARER = re.compile(rb"bearer(?:[ \t]+|%20|\+)([A-Za-z0-9._~+/=-]{12,})", re.IGNORECASE)
 _BASIC = re.compile(rb"basic[ \t]+([A-Za-z0-9+/_-]{6,}={0,2})", re.IGNORECASE)
@@ -424,12 +522,15 @@ def _url_passwords(text: bytes) -> Iterator[Span]:
             yield found.span(1)
 
 
-# 3. Patterns in long runs -------------------------------------------------------------------------------------------------
+# 3. Patterns in long runs
+# -------------------------------------------------------------------------------------------------
 
 _MIN_RUN = 16
 _DATA_BYTES = 2048
 """Longer runs of base64 are data: patterns are looked for inside it, not in its own letters."""
-_RUN_CLASS = bytes(0x61 if chr(byte) in "_.+/=~:-" or (byte < 128 and chr(byte).isalnum()) else 0x20 for byte in range(256))
+_RUN_CLASS = bytes(
+    0x61 if chr(byte) in "_.+/=~:-" or (byte < 128 and chr(byte).isalnum()) else 0x20 for byte in range(256)
+)
 
 
 def _in_runs(text: bytes, lower: bytes, known: tuple[bytes, ...], depth: int) -> Iterator[Span]:
@@ -506,42 +607,118 @@ _W, _A, _X = r"[A-Za-z0-9_-]", r"[A-Za-z0-9]", r"[0-9a-fA-F]"
 PATTERNS: tuple[tuple[str, str], ...] = (
     # models
     ("sk-", f"({_W}{{16,}})"),  # OpenAI, Anthropic, OpenRouter, DeepSeek, Langfuse, LiteLLM, …
-    ("hf_", f"({_A}{{16,}})"), ("gsk_", f"({_A}{{16,}})"), ("xai-", f"({_W}{{16,}})"), ("r8_", f"({_A}{{20,}})"),
-    ("pplx-", f"({_A}{{16,}})"), ("fw_", f"({_A}{{16,}})"), ("nvapi-", f"({_W}{{20,}})"), ("csk-", f"({_A}{{20,}})"),
-    ("tgp_v1_", f"({_W}{{20,}})"), ("jina_", f"({_A}{{20,}})"), ("pa-", f"({_W}{{40,}})"), ("tvly-", f"({_W}{{16,}})"),
-    ("lsv2_", f"((?:pt|sk)_{_A}{{16,}}(?:_{_A}+)?)"), ("ABSK", r"([A-Za-z0-9+/=]{40,})"), ("bedrock-api-key-", r"([A-Za-z0-9+/=]{20,})"),
-    ("fc-", f"({_X}{{32}})"), ("e2b_", f"({_X}{{20,}})"), ("co_", f"({_A}{{32,}})"),
+    ("hf_", f"({_A}{{16,}})"),
+    ("gsk_", f"({_A}{{16,}})"),
+    ("xai-", f"({_W}{{16,}})"),
+    ("r8_", f"({_A}{{20,}})"),
+    ("pplx-", f"({_A}{{16,}})"),
+    ("fw_", f"({_A}{{16,}})"),
+    ("nvapi-", f"({_W}{{20,}})"),
+    ("csk-", f"({_A}{{20,}})"),
+    ("tgp_v1_", f"({_W}{{20,}})"),
+    ("jina_", f"({_A}{{20,}})"),
+    ("pa-", f"({_W}{{40,}})"),
+    ("tvly-", f"({_W}{{16,}})"),
+    ("lsv2_", f"((?:pt|sk)_{_A}{{16,}}(?:_{_A}+)?)"),
+    ("ABSK", r"([A-Za-z0-9+/=]{40,})"),
+    ("bedrock-api-key-", r"([A-Za-z0-9+/=]{20,})"),
+    ("fc-", f"({_X}{{32}})"),
+    ("e2b_", f"({_X}{{20,}})"),
+    ("co_", f"({_A}{{32,}})"),
     # clouds
-    ("AKIA", r"([0-9A-Z]{16})(?![A-Za-z0-9])"), ("ASIA", r"([0-9A-Z]{16})(?![A-Za-z0-9])"), ("AIza", f"({_W}{{35}})"),
-    ("ya29.", f"({_W}{{16,}}(?:\\.{_W}+)*)"), ("1//0", f"({_W}{{24,}})"), ("GOCSPX-", f"({_W}{{20,}})"), ("AQ.", f"({_W}{{30,}})"),
-    ("dop_v1_", f"({_X}{{32,}})"), ("doo_v1_", f"({_X}{{32,}})"), ("dor_v1_", f"({_X}{{32,}})"), ("dapi", f"({_X}{{32}}(?:-\\d+)?)"),
-    ("hvs.", f"({_W}{{20,}})"), ("hvb.", f"({_W}{{20,}})"), ("dp.pt.", f"({_A}{{30,}})"), ("dp.st.", f"({_W}+\\.?{_A}{{20,}})"),
-    ("tskey-", f"({_W}{{16,}})"), ("sbp_", f"({_X}{{32,}})"), ("sb_secret_", f"({_W}{{16,}})"), ("vcp_", f"({_A}{{16,}})"),
-    ("vck_", f"({_A}{{16,}})"), ("vca_", f"({_A}{{16,}})"), ("pul-", f"({_X}{{40}})"), ("FlyV1", r"(?: |_)([A-Za-z0-9+/=_,-]{40,})"),
-    ("nfp_", f"({_A}{{30,}})"), ("HRKU-", f"({_W}{{30,}})"), ("cfut_", f"({_W}{{30,}})"),
+    ("AKIA", r"([0-9A-Z]{16})(?![A-Za-z0-9])"),
+    ("ASIA", r"([0-9A-Z]{16})(?![A-Za-z0-9])"),
+    ("AIza", f"({_W}{{35}})"),
+    ("ya29.", f"({_W}{{16,}}(?:\\.{_W}+)*)"),
+    ("1//0", f"({_W}{{24,}})"),
+    ("GOCSPX-", f"({_W}{{20,}})"),
+    ("AQ.", f"({_W}{{30,}})"),
+    ("dop_v1_", f"({_X}{{32,}})"),
+    ("doo_v1_", f"({_X}{{32,}})"),
+    ("dor_v1_", f"({_X}{{32,}})"),
+    ("dapi", f"({_X}{{32}}(?:-\\d+)?)"),
+    ("hvs.", f"({_W}{{20,}})"),
+    ("hvb.", f"({_W}{{20,}})"),
+    ("dp.pt.", f"({_A}{{30,}})"),
+    ("dp.st.", f"({_W}+\\.?{_A}{{20,}})"),
+    ("tskey-", f"({_W}{{16,}})"),
+    ("sbp_", f"({_X}{{32,}})"),
+    ("sb_secret_", f"({_W}{{16,}})"),
+    ("vcp_", f"({_A}{{16,}})"),
+    ("vck_", f"({_A}{{16,}})"),
+    ("vca_", f"({_A}{{16,}})"),
+    ("pul-", f"({_X}{{40}})"),
+    ("FlyV1", r"(?: |_)([A-Za-z0-9+/=_,-]{40,})"),
+    ("nfp_", f"({_A}{{30,}})"),
+    ("HRKU-", f"({_W}{{30,}})"),
+    ("cfut_", f"({_W}{{30,}})"),
     # code and packages
-    ("ghp_", f"({_A}{{20,}})"), ("gho_", f"({_A}{{20,}})"), ("ghu_", f"({_A}{{20,}})"), ("ghs_", f"({_W}{{20,}})"),
-    ("ghr_", f"({_A}{{20,}})"), ("github_pat_", r"([A-Za-z0-9_]{20,})"), ("npm_", f"({_A}{{20,}})"), ("pypi-", f"({_W}{{16,}})"),
-    ("glpat-", r"([\w.-]{16,})"), ("gldt-", f"({_W}{{16,}})"), ("glrt-", r"([\w.-]{16,})"), ("glptt-", f"({_W}{{16,}})"),
-    ("glcbt-", f"({_W}{{16,}})"), ("glagent-", f"({_W}{{16,}})"), ("glsoat-", f"({_W}{{16,}})"), ("glft-", f"({_W}{{16,}})"),
-    ("gloas-", f"({_W}{{16,}})"), ("dckr_pat_", f"({_W}{{16,}})"), ("rubygems_", f"({_X}{{32,}})"), ("ATATT3", r"([\w=-]{40,})"),
-    ("ATCTT3", r"([\w=-]{40,})"), ("sqp_", f"({_X}{{32,}})"), ("CCIPAT_", f"({_W}{{20,}})"), ("bkua_", f"({_X}{{32,}})"),
+    ("ghp_", f"({_A}{{20,}})"),
+    ("gho_", f"({_A}{{20,}})"),
+    ("ghu_", f"({_A}{{20,}})"),
+    ("ghs_", f"({_W}{{20,}})"),
+    ("ghr_", f"({_A}{{20,}})"),
+    ("github_pat_", r"([A-Za-z0-9_]{20,})"),
+    ("npm_", f"({_A}{{20,}})"),
+    ("pypi-", f"({_W}{{16,}})"),
+    ("glpat-", r"([\w.-]{16,})"),
+    ("gldt-", f"({_W}{{16,}})"),
+    ("glrt-", r"([\w.-]{16,})"),
+    ("glptt-", f"({_W}{{16,}})"),
+    ("glcbt-", f"({_W}{{16,}})"),
+    ("glagent-", f"({_W}{{16,}})"),
+    ("glsoat-", f"({_W}{{16,}})"),
+    ("glft-", f"({_W}{{16,}})"),
+    ("gloas-", f"({_W}{{16,}})"),
+    ("dckr_pat_", f"({_W}{{16,}})"),
+    ("rubygems_", f"({_X}{{32,}})"),
+    ("ATATT3", r"([\w=-]{40,})"),
+    ("ATCTT3", r"([\w=-]{40,})"),
+    ("sqp_", f"({_X}{{32,}})"),
+    ("CCIPAT_", f"({_W}{{20,}})"),
+    ("bkua_", f"({_X}{{32,}})"),
     # payment, mail, chat, work
-    ("sk_live_", f"({_A}{{10,}})"), ("sk_test_", f"({_A}{{10,}})"), ("rk_live_", f"({_A}{{10,}})"), ("rk_test_", f"({_A}{{10,}})"),
-    ("whsec_", r"([A-Za-z0-9+/=]{16,})"), ("SG.", f"({_W}{{16,}}\\.{_W}{{16,}})"), ("key-", f"({_X}{{32}})(?![A-Za-z0-9])"),
-    ("SK", f"({_X}{{32}})(?![A-Za-z0-9])"), ("xox", r"[abeoprs]-([A-Za-z0-9-]{10,})"), ("xapp-", r"([A-Za-z0-9-]{10,})"),
-    ("lin_api_", f"({_A}{{20,}})"), ("ntn_", f"({_A}{{20,}})"), ("secret_", f"({_A}{{32,}})"), ("shpat_", f"({_X}{{32}})"),
-    ("shpca_", f"({_X}{{32}})"), ("shppa_", f"({_X}{{32}})"), ("shpss_", f"({_X}{{32}})"), ("sq0", r"(?:atp|csp|idp)-([A-Za-z0-9_-]{20,})"),
-    ("EAAA", f"({_W}{{40,}})"), ("EAAC", f"({_W}{{40,}})"), ("figd_", f"({_W}{{20,}})"), ("PMAK-", f"({_W}{{30,}})"),
-    ("NRAK-", f"({_A}{{20,}})"), ("sntrys_", r"([\w=+/-]{20,})"), ("sntryu_", f"({_X}{{32,}})"), ("glc_", r"([A-Za-z0-9+/=]{20,})"),
-    ("glsa_", r"([A-Za-z0-9_]{20,})"), ("re_", f"({_A}{{8}}_{_A}{{16,}})"), ("patt", f"({_A}{{14}}\\.{_X}{{64}})"),
-    ("pat", f"({_A}{{14}}\\.{_X}{{64}})"), ("phc_", f"({_A}{{30,}})"), ("phx_", f"({_A}{{30,}})"), ("AGE-SECRET-KEY-1", r"([A-Z0-9]{40,})"),
-    ("hooks.slack.com/services/", r"([A-Za-z0-9/]{20,})"), ("discord.com/api/webhooks/", r"(\d+/[\w-]{20,})"),
+    ("sk_live_", f"({_A}{{10,}})"),
+    ("sk_test_", f"({_A}{{10,}})"),
+    ("rk_live_", f"({_A}{{10,}})"),
+    ("rk_test_", f"({_A}{{10,}})"),
+    ("whsec_", r"([A-Za-z0-9+/=]{16,})"),
+    ("SG.", f"({_W}{{16,}}\\.{_W}{{16,}})"),
+    ("key-", f"({_X}{{32}})(?![A-Za-z0-9])"),
+    ("SK", f"({_X}{{32}})(?![A-Za-z0-9])"),
+    ("xox", r"[abeoprs]-([A-Za-z0-9-]{10,})"),
+    ("xapp-", r"([A-Za-z0-9-]{10,})"),
+    ("lin_api_", f"({_A}{{20,}})"),
+    ("ntn_", f"({_A}{{20,}})"),
+    ("secret_", f"({_A}{{32,}})"),
+    ("shpat_", f"({_X}{{32}})"),
+    ("shpca_", f"({_X}{{32}})"),
+    ("shppa_", f"({_X}{{32}})"),
+    ("shpss_", f"({_X}{{32}})"),
+    ("sq0", r"(?:atp|csp|idp)-([A-Za-z0-9_-]{20,})"),
+    ("EAAA", f"({_W}{{40,}})"),
+    ("EAAC", f"({_W}{{40,}})"),
+    ("figd_", f"({_W}{{20,}})"),
+    ("PMAK-", f"({_W}{{30,}})"),
+    ("NRAK-", f"({_A}{{20,}})"),
+    ("sntrys_", r"([\w=+/-]{20,})"),
+    ("sntryu_", f"({_X}{{32,}})"),
+    ("glc_", r"([A-Za-z0-9+/=]{20,})"),
+    ("glsa_", r"([A-Za-z0-9_]{20,})"),
+    ("re_", f"({_A}{{8}}_{_A}{{16,}})"),
+    ("patt", f"({_A}{{14}}\\.{_X}{{64}})"),
+    ("pat", f"({_A}{{14}}\\.{_X}{{64}})"),
+    ("phc_", f"({_A}{{30,}})"),
+    ("phx_", f"({_A}{{30,}})"),
+    ("AGE-SECRET-KEY-1", r"([A-Z0-9]{40,})"),
+    ("hooks.slack.com/services/", r"([A-Za-z0-9/]{20,})"),
+    ("discord.com/api/webhooks/", r"(\d+/[\w-]{20,})"),
     ("discordapp.com/api/webhooks/", r"(\d+/[\w-]{20,})"),
     # tokens of no vendor
     ("eyJ", f"({_W}{{8,}}\\.{_W}{{2,}}(?:\\.{_W}*)*)"),
-)  # fmt: skip
-"""How a key begins, and the rest of it as a regular expression: what its group matches is covered, the beginning stays readable."""
+)
+"""How a key begins, and the rest of it as a regular expression: what its group matches is covered, the beginning stays
+readable."""
 _SHAPES: tuple[tuple[bytes, re.Pattern[bytes]], ...] = (
     (b":AA", re.compile(rf"(?<![0-9])\d{{8,10}}:({_W}{{35}})(?!{_W})".encode())),  # Telegram
     (b".atlasv1.", re.compile(rf"({_A}{{14}}\.atlasv1\.{_W}{{40,}})".encode())),  # Terraform
@@ -552,7 +729,10 @@ _SHAPES: tuple[tuple[bytes, re.Pattern[bytes]], ...] = (
 
 
 def _combined() -> re.Pattern[bytes]:
-    """One pattern of all, by first letter: a branch is entered only where its letter stands. No letter or digit precedes a key."""
+    """One pattern of all, by first letter: a branch is entered only where its letter stands.
+
+    No letter or digit precedes a key.
+    """
     by_letter: dict[str, list[str]] = defaultdict(list)
     for beginning, rest in sorted(PATTERNS, key=lambda pair: -len(pair[0])):
         by_letter[beginning[0]].append(re.escape(beginning[1:]) + rest)
@@ -563,7 +743,8 @@ def _combined() -> re.Pattern[bytes]:
 
 _PATTERN = _combined()
 
-# Inside base64 ------------------------------------------------------------------------------------------------------------
+# Inside base64
+# ------------------------------------------------------------------------------------------------------------
 
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{24,}")
 _URL_SAFE_BASE64, _STANDARD_BASE64 = re.compile(rb"[A-Za-z0-9_-]{24,}"), re.compile(rb"[A-Za-z0-9+/]{24,}")
@@ -586,7 +767,10 @@ def _is_printable(decoded: bytes) -> bool:
 
 
 def _in_base64(joined: bytes, known: tuple[bytes, ...], depth: int) -> Iterator[Span]:
-    """Secrets in what short runs decode to. One may begin with letters that belong to something else: all four offsets are tried."""
+    """Secrets in what short runs decode to.
+
+    One may begin with letters that belong to something else: all four offsets are tried.
+    """
     if depth >= _DEPTH:
         return
     for start, end in _base64_runs(joined):
@@ -605,7 +789,9 @@ _GROUPS_BEFORE = 2
 
 
 def _base64_runs(joined: bytes) -> Iterator[Span]:
-    """Runs of either alphabet of base64, and what is left of them in each: a path's `/` and a name's `-` are letters of one of them."""
+    """Runs of either alphabet of base64, and what is left of them in each: a path's `/` and a name's `-` are letters of
+    one of them.
+    """
     for run in _BASE64.finditer(joined):
         letters = run[0]
         if letters.islower() or letters.isupper():  # hexadecimal digits, names
@@ -639,7 +825,8 @@ def _in_binary(data: bytes, known: tuple[bytes, ...]) -> Iterator[Span]:
     yield from _in_runs(data, data.lower(), known, _DEPTH)
 
 
-# 1. The credentials of a connection ---------------------------------------------------------------------------------------
+# 1. The credentials of a connection
+# ---------------------------------------------------------------------------------------
 
 _AUTH_SCHEME = re.compile(rb"\s*(?:bearer|basic|token|apikey) +\S", re.IGNORECASE)
 """A header's value that says itself that it is a credential, whatever the header is called."""
@@ -664,8 +851,12 @@ def credentials_of(headers: Iterable[tuple[bytes, bytes]], target: bytes = b"") 
         key, _, value = pair.partition(b"=")
         asked = unquote_to_bytes(key).lower()
         if asked in _QUERY_NAMES or _is_credential(asked):
-            found.update(dict.fromkeys([value.decode("latin-1"), unquote_to_bytes(value).decode("utf-8", "surrogateescape")]))
-    return tuple(sorted((value for value in found if len(value) >= MIN_CREDENTIAL_BYTES), key=lambda value: (-len(value), value)))
+            found.update(
+                dict.fromkeys([value.decode("latin-1"), unquote_to_bytes(value).decode("utf-8", "surrogateescape")])
+            )
+    return tuple(
+        sorted((value for value in found if len(value) >= MIN_CREDENTIAL_BYTES), key=lambda value: (-len(value), value))
+    )
 
 
 def _is_credential(name: bytes) -> bool:
@@ -689,7 +880,11 @@ def _in_header(name: str, value: str) -> Iterator[str]:
         return
     rest = rest.strip()
     if scheme.lower() == "basic":
-        decoded = _from_base64(rest.encode("latin-1", "replace")).decode("utf-8", "replace") if _BASE64_TEXT.fullmatch(rest) else ""
+        decoded = (
+            _from_base64(rest.encode("latin-1", "replace")).decode("utf-8", "replace")
+            if _BASE64_TEXT.fullmatch(rest)
+            else ""
+        )
         yield from (rest, decoded, decoded.partition(":")[2])
     elif "," in rest or "=" in rest.rstrip("="):
         yield from _PARTS.findall(rest)  # AWS4-HMAC-SHA256, Digest

@@ -1,8 +1,9 @@
 r"""Terminal output: the one way out for text that people read, with everything escaped that a terminal would obey.
 
-Model names, error texts, tool names and windows of prompts come from other programs. `\x1b]0;…\x07` sets a window's title, a newline forges
-a line of a log, a bidirectional override turns text around. `sanitize` writes such characters as escapes; `echo`, `echo_error`, `echo_json`
-and `rich_console` apply it. Nothing else in the package prints (a test looks for it).
+Model names, error texts, tool names and windows of prompts come from other programs. `\x1b]0;…\x07` sets a window's
+title, a newline forges a line of a log, a bidirectional override turns text around. `sanitize` writes such characters
+as escapes; `echo`, `echo_error`, `echo_json` and `rich_console` apply it. Nothing else in the package prints (a test
+looks for it).
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]")
-"""C0 and C1 controls, DEL, bidirectional controls, separators of lines, what has no width and no use in print, and halves of pairs."""
+_UNSAFE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+"""C0 and C1 controls, DEL, bidirectional controls, separators of lines, what has no width and no use in print, and
+halves of pairs."""
 _UNSAFE_IN_JSON = re.compile(_UNSAFE.pattern.replace(r"\x00-\x1f", r"\x00-\x09\x0b-\x1f"))
 _ASCII = str.maketrans({"·": "-", "→": "->", "≤": "<=", "≥": ">=", "…": "...", "×": "x"})
 
 
 def sanitize(text: str, keep: str = "\n\t") -> str:
-    r"""`text` with control characters written as escapes, those in `keep` aside; `keep=""` for what must stay on one line.
+    r"""`text` with control characters written as escapes, those in `keep` aside.
+
+    `keep=""` for what must stay on one line.
 
     >>> sanitize("red: \x1b[31m"), sanitize("a\nb", keep="")
     ('red: \\x1b[31m', 'a\\nb')
@@ -56,7 +62,10 @@ def sanitize_json(text: str) -> str:
 
 
 def echo(text: str = "", *, nl: bool = True) -> None:
-    """Print text for people on standard output; what its encoding lacks is written as an escape, our own signs in ASCII."""
+    """Print text for people on standard output.
+
+    What its encoding lacks is written as an escape, our own signs in ASCII.
+    """
     is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     _click_echo(sanitize(text) if is_unicode else sanitize(text).translate(_ASCII), nl=nl)
 

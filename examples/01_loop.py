@@ -11,7 +11,10 @@ def price(item: str) -> float:
     return {"apple": 0.5, "pear": 0.7}[item]
 
 
-REPLIES = [asks(("price", {"item": "apple"}), ("price", {"item": "fig"})), says("An apple costs $0.50; figs are not in the list.")]
+REPLIES = [
+    asks(("price", {"item": "apple"}), ("price", {"item": "fig"})),
+    says("An apple costs $0.50; figs are not in the list."),
+]
 
 context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), system=SYSTEM, tools=[price])
 context.user("What do an apple and a fig cost?")

@@ -6,7 +6,10 @@ from provider import SYSTEM, anthropic_client, says
 
 from contextkit import AnthropicMessages, Context, ContextKitError
 
-REPLIES = [{**says("This one will be cut."), "fault": {"kind": "cut", "after_parts": 1}}, says("A prefix is what two prompts share.")]
+REPLIES = [
+    {**says("This one will be cut."), "fault": {"kind": "cut", "after_parts": 1}},
+    says("A prefix is what two prompts share."),
+]
 BROKEN = (ContextKitError, anthropic.APIError, httpx2.HTTPError)
 """A stream that ends too early, an error of the provider, a connection that is lost."""
 

@@ -16,7 +16,11 @@ async def fetch(page: str, seconds: float) -> str:
     return f"the text of {page}"
 
 
-PAGES = (("fetch", {"page": "a", "seconds": 0.3}), ("fetch", {"page": "b", "seconds": 0.2}), ("fetch", {"page": "c", "seconds": 0.1}))
+PAGES = (
+    ("fetch", {"page": "a", "seconds": 0.3}),
+    ("fetch", {"page": "b", "seconds": 0.2}),
+    ("fetch", {"page": "c", "seconds": 0.1}),
+)
 REPLIES = [asks(*PAGES), says("I have read a, b and c.")]
 
 

@@ -21,7 +21,9 @@ def send_mail(to: str) -> str:
 
 def opened(folder: str) -> Context:
     """The conversation in `folder`, begun or continued."""
-    return Context.open(folder, AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), system=SYSTEM, tools=[send_mail])
+    return Context.open(
+        folder, AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), system=SYSTEM, tools=[send_mail]
+    )
 
 
 def first_process(folder: str) -> None:

@@ -1,4 +1,7 @@
-"""Branches: undo and ask something else. A branch shares the bytes up to the fork, so the shared prefix is read from cache."""
+"""Branches: undo and ask something else.
+
+A branch shares the bytes up to the fork, so the shared prefix is read from cache.
+"""
 
 from provider import SYSTEM, anthropic_client, says
 

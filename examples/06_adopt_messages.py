@@ -18,7 +18,10 @@ BODY = {
     "tools": [{"name": "add", "description": "Add two numbers.", "input_schema": add.parameters}],
     "messages": [
         {"role": "user", "content": "What is 2 + 3?"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 2, "b": 3}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 2, "b": 3}}],
+        },
     ],
 }
 

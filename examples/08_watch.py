@@ -1,4 +1,6 @@
-"""The live guard: a loop of your own, and a client that tells when the prefix of a request has changed, before it leaves."""
+"""The live guard: a loop of your own, and a client that tells when the prefix of a request has changed, before it
+leaves.
+"""
 
 from provider import SYSTEM, anthropic_client, says
 

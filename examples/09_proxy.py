@@ -17,7 +17,10 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.server import LocalServer
 
-TOOLS = [{"name": name, "description": f"Use {name}.", "input_schema": {"type": "object"}} for name in ("read", "write", "search")]
+TOOLS = [
+    {"name": name, "description": f"Use {name}.", "input_schema": {"type": "object"}}
+    for name in ("read", "write", "search")
+]
 
 
 def agent(url: str, key: str) -> None:
@@ -27,7 +30,9 @@ def agent(url: str, key: str) -> None:
         for turn in range(3):
             messages.append({"role": "user", "content": "And now?"})
             tools = TOOLS[turn:] + TOOLS[:turn]
-            reply = client.messages.create(model="claude-sonnet-5-5", max_tokens=200, system=SYSTEM, tools=tools, messages=messages)
+            reply = client.messages.create(
+                model="claude-sonnet-5-5", max_tokens=200, system=SYSTEM, tools=tools, messages=messages
+            )
             messages.append({"role": "assistant", "content": reply.content[0].text})
 
 
@@ -38,7 +43,17 @@ with tempfile.TemporaryDirectory() as folder, LocalServer() as local:
     for repairs in ("", "sort-tools,place-breakpoints"):
         print(f"\n--repair {repairs or 'nothing'}")
         record = Path(folder) / f"{repairs or 'plain'}.jsonl"
-        command = [sys.executable, "-m", "contextkit.cli.main", "proxy", "--upstream", upstream, "--port", "0", "--json"]
+        command = [
+            sys.executable,
+            "-m",
+            "contextkit.cli.main",
+            "proxy",
+            "--upstream",
+            upstream,
+            "--port",
+            "0",
+            "--json",
+        ]
         options = ["--record", str(record), *(["--repair", repairs] if repairs else [])]
         with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as proxy:  # noqa: S603
             assert proxy.stdout

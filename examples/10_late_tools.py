@@ -1,4 +1,6 @@
-"""A tool that comes at the second turn: it joins behind the prompt, so what was sent before is still read from the cache."""
+"""A tool that comes at the second turn: it joins behind the prompt, so what was sent before is still read from the
+cache.
+"""
 
 from provider import SYSTEM, anthropic_client, asks, says
 

@@ -1,4 +1,6 @@
-"""Bedrock Converse through boto3: the cachePoints are placed, and what is read from cache is predicted before each call."""
+"""Bedrock Converse through boto3: the cachePoints are placed, and what is read from cache is predicted before each
+call.
+"""
 
 from __future__ import annotations
 

@@ -19,9 +19,17 @@ from claude_agent_sdk import ClaudeAgentOptions, query
 
 async def main(url: str, home: str) -> None:
     """One prompt, answered by the CLI in a home of its own."""
-    environment = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "local", "HOME": home, "CLAUDE_CONFIG_DIR": home,
-                   "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1"}  # fmt: skip
-    options = ClaudeAgentOptions(model="claude-sonnet-5-5", system_prompt=SYSTEM, tools=[], setting_sources=[], cwd=home, env=environment)
+    environment = {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "local",
+        "HOME": home,
+        "CLAUDE_CONFIG_DIR": home,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_TELEMETRY": "1",
+    }
+    options = ClaudeAgentOptions(
+        model="claude-sonnet-5-5", system_prompt=SYSTEM, tools=[], setting_sources=[], cwd=home, env=environment
+    )
     transcripts = Transcripts()
     async for message in query(prompt="Say hello.", options=transcripts.watch(options)):
         print(getattr(message, "result", None) or type(message).__name__)

@@ -1,4 +1,6 @@
-"""Gemini through google-genai: what is cached unasked, and a stored content that is shown with its price, used, and deleted."""
+"""Gemini through google-genai: what is cached unasked, and a stored content that is shown with its price, used, and
+deleted.
+"""
 
 from __future__ import annotations
 

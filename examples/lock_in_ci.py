@@ -1,4 +1,7 @@
-"""The head of an agent's prompts, pinned; one word of a tool changed; what that re-bills, as CI would say it. Needs no key."""
+"""The head of an agent's prompts, pinned.
+
+One word of a tool changed; what that re-bills, as CI would say it. Needs no key.
+"""
 
 import subprocess
 import sys

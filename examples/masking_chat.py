@@ -21,7 +21,9 @@ context.user("Close the browser and draft the report.")
 with openai_client(REPLIES) as client:
     while not context.finished:
         request = context.request()
-        print(f"{context.phase}: {request.mask.mechanism}, {request.mask.cost_tokens} tokens; {request.params['tool_choice']}")
+        print(
+            f"{context.phase}: {request.mask.mechanism}, {request.mask.cost_tokens} tokens; {request.params['tool_choice']}"
+        )
         context.receive(request.send(client))
         for call in context.calls:
             context.result(call, call.run())

@@ -22,7 +22,9 @@ context.user("Close the browser and draft the report.")
 with anthropic_client(REPLIES) as client:
     while not context.finished:
         request = context.request()
-        print(f"{context.phase}: {request.mask.mechanism}, {request.mask.cost_tokens} tokens; may call {', '.join(request.mask.allowed)}")
+        print(
+            f"{context.phase}: {request.mask.mechanism}, {request.mask.cost_tokens} tokens; may call {', '.join(request.mask.allowed)}"
+        )
         context.receive(request.send(client))
         for call in context.calls:  # a call outside the mask is answered already
             context.result(call, call.run())

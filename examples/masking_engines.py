@@ -1,4 +1,6 @@
-"""The same phases on vLLM, SGLang and llama.cpp: the definitions stay, and a grammar of the engine keeps the model to the phase."""
+"""The same phases on vLLM, SGLang and llama.cpp: the definitions stay, and a grammar of the engine keeps the model to
+the phase.
+"""
 
 import openai
 from provider import SYSTEM, asks, says
@@ -27,12 +29,18 @@ for engine in ENGINES:
     context = Context(provider, system=SYSTEM, tools=TOOLS, phases=PHASES)
     context.user("Close the browser and draft the report.")
     print(f"\n{engine}: the local server checks requests as it does, and bills by its cache")
-    with LocalServer(REPLIES, cache=engine) as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+    with (
+        LocalServer(REPLIES, cache=engine) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client,
+    ):
         while not context.finished:
             request = context.request()
             reply = request.send(client)
             cached, mask = reply.usage.prompt_tokens_details.cached_tokens, request.mask
-            print(f"  {context.phase}: {mask.mechanism}, held by the {mask.enforced_by}, {mask.cost_tokens} tokens;", end=" ")
+            print(
+                f"  {context.phase}: {mask.mechanism}, held by the {mask.enforced_by}, {mask.cost_tokens} tokens;",
+                end=" ",
+            )
             print(f"{cached} of {reply.usage.prompt_tokens} tokens cached")
             context.receive(reply, request)
             for call in context.calls:
@@ -41,4 +49,6 @@ for engine in ENGINES:
 print("\nFor engines and parsers without structural tags, an expression; for all, the beginning of the call:")
 print(name_regex(FORMATS["qwen"], ["browser_open", "browser_close"]))
 for host in ("vllm", "sglang", "llamacpp", "mistral"):
-    print(host, *OpenAICompatible("a-model", host=host, prompt_cache_key="k").prefilled('<tool_call>\n{"name": "browser_'))
+    print(
+        host, *OpenAICompatible("a-model", host=host, prompt_cache_key="k").prefilled('<tool_call>\n{"name": "browser_')
+    )

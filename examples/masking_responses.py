@@ -1,4 +1,6 @@
-"""The same phases on OpenAI's Responses endpoint: `allowed_tools`, a parameter no cache looks at, so a change costs nothing."""
+"""The same phases on OpenAI's Responses endpoint: `allowed_tools`, a parameter no cache looks at, so a change costs
+nothing.
+"""
 
 from provider import SYSTEM, asks, openai_client, says
 
@@ -21,7 +23,9 @@ context.user("Close the browser and draft the report.")
 with openai_client(REPLIES) as client:
     while not context.finished:
         request = context.request()
-        print(f"{context.phase}: {request.mask.mechanism}, {request.mask.cost_tokens} tokens; {request.params['tool_choice']}")
+        print(
+            f"{context.phase}: {request.mask.mechanism}, {request.mask.cost_tokens} tokens; {request.params['tool_choice']}"
+        )
         context.receive(request.send(client))
         for call in context.calls:
             context.result(call, call.run())

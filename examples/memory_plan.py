@@ -1,4 +1,6 @@
-"""A plan the model keeps with a tool, said again at the tail as it changes; a change told once; a summary that begins a new epoch.
+"""A plan the model keeps with a tool, said again at the tail as it changes.
+
+A change told once; a summary that begins a new epoch.
 
 The model is the local provider, its replies written here.
 """
@@ -32,7 +34,9 @@ REPLIES = [
 with tempfile.TemporaryDirectory() as folder, LocalServer(REPLIES) as server:
     print("the local provider answers, with scripted replies")
     memory = Memory(FileMemory(folder), recitation=Recitation(every_replies=8))  # and whenever the list changes
-    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1_000), system=SYSTEM, tools=[price], memory=memory)
+    context = Context(
+        AnthropicMessages("claude-sonnet-5-5", max_tokens=1_000), system=SYSTEM, tools=[price], memory=memory
+    )
     with anthropic.Anthropic(base_url=server.url, api_key="any") as client:
         context.user("What do an H200 and a B300 cost an hour? Write me a report.")
         context.notice(DateChanged("2026-11-21"))
@@ -52,7 +56,9 @@ with tempfile.TemporaryDirectory() as folder, LocalServer(REPLIES) as server:
         if entry.kind == "notice":
             print(f"told at entry {entry.sequence}: {parse(entry.body)['text'].splitlines()}")
     read = side.ledger[-1].usage
-    print(f"the summary was asked for with {read.read:,} tokens from the cache and {read.fresh + read.write_5m + read.write_1h:,} others")
+    print(
+        f"the summary was asked for with {read.read:,} tokens from the cache and {read.fresh + read.write_5m + read.write_1h:,} others"
+    )
     print(f"a new epoch, {before:,} tokens before, {context.request().predicted.prompt:,} after, begins with:")
     for part in parse(epoch.body)["summary"]:
         print("  " + part["text"].replace("\n", "\n  "))

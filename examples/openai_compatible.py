@@ -15,7 +15,9 @@ def price(item: str) -> float:
 
 
 PROVIDERS = [
-    OpenAICompatible("Qwen/Qwen3-8B", host="vllm", session="run-7", salt="tenant-1", call_format="qwen", block_tokens=16),
+    OpenAICompatible(
+        "Qwen/Qwen3-8B", host="vllm", session="run-7", salt="tenant-1", call_format="qwen", block_tokens=16
+    ),
     OpenAICompatible("deepseek-v4-pro", host="deepseek"),
 ]
 """With a server of your own: openai.OpenAI(base_url=provider.base_url, api_key=…)."""
@@ -25,7 +27,10 @@ for provider in PROVIDERS:
     context = Context(provider, system=SYSTEM, tools=[price])
     context.user("What does a pear cost?")
     replies = [asks(("price", {"item": "pear"})), says("A pear costs $0.70.")]
-    with LocalServer(replies, cache="vllm") as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="local") as client:
+    with (
+        LocalServer(replies, cache="vllm") as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="local") as client,
+    ):
         while not context.finished:
             context.receive(client.chat.completions.create(**context.request()))
             for call in context.calls:

@@ -1,4 +1,6 @@
-"""OpenAI's Responses with tools it searches for, a tool called with text, and replies of a form that changes on the way: one head."""
+"""OpenAI's Responses with tools it searches for, a tool called with text, and replies of a form that changes on the
+way: one head.
+"""
 
 from provider import SYSTEM, asks, openai_client, says
 from pydantic import BaseModel

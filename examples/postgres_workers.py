@@ -1,4 +1,5 @@
-"""A fleet of workers that keep nothing: every message is handled by another process, the conversation stands in Postgres.
+"""A fleet of workers that keep nothing: every message is handled by another process, the conversation stands in
+Postgres.
 
 python postgres_workers.py postgresql://user@host/database      (or DATABASE_URL; it makes the table `entry` there)
 """

@@ -21,7 +21,14 @@ def made_up(folder: str) -> str:
     text, rows = "You mind a greenhouse.", []
     for number, more in enumerate(("Which bed is dry?", "The third.", "Water it.")):
         text += f"\n\n{more}"
-        rows.append({"timestamp": 1_775_696_615_000_000 + number * 1_000_000, "input": text, "output": "ok", "session_id": "made up"})
+        rows.append(
+            {
+                "timestamp": 1_775_696_615_000_000 + number * 1_000_000,
+                "input": text,
+                "output": "ok",
+                "session_id": "made up",
+            }
+        )
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return str(path)
 

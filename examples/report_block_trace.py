@@ -2,7 +2,8 @@
 
     python examples/report_block_trace.py trace.jsonl.gz
 
-Without a path it reads a made-up Mooncake trace of two requests. What was billed is in no block trace; `contextkit simulate` asks caches.
+Without a path it reads a made-up Mooncake trace of two requests. What was billed is in no block trace; `contextkit
+simulate` asks caches.
 """
 
 import json
@@ -26,4 +27,6 @@ def made_up(folder: str) -> str:
 
 with tempfile.TemporaryDirectory() as folder:
     [outcome] = compare(BlockTraces().read(sys.argv[1] if sys.argv[1:] else made_up(folder)), [Setting()]).outcomes
-    print(f"{outcome.counts.requests} requests, {outcome.counts.blocks} blocks, {outcome.counts.hit_rate:.4f} of them read")
+    print(
+        f"{outcome.counts.requests} requests, {outcome.counts.blocks} blocks, {outcome.counts.hit_rate:.4f} of them read"
+    )

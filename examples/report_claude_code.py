@@ -20,8 +20,19 @@ def made_up(folder: str) -> str:
     path = Path(folder) / "session.jsonl"
     with path.open("w", encoding="utf-8") as file:
         for number, minute, read, written in ((1, 0, 0, 42_000), (2, 8, 0, 43_000)):
-            usage = {"input_tokens": 4, "cache_read_input_tokens": read, "cache_creation_input_tokens": written, "output_tokens": 90}
-            message = {"model": "claude-opus-4-5", "id": f"msg_{number}", "role": "assistant", "content": [], "usage": usage}
+            usage = {
+                "input_tokens": 4,
+                "cache_read_input_tokens": read,
+                "cache_creation_input_tokens": written,
+                "output_tokens": 90,
+            }
+            message = {
+                "model": "claude-opus-4-5",
+                "id": f"msg_{number}",
+                "role": "assistant",
+                "content": [],
+                "usage": usage,
+            }
             line = {"type": "assistant", "timestamp": f"2026-04-09T01:{minute:02}:00Z", "sessionId": "made up"}
             file.write(json.dumps({**line, "requestId": f"req_{number}", "message": message}) + "\n")
     return str(path)

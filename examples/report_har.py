@@ -24,7 +24,11 @@ def made_up() -> str:
     entry = {
         "startedDateTime": "2026-09-21T14:13:20.000Z",
         "time": 900,
-        "request": {"method": "POST", "url": "https://api.openai.com/v1/chat/completions", "postData": {"text": json.dumps(body)}},
+        "request": {
+            "method": "POST",
+            "url": "https://api.openai.com/v1/chat/completions",
+            "postData": {"text": json.dumps(body)},
+        },
         "response": {"status": 200, "content": {"mimeType": "application/json", "text": json.dumps(answer)}},
     }
     picture = {"request": {"method": "GET", "url": "https://example.com/cat.png"}, "response": {"status": 200}}

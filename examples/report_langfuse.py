@@ -18,9 +18,14 @@ from contextkit.ledger.summary import summarise
 def generation(number: int, **usage: int) -> dict[str, object]:
     """One observation, the columns a report looks at."""
     return {
-        "id": f"made up {number}", "traceId": "made up", "type": "GENERATION", "startTime": f"2026-04-09T01:0{number}:00Z",
-        "endTime": f"2026-04-09T01:0{number}:04Z", "model": "gpt-5.2", "usageDetails": usage,
-    }  # fmt: skip
+        "id": f"made up {number}",
+        "traceId": "made up",
+        "type": "GENERATION",
+        "startTime": f"2026-04-09T01:0{number}:00Z",
+        "endTime": f"2026-04-09T01:0{number}:04Z",
+        "model": "gpt-5.2",
+        "usageDetails": usage,
+    }
 
 
 def made_up(folder: str) -> str:

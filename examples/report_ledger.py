@@ -1,4 +1,5 @@
-"""What a contextkit ledger says, in one line: that of a `Context`'s folder, of `contextkit proxy --record`, of a watched client.
+"""What a contextkit ledger says, in one line: that of a `Context`'s folder, of `contextkit proxy --record`, of a
+watched client.
 
     python examples/report_ledger.py runs/gpu-prices
 
@@ -23,7 +24,11 @@ def made_up(folder: str) -> str:
         for number, usage in enumerate((Usage(3, 0, 41_000, 0, 90), Usage(3, 41_000, 800, 0, 120))):
             at = 1_764_000_000.0 + 30 * number
             model = "claude-opus-4-5"
-            ledger.append(Exchange(f"msg_{number}", "made up", "main", at, at + 1, at + 4, "anthropic", model, None, usage, None, None))
+            ledger.append(
+                Exchange(
+                    f"msg_{number}", "made up", "main", at, at + 1, at + 4, "anthropic", model, None, usage, None, None
+                )
+            )
     return str(path)
 
 

@@ -17,12 +17,25 @@ from contextkit.ledger.summary import summarise
 
 def row(number: int, prompt: int, read: int, written: int, cache_hit: str = "False") -> dict[str, object]:
     """A row of `LiteLLM_SpendLogs`, the columns a report looks at."""
-    usage = {"prompt_tokens": prompt, "completion_tokens": 90, "cache_read_input_tokens": read, "cache_creation_input_tokens": written}
+    usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": 90,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+    }
     return {
-        "request_id": f"chatcmpl-{number}", "call_type": "acompletion", "session_id": "made up", "model": "claude-sonnet-4-5",
-        "custom_llm_provider": "anthropic", "startTime": f"2026-04-09T01:0{number}:00Z", "endTime": f"2026-04-09T01:0{number}:04Z",
-        "prompt_tokens": prompt, "completion_tokens": 90, "cache_hit": cache_hit, "metadata": {"usage_object": usage},
-    }  # fmt: skip
+        "request_id": f"chatcmpl-{number}",
+        "call_type": "acompletion",
+        "session_id": "made up",
+        "model": "claude-sonnet-4-5",
+        "custom_llm_provider": "anthropic",
+        "startTime": f"2026-04-09T01:0{number}:00Z",
+        "endTime": f"2026-04-09T01:0{number}:04Z",
+        "prompt_tokens": prompt,
+        "completion_tokens": 90,
+        "cache_hit": cache_hit,
+        "metadata": {"usage_object": usage},
+    }
 
 
 def made_up(folder: str) -> str:

@@ -19,9 +19,15 @@ from contextkit.ledger.judged import judged
 def record(number: int, host: str, cached: int) -> str:
     """One generation."""
     data = {
-        "id": f"gen-{number}", "model": "openai/gpt-4o", "provider_name": host, "created_at": f"2026-09-21T14:13:2{number}Z",
-        "native_tokens_prompt": 12_000, "native_tokens_cached": cached, "native_tokens_completion": 25, "session_id": "trip",
-    }  # fmt: skip
+        "id": f"gen-{number}",
+        "model": "openai/gpt-4o",
+        "provider_name": host,
+        "created_at": f"2026-09-21T14:13:2{number}Z",
+        "native_tokens_prompt": 12_000,
+        "native_tokens_cached": cached,
+        "native_tokens_completion": 25,
+        "session_id": "trip",
+    }
     return json.dumps({"data": data})
 
 

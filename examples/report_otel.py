@@ -18,18 +18,27 @@ from contextkit.ledger.summary import summarise
 def span(number: int, prompt: int, read: int, written: int) -> dict[str, object]:
     """One call as OTLP's JSON has it: numbers of 64 bits are text."""
     said = {
-        "gen_ai.usage.input_tokens": prompt, "gen_ai.usage.cache_read.input_tokens": read,
-        "gen_ai.usage.cache_creation.input_tokens": written, "gen_ai.usage.output_tokens": 200,
-    }  # fmt: skip
-    names = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-sonnet-5-5"}
+        "gen_ai.usage.input_tokens": prompt,
+        "gen_ai.usage.cache_read.input_tokens": read,
+        "gen_ai.usage.cache_creation.input_tokens": written,
+        "gen_ai.usage.output_tokens": 200,
+    }
+    names = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.request.model": "claude-sonnet-5-5",
+    }
     start = 1_775_696_615 + 10 * number
     return {
-        "traceId": "5b8e", "spanId": f"{number:016}", "startTimeUnixNano": f"{start}000000000", "endTimeUnixNano": f"{start + 4}000000000",
+        "traceId": "5b8e",
+        "spanId": f"{number:016}",
+        "startTimeUnixNano": f"{start}000000000",
+        "endTimeUnixNano": f"{start + 4}000000000",
         "attributes": [
             *({"key": key, "value": {"stringValue": value}} for key, value in names.items()),
             *({"key": key, "value": {"intValue": str(value)}} for key, value in said.items()),
         ],
-    }  # fmt: skip
+    }
 
 
 def made_up(folder: str) -> str:

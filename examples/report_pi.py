@@ -27,13 +27,23 @@ def made_up(folder: str) -> str:
 
 def said(role: str, minute: int) -> dict[str, object]:
     """Something the user said."""
-    return {"type": "message", "timestamp": f"2025-12-08T22:{minute}:00.000Z", "message": {"role": role, "content": "Water the ferns."}}
+    return {
+        "type": "message",
+        "timestamp": f"2025-12-08T22:{minute}:00.000Z",
+        "message": {"role": role, "content": "Water the ferns."},
+    }
 
 
 def reply(minute: int, read: int, written: int) -> dict[str, object]:
     """A reply with its bill."""
     usage = {"input": 1, "output": 90, "cacheRead": read, "cacheWrite": written}
-    message = {"role": "assistant", "provider": "anthropic", "model": "claude-opus-4-5", "usage": usage, "stopReason": "stop"}
+    message = {
+        "role": "assistant",
+        "provider": "anthropic",
+        "model": "claude-opus-4-5",
+        "usage": usage,
+        "stopReason": "stop",
+    }
     message |= {"content": [{"type": "text", "text": "Done."}], "timestamp": 1_765_233_600_000 + minute * 60_000}
     return {"type": "message", "timestamp": f"2025-12-08T22:{minute}:09.000Z", "message": message}
 

@@ -17,9 +17,18 @@ from contextkit.ledger.judged import judged
 
 def call(number: int, rules: str, read: int, written: int) -> str:
     """One line of the log."""
-    said = [{"role": "user", "content": "Plan a trip"}, {"role": "assistant", "content": "Where to?"}, {"role": "user", "content": "Rome"}]
+    said = [
+        {"role": "user", "content": "Plan a trip"},
+        {"role": "assistant", "content": "Where to?"},
+        {"role": "user", "content": "Rome"},
+    ]
     body = {"model": "claude-sonnet-5-5", "max_tokens": 512, "system": rules, "messages": said[: 1 + 2 * number]}
-    usage = {"input_tokens": 3, "cache_read_input_tokens": read, "cache_creation_input_tokens": written, "output_tokens": 9}
+    usage = {
+        "input_tokens": 3,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+        "output_tokens": 9,
+    }
     response = {"id": f"msg_{number}", "stop_reason": "end_turn", "usage": usage}
     return json.dumps({"at": 1_790_000_000 + 30 * number, "request": body, "response": response})
 

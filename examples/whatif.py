@@ -27,7 +27,18 @@ def made_up(folder: str) -> str:
             bill = Usage(fresh=12, read=read, write_5m=written, write_1h=0, output=400)
             ledger.append(
                 Exchange(
-                    f"call {number}", "made up", "main", start, start + 1, start + 9, "anthropic", "claude-opus-4-5", None, bill, None, None
+                    f"call {number}",
+                    "made up",
+                    "main",
+                    start,
+                    start + 1,
+                    start + 9,
+                    "anthropic",
+                    "claude-opus-4-5",
+                    None,
+                    bill,
+                    None,
+                    None,
                 )
             )
     return str(path)

@@ -20,9 +20,13 @@ from hypothesis import HealthCheck, settings
 from contextkit.models import MODELS, register
 
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
-    os.environ.setdefault(threads, "1")  # before NumPy is loaded: other tests run beside, and two threads for small products are slower
+    os.environ.setdefault(
+        threads, "1"
+    )  # before NumPy is loaded: other tests run beside, and two threads for small products are slower
 os.environ.pop("SSL_CERT_FILE", None)
-os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)  # no certificate: every client would load 150 of them, and tests call nobody
+os.environ["SSL_CERT_DIR"] = str(
+    Path(__file__).parent
+)  # no certificate: every client would load 150 of them, and tests call nobody
 
 EXAMPLES = {False: 12, True: 400}
 """Whether `--full` was given → generated conversations a law is tried on."""
@@ -40,7 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
     is_full = config.getoption("--full")
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     settings.register_profile("laws", max_examples=EXAMPLES[is_full], deadline=None, suppress_health_check=slow)
-    settings.register_profile("properties", max_examples=500 if is_full else 30, deadline=None, suppress_health_check=slow)
+    settings.register_profile(
+        "properties", max_examples=500 if is_full else 30, deadline=None, suppress_health_check=slow
+    )
     settings.load_profile("properties")
 
 
@@ -50,7 +56,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What waits longest for another program begins first, so that nobody waits for it at the end; timed tests run with `--full`."""
+    """What waits longest for another program begins first, so that nobody waits for it at the end.
+
+    Timed tests run with `--full`.
+    """
     items.sort(key=lambda item: item.path.name != "test_static_checks.py")
     if not config.getoption("--full"):
         for item in items:
@@ -79,7 +88,9 @@ EXAMPLES_FOLDER = Path(__file__).resolve().parents[1] / "examples"
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[str], str]:
-    """(name) → what an example prints, run as it stands, in its folder, without keys; it warns of nothing, or the test fails.
+    """(name) → what an example prints, run as it stands, in its folder, without keys.
+
+    It warns of nothing, or the test fails.
 
     In this process: the packages it needs are loaded already, which takes a new one two seconds.
     """
@@ -88,7 +99,9 @@ def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         monkeypatch.chdir(EXAMPLES_FOLDER)
         monkeypatch.syspath_prepend(EXAMPLES_FOLDER)
         monkeypatch.setattr(sys, "argv", [f"{name}.py"])
-        for key in [key for key in os.environ if key.startswith(("ANTHROPIC_", "OPENAI_", "CLAUDE", "GEMINI_", "AWS_"))]:
+        for key in [
+            key for key in os.environ if key.startswith(("ANTHROPIC_", "OPENAI_", "CLAUDE", "GEMINI_", "AWS_"))
+        ]:
             monkeypatch.delenv(key)
         known, code = dict(MODELS), None
         try:
@@ -108,7 +121,9 @@ def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 class _Process(subprocess.Popen[Any]):
     """A process that a failed `with` does not wait for."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is not None:
             self.kill()
         super().__exit__(kind, error, trace)
@@ -116,7 +131,10 @@ class _Process(subprocess.Popen[Any]):
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[Any]]]:
-    """Starts processes as `subprocess.Popen` does; each ends with the test, however that ends, and so do the processes it started."""
+    """Starts processes as `subprocess.Popen` does.
+
+    Each ends with the test, however that ends, and so do the processes it started.
+    """
     started: list[subprocess.Popen[Any]] = []
 
     def begin(command: list[Any], **options: Any) -> subprocess.Popen[Any]:

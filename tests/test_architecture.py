@@ -40,7 +40,9 @@ NUMPY_IN = {"transformer", "simulator/reuse_distance.py"}
 TOP_LEVEL = {"contextkit", "examples", "tests", "docs", "pyproject.toml", "README.md"}
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "base", "core", "misc", "manager", "managers"}
 UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
-MACHINE_PATH = re.compile(r"(?<![\w.~*/-])(?:/(?:home|Users|root|work|mnt|tmp|private|opt)/[\w.-]|[A-Za-z]:\\\\?(?:Users|Temp))")
+MACHINE_PATH = re.compile(
+    r"(?<![\w.~*/-])(?:/(?:home|Users|root|work|mnt|tmp|private|opt)/[\w.-]|[A-Za-z]:\\\\?(?:Users|Temp))"
+)
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 
 
@@ -66,7 +68,8 @@ def room(module: str) -> str:
     return [*module.split("."), "__init__"][1]
 
 
-# Reading imports ----------------------------------------------------------------------------------------------------------
+# Reading imports
+# ----------------------------------------------------------------------------------------------------------
 
 
 def _targets_of_import(node: ast.Import, path: Path) -> Iterator[str]:
@@ -74,7 +77,11 @@ def _targets_of_import(node: ast.Import, path: Path) -> Iterator[str]:
 
 
 def _targets_of_import_from(node: ast.ImportFrom, path: Path) -> Iterator[str]:
-    package = (*path.relative_to(ROOT).parent.parts, "")[: len(path.relative_to(ROOT).parts) - node.level] if node.level else ()
+    package = (
+        (*path.relative_to(ROOT).parent.parts, "")[: len(path.relative_to(ROOT).parts) - node.level]
+        if node.level
+        else ()
+    )
     source = ".".join(filter(None, (*package, node.module or "")))
     candidates = (f"{source}.{alias.name}" for alias in node.names)
     return (candidate if candidate in MODULES else source for candidate in candidates)
@@ -109,7 +116,8 @@ def our_imports() -> Iterator[tuple[Path, int, str, str]]:
                 yield path, line, dotted(path), target
 
 
-# The floors ---------------------------------------------------------------------------------------------------------------
+# The floors
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_every_file_stands_on_a_floor() -> None:
@@ -120,7 +128,8 @@ def test_a_room_imports_only_rooms_on_lower_floors() -> None:
     found = [
         f"{place(path)}:{line}: {room(importer)} (floor {FLOOR_OF.get(room(importer))}) imports {target}"
         for path, line, importer, target in our_imports()
-        if room(importer) not in ROOF | {room(target)} and FLOOR_OF.get(room(importer), 0) <= FLOOR_OF.get(room(target), 10)
+        if room(importer) not in ROOF | {room(target)}
+        and FLOOR_OF.get(room(importer), 0) <= FLOOR_OF.get(room(target), 10)
     ]
     assert not found, "\n".join(found)
 
@@ -169,16 +178,24 @@ def late():
     seen = {target for node in nodes for target in _READERS[type(node)](node, path)}
     assert seen == {
         "contextkit",
-        *(f"contextkit.{name}" for name in ["log.entry", "errors", "cache.usage", "cache.prompt", "models", "canonical", "prices"]),
+        *(
+            f"contextkit.{name}"
+            for name in ["log.entry", "errors", "cache.usage", "cache.prompt", "models", "canonical", "prices"]
+        ),
     }
 
 
-# Names ------------------------------------------------------------------------------------------------------------------
+# Names
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_every_module_is_named_for_what_it_is() -> None:
     names = {place(path): path.relative_to(PACKAGE).with_suffix("").parts for path in FILES}
-    vague = {name for name, parts in names.items() if VAGUE_NAMES & set(chain.from_iterable(part.split("_") for part in parts))}
+    vague = {
+        name
+        for name, parts in names.items()
+        if VAGUE_NAMES & set(chain.from_iterable(part.split("_") for part in parts))
+    }
     assert vague == set()
 
 
@@ -187,7 +204,8 @@ def test_every_module_says_what_it_is() -> None:
     assert empty == []
 
 
-# What never stands in the code --------------------------------------------------------------------------------------------
+# What never stands in the code
+# --------------------------------------------------------------------------------------------
 
 
 def _is_unsafe(node: ast.AST) -> bool:
@@ -202,12 +220,22 @@ def _is_stub(node: ast.AST) -> bool:
 
 @pytest.mark.parametrize("is_fault", [_is_unsafe, _is_stub], ids=["eval or exec", "raise NotImplementedError"])
 def test_no_file_holds(is_fault: Callable[[ast.AST], bool]) -> None:
-    found = [f"{place(path)}:{getattr(node, 'lineno', 0)}" for path in FILES for node in ast.walk(tree(path)) if is_fault(node)]
+    found = [
+        f"{place(path)}:{getattr(node, 'lineno', 0)}"
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if is_fault(node)
+    ]
     assert not found, "\n".join(found)
 
 
 def test_nothing_is_unpickled() -> None:
-    found = [f"{place(path)}:{line}" for path in FILES for target, line in imports(path) if target.split(".")[0] in UNSAFE_MODULES]
+    found = [
+        f"{place(path)}:{line}"
+        for path in FILES
+        for target, line in imports(path)
+        if target.split(".")[0] in UNSAFE_MODULES
+    ]
     assert not found, "\n".join(found)
 
 
@@ -217,12 +245,18 @@ def kept_files() -> tuple[Path, ...]:
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout: nothing says which files belong to the project")
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
     return tuple(path for path in (ROOT / name for name in sorted(filter(None, listed.split("\0")))) if path.is_file())
 
 
-@pytest.mark.parametrize("pattern", [MACHINE_PATH, UNFINISHED], ids=["a path of one machine", "a mark of unfinished work"])
+@pytest.mark.parametrize(
+    "pattern", [MACHINE_PATH, UNFINISHED], ids=["a path of one machine", "a mark of unfinished work"]
+)
 def test_no_written_page_holds(pattern: re.Pattern[str]) -> None:
     found = [
         f"{place(path)}:{number}: {line.strip()[:100]}"

@@ -57,32 +57,86 @@ class Odd:
     """Something nobody expects."""
 
 
-NO_TEXT: list[Any] = [None, 5, 1.5, float("nan"), True, b"bytes", {1, 2}, Odd(), Odd, lambda: 1, [], {}, (), "", " \n", "\ud800"]
+NO_TEXT: list[Any] = [
+    None,
+    5,
+    1.5,
+    float("nan"),
+    True,
+    b"bytes",
+    {1, 2},
+    Odd(),
+    Odd,
+    lambda: 1,
+    [],
+    {},
+    (),
+    "",
+    " \n",
+    "\ud800",
+]
 """What is not text with a visible character."""
 NO_BASE64 = ["cat.png", "aGk", "aGk=aGk=", "=", "\n", "data:image/png;base64,aGk=", "a-_=", "äöüß", "aGk= aGk="]
 """What is not what `base64.b64encode` gives."""
 NO_URL = ["cat.png", "/tmp/cat.png", "C:\\cat.png", "not a url", "https://", "https://a b", "//example.com/cat.png"]
 """What nobody can fetch."""
 NO_PART: list[Any] = [
-    [None], [5], [b"x"], [[]], [["x"]], [{}], [{"type": "text"}], [{"type": "text", "text": None}], [{"type": "text", "text": ""}],
-    [{"type": "text", "text": {"type": "text", "text": "x"}}], {"type": ["text"], "text": "x"}, {"type": "text", "text": "x", 5: 6},
-    [{"type": "text", "text": "\ud800"}], {"type": "image", "url": None}, {"type": "image", "media_type": "image/png", "data": b"png"},
-    {"type": "image", "media_type": 5, "data": "x"}, {"type": "document", "url": ""}, {"type": "native", "wire": 5, "block": {"type": "x"}},
-    {"type": "native", "wire": "anthropic_messages", "block": {}}, {"type": "native", "wire": "anthropic_messages", "block": "x"},
+    [None],
+    [5],
+    [b"x"],
+    [[]],
+    [["x"]],
+    [{}],
+    [{"type": "text"}],
+    [{"type": "text", "text": None}],
+    [{"type": "text", "text": ""}],
+    [{"type": "text", "text": {"type": "text", "text": "x"}}],
+    {"type": ["text"], "text": "x"},
+    {"type": "text", "text": "x", 5: 6},
+    [{"type": "text", "text": "\ud800"}],
+    {"type": "image", "url": None},
+    {"type": "image", "media_type": "image/png", "data": b"png"},
+    {"type": "image", "media_type": 5, "data": "x"},
+    {"type": "document", "url": ""},
+    {"type": "native", "wire": 5, "block": {"type": "x"}},
+    {"type": "native", "wire": "anthropic_messages", "block": {}},
+    {"type": "native", "wire": "anthropic_messages", "block": "x"},
     {"type": "native", "wire": "anthropic_messages", "block": {"type": "x", "n": float("nan")}},
-    {"type": "native", "wire": "openai_chat", "block": nested(600)}, {"type": "native", "wire": "openai_responses", "block": nested(3000)},
-    *({"type": "native", "wire": wire, "block": nested(250)} for wire in ("anthropic_messages", "openai_chat", "openai_responses")),
+    {"type": "native", "wire": "openai_chat", "block": nested(600)},
+    {"type": "native", "wire": "openai_responses", "block": nested(3000)},
+    *(
+        {"type": "native", "wire": wire, "block": nested(250)}
+        for wire in ("anthropic_messages", "openai_chat", "openai_responses")
+    ),
     {"type": "native", "wire": "openai_chat", "block": circle()},
-    (character for character in "abc"), {"a", "b"}, "ab\udfff",
+    (character for character in "abc"),
+    {"a", "b"},
+    "ab\udfff",
     *({"type": "image", "media_type": "image/png", "data": data} for data in NO_BASE64),
     *({"type": kind, "url": url} for kind in ("image", "document") for url in NO_URL),
-]  # fmt: skip
+]
 """What is no content."""
 NO_TOOLS: list[Any] = [
-    5, "search", [None], [5], [{}], [{"name": ""}], [{"name": "a b"}], [{"name": 5}], [{"name": "a", "parameters": 5}], {"name": "a"},
-    [{"name": "a", "description": 5}], [{"name": "a"}, {"name": "a"}], [Odd()], [{"name": "a", "parameters": {"type": "object", "x": {1}}}],
-    [{"type": "function", "function": 5}], [{"native": 5}], [{"native": {"wire": 5, "block": {}}}], [float("nan")], b"x",
-]  # fmt: skip
+    5,
+    "search",
+    [None],
+    [5],
+    [{}],
+    [{"name": ""}],
+    [{"name": "a b"}],
+    [{"name": 5}],
+    [{"name": "a", "parameters": 5}],
+    {"name": "a"},
+    [{"name": "a", "description": 5}],
+    [{"name": "a"}, {"name": "a"}],
+    [Odd()],
+    [{"name": "a", "parameters": {"type": "object", "x": {1}}}],
+    [{"type": "function", "function": 5}],
+    [{"native": 5}],
+    [{"native": {"wire": 5, "block": {}}}],
+    [float("nan")],
+    b"x",
+]
 PROVIDERS: dict[str, Callable[[], Any]] = {
     "anthropic": lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=9),
     "chat": lambda: OpenAIChat("gpt-6.1-sol"),
@@ -106,7 +160,8 @@ def refused(act: Callable[..., Any], *values: Any, **named: Any) -> None:
     assert str(caught.value)
 
 
-# What is said -----------------------------------------------------------------------------------------------------------
+# What is said
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", [*NO_TEXT, *NO_PART], ids=range(len(NO_TEXT) + len(NO_PART)))
@@ -120,13 +175,27 @@ def test_nothing_a_provider_would_not_take_is_kept(context: Context, value: Any)
 
 def test_media_that_is_none_is_told_with_its_place_and_what_to_give() -> None:
     context = Context(PROVIDERS["anthropic"]())
-    with pytest.raises(InvalidContent, match=r"^content\[1\]\.data is no base64: give base64\.b64encode\(raw\)\.decode\(\), without"):
+    with pytest.raises(
+        InvalidContent, match=r"^content\[1\]\.data is no base64: give base64\.b64encode\(raw\)\.decode\(\), without"
+    ):
         context.user(["look", {"type": "image", "media_type": "image/png", "data": "data:image/png;base64,aGk="}])
-    with pytest.raises(InvalidContent, match=r"^content\[0\]\.url is no URL, such as https://example\.com/cat\.png: of a file give"):
+    with pytest.raises(
+        InvalidContent, match=r"^content\[0\]\.url is no URL, such as https://example\.com/cat\.png: of a file give"
+    ):
         context.user({"type": "image", "url": "cat.png"})
     for kind in ("image", "document"):
-        context.user([{"type": kind, "media_type": "image/png", "data": data} for data in ("aGk=", "aGkh", "aGkh\naGk=\n", "A" * 4_000)])
-        context.user([{"type": kind, "url": url} for url in ("HTTPS://a.b/c?d=e#f", "gs://b/a.png", "s3://b/a.png", "data:image/png;,")])
+        context.user(
+            [
+                {"type": kind, "media_type": "image/png", "data": data}
+                for data in ("aGk=", "aGkh", "aGkh\naGk=\n", "A" * 4_000)
+            ]
+        )
+        context.user(
+            [
+                {"type": kind, "url": url}
+                for url in ("HTTPS://a.b/c?d=e#f", "gs://b/a.png", "s3://b/a.png", "data:image/png;,")
+            ]
+        )
     context.user({"type": "document", "media_type": "text/plain", "data": "plain words"})
 
 
@@ -215,17 +284,27 @@ def test_cache_options_are_what_they_are(value: Any) -> None:
             refused(asked, make)
 
 
-# What is asked ----------------------------------------------------------------------------------------------------------
+# What is asked
+# ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [float("nan"), {1}, b"x", "\ud800", Odd(), {1: 2}, nested(3000), circle()], ids=range(8))
+@pytest.mark.parametrize(
+    "value", [float("nan"), {1}, b"x", "\ud800", Odd(), {1: 2}, nested(3000), circle()], ids=range(8)
+)
 def test_a_parameter_has_a_json_form(context: Context, value: Any) -> None:
     refused(context.request, metadata=value)
     refused(context.request, extra_body={"x": value})
 
 
 def test_fields_that_are_no_parameters(context: Context) -> None:
-    for named in ({"tools": []}, {"model": "gpt-5"}, {"extra_headers": []}, {"extra_headers": 5}, {"extra_body": "x"}, {"timeout": 5}):
+    for named in (
+        {"tools": []},
+        {"model": "gpt-5"},
+        {"extra_headers": []},
+        {"extra_headers": 5},
+        {"extra_body": "x"},
+        {"timeout": 5},
+    ):
         refused(context.request, **named) if named != {"extra_headers": []} else None
     for limit in ("many", 1.5, float("nan"), [], True):
         refused(context.request, max_tokens=limit)
@@ -244,7 +323,9 @@ def test_what_is_no_reply_no_stream_no_client(context: Context, value: Any) -> N
     refused(context.result, value, "x")
 
 
-@pytest.mark.parametrize("value", [None, 0, -1, True, 1.5, "abc", b"abc", "", [], {}, {"a": 1}, [""], object()], ids=range(13))
+@pytest.mark.parametrize(
+    "value", [None, 0, -1, True, 1.5, "abc", b"abc", "", [], {}, {"a": 1}, [""], object()], ids=range(13)
+)
 def test_a_fan_out_is_of_tasks_or_a_number(context: Context, value: Any) -> None:
     refused(context.fan_out, value)
 
@@ -266,7 +347,8 @@ def test_what_is_no_entry(context: Context, value: Any) -> None:
     refused(context.log.fork, value)
 
 
-# What is stored ---------------------------------------------------------------------------------------------------------
+# What is stored
+# ---------------------------------------------------------------------------------------------------------
 
 
 def opened(folder: Any) -> Context:
@@ -307,7 +389,9 @@ def test_folders_where_the_files_should_be(tmp_path: Path) -> None:
         Ledger.read(tmp_path / "nowhere.jsonl")
 
 
-@pytest.mark.skipif(sys.platform == "win32" or getattr(os, "geteuid", lambda: 0)() == 0, reason="everybody may write everywhere here")
+@pytest.mark.skipif(
+    sys.platform == "win32" or getattr(os, "geteuid", lambda: 0)() == 0, reason="everybody may write everywhere here"
+)
 def test_a_folder_nobody_may_write_to(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir(mode=0o500)
@@ -365,7 +449,15 @@ def test_a_corrupt_log_is_named_and_left_alone(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["{}\n", "[]\n", "x\n", '{"contextkit_ledger":99}\n', '{"contextkit_ledger":1}\n{}\n', '{"contextkit_ledger":1}\n5\n', "\udcff\n"],
+    [
+        "{}\n",
+        "[]\n",
+        "x\n",
+        '{"contextkit_ledger":99}\n',
+        '{"contextkit_ledger":1}\n{}\n',
+        '{"contextkit_ledger":1}\n5\n',
+        "\udcff\n",
+    ],
 )
 def test_a_corrupt_ledger_is_named_and_left_alone(text: str, tmp_path: Path) -> None:
     opened(tmp_path).close()
@@ -379,7 +471,9 @@ def test_a_corrupt_ledger_is_named_and_left_alone(text: str, tmp_path: Path) -> 
     opened(tmp_path).close()
 
 
-@pytest.mark.parametrize("left", [None, b"", b'{"sequence":0,"ki'], ids=["deleted", "emptied", "torn in its first line"])
+@pytest.mark.parametrize(
+    "left", [None, b"", b'{"sequence":0,"ki'], ids=["deleted", "emptied", "torn in its first line"]
+)
 @pytest.mark.filterwarnings("ignore:.*ended in an unfinished line")
 def test_a_log_that_is_gone_beside_its_ledger_is_told_and_not_begun_anew(left: bytes | None, tmp_path: Path) -> None:
     with opened(tmp_path) as context:
@@ -391,7 +485,11 @@ def test_a_log_that_is_gone_beside_its_ledger_is_told_and_not_begun_anew(left: b
     if left is not None:
         log.write_bytes(left)
     told = r"log\.jsonl is missing or empty, but ledger\.jsonl beside it records 1 call: put the log back"
-    for act in (opened, opened, lambda folder: Context.from_messages(PROVIDERS["anthropic"](), {"messages": []}, folder=folder)):
+    for act in (
+        opened,
+        opened,
+        lambda folder: Context.from_messages(PROVIDERS["anthropic"](), {"messages": []}, folder=folder),
+    ):
         with pytest.raises(StorageError, match=told):
             act(tmp_path)
         assert ledger.read_bytes() == billed and not log.read_bytes()
@@ -405,18 +503,27 @@ def test_a_log_that_is_gone_beside_its_ledger_is_told_and_not_begun_anew(left: b
 
 def test_a_recording_of_other_calls_may_stand_where_a_conversation_begins(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "ledger.jsonl") as ledger:  # as `watch(record=…)` writes it
-        ledger.append(Exchange("a", "s", "main", 0.0, None, None, "anthropic", "claude-sonnet-5-5", Bodies(b"{}"), None, None, None))
+        ledger.append(
+            Exchange(
+                "a", "s", "main", 0.0, None, None, "anthropic", "claude-sonnet-5-5", Bodies(b"{}"), None, None, None
+            )
+        )
     with opened(tmp_path) as context:
         assert len(context.log) == 1 and len(context.ledger) == 1
 
 
 @pytest.mark.parametrize(
     "rows",
-    [[("user", {"content": []})], [("opened", {})], [("opened", {"system": [], "tools": []}), ("assistant", {})],
-     [("opened", {"system": [], "tools": []}), ("assistant", 5)], [("opened", {"system": [], "tools": []}), ("result", {})],
-     [("opened", {"system": [], "tools": []}), ("epoch", {})]],
+    [
+        [("user", {"content": []})],
+        [("opened", {})],
+        [("opened", {"system": [], "tools": []}), ("assistant", {})],
+        [("opened", {"system": [], "tools": []}), ("assistant", 5)],
+        [("opened", {"system": [], "tools": []}), ("result", {})],
+        [("opened", {"system": [], "tools": []}), ("epoch", {})],
+    ],
     ids=range(6),
-)  # fmt: skip
+)
 def test_a_log_that_is_no_conversation(rows: list[Any]) -> None:
     log = Log(clock=lambda: 0.0)
     for kind, body in rows:
@@ -462,7 +569,9 @@ def test_what_is_watched_is_a_client(value: Any, tmp_path: Path) -> None:
         refused(watch, client, record=tmp_path)
 
 
-@pytest.mark.parametrize("value", [None, 5, "x", b"x", [], {}, {"a": 5}, {5: Phase()}, {"a b": Phase()}, object(), Odd], ids=range(11))
+@pytest.mark.parametrize(
+    "value", [None, 5, "x", b"x", [], {}, {"a": 5}, {5: Phase()}, {"a b": Phase()}, object(), Odd], ids=range(11)
+)
 def test_phases_are_a_table_of_phases(context: Context, value: Any) -> None:
     refused(Phases, value, "a")
     refused(Phases, {"a": Phase()}, value)
@@ -474,7 +583,9 @@ def test_phases_are_a_table_of_phases(context: Context, value: Any) -> None:
     assert with_phases.phase == "a" and len(with_phases.log) == 2
 
 
-@pytest.mark.parametrize("value", [None, 5, "x", b"x", [5], [""], ["a*b"], ["**"], [None], object(), Odd()], ids=range(11))
+@pytest.mark.parametrize(
+    "value", [None, 5, "x", b"x", [5], [""], ["a*b"], ["**"], [None], object(), Odd()], ids=range(11)
+)
 def test_a_phase_allows_names(value: Any) -> None:
     refused(Phase, value)
     refused(Phase, then=value)
@@ -517,7 +628,9 @@ def test_a_memory_is_files_and_rules(context: Context, value: Any, tmp_path: Pat
         refused(Todo(files).reorder, value)
 
 
-@pytest.mark.parametrize("value", [*ODD[:-2], 5, "../x", "%2e%2e/x", "/x", "nul", "a\x00b", "\ud800", "x" * 2_000], ids=range(len(ODD) + 6))
+@pytest.mark.parametrize(
+    "value", [*ODD[:-2], 5, "../x", "%2e%2e/x", "/x", "nul", "a\x00b", "\ud800", "x" * 2_000], ids=range(len(ODD) + 6)
+)
 def test_a_path_of_a_file_store_is_a_name_within_it(value: Any, tmp_path: Path) -> None:
     files = FileMemory(tmp_path / "memory")
     files.write("kept", "kept")
@@ -550,7 +663,15 @@ def test_what_is_no_price(value: Any) -> None:
     refused(register_price, "openai", "made-up", input=1.0, output=1.0, valid_from=str(value))
 
 
-NO_FACTS = ["[[models]]", "[[prices]]\nmodel = 5", "models = 3", "[[model]]", "x = ", "\0", "[[service_tiers]]\nfactor = -1"]
+NO_FACTS = [
+    "[[models]]",
+    "[[prices]]\nmodel = 5",
+    "models = 3",
+    "[[model]]",
+    "x = ",
+    "\0",
+    "[[service_tiers]]\nfactor = -1",
+]
 
 
 @pytest.mark.parametrize("text", NO_FACTS)
@@ -592,5 +713,7 @@ def test_every_public_name_was_tried() -> None:
         "watch",
     }
     plain = {"AssumedModelWarning", "ContextKitError", "Entry", "Reference", "Usage"}
-    assert set(contextkit.__all__) - tried - plain == set(), "try bad values with the new name, or say that it holds values only"
+    assert set(contextkit.__all__) - tried - plain == set(), (
+        "try bad values with the new name, or say that it holds values only"
+    )
     assert issubclass(UsageError, ContextKitError)

@@ -1,4 +1,5 @@
-"""The byte form of a value: against RFC 8785's own vectors, the standard library's reader and writer, and generated JSON."""
+"""The byte form of a value: against RFC 8785's own vectors, the standard library's reader and writer, and generated
+JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from contextkit.errors import NotSerialisable
 _TEXT = st.text(max_size=20)
 _NUMBERS = st.integers(-(2**200), 2**200) | st.floats(allow_nan=False, allow_infinity=False)
 _LEAVES = st.none() | st.booleans() | _NUMBERS | _TEXT
-JSON = st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(_TEXT, inner, max_size=5), max_leaves=25)
+JSON = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(_TEXT, inner, max_size=5), max_leaves=25
+)
 WITHOUT_FLOATS = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**200), 2**200) | _TEXT,
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(_TEXT, inner, max_size=5),
@@ -45,7 +48,8 @@ def utf16_sorted(value: Any) -> Any:
     return [utf16_sorted(item) for item in value] if isinstance(value, list) else value
 
 
-# RFC 8785 -----------------------------------------------------------------------------------------------------------------
+# RFC 8785
+# -----------------------------------------------------------------------------------------------------------------
 
 NUMBERS_OF_APPENDIX_B = [
     # IEEE 754 bits, RFC 8785's text, ours: a float stays a float, and the exponent begins where Python's repr begins it
@@ -124,7 +128,8 @@ def test_the_whole_example_of_rfc_8785_section_3_2_4_comes_out_byte_for_byte() -
     assert canonical(parse(given_text), sort=True) == expected.encode()
 
 
-# Round trips --------------------------------------------------------------------------------------------------------------
+# Round trips
+# --------------------------------------------------------------------------------------------------------------
 
 
 def is_same(left: Any, right: Any) -> bool:
@@ -180,7 +185,8 @@ def test_a_tuple_is_written_as_a_list() -> None:
     assert canonical({"a": (1, (2**70,))}) == b'{"a":[1,[1180591620717411303424]]}'
 
 
-# Refusals -----------------------------------------------------------------------------------------------------------------
+# Refusals
+# -----------------------------------------------------------------------------------------------------------------
 
 
 class Level(enum.IntEnum):
@@ -251,7 +257,8 @@ def test_a_circle_is_refused() -> None:
         canonical(circle)
 
 
-# Reading ------------------------------------------------------------------------------------------------------------------
+# Reading
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -320,7 +327,8 @@ def test_a_long_integer_nested_too_deep_is_read_or_refused_but_never_exhausts_th
     assert written == text or b"nested too deep" in written
 
 
-# Cost ---------------------------------------------------------------------------------------------------------------------
+# Cost
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def seconds(work: Callable[[], object], repeats: int = 7) -> float:
@@ -334,7 +342,10 @@ def seconds(work: Callable[[], object], repeats: int = 7) -> float:
 
 @pytest.mark.timed
 def test_a_megabyte_of_text_costs_less_than_three_times_orjson_alone() -> None:
-    messages = [{"role": "user", "content": [{"type": "text", "text": "A line of a tool's output.\n" * 400}]} for _ in range(100)]
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "A line of a tool's output.\n" * 400}]}
+        for _ in range(100)
+    ]
     assert len(orjson.dumps(messages)) > 1_000_000
     for _ in range(5):  # a busy machine may slow one measurement
         ratio = seconds(lambda: canonical(messages)) / seconds(lambda: orjson.dumps(messages))
@@ -344,7 +355,7 @@ def test_a_megabyte_of_text_costs_less_than_three_times_orjson_alone() -> None:
 
 
 def test_what_is_kept_takes_the_room_of_its_bytes() -> None:
-    texts = [f"{index} said, \"quoted\"\n" * 60 for index in range(300)]
+    texts = [f'{index} said, "quoted"\n' * 60 for index in range(300)]
     tracemalloc.start()
     kept = [canonical({"text": text}) for text in texts]
     held, _ = tracemalloc.get_traced_memory()

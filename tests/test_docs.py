@@ -1,8 +1,7 @@
 """The pages run: every Python block of README.md and docs/, every command and every link they name.
 
-The blocks of one page run in order in one namespace, in an empty folder of their own. A block fenced as `python no-run` needs what a
-test has not (a key, a server); it must still compile.
-"""
+The blocks of one page run in order in one namespace, in an empty folder of their own. A block fenced as `python no-run`
+needs what a test has not (a key, a server); it must still compile."""
 
 from __future__ import annotations
 
@@ -23,7 +22,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<info>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=marks) *$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^(?P<indent> *)(?P<marks>`{3,})(?P<info>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=marks) *$",
+    re.MULTILINE | re.DOTALL,
+)
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 COMMAND = re.compile(r"(?:^|[\s;&|(])contextkit ([a-z][a-z-]*)", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)")
@@ -86,7 +88,9 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
             block.run(module.__dict__)
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.info.startswith("python")], ids=lambda block: block.name)
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if block.info.startswith("python")], ids=lambda block: block.name
+)
 def test_a_python_block_compiles_and_is_fenced_as_one_of_two_kinds(block: Block) -> None:
     assert block.info in KINDS_OF_PYTHON
     block.compiled()
@@ -98,7 +102,12 @@ def test_every_command_is_on_a_page() -> None:
 
 
 def test_every_command_on_a_page_exists() -> None:
-    written = {(block.name, name) for block in BLOCKS if block.info in {"bash", "console", "sh"} for name in COMMAND.findall(block.code)}
+    written = {
+        (block.name, name)
+        for block in BLOCKS
+        if block.info in {"bash", "console", "sh"}
+        for name in COMMAND.findall(block.code)
+    }
     known = commands()
     assert {(where, name) for where, name in written if name not in known} == set()
 
@@ -113,7 +122,9 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 def test_the_tree_of_errors_is_that_of_the_code() -> None:
     from contextkit import errors
 
-    tree = "\n".join(line.removeprefix("    ") for line in (errors.__doc__ or "").splitlines() if line.startswith("    "))
+    tree = "\n".join(
+        line.removeprefix("    ") for line in (errors.__doc__ or "").splitlines() if line.startswith("    ")
+    )
     assert tree in ARCHITECTURE.read_text(encoding="utf-8")
 
 
@@ -122,8 +133,12 @@ def test_every_room_kind_of_entry_and_cause_of_a_miss_is_explained() -> None:
     from contextkit.log.entry import Kind
 
     page = ARCHITECTURE.read_text(encoding="utf-8")
-    explained = {name for row in re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)}
+    explained = {
+        name for row in re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)
+    }
     package = ROOT / "contextkit"
-    rooms = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")} | {path.name for path in package.glob("*.py")}
+    rooms = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")} | {
+        path.name for path in package.glob("*.py")
+    }
     assert rooms - {"__init__.py", "__main__.py"} - explained == set()
     assert {*get_args(Kind), *get_args(Cause)} - explained == set()

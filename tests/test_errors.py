@@ -51,7 +51,9 @@ def test_a_missing_extra_names_the_command_that_installs_it() -> None:
     assert 'pip install "contextkit[server]"' in str(MissingExtra("the local provider", "server"))
 
 
-@pytest.mark.parametrize("error", [NotSerialisable("$.a", "x"), UnreadableRequest("messages.0", "x"), MissingExtra("x", "server")])
+@pytest.mark.parametrize(
+    "error", [NotSerialisable("$.a", "x"), UnreadableRequest("messages.0", "x"), MissingExtra("x", "server")]
+)
 def test_an_error_survives_the_way_between_processes(error: ContextKitError) -> None:
     arrived = pickle.loads(pickle.dumps(error))
     assert (type(arrived), str(arrived), vars(arrived)) == (type(error), str(error), vars(error))

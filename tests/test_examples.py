@@ -1,4 +1,5 @@
-"""The examples run as they stand, in order, without keys: each says that it uses the local provider, and warns of nothing."""
+"""The examples run as they stand, in order, without keys: each says that it uses the local provider, and warns of
+nothing."""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ def fresh_interpreter(code: str) -> str:
 
 
 def test_the_import_brings_in_no_heavy_package() -> None:
-    before = set(json.loads(fresh_interpreter(MODULES.replace("import contextkit; ", ""))))  # what site-packages start by themselves
+    before = set(
+        json.loads(fresh_interpreter(MODULES.replace("import contextkit; ", "")))
+    )  # what site-packages start by themselves
     after = set(json.loads(fresh_interpreter(MODULES)))
     assert HEAVY & {name.partition(".")[0] for name in after - before} == set()
 

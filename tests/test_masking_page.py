@@ -19,9 +19,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "masking.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
 WORDS = {
-    "anthropic_messages": "Messages", "openai_chat": "Chat", "openai_responses": "Responses", "bedrock_converse": "Converse",
+    "anthropic_messages": "Messages",
+    "openai_chat": "Chat",
+    "openai_responses": "Responses",
+    "bedrock_converse": "Converse",
     "gemini": "Gemini",
-}  # fmt: skip
+}
 ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "llamacpp": "llama.cpp"}
 SHOWS = {
     "masking_claude": "system_notice",
@@ -33,7 +36,10 @@ SHOWS = {
 
 def table(header: str, rows: Iterable[Iterable[str]]) -> str:
     lines = [header, re.sub(r"[^|]+", "---", header)]
-    return "\n".join([*lines, *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)]) + "\n"
+    return (
+        "\n".join([*lines, *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)])
+        + "\n"
+    )
 
 
 def code(text: str) -> str:
@@ -47,27 +53,40 @@ def wires(names: Iterable[str], words: dict[str, str]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "tellings": lambda: table(
         "| mechanism | endpoint | needs | a change costs | enforced by | source |",
-        ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by, row.source] for row in TELLINGS),
+        (
+            [f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by, row.source]
+            for row in TELLINGS
+        ),
     ),
     "choices": lambda: table(
         "| mechanism | endpoint | says | loses cached messages | source |",
-        ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, "no" if row.is_free else "yes", row.source] for row in CHOICES),
+        (
+            [f"`{row.name}`", wires(row.wires, WORDS), row.needs, "no" if row.is_free else "yes", row.source]
+            for row in CHOICES
+        ),
     ),
     "engines": lambda: table(
         "| mechanism | engine | says | a change costs | enforced by | source |",
         (
             [
-                f"`{row.mechanism}`", wires(row.engines, ENGINES), row.needs + (", in the model's call format" if row.needs_format else ""),
-                row.cost, "the engine" if row.is_enforced else "contextkit", row.source,
+                f"`{row.mechanism}`",
+                wires(row.engines, ENGINES),
+                row.needs + (", in the model's call format" if row.needs_format else ""),
+                row.cost,
+                "the engine" if row.is_enforced else "contextkit",
+                row.source,
             ]
             for row in ROWS
         ),
     ),
     "formats": lambda: table(
         "| format | before the name | behind it | at the end | source |",
-        ([f"`{row.name}`", code(row.begin), code(row.middle), code(row.end) if row.end else "", row.source] for row in FORMATS.values()),
+        (
+            [f"`{row.name}`", code(row.begin), code(row.middle), code(row.end) if row.end else "", row.source]
+            for row in FORMATS.values()
+        ),
     ),
-}  # fmt: skip
+}
 
 
 def test_the_page_has_every_table_as_the_code_has_it() -> None:
@@ -76,7 +95,9 @@ def test_the_page_has_every_table_as_the_code_has_it() -> None:
 
 
 def test_every_row_has_a_source_and_a_cost() -> None:
-    assert all(row.source and row.cost and row.needs for row in TELLINGS) and all(row.source and row.needs for row in (*CHOICES, *ROWS))
+    assert all(row.source and row.cost and row.needs for row in TELLINGS) and all(
+        row.source and row.needs for row in (*CHOICES, *ROWS)
+    )
 
 
 @pytest.mark.parametrize("name", SHOWS)
@@ -88,7 +109,9 @@ def test_an_example_runs_without_a_key(name: str, example: Callable[[str], str])
 def write() -> None:
     """Put the tables into the page."""
     text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(TABLE.sub(lambda match: match["name"] + match["open"] + TABLES[match["name"]](), text), encoding="utf-8")
+    PAGE.write_text(
+        TABLE.sub(lambda match: match["name"] + match["open"] + TABLES[match["name"]](), text), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The tables of `docs/memory.md` on what changed are what the code does.
 
-    python tests/test_memory_page.py        writes the tables into the page
+python tests/test_memory_page.py        writes the tables into the page
 """
 
 from __future__ import annotations
@@ -27,10 +27,15 @@ from contextkit.providers.settings.output import OutputChanged
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "memory.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z ]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
 CHANGES: tuple[Change, ...] = (
-    DateChanged("2026-11-21"), ModeChanged("review", "Change nothing."), EffortChanged("low"), FolderChanged("/src"),
-    MemoryUpdated("notes.md"), PermissionChanged("You may push."), FileChanged("a.py", "9f2c"),
+    DateChanged("2026-11-21"),
+    ModeChanged("review", "Change nothing."),
+    EffortChanged("low"),
+    FolderChanged("/src"),
+    MemoryUpdated("notes.md"),
+    PermissionChanged("You may push."),
+    FileChanged("a.py", "9f2c"),
     OutputChanged(None),
-)  # fmt: skip
+)
 TOLD = {
     "system_notice": "a message of role `system` between turns",
     "configuration_update": "an effort or a reply's form as an item `configuration_update`, everything else as a `developer` message",
@@ -68,12 +73,16 @@ TABLES = {"changes": changes, "told": told, "settings": settings}
 
 
 def written() -> str:
-    return TABLE.sub(lambda found: f"{found['name']}{found['open']}\n{TABLES[found['name']]()}\n", PAGE.read_text(encoding="utf-8"))
+    return TABLE.sub(
+        lambda found: f"{found['name']}{found['open']}\n{TABLES[found['name']]()}\n", PAGE.read_text(encoding="utf-8")
+    )
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_what_the_code_does(name: str) -> None:
-    bodies = [found["body"].strip() for found in TABLE.finditer(PAGE.read_text(encoding="utf-8")) if found["name"] == name]
+    bodies = [
+        found["body"].strip() for found in TABLE.finditer(PAGE.read_text(encoding="utf-8")) if found["name"] == name
+    ]
     assert bodies == [TABLES[name]().strip()], "python tests/test_memory_page.py writes them anew"
 
 

@@ -34,10 +34,13 @@ CELLS = {
 DEFAULTS = {
     "anthropic": {"accepts_forced_choice": False, "accepts_mid_system": False},
     "openai": {
-        "accepts_prefill": False, "accepts_forced_choice": True, "accepts_mid_system": True,
-        "strips_thinking": False, "binds_thinking": False,
+        "accepts_prefill": False,
+        "accepts_forced_choice": True,
+        "accepts_mid_system": True,
+        "strips_thinking": False,
+        "binds_thinking": False,
     },
-}  # fmt: skip
+}
 """What stands where the fact sheet is silent."""
 
 
@@ -84,7 +87,9 @@ def test_every_priced_model_of_a_host_that_publishes_its_minimum_has_that_minimu
         pytest.skip(f"needs the fact sheet {FACTS.name} in shared/facts beside the repository")
     rows = [row for row in json.loads(FACTS.read_text(encoding="utf-8"))["rows"] if row["provider"] in HOSTS]
     found = {row["model"]: (HOSTS[row["provider"]], row["min_tokens"]) for row in rows if row["model"] not in NO_ROW}
-    hosted = [model for model in MODELS.values() if model.provider in HOSTS.values() and not model.name.startswith(PROFILES)]
+    hosted = [
+        model for model in MODELS.values() if model.provider in HOSTS.values() and not model.name.startswith(PROFILES)
+    ]
     assert found.items() <= {model.name: (model.provider, model.min_tokens) for model in hosted}.items()
     lifetimes = {row["model"]: tuple(row["ttl_seconds"]) for row in rows if row["provider"] == "bedrock"}
     assert all(model.ttls_seconds == lifetimes[model.name] for model in hosted if model.name in lifetimes)
@@ -136,7 +141,16 @@ PUBLISHING = {"anthropic", "openai", "google", "aws"}
 
 def test_a_minimum_nobody_published_is_marked_as_a_guess() -> None:
     others = [model for model in KNOWN if model.provider not in PUBLISHING]
-    assert {model.provider for model in others} == {"deepseek", "moonshotai", "x-ai", "groq", "mistral", "zai", "fireworks", "dashscope"}
+    assert {model.provider for model in others} == {
+        "deepseek",
+        "moonshotai",
+        "x-ai",
+        "groq",
+        "mistral",
+        "zai",
+        "fireworks",
+        "dashscope",
+    }
     assert {model.confidence for model in others} == {"UNSURE"}
 
 
@@ -150,28 +164,55 @@ def test_newer_claude_tokenizers_yield_about_thirty_percent_more_tokens() -> Non
     assert ratio == pytest.approx(1.3, abs=0.01)
 
 
-@pytest.mark.parametrize(("name", "row"), [
-    ("claude-opus-4-5@20251101", "claude-opus-4-5"), ("gpt-5.5-2026-04-23", "gpt-5.5"), ("GPT-4O", "gpt-4o"), ("glm-5.3", "GLM-5.3"),
-    ("us.anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5-20251001"), ("anthropic/claude-opus-4.5", "claude-opus-4-5"),
-    ("anthropic/claude-4.6-sonnet-20260217", "claude-sonnet-4-6"), ("azure/gpt-4o", "gpt-4o"),
-    ("models/gemini-3.8-flash", "gemini-3.8-flash"),
-    ("openrouter/openai/gpt-5.5:free", "gpt-5.5"), ("gemini-flash-latest", "gemini-3.8-flash"), ("gpt-5.6", "gpt-5.6-sol"),
-    ("ft:gpt-4o-mini-2024-07-18:organisation::id", "gpt-4o-mini"), ("claude-opus-4-8[1m]", "claude-opus-4-8"),
-    ("claude-3-5-sonnet-20240620", "claude-3-5-sonnet"), ("gpt-35-turbo", "gpt-3.5-turbo"), ("gpt-4-0613", "gpt-4"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("claude-opus-4-5@20251101", "claude-opus-4-5"),
+        ("gpt-5.5-2026-04-23", "gpt-5.5"),
+        ("GPT-4O", "gpt-4o"),
+        ("glm-5.3", "GLM-5.3"),
+        ("us.anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5-20251001"),
+        ("anthropic/claude-opus-4.5", "claude-opus-4-5"),
+        ("anthropic/claude-4.6-sonnet-20260217", "claude-sonnet-4-6"),
+        ("azure/gpt-4o", "gpt-4o"),
+        ("models/gemini-3.8-flash", "gemini-3.8-flash"),
+        ("openrouter/openai/gpt-5.5:free", "gpt-5.5"),
+        ("gemini-flash-latest", "gemini-3.8-flash"),
+        ("gpt-5.6", "gpt-5.6-sol"),
+        ("ft:gpt-4o-mini-2024-07-18:organisation::id", "gpt-4o-mini"),
+        ("claude-opus-4-8[1m]", "claude-opus-4-8"),
+        ("claude-3-5-sonnet-20240620", "claude-3-5-sonnet"),
+        ("gpt-35-turbo", "gpt-3.5-turbo"),
+        ("gpt-4-0613", "gpt-4"),
+    ],
+)
 def test_another_spelling_of_a_known_model_has_its_rules_and_is_not_assumed(name: str, row: str) -> None:
     model, known = model_named(name), MODELS[row]
     assert (model.name, model.is_assumed) == (name, False)
     assert replace(model, name=row, provider=known.provider, retired_on=known.retired_on) == known
 
 
-@pytest.mark.parametrize(("name", "row"), [
-    ("claude-opus-5-9", "claude-opus-5-5"), ("claude-sonnet-4-7", "claude-sonnet-4-6"), ("gpt-7-foo", "gpt-6.2-sol"),
-    ("gpt-5-foo", "gpt-5"), ("gpt-5.1-codex-max-turbo", "gpt-5.1-codex-max"), ("prod-gpt-4o-eu", "gpt-4o"), ("sonnet", "claude-sonnet-5-5"),
-    ("opus", "claude-opus-5-5"), ("o5-foo", "gpt-6.2-sol"), ("codex", "gpt-5.3-codex"), ("deepseek-chat", "deepseek-flash"),
-    ("mistral-medium-latest", "mistral-medium-3-5"), ("x-ai/grok-4", "grok-4.7"), ("qwen-3-coder-480b", "qwen3.8-max"),
-    ("gemini-2.0-flash", "gemini-2.5-pro"), ("amazon.nova-2-lite-v1:0", "amazon.nova-pro-v1:0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("claude-opus-5-9", "claude-opus-5-5"),
+        ("claude-sonnet-4-7", "claude-sonnet-4-6"),
+        ("gpt-7-foo", "gpt-6.2-sol"),
+        ("gpt-5-foo", "gpt-5"),
+        ("gpt-5.1-codex-max-turbo", "gpt-5.1-codex-max"),
+        ("prod-gpt-4o-eu", "gpt-4o"),
+        ("sonnet", "claude-sonnet-5-5"),
+        ("opus", "claude-opus-5-5"),
+        ("o5-foo", "gpt-6.2-sol"),
+        ("codex", "gpt-5.3-codex"),
+        ("deepseek-chat", "deepseek-flash"),
+        ("mistral-medium-latest", "mistral-medium-3-5"),
+        ("x-ai/grok-4", "grok-4.7"),
+        ("qwen-3-coder-480b", "qwen3.8-max"),
+        ("gemini-2.0-flash", "gemini-2.5-pro"),
+        ("amazon.nova-2-lite-v1:0", "amazon.nova-pro-v1:0"),
+    ],
+)
 def test_an_unknown_model_gets_the_rules_of_its_nearest_relative(name: str, row: str) -> None:
     model, near = model_named(name), MODELS[row]
     assert (model.name, model.is_assumed, model.confidence, model.retired_on) == (name, True, "ASSUMED", "")
@@ -217,7 +258,10 @@ def test_last_days_agree_with_the_installed_sdk() -> None:
     deprecated = pytest.importorskip("anthropic._data.deprecated_models").DEPRECATED_MODELS
     for name, day in deprecated.items():
         month, number, year = re.fullmatch(r"(\w+) (\d+)\w\w, (\d+)", day).groups()
-        assert model_named(name).retired_on == f"{datetime.strptime(f'{number} {month} {year} +0000', '%d %B %Y %z'):%Y-%m-%d}", name
+        assert (
+            model_named(name).retired_on
+            == f"{datetime.strptime(f'{number} {month} {year} +0000', '%d %B %Y %z'):%Y-%m-%d}"
+        ), name
 
 
 @pytest.fixture
@@ -251,6 +295,8 @@ def test_what_a_host_registers_is_no_relative_of_other_models() -> None:
     assert model_named("qwen-3-coder-480b") == before
 
 
-@pytest.mark.parametrize(("name", "window"), [("gpt-4-1106-preview", 128_000), ("gpt-4-32k-0613", 32_000), ("gpt-4-0613", 8_192)])
+@pytest.mark.parametrize(
+    ("name", "window"), [("gpt-4-1106-preview", 128_000), ("gpt-4-32k-0613", 32_000), ("gpt-4-0613", 8_192)]
+)
 def test_a_later_model_is_not_an_earlier_one(name: str, window: int) -> None:
     assert model_named(name).window_tokens == window

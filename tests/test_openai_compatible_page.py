@@ -22,7 +22,10 @@ TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z]+)(?P<open> -->\n)(?P<body>.
 
 def table(header: str, rows: Iterable[Iterable[str]]) -> str:
     lines = [header, re.sub(r"[^|]+", "---", header)]
-    return "\n".join([*lines, *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)]) + "\n"
+    return (
+        "\n".join([*lines, *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)])
+        + "\n"
+    )
 
 
 def code(text: str) -> str:
@@ -47,32 +50,48 @@ def cache(row: Host) -> str:
     if rule is None:
         return f"blocks of {row.block_tokens} tokens" if row.block_tokens > 1 else "any prefix"
     step = f", in steps of {rule.granularity_tokens}" if rule.granularity_tokens > 1 else ""
-    return f"{rule.kind}, from {rule.min_tokens:,} tokens{step}, {rule.ttl_seconds:,} s" + (", writes billed" if rule.bills_writes else "")
+    return f"{rule.kind}, from {rule.min_tokens:,} tokens{step}, {rule.ttl_seconds:,} s" + (
+        ", writes billed" if rule.bills_writes else ""
+    )
 
 
 TABLES: dict[str, Callable[[], str]] = {
     "hosts": lambda: table(
         "| `host` | who | `session` goes to | `salt` goes to | system prompt, most output | a begun reply |",
-        ([code(row.name), row.title, affinity(row), code(row.salt), f"`{row.role}`, `{row.most}`", prefill(row)] for row in HOSTS.values()),
+        (
+            [code(row.name), row.title, affinity(row), code(row.salt), f"`{row.role}`, `{row.most}`", prefill(row)]
+            for row in HOSTS.values()
+        ),
     ),
     "replies": lambda: table(
         "| `host` | cached tokens stand in | written in | needs | reasoning comes in | and is |",
         (
-            [code(row.name), ", else ".join(code(".".join(path)) for path in row.read), code(".".join(row.written)), row.needs,
-             ", ".join(map(code, filter(None, (row.thought, *row.also)))), row.replay]
+            [
+                code(row.name),
+                ", else ".join(code(".".join(path)) for path in row.read),
+                code(".".join(row.written)),
+                row.needs,
+                ", ".join(map(code, filter(None, (row.thought, *row.also)))),
+                row.replay,
+            ]
             for row in HOSTS.values()
         ),
     ),
     "caches": lambda: table(
         "| `host` | reads | constraints besides `tool_choice` | base URL | source |",
-        ([code(row.name), cache(row), ", ".join(map(code, row.constraints)), code(row.base_url), row.source] for row in HOSTS.values()),
+        (
+            [code(row.name), cache(row), ", ".join(map(code, row.constraints)), code(row.base_url), row.source]
+            for row in HOSTS.values()
+        ),
     ),
     "causes": lambda: table(
         "| cause | what happens | what the caller can do |",
-        ([code(row.name), row.why, row.advice or "an option or an edit of the template, where one is found"]
-         for row in (*CAUSES, GENERATION, TEMPLATE, DATE, PRINTED_CHOICE)),
+        (
+            [code(row.name), row.why, row.advice or "an option or an edit of the template, where one is found"]
+            for row in (*CAUSES, GENERATION, TEMPLATE, DATE, PRINTED_CHOICE)
+        ),
     ),
-}  # fmt: skip
+}
 
 
 def test_the_page_has_every_table_as_the_code_has_it() -> None:
@@ -93,4 +112,8 @@ def test_the_example_runs_without_a_key(example: Callable[[str], str]) -> None:
 
 if __name__ == "__main__":
     text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(TABLE.sub(lambda match: match["name"] + match["open"] + TABLES[match["name"]](), text), encoding="utf-8", newline="\n")
+    PAGE.write_text(
+        TABLE.sub(lambda match: match["name"] + match["open"] + TABLES[match["name"]](), text),
+        encoding="utf-8",
+        newline="\n",
+    )

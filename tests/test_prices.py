@@ -36,59 +36,69 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-@pytest.mark.parametrize(("model", "counters", "dollars"), [
-    # dollars for 1,000,000 tokens of one kind, as Anthropic's price page lists them
-    ("claude-opus-4-5", {"fresh": 1_000_000}, 5.0),
-    ("claude-opus-4-5", {"read": 1_000_000}, 0.5),
-    ("claude-opus-4-5", {"write_5m": 1_000_000}, 6.25),
-    ("claude-opus-4-5", {"write_1h": 1_000_000}, 10.0),
-    ("claude-opus-4-5", {"output": 1_000_000}, 25.0),
-    ("claude-opus-5-5", {"read": 1_000_000}, 0.2),
-    ("claude-fable-5-1", {"read": 1_000_000}, 0.25),  # 0.025 of the input price
-    ("claude-fable-5-1", {"fresh": 1_000_000}, 10.0),
-    ("claude-fable-5-1", {"write_5m": 1_000_000}, 12.5),
-    ("claude-fable-5-1", {"write_1h": 1_000_000}, 20.0),
-    ("claude-fable-5-2", {"read": 1_000_000}, 0.2),
-    ("claude-sonnet-5-5", {"read": 1_000_000}, 0.1),  # 0.05 of the input price
-    ("claude-sonnet-5-5", {"write_1h": 1_000_000}, 4.0),
-    ("claude-haiku-4-5-20251001", {"write_5m": 1_000_000}, 1.25),
-    # Haiku 5.5: beyond 100,000 prompt tokens the whole request is five times as dear
-    ("claude-haiku-5-5", {"fresh": 100_000}, 0.01),
-    ("claude-haiku-5-5", {"fresh": 100_001}, 0.0500005),
-    ("claude-haiku-5-5", {"read": 200_000}, 0.01),
-    ("claude-haiku-5-5", {"write_5m": 200_000}, 0.125),
-    ("claude-haiku-5-5", {"write_1h": 200_000, "output": 1_000}, 0.2 + 0.0025),
-    # an ordinary agent turn: 10 x 5 + 90,000 x 0.5 + 2,000 x 6.25 + 500 x 25, per million
-    ("claude-opus-4-5", {"fresh": 10, "read": 90_000, "write_5m": 2_000, "output": 500}, 0.07005),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "counters", "dollars"),
+    [
+        # dollars for 1,000,000 tokens of one kind, as Anthropic's price page lists them
+        ("claude-opus-4-5", {"fresh": 1_000_000}, 5.0),
+        ("claude-opus-4-5", {"read": 1_000_000}, 0.5),
+        ("claude-opus-4-5", {"write_5m": 1_000_000}, 6.25),
+        ("claude-opus-4-5", {"write_1h": 1_000_000}, 10.0),
+        ("claude-opus-4-5", {"output": 1_000_000}, 25.0),
+        ("claude-opus-5-5", {"read": 1_000_000}, 0.2),
+        ("claude-fable-5-1", {"read": 1_000_000}, 0.25),  # 0.025 of the input price
+        ("claude-fable-5-1", {"fresh": 1_000_000}, 10.0),
+        ("claude-fable-5-1", {"write_5m": 1_000_000}, 12.5),
+        ("claude-fable-5-1", {"write_1h": 1_000_000}, 20.0),
+        ("claude-fable-5-2", {"read": 1_000_000}, 0.2),
+        ("claude-sonnet-5-5", {"read": 1_000_000}, 0.1),  # 0.05 of the input price
+        ("claude-sonnet-5-5", {"write_1h": 1_000_000}, 4.0),
+        ("claude-haiku-4-5-20251001", {"write_5m": 1_000_000}, 1.25),
+        # Haiku 5.5: beyond 100,000 prompt tokens the whole request is five times as dear
+        ("claude-haiku-5-5", {"fresh": 100_000}, 0.01),
+        ("claude-haiku-5-5", {"fresh": 100_001}, 0.0500005),
+        ("claude-haiku-5-5", {"read": 200_000}, 0.01),
+        ("claude-haiku-5-5", {"write_5m": 200_000}, 0.125),
+        ("claude-haiku-5-5", {"write_1h": 200_000, "output": 1_000}, 0.2 + 0.0025),
+        # an ordinary agent turn: 10 x 5 + 90,000 x 0.5 + 2,000 x 6.25 + 500 x 25, per million
+        ("claude-opus-4-5", {"fresh": 10, "read": 90_000, "write_5m": 2_000, "output": 500}, 0.07005),
+    ],
+)
 def test_claude(model: str, counters: dict[str, int], dollars: float) -> None:
     assert cost_usd("anthropic", model, usage(**counters), AUTUMN) == pytest.approx(dollars, rel=1e-12)
 
 
-@pytest.mark.parametrize(("model", "counters", "dollars"), [
-    ("gpt-6-sol", {"write_5m": 100_000}, 0.25),  # 30 minutes: 1.25 of the input price
-    ("gpt-6-sol", {"write_1h": 100_000}, 0.5),  # 12 hours: 2.5 of it
-    ("gpt-6-sol", {"read": 100_000}, 0.02),
-    ("gpt-6.1-terra", {"read": 100_000}, 0.005),  # 0.05 of it
-    ("gpt-5.6-luna", {"fresh": 100_000, "output": 100_000}, 0.02 + 0.12),
-    ("gpt-5.5", {"fresh": 100_000, "read": 100_000}, 0.5 + 0.05),
-    ("gpt-4o", {"read": 100_000}, 0.125),
-    # beyond 272,000 prompt tokens: input, reads and writes double, output costs half as much again
-    ("gpt-6-sol", {"fresh": 272_000}, 0.544),
-    ("gpt-6-sol", {"fresh": 272_001}, 1.088004),
-    ("gpt-6-sol", {"read": 300_000, "output": 1_000}, 0.12 + 0.015),
-    ("gpt-6-sol", {"write_5m": 300_000}, 1.5),
-    ("gpt-6-sol", {"write_1h": 300_000}, 3.0),
-    ("gpt-5.5", {"read": 300_000}, 0.3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "counters", "dollars"),
+    [
+        ("gpt-6-sol", {"write_5m": 100_000}, 0.25),  # 30 minutes: 1.25 of the input price
+        ("gpt-6-sol", {"write_1h": 100_000}, 0.5),  # 12 hours: 2.5 of it
+        ("gpt-6-sol", {"read": 100_000}, 0.02),
+        ("gpt-6.1-terra", {"read": 100_000}, 0.005),  # 0.05 of it
+        ("gpt-5.6-luna", {"fresh": 100_000, "output": 100_000}, 0.02 + 0.12),
+        ("gpt-5.5", {"fresh": 100_000, "read": 100_000}, 0.5 + 0.05),
+        ("gpt-4o", {"read": 100_000}, 0.125),
+        # beyond 272,000 prompt tokens: input, reads and writes double, output costs half as much again
+        ("gpt-6-sol", {"fresh": 272_000}, 0.544),
+        ("gpt-6-sol", {"fresh": 272_001}, 1.088004),
+        ("gpt-6-sol", {"read": 300_000, "output": 1_000}, 0.12 + 0.015),
+        ("gpt-6-sol", {"write_5m": 300_000}, 1.5),
+        ("gpt-6-sol", {"write_1h": 300_000}, 3.0),
+        ("gpt-5.5", {"read": 300_000}, 0.3),
+    ],
+)
 def test_gpt(model: str, counters: dict[str, int], dollars: float) -> None:
     assert cost_usd("openai", model, usage(**counters), AUTUMN) == pytest.approx(dollars, rel=1e-12)
 
 
 def test_uncached_means_every_input_token_at_the_plain_rate() -> None:
     turn = usage(fresh=10, read=90_000, write_5m=2_000, write_1h=1_000, output=500)
-    assert cost_uncached_usd("anthropic", "claude-opus-4-5", turn, AUTUMN) == pytest.approx((93_010 * 5 + 500 * 25) / 1e6, rel=1e-12)
-    assert cost_uncached_usd("openai", "gpt-6-sol", usage(read=300_000), AUTUMN) == pytest.approx(300_000 * 4 / 1e6, rel=1e-12)
+    assert cost_uncached_usd("anthropic", "claude-opus-4-5", turn, AUTUMN) == pytest.approx(
+        (93_010 * 5 + 500 * 25) / 1e6, rel=1e-12
+    )
+    assert cost_uncached_usd("openai", "gpt-6-sol", usage(read=300_000), AUTUMN) == pytest.approx(
+        300_000 * 4 / 1e6, rel=1e-12
+    )
 
 
 def test_prices_are_those_of_the_day() -> None:
@@ -111,9 +121,15 @@ def test_writes_nobody_bills_need_not_be_known() -> None:
     assert cost_usd("openai", "gpt-5.6-sol", told, AUTUMN) is None
 
 
-@pytest.mark.parametrize(("provider", "model"), [
-    ("anthropic", "claude-mythos-5-1"), ("openai", "nothing-like-it"), ("openai", ""), ("nobody", "gpt-5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("anthropic", "claude-mythos-5-1"),
+        ("openai", "nothing-like-it"),
+        ("openai", ""),
+        ("nobody", "gpt-5"),
+    ],
+)
 def test_a_model_without_a_price_is_an_error(provider: str, model: str) -> None:
     with pytest.raises(UnknownModel) as told:
         cost_usd(provider, model, usage(fresh=1), AUTUMN)
@@ -127,7 +143,9 @@ def test_every_known_model_has_a_price_but_those_named_above() -> None:
         except UnknownModel:
             return False
 
-    named = [model for model in KNOWN if not model.name.startswith(("us.", "eu.", "apac.", "global."))]  # a profile is its model's price
+    named = [
+        model for model in KNOWN if not model.name.startswith(("us.", "eu.", "apac.", "global."))
+    ]  # a profile is its model's price
     assert {model.name for model in named if not is_priced(model.provider, model.name)} == NO_PRICE
 
 
@@ -137,24 +155,40 @@ def test_every_rate_agrees_with_the_fact_sheet() -> None:
     for row in json.loads(FACTS.read_text(encoding="utf-8"))["rows"]:
         if row["provider"] not in ("anthropic", "openai") or row["model"] in NO_PRICE:
             continue
-        tiers = [] if row["model"] in TIERS_DIFFER else [(tier["prompt_tokens_above"] + 1, tier) for tier in row["price_tiers"]]
+        tiers = (
+            []
+            if row["model"] in TIERS_DIFFER
+            else [(tier["prompt_tokens_above"] + 1, tier) for tier in row["price_tiers"]]
+        )
         for n, listed in [(1_000, row["price_per_mtok_usd"]), *tiers]:
             writes = dict(zip(("write_5m", "write_1h"), listed["write_by_ttl_seconds"].values(), strict=False))
             for counter, rate in {"fresh": listed["input"], "read": listed["read"], **writes}.items():
                 cost = cost_usd(row["provider"], row["model"], usage(**{counter: n}), AUTUMN)
                 assert cost == pytest.approx(rate * n / 1e6, rel=1e-9), (row["model"], n, counter)
             both = cost_usd(row["provider"], row["model"], usage(fresh=n, output=1_000_000), AUTUMN)
-            assert both == pytest.approx(listed["input"] * n / 1e6 + listed["output"], rel=1e-9), (row["model"], n, "output")
+            assert both == pytest.approx(listed["input"] * n / 1e6 + listed["output"], rel=1e-9), (
+                row["model"],
+                n,
+                "output",
+            )
 
 
 def test_a_tier_is_billed_as_genai_prices_bills_it() -> None:
-    """Rates are worked out once a price; the library itself, asked call by call, is the oracle on either side of a tier's start."""
+    """Rates are worked out once a price.
+
+    The library itself, asked call by call, is the oracle on either side of a tier's start.
+    """
     from genai_prices import Usage as Asked
     from genai_prices.data_snapshot import get_snapshot
 
     model = get_snapshot().find_provider_model("claude-sonnet-4-5", None, "anthropic", None)[1]
     for read in (0, 199_000, 199_001, 400_000):
-        counts = {"input_tokens": 1_000 + read, "cache_read_tokens": read, "cache_write_tokens": 400, "cache_write_1h_tokens": 100}
+        counts = {
+            "input_tokens": 1_000 + read,
+            "cache_read_tokens": read,
+            "cache_write_tokens": 400,
+            "cache_write_1h_tokens": 100,
+        }
         asked = Asked(**counts, output_tokens=50)
         expected = float(model.get_prices(datetime.fromtimestamp(AUTUMN, UTC)).calc_price(asked)["total_price"])
         sent = usage(fresh=600, read=read, write_5m=300, write_1h=100, output=50)

@@ -1,6 +1,7 @@
-"""The tables of `docs/providers.md` are what the code does: each is made from the adapters here and compared with the page.
+"""The tables of `docs/providers.md` are what the code does: each is made from the adapters here and compared with the
+page.
 
-    python tests/test_provider_page.py        writes the tables into the page
+python tests/test_provider_page.py        writes the tables into the page
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ PARTS: dict[str, Any] = {
     "document, data": PDF,
     "document, plain text": {"type": "document", "media_type": "text/plain", "data": "words", "title": "a.txt"},
     "document, URL": {"type": "document", "url": "https://a.b/c.pdf"},
-    "native of another wire, with text": {"type": "native", "wire": "elsewhere", "block": {"type": "note", "text": "words"}},
+    "native of another wire, with text": {
+        "type": "native",
+        "wire": "elsewhere",
+        "block": {"type": "note", "text": "words"},
+    },
     "native of another wire, without": {"type": "native", "wire": "elsewhere", "block": {"type": "sound"}},
 }
 ABROAD = {"wire": "elsewhere", "model": "another", "body": [{"type": "thinking"}, {"type": "text"}]}
@@ -60,21 +65,32 @@ CALLS = [{"id": "c1", "name": "f", "arguments": {"b": 1, "a": 2}}]
 TEXT = [{"type": "text", "text": "4"}]
 ENTRIES: dict[str, tuple[Any, Any]] = {
     "user": ("user", {"content": [PARTS["text"]]}),
-    "assistant of another wire": ("assistant", {"after": 0, "native": ABROAD, "text": "hi", "calls": CALLS, "stop": "calls"}),
+    "assistant of another wire": (
+        "assistant",
+        {"after": 0, "native": ABROAD, "text": "hi", "calls": CALLS, "stop": "calls"},
+    ),
     "result": ("result", {"call_id": "c1", "name": "f", "content": TEXT, "is_error": False}),
     "result, failed": ("result", {"call_id": "c1", "name": "f", "content": TEXT, "is_error": True}),
     "result with an image": ("result", {"call_id": "c1", "name": "f", "content": [PNG], "is_error": False}),
     "result with a document": ("result", {"call_id": "c1", "name": "f", "content": [PDF], "is_error": False}),
     "notice": ("notice", {"text": "hi"}),
-    "epoch with a summary": ("epoch", {"reason": "compaction", "summary": [PARTS["text"]], "keep_from": None, "templates": {}}),
+    "epoch with a summary": (
+        "epoch",
+        {"reason": "compaction", "summary": [PARTS["text"]], "keep_from": None, "templates": {}},
+    ),
 }
 DEFINITIONS: dict[str, Any] = {
     "function": {"name": "f", "description": "F.", "parameters": {"type": "object"}},
     "function of another wire": {
-        "native": {"wire": "elsewhere", "block": {"name": "f", "description": "F.", "parameters": {"type": "object"}, "strict": True}},
+        "native": {
+            "wire": "elsewhere",
+            "block": {"name": "f", "description": "F.", "parameters": {"type": "object"}, "strict": True},
+        },
     },
     "called with text": {
-        "name": "f", "description": "F.", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"},
+        "name": "f",
+        "description": "F.",
+        "format": {"type": "grammar", "syntax": "regex", "definition": "a+"},
         "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
     },
     "a search that the program runs": tool_search([{"name": "g"}], description="F.").definition,
@@ -102,7 +118,9 @@ def body_of(provider: Provider, pieces: Any) -> Any:
 
 
 def said(provider: Provider, kind: Any, body: Any) -> Any:
-    return body_of(provider, provider.pieces(Log(clock=lambda: 0.0).append(kind, body)))[provider.grammar.arrays["messages"]]
+    return body_of(provider, provider.pieces(Log(clock=lambda: 0.0).append(kind, body)))[
+        provider.grammar.arrays["messages"]
+    ]
 
 
 def shown(value: Any) -> str:
@@ -171,7 +189,13 @@ def stops() -> Iterator[str]:
             yield f"| {wire} {code([reason for reason, meaning in table.items() if meaning == stop])} | `{stop}` |\n"
 
 
-TABLES: dict[str, Callable[[], Iterator[str]]] = {"parts": parts, "entries": entries, "tools": tools, "keys": keys, "stops": stops}
+TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "parts": parts,
+    "entries": entries,
+    "tools": tools,
+    "keys": keys,
+    "stops": stops,
+}
 
 
 def written() -> dict[str, str]:

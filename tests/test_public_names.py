@@ -25,7 +25,9 @@ def test_a_public_name_can_be_had_and_says_what_it_is(name: str) -> None:
     thing = getattr(contextkit, name)
     assert inspect.isclass(thing) or callable(thing), f"{name} is neither a class nor a function"
     text = thing.__doc__ or ""
-    assert text.strip() and not text.startswith(f"{name}("), f"{name} has no docstring of its own"  # a dataclass writes `Name(field, …)`
+    assert text.strip() and not text.startswith(f"{name}("), (
+        f"{name} has no docstring of its own"
+    )  # a dataclass writes `Name(field, …)`
 
 
 @pytest.mark.parametrize("name", contextkit.__all__)

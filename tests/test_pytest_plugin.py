@@ -28,21 +28,29 @@ def said(*texts: str) -> list[dict[str, Any]]:
     return [{"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)]
 
 
-# Assertions ---------------------------------------------------------------------------------------------------------------
+# Assertions
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         ({"model": "gpt-5", "messages": said("a")}, {"model": "gpt-5", "messages": said("a", "b", "c")}),
-        ({"model": "claude-sonnet-5-5", "max_tokens": 5, "messages": said("a")},
-         {"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": said("a", "b", "c")}),
-        ({"model": "gpt-5", "input": said("a"), "instructions": "x"}, {"model": "gpt-5", "input": said("a", "b"), "instructions": "x"}),
-        (b'{"model":"gpt-5","messages":[{"role":"user","content":"a"}]}',
-         b'{"model": "gpt-5", "messages": [{"content": "a", "role": "user"}, {"role": "assistant", "content": "b"}]}'),
+        (
+            {"model": "claude-sonnet-5-5", "max_tokens": 5, "messages": said("a")},
+            {"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": said("a", "b", "c")},
+        ),
+        (
+            {"model": "gpt-5", "input": said("a"), "instructions": "x"},
+            {"model": "gpt-5", "input": said("a", "b"), "instructions": "x"},
+        ),
+        (
+            b'{"model":"gpt-5","messages":[{"role":"user","content":"a"}]}',
+            b'{"model": "gpt-5", "messages": [{"content": "a", "role": "user"}, {"role": "assistant", "content": "b"}]}',
+        ),
     ],
     ids=["chat", "messages", "responses", "bytes"],
-)  # fmt: skip
+)
 def test_a_kept_prefix_passes(before: Any, after: Any) -> None:
     assert_prefix_kept(before, after)
     assert_prefix_kept(before, before)
@@ -50,12 +58,21 @@ def test_a_kept_prefix_passes(before: Any, after: Any) -> None:
 
 def test_a_broken_prefix_shows_level_path_offset_and_both_sides() -> None:
     before = {"model": "gpt-5", "messages": [{"role": "system", "content": HEAD + "It is 10:30:59."}, *said("a")]}
-    after = {"model": "gpt-5", "messages": [{"role": "system", "content": HEAD + "It is 10:31:00."}, *said("a", "b", "c")]}
+    after = {
+        "model": "gpt-5",
+        "messages": [{"role": "system", "content": HEAD + "It is 10:31:00."}, *said("a", "b", "c")],
+    }
     with pytest.raises(AssertionError) as caught:
         assert_prefix_kept(before, after)
     text = str(caught.value)
     offset = len('"' + HEAD + "It is 10:3")
-    for part in ("level   system", "path    messages[0].content", f"offset  byte {offset}", "It is 10:30:59", "It is 10:31:00"):
+    for part in (
+        "level   system",
+        "path    messages[0].content",
+        f"offset  byte {offset}",
+        "It is 10:30:59",
+        "It is 10:31:00",
+    ):
         assert part in text
 
 
@@ -68,7 +85,9 @@ def test_what_stands_behind_the_last_marker_is_free() -> None:
 
 
 @pytest.mark.parametrize(
-    "provider", [AnthropicMessages("claude-sonnet-5-5", max_tokens=9), OpenAIChat("gpt-6.1-sol")], ids=["anthropic", "openai"]
+    "provider",
+    [AnthropicMessages("claude-sonnet-5-5", max_tokens=9), OpenAIChat("gpt-6.1-sol")],
+    ids=["anthropic", "openai"],
 )
 def test_requests_and_layouts_of_contextkit_can_be_compared(provider: Any) -> None:
     context, other = (Context(provider, system=text) for text in (HEAD, HEAD + "Now."))
@@ -82,7 +101,9 @@ def test_requests_and_layouts_of_contextkit_can_be_compared(provider: Any) -> No
         assert_prefix_kept(before, other.request())
 
 
-@pytest.mark.parametrize("value", [None, 5, "text", [], {}, {"model": "gpt-5"}, b"", b"[]", {"messages": [5]}, object()], ids=range(10))
+@pytest.mark.parametrize(
+    "value", [None, 5, "text", [], {}, {"model": "gpt-5"}, b"", b"[]", {"messages": [5]}, object()], ids=range(10)
+)
 def test_what_is_no_request_is_said(value: Any) -> None:
     with pytest.raises(ContextKitError):
         assert_prefix_kept(value, value)
@@ -96,10 +117,15 @@ KEPT = {"model": "gpt-5", "messages": said("a")}
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (b"", "empty"), (b" \n", "empty"), (b"nope", "not JSON from byte 0 on"), ({}, "not a request to a model"), (5, "not int"),
-        ({"model": "gpt-5", "messages": [5]}, r"messages\[0\]"), ({**KEPT, "x": object()}, "object in a request body has no JSON form"),
+        (b"", "empty"),
+        (b" \n", "empty"),
+        (b"nope", "not JSON from byte 0 on"),
+        ({}, "not a request to a model"),
+        (5, "not int"),
+        ({"model": "gpt-5", "messages": [5]}, r"messages\[0\]"),
+        ({**KEPT, "x": object()}, "object in a request body has no JSON form"),
     ],
-)  # fmt: skip
+)
 def test_of_two_bodies_the_one_that_cannot_be_read_is_named_with_the_reason(value: Any, words: str) -> None:
     for side, pair in (("before", (value, KEPT)), ("after", (KEPT, value)), ("before", (value, value))):
         with pytest.raises(ContextKitError, match=rf"^{side}\b.*{words}") as caught:
@@ -151,7 +177,8 @@ def test_an_empty_ledger_has_no_hit_rate() -> None:
         assert_hit_rate(Ledger())
 
 
-# Fixtures -----------------------------------------------------------------------------------------------------------------
+# Fixtures
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def test_the_fixtures_serve_a_real_client(pytester: pytest.Pytester) -> None:
@@ -187,7 +214,8 @@ def test_the_fixtures_serve_a_real_client(pytester: pytest.Pytester) -> None:
     ran.stdout.fnmatch_lines(["*hit rate 0.000 is below 0.95*"])
 
 
-# --cache-guard ------------------------------------------------------------------------------------------------------------
+# --cache-guard
+# ------------------------------------------------------------------------------------------------------------
 
 AGENT = f"""
 import asyncio
@@ -255,7 +283,12 @@ def test_the_guard_fails_the_tests_that_break_a_prefix(pytester: pytest.Pytester
     ran = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "-rA")
     ran.assert_outcomes(passed=3, failed=4, errors=1)
     ran.stdout.fnmatch_lines(
-        ["*--cache-guard: a prefix was broken*", "*level   system*", "*path    messages?0?.content*", "*test_agent.py:*"]
+        [
+            "*--cache-guard: a prefix was broken*",
+            "*level   system*",
+            "*path    messages?0?.content*",
+            "*test_agent.py:*",
+        ]
     )
     ran.stdout.fnmatch_lines(["*assert 1 == 2*"])
 
@@ -264,7 +297,9 @@ def test_a_test_that_fails_by_itself_shows_what_the_guard_found_in_it(pytester: 
     pytester.makepyfile(test_agent=AGENT + TESTS)
     ran = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "-k", "fails_by_itself")
     ran.assert_outcomes(failed=1)
-    ran.stdout.fnmatch_lines(["*assert 1 == 2*", "*cache guard*", "a prefix was broken", "*path    messages?0?.content*"])
+    ran.stdout.fnmatch_lines(
+        ["*assert 1 == 2*", "*cache guard*", "a prefix was broken", "*path    messages?0?.content*"]
+    )
 
 
 REPEATS = """
@@ -284,7 +319,9 @@ def test_reminder_that_moves(provider_server):
 
 
 @pytest.mark.parametrize(("name", "times"), [("clock", 8), ("reminder", 4)])
-def test_what_breaks_in_every_turn_is_told_once_with_how_often(name: str, times: int, pytester: pytest.Pytester) -> None:
+def test_what_breaks_in_every_turn_is_told_once_with_how_often(
+    name: str, times: int, pytester: pytest.Pytester
+) -> None:
     pytester.makepyfile(test_agent=AGENT + REPEATS)
     text = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "--tb=short", "-rN", "-k", name).stdout.str()
     assert text.count("  path    ") == text.count("contextkit lint --explain CK") == 1

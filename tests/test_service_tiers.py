@@ -27,21 +27,34 @@ def cost(provider: str, model: str, tier: str) -> float | None:
     return cost_usd(provider, model, Usage(100_000, 0, 0, 0, 0, service_tier=tier), AT)
 
 
-@pytest.mark.parametrize(("provider", "model", "tier", "factor"), [
-    ("openai", "gpt-5.5", "priority", 2.0), ("openai", "gpt-5.5-2026-04-23", "flex", 0.5), ("openai", "gpt-4o", "batch", 0.5),
-    ("openai", "gpt-6.1-sol", "ultrafast", 6.0), ("anthropic", "claude-opus-5-5", "fast", 2.0),
-    ("anthropic", "claude-sonnet-5-5", "batch", 0.5), ("anthropic", "claude-opus-5", "fast + geo-us", 2.2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("provider", "model", "tier", "factor"),
+    [
+        ("openai", "gpt-5.5", "priority", 2.0),
+        ("openai", "gpt-5.5-2026-04-23", "flex", 0.5),
+        ("openai", "gpt-4o", "batch", 0.5),
+        ("openai", "gpt-6.1-sol", "ultrafast", 6.0),
+        ("anthropic", "claude-opus-5-5", "fast", 2.0),
+        ("anthropic", "claude-sonnet-5-5", "batch", 0.5),
+        ("anthropic", "claude-opus-5", "fast + geo-us", 2.2),
+    ],
+)
 def test_a_tier_multiplies_the_list_price(provider: str, model: str, tier: str, factor: float) -> None:
     standard = cost(provider, model, "")
     assert standard
     assert cost(provider, model, tier) == pytest.approx(factor * standard)
 
 
-@pytest.mark.parametrize(("provider", "model", "tier"), [
-    ("anthropic", "claude-opus-5-5", "priority"), ("anthropic", "claude-sonnet-5-5", "fast"), ("openai", "gpt-4o", "priority"),
-    ("openai", "gpt-5.5", "scale"), ("google", "gemini-3.8-flash", "flex"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("provider", "model", "tier"),
+    [
+        ("anthropic", "claude-opus-5-5", "priority"),
+        ("anthropic", "claude-sonnet-5-5", "fast"),
+        ("openai", "gpt-4o", "priority"),
+        ("openai", "gpt-5.5", "scale"),
+        ("google", "gemini-3.8-flash", "flex"),
+    ],
+)
 def test_a_tier_nobody_lists_has_no_price(provider: str, model: str, tier: str) -> None:
     with pytest.raises(UnknownModel, match=rf"in service tier '{tier}'.*service_tiers.*--models"):
         cost(provider, model, tier)
@@ -54,21 +67,41 @@ def test_words_for_the_standard_tier(word: Any) -> None:
 
 def test_a_live_reply_says_its_tier() -> None:
     message = {
-        "id": "m", "type": "message", "role": "assistant", "model": "claude-opus-5", "content": [], "stop_reason": "end_turn",
-        "usage": {"input_tokens": 5, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "speed": "fast",
-                  "service_tier": "standard", "inference_geo": "us"},
-    }  # fmt: skip
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-5",
+        "content": [],
+        "stop_reason": "end_turn",
+        "usage": {
+            "input_tokens": 5,
+            "output_tokens": 1,
+            "cache_read_input_tokens": 0,
+            "cache_creation_input_tokens": 0,
+            "speed": "fast",
+            "service_tier": "standard",
+            "inference_geo": "us",
+        },
+    }
     assert AnthropicMessages("claude-opus-5", max_tokens=9).reply(message).usage.service_tier == "fast + geo-us"
     chat = {
-        "id": "c", "model": "gpt-5.5", "service_tier": "priority", "choices": [{"finish_reason": "stop", "message": {"content": "hi"}}],
+        "id": "c",
+        "model": "gpt-5.5",
+        "service_tier": "priority",
+        "choices": [{"finish_reason": "stop", "message": {"content": "hi"}}],
         "usage": {"prompt_tokens": 5, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}},
-    }  # fmt: skip
+    }
     assert OpenAIChat("gpt-5.5").reply(chat).usage.service_tier == "priority"
     assert OpenAIChat("gpt-5.5").usage(chat).service_tier == "priority"
     response = {
-        "id": "r", "object": "response", "status": "completed", "model": "gpt-5.5", "service_tier": "default", "output": [],
+        "id": "r",
+        "object": "response",
+        "status": "completed",
+        "model": "gpt-5.5",
+        "service_tier": "default",
+        "output": [],
         "usage": {"input_tokens": 5, "output_tokens": 1, "input_tokens_details": {"cached_tokens": 0}},
-    }  # fmt: skip
+    }
     assert OpenAIResponses("gpt-5.5").reply(response).usage.service_tier == ""
 
 

@@ -1,7 +1,7 @@
 """What every bridge shares: a ledger, what was found, and the way a framework's client is put on it.
 
-Takes an SDK client, gives one like it whose calls are recorded, compared with the last of their conversation, and repaired. Knows nothing
-of frameworks: each has its own file beside this one.
+Takes an SDK client, gives one like it whose calls are recorded, compared with the last of their conversation, and
+repaired. Knows nothing of frameworks: each has its own file beside this one.
 """
 
 from __future__ import annotations
@@ -47,13 +47,19 @@ class Bridge:
     """
 
     def __init__(
-        self, record: str | os.PathLike[str] | None = None, *, on_break: OnBreak = "warn", repairs: Sequence[str] = KEPT,
+        self,
+        record: str | os.PathLike[str] | None = None,
+        *,
+        on_break: OnBreak = "warn",
+        repairs: Sequence[str] = KEPT,
         diagnostics: bool = False,
-    ) -> None:  # fmt: skip
-        """`record` names a ledger to append to; `on_break` is that of `contextkit.watch`; `repairs` are names of the proxy's, () for none.
+    ) -> None:
+        """`record` names a ledger to append to.
 
-        `diagnostics` asks the provider's own diagnosis. Raises `UsageError` for a repair or an `on_break` there is not, `StorageError`
-        where the ledger cannot be opened.
+        `on_break` is that of `contextkit.watch`; `repairs` are names of the proxy's, () for none.
+
+        `diagnostics` asks the provider's own diagnosis. Raises `UsageError` for a repair or an `on_break` there is not,
+        `StorageError` where the ledger cannot be opened.
         """
         self.findings: deque[Finding] = deque(maxlen=MOST_FINDINGS)
         """What broke, or was billed more than it should have been, in order."""
@@ -66,7 +72,10 @@ class Bridge:
 
     @property
     def ledger(self) -> Ledger:
-        """Every call: its bill, the outline of its prompt, what the reference cache expected; no text where the model is known."""
+        """Every call: its bill, the outline of its prompt, what the reference cache expected.
+
+        No text where the model is known.
+        """
         return self._noting.ledger
 
     def client(self, client: Client) -> Client:
@@ -77,7 +86,10 @@ class Bridge:
         return crossed(client, self._crossing)
 
     def listening(self, clients: Iterable[Any], whose: str = "this model") -> AbstractContextManager[None]:
-        """For frameworks that keep their clients: inside, calls of `clients` are on this bridge; others that share them are left alone."""
+        """For frameworks that keep their clients: inside, calls of `clients` are on this bridge.
+
+        Others that share them are left alone.
+        """
         return listening(self._crossing, clients, whose)
 
     def summary(self) -> Summary:
@@ -90,8 +102,10 @@ class Bridge:
         gathered.add_all(judged(self.ledger.records))
         told = [described(finding) for finding in self.findings]
         if self.n_unmarked:
-            told.append(f"CKB01 {self.n_unmarked} calls were long enough to be cached and marked nothing, so nothing of them was: "
-                        "the repair place-breakpoints marks them")  # fmt: skip
+            told.append(
+                f"CKB01 {self.n_unmarked} calls were long enough to be cached and marked nothing, so nothing of them was: "
+                "the repair place-breakpoints marks them"
+            )
         return text(gathered.contents(""), width) + "".join(f"! {line}\n" for line in told)
 
     @property
@@ -106,7 +120,9 @@ class Bridge:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 

@@ -1,14 +1,17 @@
-"""The Claude Agent SDK: hooks that note where its CLI writes transcripts, and a report of them. It watches, and keeps nothing stable.
+"""The Claude Agent SDK: hooks that note where its CLI writes transcripts, and a report of them.
+
+It watches, and keeps nothing stable.
 
     transcripts = Transcripts()
     async for message in query(prompt="...", options=transcripts.watch(ClaudeAgentOptions(...))):
         ...
     print(transcripts.report())
 
-Takes the options of a session, gives the same with hooks added. The CLI is a process of its own that builds every request; hooks show what
-happens, never what is sent. So the causes are those a transcript can tell (a lifetime that passed, another model, a compaction, a changed
-setting, the provider's own verdict), not a changed tool or system text: for those, and for repairs, put `contextkit proxy` between, with
-`env={"ANTHROPIC_BASE_URL": …}` in the options. Tried with claude-agent-sdk 0.2.186 and the CLI it brings.
+Takes the options of a session, gives the same with hooks added. The CLI is a process of its own that builds every
+request; hooks show what happens, never what is sent. So the causes are those a transcript can tell (a lifetime that
+passed, another model, a compaction, a changed setting, the provider's own verdict), not a changed tool or system text:
+for those, and for repairs, put `contextkit proxy` between, with `env={"ANTHROPIC_BASE_URL": …}` in the options. Tried
+with claude-agent-sdk 0.2.186 and the CLI it brings.
 """
 
 from __future__ import annotations
@@ -67,7 +70,9 @@ class Transcripts:
     def ledger(self) -> Ledger:
         """Every call their transcripts tell of by now: bills, times, lanes; read anew each time."""
         ledger = Ledger()
-        for record in records_in([str(path) for path in self.paths if path.is_file() and path.stat().st_size], Faults()):
+        for record in records_in(
+            [str(path) for path in self.paths if path.is_file() and path.stat().st_size], Faults()
+        ):
             ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
         return ledger
 

@@ -1,7 +1,8 @@
-"""Where a framework's calls cross to the wire: repaired on their way out, compared, and shown to a recording on their way back.
+"""Where a framework's calls cross to the wire: repaired on their way out, compared, and shown to a recording on their
+way back.
 
-Takes clients of anthropic's and openai's SDK, gives the same clients whose transports are looked at. Knows nothing of frameworks. A client
-that others use too is looked at only inside `listening`.
+Takes clients of anthropic's and openai's SDK, gives the same clients whose transports are looked at. Knows nothing of
+frameworks. A client that others use too is looked at only inside `listening`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Crossing:
 
     __slots__ = ("_guards", "_mend", "_notes", "_told")
 
-    def __init__(self, guards: Mapping[str, Guard], mend: Mending, notes: Notes, told: Callable[[tuple[str, ...]], None]) -> None:
+    def __init__(
+        self, guards: Mapping[str, Guard], mend: Mending, notes: Notes, told: Callable[[tuple[str, ...]], None]
+    ) -> None:
         """`guards` holds one an SDK; `told` is given the names of the repairs that changed a body."""
         self._guards, self._mend, self._notes, self._told = guards, mend, notes, told
 
@@ -91,7 +94,10 @@ class _Switch:
 
 @contextmanager
 def listening(crossing: Watcher, clients: Iterable[Any], whose: str) -> Iterator[None]:
-    """Inside, calls of `clients` made in this context and its tasks cross `crossing`; `whose` is named where there is none to follow."""
+    """Inside, calls of `clients` made in this context and its tasks cross `crossing`.
+
+    `whose` is named where there is none to follow.
+    """
     found = [http for client in clients if library_of(http := getattr(client, "_client", None))]
     if not found:
         text = f"{whose} has no client of anthropic's or openai's SDK: its calls are neither recorded nor repaired"
@@ -114,7 +120,10 @@ def _switched(http: Any) -> None:
 
 
 def crossed(client: Client, crossing: Watcher) -> Client:
-    """A client like `client`, over the same connections, every call of which crosses; raises `UsageError` for what is none."""
+    """A client like `client`, over the same connections, every call of which crosses.
+
+    Raises `UsageError` for what is none.
+    """
     inner: Any = client
     if not library_of(getattr(inner, "_client", None)) or not callable(getattr(inner, "copy", None)):
         raise UsageError(f"{type(client).__name__} cannot be followed: pass a client of anthropic's or openai's SDK")

@@ -5,9 +5,10 @@
     agent.invoke({"messages": [...]})
     print(bridge.report())
 
-Takes a `Bridge`, gives an `AgentMiddleware` whose `wrap_model_call` puts the model's own SDK client on it, for that call only. Tried with
-langchain 1.5, langchain-anthropic 1.7 and langchain-openai 1.7. ChatOpenAI's clients are public fields (`root_client`,
-`root_async_client`); ChatAnthropic has no public one, so `_client` and `_async_client` are read, never written.
+Takes a `Bridge`, gives an `AgentMiddleware` whose `wrap_model_call` puts the model's own SDK client on it, for that
+call only. Tried with langchain 1.5, langchain-anthropic 1.7 and langchain-openai 1.7. ChatOpenAI's clients are public
+fields (`root_client`, `root_async_client`); ChatAnthropic has no public one, so `_client` and `_async_client` are read,
+never written.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ def middleware(bridge: Bridge) -> Any:
         with bridge.listening(_clients(request.model, ASYNC), type(request.model).__name__):
             return await handler(request)
 
-    methods = {"wrap_model_call": wrap_model_call, "awrap_model_call": awrap_model_call, "__doc__": "Puts an agent's calls on a bridge."}
+    methods = {
+        "wrap_model_call": wrap_model_call,
+        "awrap_model_call": awrap_model_call,
+        "__doc__": "Puts an agent's calls on a bridge.",
+    }
     return type("ContextKitMiddleware", (types.AgentMiddleware,), methods)()
 
 

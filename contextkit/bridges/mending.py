@@ -1,7 +1,8 @@
 """What a bridge changes in a request: the proxy's repairs, and plain texts spelled alike in every request.
 
-Takes a body, gives the one to send. A marker makes a block of the plain text it stands on; where the next request says that text plainly
-again, its bytes have moved. So where markers are placed, every text is a block from the first request on.
+Takes a body, gives the one to send. A marker makes a block of the plain text it stands on; where the next request says
+that text plainly again, its bytes have moved. So where markers are placed, every text is a block from the first request
+on.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Mending:
 
 
 def in_blocks(wire: str, body: bytes) -> bytes:
-    """`body` with each text of its system and messages as a block; as it is where its client sets markers, or on another wire.
+    """`body` with each text of its system and messages as a block.
+
+    As it is where its client sets markers, or on another wire.
 
     >>> in_blocks("anthropic_messages", b'{"messages":[{"role":"user","content":"hi"}]}')
     b'{"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}'
@@ -57,7 +60,9 @@ def _texts(body: bytes) -> Iterator[Span]:
     """Where the texts stand; an empty one is no block."""
     fields = members(body)
     contents = [members(body, start)[b"content"] for start, _ in elements(body, fields[b"messages"][0])]
-    yield from (span for span in [*contents, *([fields[b"system"]] if b"system" in fields else [])] if _is_text(body, span))
+    yield from (
+        span for span in [*contents, *([fields[b"system"]] if b"system" in fields else [])] if _is_text(body, span)
+    )
 
 
 def _is_text(body: bytes, span: Span) -> bool:

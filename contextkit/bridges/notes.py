@@ -1,7 +1,7 @@
 """What crossed, as rows of a ledger: bill, outline of the prompt, what the reference cache expected. No prompt text.
 
-Takes bodies and exchanges, gives rows. A body whose model or blocks nobody knows is kept whole instead, secrets covered, so that its misses
-can be named all the same.
+Takes bodies and exchanges, gives rows. A body whose model or blocks nobody knows is kept whole instead, secrets
+covered, so that its misses can be named all the same.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ class Noting(Recording):
     __slots__ = ("_caches", "_lock", "_recorder", "_under_way", "ledger")
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
-        """In memory where `path` is None. Raises `StorageError` where the file cannot be opened, `UnreadableLog` where it is no ledger."""
+        """In memory where `path` is None.
+
+        Raises `StorageError` where the file cannot be opened, `UnreadableLog` where it is no ledger.
+        """
         self.ledger = Ledger() if path is None else Ledger.open(path)
         """Where rows go."""
         self._ledger = self.ledger

@@ -5,9 +5,9 @@
     agent.run_sync("...")
     print(bridge.report())
 
-Takes a `Bridge`, gives a capability whose `get_wrapper_model` puts the client of the model that serves an attempt on it, for that attempt
-only; streams and fallbacks included. Tried with pydantic-ai 2.68. Only public attributes are read: `Model.client`, `WrapperModel.wrapped`,
-`FallbackModel.models`.
+Takes a `Bridge`, gives a capability whose `get_wrapper_model` puts the client of the model that serves an attempt on
+it, for that attempt only; streams and fallbacks included. Tried with pydantic-ai 2.68. Only public attributes are read:
+`Model.client`, `WrapperModel.wrapped`, `FallbackModel.models`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,17 @@ _WHAT, _EXTRA = "the bridge to pydantic-ai", "pydantic-ai"
 
 
 def capability(bridge: Bridge) -> Any:
-    """The capability; put it last in the list, so that what others change is seen. Raises `MissingExtra` without pydantic-ai."""
+    """The capability.
+
+    Put it last in the list, so that what others change is seen. Raises `MissingExtra` without pydantic-ai.
+    """
     capabilities = framework("pydantic_ai.capabilities", _WHAT, _EXTRA)
     wrapper = framework("pydantic_ai.models.wrapper", _WHAT, _EXTRA).WrapperModel
     model = type("BridgedModel", (wrapper,), _sending(bridge))
-    methods = {"get_wrapper_model": lambda self, wrapped: model(wrapped), "__doc__": "Puts an agent's calls on a bridge."}
+    methods = {
+        "get_wrapper_model": lambda self, wrapped: model(wrapped),
+        "__doc__": "Puts an agent's calls on a bridge.",
+    }
     return type("ContextKitCapability", (capabilities.AbstractCapability,), methods)()
 
 
@@ -40,7 +46,9 @@ def _sending(bridge: Bridge) -> dict[str, Any]:
     @asynccontextmanager
     async def request_stream(self: Any, *values: Any, **named: Any) -> AsyncIterator[Any]:
         async with AsyncExitStack() as opened:
-            with bridge.listening(_clients(self.wrapped), type(self.wrapped).__name__):  # no longer: another task may close it
+            with bridge.listening(
+                _clients(self.wrapped), type(self.wrapped).__name__
+            ):  # no longer: another task may close it
                 stream = await opened.enter_async_context(self.wrapped.request_stream(*values, **named))
             yield stream
 

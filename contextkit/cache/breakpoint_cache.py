@@ -1,16 +1,19 @@
-"""A cache that writes where it is told to: Anthropic, and OpenAI from gpt-5.6 on (the difference is data, in the breakpoints).
+"""A cache that writes where it is told to: Anthropic, and OpenAI from gpt-5.6 on (the difference is data, in the
+breakpoints).
 
 Takes prompts and the clock, gives hits, bills and lifetimes; knows nothing of text, models or prices.
 
-What is documented (platform.claude.com "Prompt caching"; OpenAI "Prompt caching" guide): one entry per breakpoint and nowhere else; a
-lookup visits `lookback` positions, the breakpoint's own being the first; lifetimes count from the start of the request that writes or
-reads, a read refreshes for free; an entry is readable once the response that writes it has begun; a prefix below the minimum is
-silently uncached; reads, long writes and short writes are billed by where the last hit and the last marks stand.
+What is documented (platform.claude.com "Prompt caching"; OpenAI "Prompt caching" guide): one entry per breakpoint and
+nowhere else; a lookup visits `lookback` positions, the breakpoint's own being the first; lifetimes count from the start
+of the request that writes or reads, a read refreshes for free; an entry is readable once the response that writes it
+has begun; a prefix below the minimum is silently uncached; reads, long writes and short writes are billed by where the
+last hit and the last marks stand.
 
-What is assumed, because nothing is published: every live entry that stands at a breakpoint of a request at or below its hit is
-refreshed with it; writing over a live entry refreshes it and keeps the longer of the two lifetimes, which upgrades a 5m entry under a
-1h mark free of charge; any mark reads any entry (`is_ttl_interchangeable=False` is the other reading); OpenAI entries become readable
-when Anthropic's do (`visible_at`). Where a read renews with the reading request's lifetime (`renewal`), it never shortens a life.
+What is assumed, because nothing is published: every live entry that stands at a breakpoint of a request at or below its
+hit is refreshed with it; writing over a live entry refreshes it and keeps the longer of the two lifetimes, which
+upgrades a 5m entry under a 1h mark free of charge; any mark reads any entry (`is_ttl_interchangeable=False` is the
+other reading); OpenAI entries become readable when Anthropic's do (`visible_at`). Where a read renews with the reading
+request's lifetime (`renewal`), it never shortens a life.
 """
 
 from __future__ import annotations
@@ -37,12 +40,22 @@ _Key = tuple[bytes, bytes, int]
 """Namespace, running digest, lifetime family (0 where all lifetimes are one)."""
 
 _REACH_SEGMENTS = 400
-"""How far behind the last breakpoint a miss looks for a live entry that no window reached; older ones are called `first_write`."""
+"""How far behind the last breakpoint a miss looks for a live entry that no window reached; older ones are called
+`first_write`."""
 _REMEMBERED_SECONDS = 86_400
 """How long a dead entry is remembered, so that a miss can be told from a first write."""
 _SWEPT_PER_WRITE = 4
 """Entries looked at for removal per entry written: more than one, so the dead cannot pile up."""
-_COUNTERS = ("requests", "hits", "read_tokens", "fresh_tokens", "write_5m_tokens", "write_1h_tokens", "output_tokens", "entries_written")
+_COUNTERS = (
+    "requests",
+    "hits",
+    "read_tokens",
+    "fresh_tokens",
+    "write_5m_tokens",
+    "write_1h_tokens",
+    "output_tokens",
+    "entries_written",
+)
 """Counters of `stats` that are always there; `miss_<reason>` joins as reasons occur."""
 _FORMAT = {"kind": "breakpoint_cache", "version": 1}
 """What a snapshot says it is."""
@@ -102,7 +115,12 @@ class BreakpointCache:
     """
 
     def __init__(
-        self, min_tokens: int, *, is_ttl_interchangeable: bool = True, visible_at: Moment = "publish", renewal: Renewal = "entry"
+        self,
+        min_tokens: int,
+        *,
+        is_ttl_interchangeable: bool = True,
+        visible_at: Moment = "publish",
+        renewal: Renewal = "entry",
     ) -> None:
         """`min_tokens`: prefixes shorter than this are neither written nor read."""
         self._min_tokens = min_tokens
@@ -125,7 +143,8 @@ class BreakpointCache:
     def begin(self, prompt: Prompt, now: float) -> Lease:
         """A request starts: refresh what it reads, bill it; raises `UsageError` for a lifetime that has no write class.
 
-        Until it is published it counts as in flight, so a request that died keeps others' reason at `not_yet_visible` for its lifetime.
+        Until it is published it counts as in flight, so a request that died keeps others' reason at `not_yet_visible`
+        for its lifetime.
         """
         writes = self._writes(prompt)
         found = self._longest(prompt, now)
@@ -143,7 +162,10 @@ class BreakpointCache:
         self._reach("publish", lease, now)
 
     def end(self, lease: Lease, output: int, now: float) -> Usage:
-        """Its response is complete: the whole bill. It publishes nothing that `publish` should have (unless `visible_at` is `end`)."""
+        """Its response is complete: the whole bill.
+
+        It publishes nothing that `publish` should have (unless `visible_at` is `end`).
+        """
         self._reach("end", lease, now)
         self._counters["output_tokens"] += output
         return replace(lease.usage, output=output)
@@ -158,7 +180,10 @@ class BreakpointCache:
         return orjson.dumps({**_FORMAT, **stores, "counters": dict(self._counters)})
 
     def restore(self, state: bytes) -> None:
-        """Back to a snapshot; raises `StorageError`, and changes nothing, where `state` is not one of a `BreakpointCache`."""
+        """Back to a snapshot.
+
+        Raises `StorageError`, and changes nothing, where `state` is not one of a `BreakpointCache`.
+        """
         try:
             data = orjson.loads(state)
             if {name: data[name] for name in _FORMAT} != _FORMAT:
@@ -166,7 +191,9 @@ class BreakpointCache:
             entries, in_flight = _store(data["entries"]), _store(data["in_flight"])
             counters = Counter({str(name): int(count) for name, count in data["counters"].items()})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StorageError(f"not a snapshot of a BreakpointCache ({error!r}): pass what BreakpointCache.snapshot() gave") from error
+            raise StorageError(
+                f"not a snapshot of a BreakpointCache ({error!r}): pass what BreakpointCache.snapshot() gave"
+            ) from error
         self._entries, self._in_flight, self._counters = entries, in_flight, counters
 
     def reset(self) -> None:
@@ -186,7 +213,9 @@ class BreakpointCache:
             best = next((found for found in visited if found.entry.expires_at > now), best)
         return best
 
-    def _visit(self, store: OrderedDict[_Key, _Entry], prompt: Prompt, mark: Breakpoint, segments: Iterable[int]) -> Iterator[_Found]:
+    def _visit(
+        self, store: OrderedDict[_Key, _Entry], prompt: Prompt, mark: Breakpoint, segments: Iterable[int]
+    ) -> Iterator[_Found]:
         """What `store` holds for these segments (newest first) and may be read by `mark`."""
         for segment in segments:
             if prompt.ends_tokens[segment] < self._min_tokens:
@@ -216,8 +245,14 @@ class BreakpointCache:
 
     def _nearly(self, store: OrderedDict[_Key, _Entry], prompt: Prompt, after: float) -> _Found | None:
         """The longest of what the windows show in `store` and expires after that moment."""
-        seen = (found for mark in prompt.breakpoints for found in self._visit(store, prompt, mark, _window(prompt, mark, -1)))
-        return max((found for found in seen if found.entry.expires_at > after), key=lambda found: found.segment, default=None)
+        seen = (
+            found
+            for mark in prompt.breakpoints
+            for found in self._visit(store, prompt, mark, _window(prompt, mark, -1))
+        )
+        return max(
+            (found for found in seen if found.entry.expires_at > after), key=lambda found: found.segment, default=None
+        )
 
     def _is_out_of_reach(self, prompt: Prompt, now: float) -> bool:
         last = prompt.breakpoints[-1].segment
@@ -229,7 +264,10 @@ class BreakpointCache:
         )
 
     def _refresh(self, prompt: Prompt, found: _Found, now: float) -> _Found:
-        """Lengthen the life of what was read and of the live entries at breakpoints below it; gives `found` as it is now."""
+        """Lengthen the life of what was read and of the live entries at breakpoints below it.
+
+        Gives `found` as it is now.
+        """
         marks = (mark for mark in prompt.breakpoints if mark.segment <= found.segment)
         for key in {found.key, *(self._key(prompt, mark.segment, mark.ttl_seconds) for mark in marks)}:
             entry = self._entries.get(key)
@@ -238,7 +276,11 @@ class BreakpointCache:
         return replace(found, entry=self._entries[found.key])
 
     def _writes(self, prompt: Prompt) -> tuple[_Write, ...]:
-        marks = (mark for mark in prompt.breakpoints if mark.is_written and prompt.ends_tokens[mark.segment] >= self._min_tokens)
+        marks = (
+            mark
+            for mark in prompt.breakpoints
+            if mark.is_written and prompt.ends_tokens[mark.segment] >= self._min_tokens
+        )
         return tuple(
             _Write(
                 self._key(prompt, mark.segment, mark.ttl_seconds),
@@ -291,7 +333,9 @@ def _hit(prompt: Prompt, found: _Found) -> Hit:
 
 
 def _window(prompt: Prompt, mark: Breakpoint, above: int) -> Iterator[int]:
-    """Segments from `mark` back that its lookup visits: all of a position, since an entry may have been written inside a run."""
+    """Segments from `mark` back that its lookup visits: all of a position, since an entry may have been written inside
+    a run.
+    """
     own = prompt.positions[mark.segment]
     for segment in range(mark.segment, above, -1):
         if own - prompt.positions[segment] >= mark.lookback:
@@ -317,11 +361,15 @@ def write_class(ttl_seconds: float) -> str:
         return WRITE_CLASSES[ttl_seconds]  # type: ignore[index]  # 300.0 is found like 300
     except KeyError:
         known = ", ".join(map(str, WRITE_CLASSES))
-        raise UsageError(f"a breakpoint asks for a lifetime of {ttl_seconds} s, which has no write price: use one of {known}") from None
+        raise UsageError(
+            f"a breakpoint asks for a lifetime of {ttl_seconds} s, which has no write price: use one of {known}"
+        ) from None
 
 
 def _sweep(store: OrderedDict[_Key, _Entry], before: float) -> None:
-    """Look at the few entries not looked at for longest and drop those that expired by `before`: O(1), and every one has its turn."""
+    """Look at the few entries not looked at for longest and drop those that expired by `before`: O(1), and every one
+    has its turn.
+    """
     for _ in range(min(_SWEPT_PER_WRITE, len(store))):
         key, entry = store.popitem(last=False)
         if entry.expires_at > before:

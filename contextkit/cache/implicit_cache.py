@@ -1,15 +1,18 @@
 """A cache that remembers whatever was sent, asked or not: OpenAI up to gpt-5.5, and most other hosts.
 
-Takes prompts and the clock, gives hits, bills and lifetimes; knows nothing of text, models or prices, and ignores breakpoints, except
-that where writing is billed (`bills_writes`: Kimi) the last one says what lifetime the request asks for.
+Takes prompts and the clock, gives hits, bills and lifetimes; knows nothing of text, models or prices, and ignores
+breakpoints, except that where writing is billed (`bills_writes`: Kimi) the last one says what lifetime the request asks
+for.
 
-What is documented (OpenAI "Prompt caching" guide): the longest prefix in common with an earlier prompt is read, rounded down to the
-model's granularity, from the model's minimum on; writing costs nothing there; an idle prefix dies after a while and use keeps it alive.
+What is documented (OpenAI "Prompt caching" guide): the longest prefix in common with an earlier prompt is read, rounded
+down to the model's granularity, from the model's minimum on; writing costs nothing there; an idle prefix dies after a
+while and use keeps it alive.
 
-What is assumed: a request uses the whole prefix it shares, readable or not, so all of that lives on; lifetimes count from the start of
-the request; a prompt is readable once its response has begun (`visible_at`). The sizes known here are those of whole segments, so what
-two prompts share inside the first segment that differs is not counted: a read is a lower bound, and never more than the true common
-prefix. The ceiling on a prefix's age that OpenAI's in-memory policy has is not modelled.
+What is assumed: a request uses the whole prefix it shares, readable or not, so all of that lives on; lifetimes count
+from the start of the request; a prompt is readable once its response has begun (`visible_at`). The sizes known here are
+those of whole segments, so what two prompts share inside the first segment that differs is not counted: a read is a
+lower bound, and never more than the true common prefix. The ceiling on a prefix's age that OpenAI's in-memory policy
+has is not modelled.
 """
 
 from __future__ import annotations
@@ -45,14 +48,18 @@ _FORMAT = {"kind": "implicit_cache", "version": 1}
 
 @dataclass(eq=False, slots=True)
 class _Run:
-    """Segment ends that follow one another; their lifetimes are few steps, since whoever uses a prefix uses all that is before it."""
+    """Segment ends that follow one another.
+
+    Their lifetimes are few steps, since whoever uses a prefix uses all that is before it.
+    """
 
     parent: _Key | None
     """The segment end before the first, None at the start of a prompt."""
     keys: list[_Key | None] = field(default_factory=list)
     """The segment ends in order; None for one that died here and lives in another run."""
     steps: list[tuple[int, float]] = field(default_factory=list)
-    """(index, expires_at): segment ends up to `index` live until then; indices rise, moments fall, the last index is the last key."""
+    """(index, expires_at): segment ends up to `index` live until then; indices rise, moments fall, the last index is
+    the last key."""
 
     def expires_at(self, index: int) -> float:
         """When the segment end at `index` dies."""
@@ -91,11 +98,22 @@ class ImplicitCache:
     """
 
     def __init__(
-        self, min_tokens: int, granularity_tokens: int, ttl_seconds: float, visible_at: Moment = "publish", *, bills_writes: bool = False
+        self,
+        min_tokens: int,
+        granularity_tokens: int,
+        ttl_seconds: float,
+        visible_at: Moment = "publish",
+        *,
+        bills_writes: bool = False,
     ) -> None:
-        """A read is a multiple of `granularity_tokens`, at least `min_tokens`; raises `UsageError` for a granularity below 1."""
+        """A read is a multiple of `granularity_tokens`, at least `min_tokens`.
+
+        Raises `UsageError` for a granularity below 1.
+        """
         if granularity_tokens < 1:
-            raise UsageError(f"granularity_tokens is {granularity_tokens}: a read is rounded down to a multiple of it, so pass 1 or more")
+            raise UsageError(
+                f"granularity_tokens is {granularity_tokens}: a read is rounded down to a multiple of it, so pass 1 or more"
+            )
         self._min_tokens = min_tokens
         self._granularity_tokens = granularity_tokens
         self._ttl_seconds = ttl_seconds
@@ -115,9 +133,12 @@ class ImplicitCache:
         return self._bill(prompt, self.lookup(prompt, now).read_tokens)
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
-        """A request starts: keep alive what it shares with earlier ones, bill it; raises `UsageError` for a lifetime without a write class.
+        """A request starts: keep alive what it shares with earlier ones, bill it.
 
-        Until it is published it counts as in flight, so a request that died keeps others' reason at `not_yet_visible` for its lifetime.
+        Raises `UsageError` for a lifetime without a write class.
+
+        Until it is published it counts as in flight, so a request that died keeps others' reason at `not_yet_visible`
+        for its lifetime.
         """
         shared = self._longest(prompt, now)
         known = prompt.key(shared) if shared >= 0 else None
@@ -137,7 +158,10 @@ class ImplicitCache:
         self._reach("publish", lease, now)
 
     def end(self, lease: Lease, output: int, now: float) -> Usage:
-        """Its response is complete: the whole bill. It publishes nothing that `publish` should have (unless `visible_at` is `end`)."""
+        """Its response is complete: the whole bill.
+
+        It publishes nothing that `publish` should have (unless `visible_at` is `end`).
+        """
         self._reach("end", lease, now)
         self._counters["output_tokens"] += output
         return replace(lease.usage, output=output)
@@ -153,16 +177,23 @@ class ImplicitCache:
         return orjson.dumps({**_FORMAT, "runs": runs, "in_flight": in_flight, "counters": dict(self._counters)})
 
     def restore(self, state: bytes) -> None:
-        """Back to a snapshot; raises `StorageError`, and changes nothing, where `state` is not one of an `ImplicitCache`."""
+        """Back to a snapshot.
+
+        Raises `StorageError`, and changes nothing, where `state` is not one of an `ImplicitCache`.
+        """
         try:
             data = orjson.loads(state)
             if {name: data[name] for name in _FORMAT} != _FORMAT:
                 raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}")
             runs = [_run(row) for row in data["runs"]]
-            in_flight = OrderedDict(((bytes.fromhex(row[0]), bytes.fromhex(row[1])), row[2]) for row in data["in_flight"])
+            in_flight = OrderedDict(
+                ((bytes.fromhex(row[0]), bytes.fromhex(row[1])), row[2]) for row in data["in_flight"]
+            )
             counters = Counter({str(name): int(count) for name, count in data["counters"].items()})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StorageError(f"not a snapshot of an ImplicitCache ({error!r}): pass what ImplicitCache.snapshot() gave") from error
+            raise StorageError(
+                f"not a snapshot of an ImplicitCache ({error!r}): pass what ImplicitCache.snapshot() gave"
+            ) from error
         self._runs, self._in_flight, self._counters = OrderedDict.fromkeys(runs), in_flight, counters
         self._ends = {key: (run, index) for run in runs for index, key in enumerate(run.keys) if key}
 
@@ -192,7 +223,10 @@ class ImplicitCache:
         return place if place and place[0].expires_at(place[1]) > now else None
 
     def _longest(self, prompt: Prompt, now: float) -> int:
-        """The last segment of the longest live prefix, -1 for none; from the end, since only what is new stands behind it."""
+        """The last segment of the longest live prefix, -1 for none.
+
+        From the end, since only what is new stands behind it.
+        """
         return next((segment for segment in range(prompt.n - 1, -1, -1) if self._live(prompt.key(segment), now)), -1)
 
     def _hit(self, prompt: Prompt, shared: int, now: float) -> Hit:
@@ -261,7 +295,9 @@ class ImplicitCache:
         self._counters["segments_written"] += len(keys)
 
     def _room(self, place: _Place | None, n_new: int) -> _Run:
-        """The run that continues behind `place`. Where it goes on otherwise, the shorter of the two branches becomes a run of its own.
+        """The run that continues behind `place`.
+
+        Where it goes on otherwise, the shorter of the two branches becomes a run of its own.
 
         So a conversation stays one run, whatever its tail does each turn, and a refresh has few parents to walk.
         """
@@ -307,7 +343,9 @@ class ImplicitCache:
 
     def _owned(self, run: _Run) -> list[tuple[str, str] | None]:
         """Its keys for a snapshot, without those that live in another run by now."""
-        return [_hex(key) if key and self._ends.get(key) == (run, index) else None for index, key in enumerate(run.keys)]
+        return [
+            _hex(key) if key and self._ends.get(key) == (run, index) else None for index, key in enumerate(run.keys)
+        ]
 
 
 def _hex(key: _Key | None) -> Any:

@@ -1,7 +1,7 @@
 """Token ids as bytes, four a token, so that comparing two long prompts is comparing memory.
 
-Takes token ids, gives bytes and the length of what two of them share; knows nothing of caches. An `array("i")` or any other buffer of
-32-bit integers is taken as it is; a list or a range is converted, which costs more than the comparing.
+Takes token ids, gives bytes and the length of what two of them share; knows nothing of caches. An `array("i")` or any
+other buffer of 32-bit integers is taken as it is; a list or a range is converted, which costs more than the comparing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,15 @@ def pack(tokens: Sequence[int]) -> bytes:
     try:
         return array("i", tokens).tobytes()
     except (OverflowError, TypeError) as error:
-        raise UsageError(f"token ids are 32-bit integers, and one of {len(tokens)} is not ({error}): pass the tokenizer's ids") from error
+        raise UsageError(
+            f"token ids are 32-bit integers, and one of {len(tokens)} is not ({error}): pass the tokenizer's ids"
+        ) from error
 
 
 def view(tokens: Sequence[int]) -> memoryview:
-    """The tokens' memory without a copy where it is 32-bit integers already, else of `pack`; raises `UsageError` as that does.
+    """The tokens' memory without a copy where it is 32-bit integers already, else of `pack`.
+
+    Raises `UsageError` as that does.
 
     Let go of it before the caller goes on: as long as somebody holds it, an `array` cannot grow.
 
@@ -93,7 +97,8 @@ def bigrams(data: bytes | memoryview) -> bytes:
 
 
 def shared(one: bytes, at: int, other: bytes | memoryview, start: int, limit: int, step: int) -> int:
-    """Bytes, in whole steps and at most `limit`, that are equal in `one` from `at` and in `other` (bytes, or a view of bytes) from `start`.
+    """Bytes, in whole steps and at most `limit`, that are equal in `one` from `at` and in `other` (bytes, or a view of
+    bytes) from `start`.
 
     Each look is one comparison of memory, and there are log2(limit / step) of them.
 

@@ -1,7 +1,8 @@
 """What every prefix cache answers: how much of this prompt is here, and when does what I send become readable.
 
-Three moments matter and they differ by engine: `begin` (the request starts: billing, TTL clock, vLLM's visibility), `publish` (the
-response begins: Anthropic's and SGLang's visibility) and `end` (the response is complete). Models are pure: the clock is an argument.
+Three moments matter and they differ by engine: `begin` (the request starts: billing, TTL clock, vLLM's visibility),
+`publish` (the response begins: Anthropic's and SGLang's visibility) and `end` (the response is complete). Models are
+pure: the clock is an argument.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Hit:
     segment: int | None
     """Index of the last segment that is covered, None for nothing."""
     reason: str
-    """`hit`, or why there is none: `first_write`, `below_minimum`, `ttl_expired`, `out_of_reach`, `not_yet_visible`, `no_breakpoint`."""
+    """`hit`, or why there is none: `first_write`, `below_minimum`, `ttl_expired`, `out_of_reach`, `not_yet_visible`,
+    `no_breakpoint`."""
     expires_at: float | None
     """When the entry that was found dies unless it is read again."""
 

@@ -1,7 +1,7 @@
 """A prompt as a prefix cache sees it: running digests, sizes and marks; no text.
 
-`digests[i]` stands for everything up to and including segment `i`, so two prompts agree on their first `i + 1` segments exactly when
-their `digests[i]` are equal and their `namespaces` for that level are.
+`digests[i]` stands for everything up to and including segment `i`, so two prompts agree on their first `i + 1` segments
+exactly when their `digests[i]` are equal and their `namespaces` for that level are.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ class Breakpoint:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The first `n` segments of a conversation, borrowed from the arrays of whoever grows it (they only ever grow past `n`)."""
+    """The first `n` segments of a conversation, borrowed from the arrays of whoever grows it (they only ever grow past
+    `n`).
+    """
 
     namespaces: tuple[bytes, bytes, bytes]
-    """What besides the segments must be equal for reuse (model, tool choice, …) at tools, system, messages; each covers the one before."""
+    """What besides the segments must be equal for reuse (model, tool choice, …) at tools, system, messages; each covers
+    the one before."""
     level_ends: tuple[int, int]
     """Number of segments in tools; in tools and system together."""
     digests: Sequence[bytes]

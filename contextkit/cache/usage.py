@@ -1,7 +1,7 @@
 """What one model call was billed for, in tokens, in one vocabulary for every provider.
 
-Providers count differently (Anthropic's `input_tokens` leaves cached tokens out, OpenAI's `prompt_tokens` holds them in); here
-`fresh + read + write_5m + write_1h` is always the whole prompt.
+Providers count differently (Anthropic's `input_tokens` leaves cached tokens out, OpenAI's `prompt_tokens` holds them
+in); here `fresh + read + write_5m + write_1h` is always the whole prompt.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 WRITE_CLASSES: dict[int, str] = {300: "write_5m", 1800: "write_5m", 3600: "write_1h", 43200: "write_1h"}
-"""Lifetime in seconds → which of the two write counters it is billed under (OpenAI's 30m and 12h take the same two places)."""
+"""Lifetime in seconds → which of the two write counters it is billed under (OpenAI's 30m and 12h take the same two
+places)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class Usage:
     estimated: bool = False
     """Whether our own counting made the numbers, not the provider's bill."""
     service_tier: str = field(default="", repr=False)
-    """What the call was served as, where prices depend on it: `priority`, `flex`, `batch`, `fast`, `geo-us`, several joined by ` + `, as
-    `tier_named` writes it; empty for the standard tier."""
+    """What the call was served as, where prices depend on it: `priority`, `flex`, `batch`, `fast`, `geo-us`, several
+    joined by ` + `, as `tier_named` writes it; empty for the standard tier."""
 
     @property
     def prompt(self) -> int | None:
@@ -57,18 +58,25 @@ class Usage:
     def __add__(self, other: Usage) -> Usage:
         """Counter by counter; what one side does not know, the sum does not know."""
         return Usage(
-            _sum(self.fresh, other.fresh), _sum(self.read, other.read), _sum(self.write_5m, other.write_5m),
-            _sum(self.write_1h, other.write_1h), _sum(self.output, other.output), self.estimated or other.estimated,
+            _sum(self.fresh, other.fresh),
+            _sum(self.read, other.read),
+            _sum(self.write_5m, other.write_5m),
+            _sum(self.write_1h, other.write_1h),
+            _sum(self.output, other.output),
+            self.estimated or other.estimated,
             self.service_tier or other.service_tier,
-        )  # fmt: skip
+        )
 
 
-_STANDARD = frozenset({"", "standard", "default", "auto", "on_demand", "unspecified", "not_available", "global", "none"})
+_STANDARD = frozenset(
+    {"", "standard", "default", "auto", "on_demand", "unspecified", "not_available", "global", "none"}
+)
 """What providers call the tier of the list price, and a place that changes no price."""
 
 
 def tier_named(tier: object, speed: object = None, geo: object = None) -> str:
-    """Name the service tier of a response as `Usage.service_tier` has it: what a field says of the standard tier is empty.
+    """Name the service tier of a response as `Usage.service_tier` has it: what a field says of the standard tier is
+    empty.
 
     `tier` is the response's `service_tier`, `speed` and `geo` are Anthropic's `usage.speed` and `usage.inference_geo`.
 
@@ -82,7 +90,10 @@ def tier_named(tier: object, speed: object = None, geo: object = None) -> str:
 
 
 def served(usage: Usage, fields: Mapping[str, object]) -> Usage:
-    """Return `usage` with the service tier that `fields` of a response, or of its usage, name; as it is where they name none."""
+    """Return `usage` with the service tier that `fields` of a response, or of its usage, name.
+
+    As it is where they name none.
+    """
     named = fields.get("service_tier") or fields.get("serviceTier")  # the latter Gemini's; Bedrock's is an object
     named = named.get("type") if isinstance(named, Mapping) else named
     tier = tier_named(named, fields.get("speed"), fields.get("inference_geo"))

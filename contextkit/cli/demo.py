@@ -25,13 +25,30 @@ Tick = Callable[[Usage], None]
 
 
 @click.command("demo")
-@click.option("--folder", default=".", show_default=True, type=click.Path(exists=True, file_okay=False), help="Where the agent works.")
-@click.option("--model", default="claude-sonnet-5-5", show_default=True, help="Whose cache rules and prices apply; a Claude model.")
-@click.option("--turns", type=click.IntRange(4, 500), help="Model calls in each run; 28 if not said, 200 with --masking.")
-@click.option("--masking", is_flag=True, help="60 tools in 6 phases: no masks, masks, and tools removed, at three endpoints.")
+@click.option(
+    "--folder",
+    default=".",
+    show_default=True,
+    type=click.Path(exists=True, file_okay=False),
+    help="Where the agent works.",
+)
+@click.option(
+    "--model",
+    default="claude-sonnet-5-5",
+    show_default=True,
+    help="Whose cache rules and prices apply; a Claude model.",
+)
+@click.option(
+    "--turns", type=click.IntRange(4, 500), help="Model calls in each run; 28 if not said, 200 with --masking."
+)
+@click.option(
+    "--masking", is_flag=True, help="60 tools in 6 phases: no masks, masks, and tools removed, at three endpoints."
+)
 @click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object.")
 def command(folder: str, model: str, turns: int | None, masking: bool, as_json: bool) -> None:
-    """An agent loop over this folder, three times, against a local provider that bills like the real one. Nothing leaves this machine.
+    """An agent loop over this folder, three times, against a local provider that bills like the real one.
+
+    Nothing leaves this machine.
 
     \b
     contextkit demo
@@ -93,7 +110,9 @@ def _run(way: Any, model: str, workspace: Any, turns: int, tick: Tick) -> Summar
             with anthropic.Anthropic(base_url=server.url, api_key="local", max_retries=0) as client:
                 way(client, model, workspace, server.clock.now, lambda: tick(server.ledger[-1].usage or ZERO))
         except anthropic.BadRequestError as error:
-            raise UsageError(f"call {len(server.ledger) + 1} was refused ({_said(error)}): ask for fewer --turns") from None
+            raise UsageError(
+                f"call {len(server.ledger) + 1} was refused ({_said(error)}): ask for fewer --turns"
+            ) from None
         return summarise(server.ledger)
 
 
@@ -122,7 +141,9 @@ def _told(name: str, turns: int) -> Tick:
     def tick(usage: Usage) -> None:
         bills.append(usage)
         written = (usage.write_5m or 0) + (usage.write_1h or 0)
-        echo_error(f"{name} {len(bills)}/{turns}: read {usage.read or 0:,}, written {written:,}, in full {usage.fresh or 0:,}")
+        echo_error(
+            f"{name} {len(bills)}/{turns}: read {usage.read or 0:,}, written {written:,}, in full {usage.fresh or 0:,}"
+        )
 
     return tick
 
@@ -142,4 +163,6 @@ def _rate(bills: list[Usage]) -> float:
 
 
 def _json(summaries: Mapping[str, Summary]) -> str:
-    return "{" + ",".join(f"{canonical(name).decode()}:{summary.to_json()}" for name, summary in summaries.items()) + "}"
+    return (
+        "{" + ",".join(f"{canonical(name).decode()}:{summary.to_json()}" for name, summary in summaries.items()) + "}"
+    )

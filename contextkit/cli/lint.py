@@ -16,13 +16,26 @@ if TYPE_CHECKING:
     from contextkit.lint.output.forms import Told
     from contextkit.lint.output.text import Lines
 
-"""Characters written at once: of more a reader who left may have taken a part, and nobody would be told (PYTHONUNBUFFERED)."""
+"""Characters written at once: of more a reader who left may have taken a part, and nobody would be told
+(PYTHONUNBUFFERED)."""
 
 
 @click.command("lint")
 @click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]...")
-@click.option("--requests", "recordings", multiple=True, type=click.Path(), metavar="FILE", help="Recorded requests to look at, too.")
-@click.option("--stdin-filename", type=click.Path(dir_okay=False), metavar="NAME", help="What the Python source that comes as - is called.")
+@click.option(
+    "--requests",
+    "recordings",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="Recorded requests to look at, too.",
+)
+@click.option(
+    "--stdin-filename",
+    type=click.Path(dir_okay=False),
+    metavar="NAME",
+    help="What the Python source that comes as - is called.",
+)
 @click.option("--select", multiple=True, metavar="CODES", help="Only these, by code or its beginning: CKS,CKM04.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="All but these.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -32,16 +45,28 @@ if TYPE_CHECKING:
 @click.option("--statistics", "has_statistics", is_flag=True, help="Counts by code instead of findings.")
 @click.option("--explain", metavar="CODE", help="The page of one hazard.")
 @click.option("--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Tell only what is not in it.")
-@click.option("--write-baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Write down what is found in code now.")
+@click.option(
+    "--write-baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Write down what is found in code now."
+)
 @click.option("--exit-zero", is_flag=True, help="Leave with 0 whatever was found.")
-@click.option("--config", type=click.Path(dir_okay=False), metavar="FILE", help="A pyproject.toml other than the one above the paths.")
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="A pyproject.toml other than the one above the paths.",
+)
 @click.option("--tests", is_flag=True, help="Look at tests in folders, too; by default only at those that are named.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes at most; by default one for each core, fewer for small trees.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Processes at most; by default one for each core, fewer for small trees.",
+)
 def command(**given: Any) -> None:
     """Find what breaks the prompt's prefix in PATHS: folders, Python files, recorded requests; by default this folder.
 
-    Leaves with 0 when nothing was found, with 1 when something was, with 2 for what cannot be read or was typed wrong. The path - is
-    standard input, a recording or Python source.
+    Leaves with 0 when nothing was found, with 1 when something was, with 2 for what cannot be read or was typed wrong.
+    The path - is standard input, a recording or Python source.
 
     \b
     contextkit lint src/
@@ -67,7 +92,8 @@ def _explain(code: str, form: str) -> None:
         echo(page(code).strip())
 
 
-# Looking ------------------------------------------------------------------------------------------------------------------
+# Looking
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def _told(options: Options) -> Told:
@@ -105,7 +131,8 @@ def _check(options: Options, *, has_contents: bool, has_recordings: bool) -> Non
         raise click.UsageError("--write-baseline holds what is found in code; leave the recordings out")
 
 
-# Telling ------------------------------------------------------------------------------------------------------------------
+# Telling
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def _tell(told: Told, options: Options) -> bool:

@@ -1,7 +1,7 @@
 """`contextkit`: the commands.
 
-Each command is one file. What the caller can mend ends with one line and exit code 2, Ctrl-C with 130, a reader that left (`| head -1`)
-without a word; none of them with a traceback.
+Each command is one file. What the caller can mend ends with one line and exit code 2, Ctrl-C with 130, a reader that
+left (`| head -1`) without a word; none of them with a traceback.
 """
 
 from __future__ import annotations
@@ -98,7 +98,10 @@ def main() -> None:
         code = 130
     except click.ClickException as error:
         code = _mistaken(error.format_message())
-    except (BrokenPipeError, SystemExit):  # the latter is how rich's console says it (rich.console.Console.on_broken_pipe)
+    except (
+        BrokenPipeError,
+        SystemExit,
+    ):  # the latter is how rich's console says it (rich.console.Console.on_broken_pipe)
         code = _left()
     except OSError as error:
         code = _mistaken(_refused(error))
@@ -114,7 +117,8 @@ def main() -> None:
 def _is_interrupt(error: BaseException) -> bool:
     """Whether this is Ctrl-C while an SDK's types are built, told as another error.
 
-    pydantic makes a SchemaError of it, whose text ends so; Python 3.11 a RuntimeError ("Error calling __set_name__ …"), whose cause it is.
+    pydantic makes a SchemaError of it, whose text ends so; Python 3.11 a RuntimeError ("Error calling __set_name__ …"),
+    whose cause it is.
     """
     is_one = isinstance(error, KeyboardInterrupt) or str(error).endswith("KeyboardInterrupt: ")
     return is_one or (error.__cause__ is not None and _is_interrupt(error.__cause__))
@@ -134,7 +138,10 @@ def _mistaken(what: str) -> int:
 
 
 def _is_flushed() -> bool:
-    """Whether what was printed is out; where the output takes nothing (a full disk) Python would complain once more at exit."""
+    """Whether what was printed is out.
+
+    Where the output takes nothing (a full disk) Python would complain once more at exit.
+    """
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

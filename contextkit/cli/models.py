@@ -21,7 +21,9 @@ def say_assumed(*rows: Model) -> None:
 
 
 def read_models(context: click.Context, option: click.Parameter, path: str | None) -> None:
-    """Use the file of `--models`, and read it and the files of the environment and of pyproject.toml: a fault ends with exit code 2."""
+    """Use the file of `--models`, and read it and the files of the environment and of pyproject.toml: a fault ends with
+    exit code 2.
+    """
     from contextkit.models import read_user_rows
     from contextkit.prices import read_user_prices
 
@@ -49,6 +51,10 @@ def with_models(command: click.Command) -> click.Command:
 def models_option() -> click.Option:
     """Make the option `--models`, which every command has that knows models or prices."""
     return click.Option(
-        ["--models", "models_file"], metavar="FILE", is_eager=True, expose_value=False, callback=read_models,
+        ["--models", "models_file"],
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=read_models,
         help="TOML file of your own models and prices ([[models]], [[prices]]); else CONTEXTKIT_MODELS, else pyproject.toml.",
-    )  # fmt: skip
+    )

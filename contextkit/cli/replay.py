@@ -29,7 +29,8 @@ MODELS = {"anthropic": "claude-opus-4-5", "openai-chat": "gpt-5.6-sol", "openai-
 _MAKERS = {"anthropic": "anthropic", "openai-chat": "openai", "openai-responses": "openai"}
 """Provider → whose models the local provider answers for at its endpoint."""
 SMALL_TOKENS = 250
-"""Results above this are offloaded where nothing is said: in the recorded session nine tenths of the bytes of all results."""
+"""Results above this are offloaded where nothing is said: in the recorded session nine tenths of the bytes of all
+results."""
 BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 20_000}
 """Thinking level of a recording → tokens; a model that takes efforts gets the level itself."""
 _NOTHING = "a session is replayed whole or not at all; no figures"
@@ -42,17 +43,47 @@ MAX_TOKENS = 21_000
 
 @click.command("replay")
 @click.argument("path", type=click.Path())
-@click.option("--provider", "name", type=click.Choice(list(MODELS)), default="anthropic", show_default=True, help="Endpoint to speak.")
+@click.option(
+    "--provider",
+    "name",
+    type=click.Choice(list(MODELS)),
+    default="anthropic",
+    show_default=True,
+    help="Endpoint to speak.",
+)
 @click.option("--model", help="Model to ask.  [default: claude-opus-4-5, or gpt-5.6-sol]")
-@click.option("--via", type=click.Choice(["sdk", "direct"]), default="sdk", show_default=True, help="The real client, or no HTTP at all.")
-@click.option("--offload", "is_offloaded", is_flag=True, help="Say it twice: as recorded, and with large results kept in files.")
-@click.option("--above-tokens", type=click.IntRange(min=2), help="What is a large result, with --offload.  [default: 250]")
-@click.option("--memory", "folder", type=click.Path(file_okay=False), help="Keep the files here, with --offload.  [default: nowhere]")
+@click.option(
+    "--via",
+    type=click.Choice(["sdk", "direct"]),
+    default="sdk",
+    show_default=True,
+    help="The real client, or no HTTP at all.",
+)
+@click.option(
+    "--offload", "is_offloaded", is_flag=True, help="Say it twice: as recorded, and with large results kept in files."
+)
+@click.option(
+    "--above-tokens", type=click.IntRange(min=2), help="What is a large result, with --offload.  [default: 250]"
+)
+@click.option(
+    "--memory",
+    "folder",
+    type=click.Path(file_okay=False),
+    help="Keep the files here, with --offload.  [default: nowhere]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object, every call's bill included.")
 def command(
-    path: str, name: str, model: str | None, via: str, is_offloaded: bool, above_tokens: int | None, folder: str | None, as_json: bool
+    path: str,
+    name: str,
+    model: str | None,
+    via: str,
+    is_offloaded: bool,
+    above_tokens: int | None,
+    folder: str | None,
+    as_json: bool,
 ) -> None:
-    """Say a recorded session (a pi session file) again through Context, against the local provider, at its recorded times.
+    """Say a recorded session (a pi session file) again through Context, against the local provider, at its recorded
+    times.
 
     \b
     contextkit replay session.jsonl
@@ -80,10 +111,17 @@ def command(
 
 
 def replayed(
-    path: str | Path, name: str, model: str, via: str, progress: Callable[[int], None] = lambda n: None,
-    observe: Callable[[Request], None] = lambda request: None, memory: Memory | None = None,
-) -> tuple[Context, Ledger]:  # fmt: skip
-    """The conversation a replay leaves behind, and every call with its bill; `observe` is shown every request before it leaves.
+    path: str | Path,
+    name: str,
+    model: str,
+    via: str,
+    progress: Callable[[int], None] = lambda n: None,
+    observe: Callable[[Request], None] = lambda request: None,
+    memory: Memory | None = None,
+) -> tuple[Context, Ledger]:
+    """The conversation a replay leaves behind, and every call with its bill.
+
+    `observe` is shown every request before it leaves.
 
     With a `memory` large results go to its files as they are said.
 
@@ -114,7 +152,9 @@ def replayed(
         return Replay(recording, lambda level: build(model, level), road, Clock(), progress, observe, memory).run()
 
 
-def _offloaded(path: str, name: str, model: str, via: str, above_tokens: int, folder: str | None, as_json: bool) -> None:
+def _offloaded(
+    path: str, name: str, model: str, via: str, above_tokens: int, folder: str | None, as_json: bool
+) -> None:
     """Say it twice and compare. Raises `LogCorrupt` where a result does not come back as it was."""
     from contextkit.cli.offload.compared import compared, memory_at, shown
 
@@ -127,7 +167,9 @@ def _offloaded(path: str, name: str, model: str, via: str, above_tokens: int, fo
     else:
         echo(f"{head}\ncounted: {COUNTED}\n{shown(found)}")
     if found.n_restored < found.n_results:
-        raise LogCorrupt(f"{found.n_results - found.n_restored} results did not come back from their files as they were")
+        raise LogCorrupt(
+            f"{found.n_results - found.n_restored} results did not come back from their files as they were"
+        )
 
 
 def provider_of(name: str) -> Callable[[str, str], Provider]:
@@ -143,11 +185,15 @@ def _anthropic(model: str, level: str) -> Provider:
     from contextkit.models import model_named
     from contextkit.providers.anthropic.messages import AnthropicMessages
 
-    takes_budget = model_named(model).accepts_prefill  # the models before adaptive thinking are those that still accept prefill
+    takes_budget = model_named(
+        model
+    ).accepts_prefill  # the models before adaptive thinking are those that still accept prefill
     if level not in BUDGETS:
         return AnthropicMessages(model, max_tokens=MAX_TOKENS)
     if takes_budget:
-        return AnthropicMessages(model, max_tokens=MAX_TOKENS, thinking={"type": "enabled", "budget_tokens": BUDGETS[level]})
+        return AnthropicMessages(
+            model, max_tokens=MAX_TOKENS, thinking={"type": "enabled", "budget_tokens": BUDGETS[level]}
+        )
     return AnthropicMessages(model, max_tokens=MAX_TOKENS, output_config={"effort": _EFFORT[level]})
 
 
@@ -166,14 +212,21 @@ def _responses(model: str, level: str) -> Provider:
     return OpenAIResponses(model, reasoning={"effort": _EFFORT[level]}) if level in _EFFORT else OpenAIResponses(model)
 
 
-_PROVIDERS: dict[str, Callable[[str, str], Provider]] = {"anthropic": _anthropic, "openai-chat": _chat, "openai-responses": _responses}
+_PROVIDERS: dict[str, Callable[[str, str], Provider]] = {
+    "anthropic": _anthropic,
+    "openai-chat": _chat,
+    "openai-responses": _responses,
+}
 
 
 def figures_of(summary: Summary, ledger: Ledger) -> Json:
     """What `--json` says."""
     counters = ("fresh", "read", "write_5m", "write_1h", "output")
     return {
-        "calls": summary.calls, "hit_rate": summary.hit_rate, "cost_usd": summary.cost_usd, "cost_usd_uncached": summary.cost_uncached_usd,
+        "calls": summary.calls,
+        "hit_rate": summary.hit_rate,
+        "cost_usd": summary.cost_usd,
+        "cost_usd_uncached": summary.cost_uncached_usd,
         "misses": [asdict(miss) for miss in summary.misses],
         "per_call": [{name: getattr(exchange.usage, name) for name in counters} for exchange in ledger],
-    }  # fmt: skip
+    }

@@ -1,8 +1,8 @@
 """A recorded session, spoken again through `Context`, against a provider that bills like the real one.
 
-Takes a `Recording`, gives a ledger of the same calls. What the file does not hold (system prompt, tool definitions) is stood in for;
-what it holds is said in its order, at its times: aborted and failed replies are sent and billed but never kept, compactions are
-declared epochs.
+Takes a `Recording`, gives a ledger of the same calls. What the file does not hold (system prompt, tool definitions) is
+stood in for; what it holds is said in its order, at its times: aborted and failed replies are sent and billed but never
+kept, compactions are declared epochs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
 
 BEGUN_AFTER_SECONDS = 2.0
-"""A reply aborted sooner, with no usage recorded, had not begun: in the recorded session every later read agrees (docs/validation.md)."""
+"""A reply aborted sooner, with no usage recorded, had not begun: in the recorded session every later read agrees
+(docs/validation.md)."""
 LOST = "(an image that the recording does not hold)"
 """Said for an image whose data was taken out."""
 SYSTEM = "You are a coding agent. (This recording does not hold its system prompt; this sentence stands for it.)"
@@ -48,7 +49,9 @@ class Road(Protocol):
     """How a request gets its answer and its bill."""
 
     def send(self, context: Context, request: Request, script: Json, now: float) -> Exchange:
-        """Answer `request` with `script` at `now`, keep the reply in `context` when it is whole, and give the provider's row."""
+        """Answer `request` with `script` at `now`, keep the reply in `context` when it is whole, and give the
+        provider's row.
+        """
         ...
 
 
@@ -126,7 +129,11 @@ class Replay:
     @_say.register
     def _(self, event: Compacted, context: Context) -> int | None:
         self.clock.set(event.at)
-        kept = (entry for entry in self._entries[event.keep_from :] if entry is not None) if event.keep_from is not None else iter(())
+        kept = (
+            (entry for entry in self._entries[event.keep_from :] if entry is not None)
+            if event.keep_from is not None
+            else iter(())
+        )
         return context.compact(event.summary, keep_from=next(kept, None)).sequence
 
     @_say.register
@@ -153,7 +160,12 @@ def script_of(said: AssistantSaid) -> Json:
 
 def _fault(said: AssistantSaid, n_parts: int) -> Json:
     if said.stop == "error":
-        return {"kind": "error_event", "after_parts": 0, "type": "invalid_request_error", "message": "the recorded call failed"}
+        return {
+            "kind": "error_event",
+            "after_parts": 0,
+            "type": "invalid_request_error",
+            "message": "the recorded call failed",
+        }
     if said.stop != "aborted":
         return None
     has_begun = said.usage is not None or said.ended_at - said.started_at >= BEGUN_AFTER_SECONDS
@@ -168,7 +180,10 @@ def stand_ins(recording: Recording) -> list[Json]:
             if isinstance(part, Call):
                 seen.setdefault(part.name, {}).update({name: {} for name in part.arguments})
     schemas = {name: {"type": "object", "properties": properties} for name, properties in seen.items()}
-    return [{"name": name, "description": f"The tool {name} of the recorded session.", "parameters": schemas[name]} for name in schemas]
+    return [
+        {"name": name, "description": f"The tool {name} of the recorded session.", "parameters": schemas[name]}
+        for name in schemas
+    ]
 
 
 _SCRIPTED: dict[type, Callable[[Any], Json]] = {
@@ -179,7 +194,9 @@ _SCRIPTED: dict[type, Callable[[Any], Json]] = {
 _NEUTRAL: dict[type, Callable[[Any], Json]] = {
     Text: lambda part: {"type": "text", "text": part.text or "(nothing)"},
     Image: lambda part: (
-        {"type": "image", "media_type": part.media_type, "data": part.data} if is_base64(part.data) else {"type": "text", "text": LOST}
+        {"type": "image", "media_type": part.media_type, "data": part.data}
+        if is_base64(part.data)
+        else {"type": "text", "text": LOST}
     ),
 }
 

@@ -30,7 +30,8 @@ else:
 GROUPINGS = ("day", "session", "model", "agent", "project")
 """What calls can be grouped by."""
 RECENT = 600
-"""Seconds: of a folder that is followed, files written so long before the one written last belong to it, as sub-agents' do."""
+"""Seconds: of a folder that is followed, files written so long before the one written last belong to it, as sub-agents'
+do."""
 BYTES_A_RECORD = 8_000
 """About how much of a file one call takes; how far the progress bar is inside a file is guessed from it."""
 _AGO = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -67,7 +68,11 @@ class Moment(_ParamType):
         try:
             at = datetime.fromisoformat(value)
         except ValueError:
-            self.fail(f"{value!r} is no time; write 2026-04-09, 2026-04-09T18:30, or how long ago: 90m, 36h, 7d, 2w", param, ctx)
+            self.fail(
+                f"{value!r} is no time; write 2026-04-09, 2026-04-09T18:30, or how long ago: 90m, 36h, 7d, 2w",
+                param,
+                ctx,
+            )
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
         is_day = self.is_end and len(value) == len("2026-04-09")
         return Typed.of((at + timedelta(days=1) if is_day else at).timestamp(), value)
@@ -94,20 +99,41 @@ class Options:
 @click.command("report")
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
 @click.option("--by", type=click.Choice(GROUPINGS), help="A row for each day (UTC), session, model, agent or project.")
-@click.option("--since", type=Moment(), metavar="TIME", help="Count calls from then on: 2026-04-09, 2026-04-09T18:30, 36h, 7d.")
-@click.option("--until", type=Moment(is_end=True), metavar="TIME", help="Count calls up to then; a date counts to its end.")
-@click.option("--session", default="", metavar="ID", help="Count calls of this session only; the start of its id is enough.")
+@click.option(
+    "--since", type=Moment(), metavar="TIME", help="Count calls from then on: 2026-04-09, 2026-04-09T18:30, 36h, 7d."
+)
+@click.option(
+    "--until", type=Moment(is_end=True), metavar="TIME", help="Count calls up to then; a date counts to its end."
+)
+@click.option(
+    "--session", default="", metavar="ID", help="Count calls of this session only; the start of its id is enough."
+)
 @click.option("--json", "faces", flag_value="json", multiple=True, help="Everything as one JSON object.")
 @click.option("--csv", "faces", flag_value="csv", multiple=True, help="A row for each call; with --by, for each group.")
 @click.option("--markdown", "faces", flag_value="markdown", multiple=True, help="For a pull request or a ticket.")
-@click.option("--html", type=click.Path(dir_okay=False), metavar="OUT", help="Write a page: one file that fetches nothing.")
+@click.option(
+    "--html", type=click.Path(dir_okay=False), metavar="OUT", help="Write a page: one file that fetches nothing."
+)
 @click.option("--follow", is_flag=True, help="Go on as a live session grows, until Ctrl-C.")
-@click.option("--to", type=click.Path(dir_okay=False), metavar="LEDGER", help="Write what was read as a ledger, and report nothing.")
+@click.option(
+    "--to",
+    type=click.Path(dir_okay=False),
+    metavar="LEDGER",
+    help="Write what was read as a ledger, and report nothing.",
+)
 @click.option("--engine", type=click.Choice(("duckdb",)), help="Who adds up ledgers that are larger than memory.")
 def command(
-    paths: tuple[str, ...], by: str | None, since: float | None, until: float | None, session: str, faces: tuple[str, ...],
-    html: str | None, follow: bool, to: str | None, engine: str | None,
-) -> None:  # fmt: skip
+    paths: tuple[str, ...],
+    by: str | None,
+    since: float | None,
+    until: float | None,
+    session: str,
+    faces: tuple[str, ...],
+    html: str | None,
+    follow: bool,
+    to: str | None,
+    engine: str | None,
+) -> None:
     """Report over PATHS: files, folders, patterns, or - for standard input, in any known format (found by content).
 
     \b
@@ -140,7 +166,10 @@ def command(
 
 
 def _check_found(contents: Contents, faults: Faults, options: Options) -> None:
-    """Raises where there is nothing to report: no file is a recording, or no call is among those chosen; names what there is instead."""
+    """Raises where there is nothing to report: no file is a recording, or no call is among those chosen.
+
+    Names what there is instead.
+    """
     from contextkit.importers.found import check_any_read
 
     check_any_read(faults)
@@ -175,7 +204,9 @@ MOST_NAMED = 5
 def _face(faces: Sequence[str]) -> str:
     """What the report is written as; one thing at a time."""
     if len(set(faces)) > 1:
-        raise click.UsageError(f"{' and '.join(f'--{face}' for face in faces)} both write to standard output: leave one out")
+        raise click.UsageError(
+            f"{' and '.join(f'--{face}' for face in faces)} both write to standard output: leave one out"
+        )
     return faces[0] if faces else "terminal"
 
 
@@ -201,7 +232,9 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
     if to:
         _check_whole(options, to, engine)
     if is_follow or options.html or options.since is not None or options.until is not None or options.session:
-        raise click.UsageError("--to and --engine take all calls: leave out --follow, --html, --since, --until and --session")
+        raise click.UsageError(
+            "--to and --engine take all calls: leave out --follow, --html, --since, --until and --session"
+        )
     if to:
         from contextkit.cli.ledgers.writing import written
         from contextkit.importers.found import records_in
@@ -212,7 +245,9 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
         _say(faults)
         return
     if options.face == "csv" and not options.by:
-        raise click.UsageError("--engine adds calls up: with --csv name a grouping, --by day|session|model|agent|project")
+        raise click.UsageError(
+            "--engine adds calls up: with --csv name a grouping, --by day|session|model|agent|project"
+        )
     from contextkit.cli.ledgers.adding import added
     from contextkit.report.html.columns import Columns
 
@@ -239,8 +274,13 @@ def _check_whole(options: Options, to: str, engine: str | None) -> None:
         raise click.UsageError(f"--to writes a ledger and reports nothing: leave out {' and '.join(given)}")
 
 
-def _read(paths: Sequence[str], options: Options, watch: Watch | None, title: str = "") -> tuple[Contents, Columns, Faults]:
-    """Everything that counts, added up; without a `watch` nothing is shown while it is read, and no file is refused, as it may yet fill."""
+def _read(
+    paths: Sequence[str], options: Options, watch: Watch | None, title: str = ""
+) -> tuple[Contents, Columns, Faults]:
+    """Everything that counts, added up.
+
+    Without a `watch` nothing is shown while it is read, and no file is refused, as it may yet fill.
+    """
     from contextkit.importers.found import files_at
     from contextkit.importers.source import Faults
     from contextkit.ledger.judged import judged
@@ -318,7 +358,8 @@ def _say(faults: Faults) -> None:
         echo_error(f"and {len(faults) - len(faults.kept)} more of the same")
 
 
-# A live session ---------------------------------------------------------------------------------------------------------------
+# A live session
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def _follow(paths: tuple[str, ...], options: Options) -> None:
@@ -326,10 +367,16 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
     from contextkit.report.following import follow
 
     if options.face != "terminal" or "-" in paths:
-        raise click.UsageError("--follow draws on the terminal what grows in files: leave out --json, --csv, --markdown and -")
-    other = next((path for path in paths if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()), None)
+        raise click.UsageError(
+            "--follow draws on the terminal what grows in files: leave out --json, --csv, --markdown and -"
+        )
+    other = next(
+        (path for path in paths if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()), None
+    )
     if other is not None:
-        raise click.UsageError(f"{other}: --follow reads files again as they grow, and this is none: leave out --follow, or give a file")
+        raise click.UsageError(
+            f"{other}: --follow reads files again as they grow, and this is none: leave out --follow, or give a file"
+        )
     live = _Live(paths)
     growing = _Growing(live, options)
     ended_by = follow(growing.read, live.look)
@@ -344,7 +391,9 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
 
 
 class _Growing:
-    """The report of live files: only what has come is read, unless a file that was counted was cut, replaced or written anew."""
+    """The report of live files: only what has come is read, unless a file that was counted was cut, replaced or written
+    anew.
+    """
 
     def __init__(self, live: _Live, options: Options) -> None:
         self._live, self._options = live, options
@@ -391,7 +440,9 @@ class _Growing:
 
 
 class _Live:
-    """The files of what is being written now: those named, or of a folder or pattern the one written last and its neighbours in time."""
+    """The files of what is being written now: those named, or of a folder or pattern the one written last and its
+    neighbours in time.
+    """
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths, self._named = paths, {path for path in paths if Path(path).is_file()}

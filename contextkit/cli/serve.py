@@ -18,16 +18,40 @@ if TYPE_CHECKING:
 @click.command("serve")
 @click.option("--port", default=8089, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
-@click.option("--allow-host", "allow_hosts", multiple=True, metavar="NAME", help="Also answer to this host: host.docker.internal.")
-@click.option("--replies", "source", type=click.Choice(["echo", "transformer"]), default="echo", show_default=True,
-              help="transformer: the reference model says them, and its KV cache makes the bill (extra `numpy`).")  # fmt: skip
-@click.option("--script", "script_path", type=click.Path(exists=True, dir_okay=False), help='JSON: {"replies": [...]}; without, it echoes.')
-@click.option("--session", "session_path", type=click.Path(exists=True, dir_okay=False), help="A pi session: replies as recorded.")
-@click.option("--strict", is_flag=True, help="Refuse unknown fields and unknown or retired models, as the provider does.")
-@click.option("--billing-header", type=click.Choice(["neutral", "significant"]), default="neutral", show_default=True,
-              help="Whether Claude Code's billing header takes part in the cache key.")  # fmt: skip
+@click.option(
+    "--allow-host", "allow_hosts", multiple=True, metavar="NAME", help="Also answer to this host: host.docker.internal."
+)
+@click.option(
+    "--replies",
+    "source",
+    type=click.Choice(["echo", "transformer"]),
+    default="echo",
+    show_default=True,
+    help="transformer: the reference model says them, and its KV cache makes the bill (extra `numpy`).",
+)
+@click.option(
+    "--script",
+    "script_path",
+    type=click.Path(exists=True, dir_okay=False),
+    help='JSON: {"replies": [...]}; without, it echoes.',
+)
+@click.option(
+    "--session", "session_path", type=click.Path(exists=True, dir_okay=False), help="A pi session: replies as recorded."
+)
+@click.option(
+    "--strict", is_flag=True, help="Refuse unknown fields and unknown or retired models, as the provider does."
+)
+@click.option(
+    "--billing-header",
+    type=click.Choice(["neutral", "significant"]),
+    default="neutral",
+    show_default=True,
+    help="Whether Claude Code's billing header takes part in the cache key.",
+)
 @click.option("--frozen", is_flag=True, help="The clock only moves by POST /_contextkit/clock.")
-@click.option("--cache", help="Bill the OpenAI-compatible endpoints as an engine does: vllm, sglang, llamacpp or tiered.")
+@click.option(
+    "--cache", help="Bill the OpenAI-compatible endpoints as an engine does: vllm, sglang, llamacpp or tiered."
+)
 @click.option("--block-size", type=int, help="Tokens in a block (vllm), page (sglang) or chunk (tiered).")
 @click.option("--capacity-tokens", type=int, help="Tokens the engine's memory holds (vllm, sglang, tiered).")
 @click.option("--host-tokens", type=int, help="Tokens the memory below it holds (llamacpp, tiered).")
@@ -36,10 +60,20 @@ if TYPE_CHECKING:
 @click.option("--policy", help="What is forgotten first (sglang, tiered).")
 @click.option("--engine-version", help="Whose rules hold (vllm, sglang).")
 def command(
-    port: int, host: str, allow_hosts: tuple[str, ...], source: str, script_path: str | None, session_path: str | None, frozen: bool,
-    strict: bool, billing_header: BillingHeader, cache: str | None, **options: int | str | None,
+    port: int,
+    host: str,
+    allow_hosts: tuple[str, ...],
+    source: str,
+    script_path: str | None,
+    session_path: str | None,
+    frozen: bool,
+    strict: bool,
+    billing_header: BillingHeader,
+    cache: str | None,
+    **options: int | str | None,
 ) -> None:
-    """A provider that is not there: /v1/messages, /v1/chat/completions and /v1/responses on loopback, billed by a reference cache.
+    """A provider that is not there: /v1/messages, /v1/chat/completions and /v1/responses on loopback, billed by a
+    reference cache.
 
     \b
     contextkit serve --port 8089
@@ -50,7 +84,13 @@ def command(
     """
     from contextkit.server.local import serve
 
-    shared: dict[str, Any] = {"host": host, "port": port, "allow_hosts": allow_hosts, "strict": strict, "billing_header": billing_header}
+    shared: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "allow_hosts": allow_hosts,
+        "strict": strict,
+        "billing_header": billing_header,
+    }
     if script_path and session_path:
         raise click.UsageError("--script and --session both say what to reply: give one")
     if source == "transformer":
@@ -83,7 +123,9 @@ def _transformer(cache: str | None, options: dict[str, int | str | None]) -> tup
     wrong = [option for option in given if option not in ("block_size", "capacity_tokens")]
     if cache not in (None, "vllm") or wrong:
         what = f"--cache {cache}" if not wrong else f"--{wrong[0].replace('_', '-')}"
-        raise click.UsageError(f"{what}: the transformer keeps its cache in vLLM's blocks, and takes --block-size and --capacity-tokens")
+        raise click.UsageError(
+            f"{what}: the transformer keeps its cache in vLLM's blocks, and takes --block-size and --capacity-tokens"
+        )
     model = TransformerServer(**{option: int(value) for option, value in given.items()})
     return model, Engine("vllm", model)
 

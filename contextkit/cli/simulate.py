@@ -32,8 +32,17 @@ MOMENTS = ("in-turn", "together")
 SERVED = ("block_size", "capacity_tokens", "host_tokens", "cache_reuse", "engine_version")
 """Options of `contextkit serve` that say which engine billed a ledger of token ids."""
 OF_ENGINES = (
-    "policies", "orders", "capacities", "instances", "routing", "slots", "host_capacity", "shared_host", "arrival", *SERVED,
-)  # fmt: skip
+    "policies",
+    "orders",
+    "capacities",
+    "instances",
+    "routing",
+    "slots",
+    "host_capacity",
+    "shared_host",
+    "arrival",
+    *SERVED,
+)
 """Options that say nothing to a hosted provider's cache."""
 OF_HOSTS = ("model", "servers", "per_minute")
 """Options that say nothing to an engine."""
@@ -98,39 +107,90 @@ def _capacity(word: str) -> int | None:
     except (ValueError, OverflowError):
         blocks = 0
     if blocks < 1:
-        raise click.BadParameter(f"{word!r} is no number of blocks: give 1 or more, such as 500, 10k, 1.5m, or unbounded")
+        raise click.BadParameter(
+            f"{word!r} is no number of blocks: give 1 or more, such as 500, 10k, 1.5m, or unbounded"
+        )
     return blocks
 
 
 @click.command("simulate")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
-@click.option("--cache", "caches", default="vllm", callback=_words, help="vllm (default), sglang, llamacpp, tiered; anthropic, gemini, …")
-@click.option("--policy", "policies", default="", callback=_words, help="lru, lfu, length-aware, fifo, …; each cache has its own.")
-@click.option("--order", "orders", default="tail-first", show_default=True, callback=_words, help="tail-first, in-order: last used block.")
-@click.option("--capacity", "capacities", callback=_capacities, help="Blocks an instance holds: 500, 10k, unbounded.  [default: unbounded]")
-@click.option("--instances", default=1, show_default=True, type=click.IntRange(1), help="How many of the cache there are.")
+@click.option(
+    "--cache",
+    "caches",
+    default="vllm",
+    callback=_words,
+    help="vllm (default), sglang, llamacpp, tiered; anthropic, gemini, …",
+)
+@click.option(
+    "--policy", "policies", default="", callback=_words, help="lru, lfu, length-aware, fifo, …; each cache has its own."
+)
+@click.option(
+    "--order",
+    "orders",
+    default="tail-first",
+    show_default=True,
+    callback=_words,
+    help="tail-first, in-order: last used block.",
+)
+@click.option(
+    "--capacity",
+    "capacities",
+    callback=_capacities,
+    help="Blocks an instance holds: 500, 10k, unbounded.  [default: unbounded]",
+)
+@click.option(
+    "--instances", default=1, show_default=True, type=click.IntRange(1), help="How many of the cache there are."
+)
 @click.option("--routing", default="round-robin", show_default=True, help="round-robin, session or prefix.")
-@click.option("--slots", default=1, show_default=True, type=click.IntRange(1), help="llamacpp: requests served at a time.")
-@click.option("--host-capacity", type=click.IntRange(1), help="tiered: blocks below the GPU.  [default: twice --capacity]")
+@click.option(
+    "--slots", default=1, show_default=True, type=click.IntRange(1), help="llamacpp: requests served at a time."
+)
+@click.option(
+    "--host-capacity", type=click.IntRange(1), help="tiered: blocks below the GPU.  [default: twice --capacity]"
+)
 @click.option("--shared-host", is_flag=True, help="tiered: one host tier for all instances.")
-@click.option("--arrival", type=click.Choice(MOMENTS), default="in-turn", show_default=True, help="How traces of several files follow.")
-@click.option("--block-size", type=click.IntRange(1), help="Ledgers of serve --cache: tokens in a block, page or chunk.")
-@click.option("--capacity-tokens", type=click.IntRange(1), help="Ledgers of serve --cache: tokens the engine's memory holds.")
-@click.option("--host-tokens", type=click.IntRange(0), help="Ledgers of serve --cache: tokens below it (llamacpp, tiered).")
-@click.option("--cache-reuse", type=click.IntRange(0), help="Ledgers of serve --cache: shortest run kept elsewhere (llamacpp).")
+@click.option(
+    "--arrival",
+    type=click.Choice(MOMENTS),
+    default="in-turn",
+    show_default=True,
+    help="How traces of several files follow.",
+)
+@click.option(
+    "--block-size", type=click.IntRange(1), help="Ledgers of serve --cache: tokens in a block, page or chunk."
+)
+@click.option(
+    "--capacity-tokens", type=click.IntRange(1), help="Ledgers of serve --cache: tokens the engine's memory holds."
+)
+@click.option(
+    "--host-tokens", type=click.IntRange(0), help="Ledgers of serve --cache: tokens below it (llamacpp, tiered)."
+)
+@click.option(
+    "--cache-reuse", type=click.IntRange(0), help="Ledgers of serve --cache: shortest run kept elsewhere (llamacpp)."
+)
 @click.option("--engine-version", help="Ledgers of serve --cache: whose rules hold (vllm, sglang).")
 @click.option("--model", help="Hosted caches: the model to bill instead of the recorded one.")
 @click.option("--servers", type=click.IntRange(1), help="Hosted caches: machines, each with a cache of its own.")
-@click.option("--per-minute", type=click.IntRange(0), help="Hosted caches: calls with one beginning a machine takes; 0 for any number.")
+@click.option(
+    "--per-minute",
+    type=click.IntRange(0),
+    help="Hosted caches: calls with one beginning a machine takes; 0 for any number.",
+)
 @click.option("--bytes-per-token", type=click.IntRange(1), help="Size of one token's keys and values; adds bytes.")
 @click.option("--per-session", is_flag=True, help="Each session's figures too (with --json).")
-@click.option("--html", type=click.Path(dir_okay=False, writable=True), callback=_page, help="Write a page: hit rate against capacity.")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, writable=True),
+    callback=_page,
+    help="Write a page: hit rate against capacity.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def command(traces: tuple[str, ...], **given: Any) -> None:
     """Replay TRACEs through a model of a cache: block traces (Mooncake, kv-cache-tester, plain or .gz) and ledgers.
 
-    A TRACE is a file, a folder, a pattern, or - for standard input. Several caches, policies, orders and capacities, divided by commas, are
-    replayed side by side.
+    A TRACE is a file, a folder, a pattern, or - for standard input. Several caches, policies, orders and capacities,
+    divided by commas, are replayed side by side.
 
     \b
     contextkit simulate traces/ --capacity 1k,10k,100k
@@ -156,7 +216,11 @@ def command(traces: tuple[str, ...], **given: Any) -> None:
         if options.html and comparison.outcomes:
             _write_page(comparison, traces, options.html)
         if watch.is_stopped:
-            done = "these are the figures of the requests replayed so far" if comparison.outcomes else "nothing had been replayed yet"
+            done = (
+                "these are the figures of the requests replayed so far"
+                if comparison.outcomes
+                else "nothing had been replayed yet"
+            )
             echo_error(f"interrupted: {done}")
             raise click.exceptions.Exit(130)
 
@@ -169,7 +233,9 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
     hosted = [cache for cache in options.caches if cache in PROVIDERS]
     settings = _settings([cache for cache in options.caches if cache not in PROVIDERS], options)
     if hosted and settings:
-        raise UsageError(f"{hosted[0]} bills prompts, {settings[0].cache} holds blocks: no trace has both, replay one after the other")
+        raise UsageError(
+            f"{hosted[0]} bills prompts, {settings[0].cache} holds blocks: no trace has both, replay one after the other"
+        )
     others = tuple(option for option, cache in OF_ONE.items() if cache not in options.caches)
     odd = _given(OF_ENGINES if hosted else (*OF_HOSTS, *others))
     if odd:
@@ -184,7 +250,9 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
     if odd:
         raise UsageError(f"{odd} is for ledgers of contextkit serve --cache, and no trace here has token ids")
     requests = watch.stoppable(_requests(names, options.arrival, watch))
-    return compare(requests, settings, options.routing, has_sessions=options.per_session, has_curve=_has_curve(settings, options))
+    return compare(
+        requests, settings, options.routing, has_sessions=options.per_session, has_curve=_has_curve(settings, options)
+    )
 
 
 def _given(names: Sequence[str]) -> str | None:
@@ -203,7 +271,11 @@ def _billed(ledger: Ledger, hosted: Sequence[str], options: Options, watch: Watc
     outcomes = []
     for cache in watch.parts(hosted):
         with watch.starting():
-            outcomes.append(replay_hosted(ledger, cache, options.model, **given, watch=lambda calls: watch.share(calls, len(ledger))))
+            outcomes.append(
+                replay_hosted(
+                    ledger, cache, options.model, **given, watch=lambda calls: watch.share(calls, len(ledger))
+                )
+            )
         if outcomes and outcomes[-1].setting.cache == cache and outcomes[-1].cost_usd is None:
             echo_error(f"{cache}: no dollars: {why_no_price(ledger, cache, options.model)}")
     return Comparison(_kept(outcomes, options), {}, ())
@@ -214,7 +286,10 @@ def _kept(outcomes: Sequence[Outcome], options: Options) -> tuple[Outcome, ...]:
 
 
 def _has_curve(settings: Sequence[Setting], options: Options) -> bool:
-    """A page shows the whole curve where that can be had; without NumPy it has to be the capacities asked for, if any were."""
+    """A page shows the whole curve where that can be had.
+
+    Without NumPy it has to be the capacities asked for, if any were.
+    """
     from importlib.util import find_spec
 
     is_asked = any(setting.capacity is not None for setting in settings)
@@ -231,18 +306,26 @@ def _settings(caches: Sequence[str], options: Options) -> list[Setting]:
             raise UsageError(f"{cache!r} is no cache: use one of {', '.join((*CACHES, *PROVIDERS))}")
     rows = ((cache, policy) for cache in caches for policy in (options.policies or CACHES[cache].policies[:1]))
     return [
-        Setting(cache, policy, order, capacity, options.instances, options.slots, options.host_capacity, options.shared_host)
+        Setting(
+            cache, policy, order, capacity, options.instances, options.slots, options.host_capacity, options.shared_host
+        )
         for (cache, policy), order, capacity in product(rows, options.orders, options.capacities or (None,))
     ]
 
 
 def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
-    """The ledger of all files where they recorded token ids, None where none did; raises `UsageError` where only some did."""
+    """The ledger of all files where they recorded token ids, None where none did.
+
+    Raises `UsageError` where only some did.
+    """
     from contextkit.importers.block_trace import STDIN
     from contextkit.importers.found import is_ledger, ledger_at
     from contextkit.simulator.selfhosted import has_tokens
 
-    asked = ((name, name != STDIN and Path(name).is_file() and is_ledger(name) and has_tokens(ledger_at(name)[1])) for name in names)
+    asked = (
+        (name, name != STDIN and Path(name).is_file() and is_ledger(name) and has_tokens(ledger_at(name)[1]))
+        for name in names
+    )
     found = dict(watch.stoppable(asked))
     if not any(found.values()):
         return None
@@ -253,17 +336,25 @@ def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
 
 
 def _served(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
-    """Engines over token ids, each as `serve` would have run it; raises `UsageError` for what such a ledger cannot be asked."""
+    """Engines over token ids, each as `serve` would have run it.
+
+    Raises `UsageError` for what such a ledger cannot be asked.
+    """
     from contextkit.simulator.compare import Comparison
     from contextkit.simulator.selfhosted import block_tokens, replay_engine
 
     for option, is_asked in (
-        ("--instances", options.instances > 1), ("--order in-order", "in-order" in options.orders), ("--shared-host", options.shared_host),
-        ("--arrival together", options.arrival == "together"), ("--capacity unbounded", None in options.capacities),
+        ("--instances", options.instances > 1),
+        ("--order in-order", "in-order" in options.orders),
+        ("--shared-host", options.shared_host),
+        ("--arrival together", options.arrival == "together"),
+        ("--capacity unbounded", None in options.capacities),
         ("--capacity beside --capacity-tokens", bool(options.capacities) and options.capacity_tokens is not None),
-    ):  # fmt: skip
+    ):
         if is_asked:
-            raise UsageError(f"{option}: a ledger of token ids is replayed on one engine as it is, its memory in blocks or in tokens")
+            raise UsageError(
+                f"{option}: a ledger of token ids is replayed on one engine as it is, its memory in blocks or in tokens"
+            )
     rows = list(product(options.caches, options.policies or (None,), options.capacities or (None,)))
     outcomes = []
     for cache, policy, capacity in watch.parts(rows):
@@ -311,7 +402,9 @@ def _requests(names: Sequence[str], arrival: str, watch: Watch) -> Iterator[Bloc
         ledger = _joined([name], watch)
         requests = list(requests_of(ledger))
         if len(ledger) and not requests:
-            raise UsageError(f"{name}: neither block ids nor token ids, which is all that engines hold: {_instead(ledger)}")
+            raise UsageError(
+                f"{name}: neither block ids nor token ids, which is all that engines hold: {_instead(ledger)}"
+            )
         yield from watch.share(requests, len(requests))
 
 
@@ -324,7 +417,10 @@ def _instead(ledger: Ledger) -> str:
 
 
 def _is_ledger(content: bytes) -> bool:
-    """Whether its calls come by a ledger; what is of no known format is taken for a block trace, whose reader says what is wrong."""
+    """Whether its calls come by a ledger.
+
+    What is of no known format is taken for a block trace, whose reader says what is wrong.
+    """
     from contextkit.importers.block_trace import is_block_trace
     from contextkit.importers.found import FORMATS
 
@@ -342,7 +438,9 @@ def _joined(names: Sequence[str], watch: Watch) -> Ledger:
     said = {name: last if short.count(last) == 1 else name for name, last in zip(names, short, strict=True)}
     for name, ledger in watch.stoppable((name, ledger_at(name)[1]) for name in names):
         for exchange in ledger:
-            joined.append(exchange if len(names) == 1 else replace(exchange, session=f"{said[name]}:{exchange.session}"))
+            joined.append(
+                exchange if len(names) == 1 else replace(exchange, session=f"{said[name]}:{exchange.session}")
+            )
     return joined
 
 
@@ -368,8 +466,16 @@ def _lines(comparison: Comparison) -> list[Any]:
     lines = []
     for name, outcomes in groups.items():
         setting = outcomes[0].setting
-        curve = comparison.curves.get(setting.order) if (setting.cache, setting.policy, setting.instances) == ("vllm", "lru", 1) else None
-        marks = sorted((outcome.setting.capacity, outcome.counts.hit_rate) for outcome in outcomes if outcome.setting.capacity is not None)
+        curve = (
+            comparison.curves.get(setting.order)
+            if (setting.cache, setting.policy, setting.instances) == ("vllm", "lru", 1)
+            else None
+        )
+        marks = sorted(
+            (outcome.setting.capacity, outcome.counts.hit_rate)
+            for outcome in outcomes
+            if outcome.setting.capacity is not None
+        )
         ceilings = [outcome.counts.hit_rate for outcome in outcomes if outcome.setting.capacity is None]
         ceiling = curve.hit_rate(None) if curve else next(iter(ceilings), None)
         points = sorted({*curve.points(), *marks}) if curve else marks

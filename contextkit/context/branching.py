@@ -1,6 +1,7 @@
 """How a conversation branches, sends sub-agents, and goes on with another model: what they share is read from cache.
 
-It has no rule of its own: bytes are shared by the log and the tracks, what each branch costs is in the ledger, told apart by lane.
+It has no rule of its own: bytes are shared by the log and the tracks, what each branch costs is in the ledger, told
+apart by lane.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Branching(Conversation):
     """A conversation that others branch off."""
 
     def fork(self, at: Entry | int | None = None, folder: str | Path | None = None) -> Self:
-        """A branch that shares everything up to `at` (undo, edit, regenerate): same bytes, so the shared prefix is read from cache."""
+        """A branch that shares everything up to `at` (undo, edit, regenerate): same bytes, so the shared prefix is read
+        from cache.
+        """
         return self._forked(at, folder, self.memory)
 
     def _forked(self, at: Entry | int | None, folder: str | Path | None, memory: Memory | None) -> Self:
@@ -49,9 +52,14 @@ class Branching(Conversation):
             log = opened.enter_context(self.log.fork(-1 if at is None else at, place))
             ledger = opened.enter_context(Ledger() if root is None else Ledger.open(root / "ledger.jsonl"))
             other = type(self)(
-                apart(self.provider), log=log, ledger=ledger, clock=self._clock, phases=self._permission.permit, memory=memory,
+                apart(self.provider),
+                log=log,
+                ledger=ledger,
+                clock=self._clock,
+                phases=self._permission.permit,
+                memory=memory,
                 variation=self._keeping.variation,
-            )  # fmt: skip
+            )
             opened.pop_all()
         other.toolbox = self.toolbox
         other._late.share(self._late)
@@ -61,20 +69,30 @@ class Branching(Conversation):
         return other
 
     def spawn(
-        self, task: Any, *, provider: Provider | None = None, system: Any = None, tools: Iterable[Any] | None = None,
-        phases: Phases | None = None, memory: Memory | FileMemory | None = None,
-    ) -> Self:  # fmt: skip
-        """A sub-agent with a log of its own and `task` as its first user turn; what it costs is in this context's ledger and summary.
+        self,
+        task: Any,
+        *,
+        provider: Provider | None = None,
+        system: Any = None,
+        tools: Iterable[Any] | None = None,
+        phases: Phases | None = None,
+        memory: Memory | FileMemory | None = None,
+    ) -> Self:
+        """A sub-agent with a log of its own and `task` as its first user turn.
 
-        Without `system` and `tools` it has this conversation's head and memory, and reads the head from cache; with either, its own.
+        What it costs is in this context's ledger and summary.
 
-        It is never allowed more than this conversation is now: it inherits the table of phases and the present phase, and `phases` can
-        only narrow what is allowed. A tool of this conversation that may not be called in its present phase may not be called by the
-        sub-agent in any phase, also where `tools` gives it one of that name; a tool that this conversation does not have is allowed.
-        What this conversation enters later changes nothing for the sub-agent.
+        Without `system` and `tools` it has this conversation's head and memory, and reads the head from cache; with
+        either, its own.
 
-        Its log is a folder below this one's (`agents/<lane>`, in Postgres a session of that name); where this log is in memory, so is its
-        own. `context.agent(lane)` opens it again. Its todo list is its own.
+        It is never allowed more than this conversation is now: it inherits the table of phases and the present phase,
+        and `phases` can only narrow what is allowed. A tool of this conversation that may not be called in its present
+        phase may not be called by the sub-agent in any phase, also where `tools` gives it one of that name; a tool that
+        this conversation does not have is allowed. What this conversation enters later changes nothing for the
+        sub-agent.
+
+        Its log is a folder below this one's (`agents/<lane>`, in Postgres a session of that name); where this log is in
+        memory, so is its own. `context.agent(lane)` opens it again. Its todo list is its own.
         """
         content = content_parts(task)
         if system is None and tools is None:
@@ -89,9 +107,16 @@ class Branching(Conversation):
             if memory is not None and origin.plan is not None:
                 memory = Memory.of(memory).with_plan(origin.plan)
             other = type(self)(
-                apart(self.provider) if provider is None else provider, system=system, tools=tools, phases=table, memory=memory, log=log,
-                clock=self._clock, session=self._session, _origin=origin,
-            )  # fmt: skip
+                apart(self.provider) if provider is None else provider,
+                system=system,
+                tools=tools,
+                phases=table,
+                memory=memory,
+                log=log,
+                clock=self._clock,
+                session=self._session,
+                _origin=origin,
+            )
             other._bill(self)
             other._append("user", {"content": content})
             opened.pop_all()
@@ -108,9 +133,14 @@ class Branching(Conversation):
         return [lane for lane in ids_in(folder) if folder is not None and has_entries(folder / lane / "log.jsonl")]
 
     def agent(
-        self, lane: str, *, provider: Provider | None = None, tools: Iterable[Any] | None = None, phases: Phases | None = None,
+        self,
+        lane: str,
+        *,
+        provider: Provider | None = None,
+        tools: Iterable[Any] | None = None,
+        phases: Phases | None = None,
         memory: Memory | FileMemory | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Open a sub-agent again, also after a crash, by its lane; what it costs is in this context's ledger.
 
         `tools` gives the functions of an agent that has its own tools, `phases` its table where it was given one.
@@ -135,9 +165,14 @@ class Branching(Conversation):
             if phases is None and origin.known is not None and permit is not None:
                 phases = permit.phases
             other = type(self)(
-                apart(self.provider) if provider is None else provider, tools=tools, phases=phases, memory=memory, log=log,
-                clock=self._clock, session=self._session,
-            )  # fmt: skip
+                apart(self.provider) if provider is None else provider,
+                tools=tools,
+                phases=phases,
+                memory=memory,
+                log=log,
+                clock=self._clock,
+                session=self._session,
+            )
             other._bill(self)
             other._account.resume()
             opened.pop_all()
@@ -184,9 +219,11 @@ class Branching(Conversation):
             log.close()  # another process, or an earlier one, took this id
 
     def fan_out(self, tasks: int | Sequence[Any]) -> FanOut:
-        """Branches that share every byte said so far and one ledger: as many as there are `tasks`, each with its own, or so many of them.
+        """Branches that share every byte said so far and one ledger: as many as there are `tasks`, each with its own,
+        or so many of them.
 
-        `send` and `asend` of what this gives ask all of them, so that the shared part is written once. Raises `UsageError` for none.
+        `send` and `asend` of what this gives ask all of them, so that the shared part is written once. Raises
+        `UsageError` for none.
         """
         if isinstance(tasks, bool | str | bytes | Mapping) or not isinstance(tasks, int | Iterable):
             raise UsageError(f"fan_out takes a list of tasks, or how many branches, not {type(tasks).__name__}")
@@ -219,11 +256,13 @@ class Branching(Conversation):
         return memory
 
     def switch(self, provider: Provider) -> Entry | None:
-        """Another model or endpoint answers from here on; None where it is the one that answers already, with other parameters.
+        """Another model or endpoint answers from here on.
 
-        Declared, with the tokens it cannot read from its cache. The head and all that was said are kept; another model's thinking is left
-        out where it is read. The track of the model before stays, so that coming back finds what is still cached.
-        Raises `InvalidTool` for a tool the new endpoint has no words for.
+        None where it is the one that answers already, with other parameters.
+
+        Declared, with the tokens it cannot read from its cache. The head and all that was said are kept; another
+        model's thinking is left out where it is read. The track of the model before stays, so that coming back finds
+        what is still cached. Raises `InvalidTool` for a tool the new endpoint has no words for.
         """
         check_switch(self.log, self._turns, provider)
         before, self._provider = self.provider, provider
@@ -234,7 +273,9 @@ class Branching(Conversation):
             layout = self._laid_out()
             usage = self._account.quote(provider, layout, routing(provider, layout, self._root).fields)
         templates = {**parse(self.log[self._turns.head_templates].body)["templates"], provider.wire: provider.template}
-        entry = self._append("switch", {**told, "rewrites_tokens": (usage.prompt or 0) - (usage.read or 0), "templates": templates})
+        entry = self._append(
+            "switch", {**told, "rewrites_tokens": (usage.prompt or 0) - (usage.read or 0), "templates": templates}
+        )
         self._widen()  # the new endpoint may let late tools be called by name, or not
         return entry
 

@@ -55,20 +55,34 @@ class Context(Remembering):
         return self._append("user", {"content": content_parts(content)})
 
     def notice(self, news: str | Change, *, until_user: bool = False) -> Entry:
-        """Something the program says, in band: history stays as it is. A change that the prompt says already is not said twice.
+        """Something the program says, in band: history stays as it is.
 
-        `until_user`: it matters for the user turn it follows only; where the model takes it, it costs nothing from the next one on.
+        A change that the prompt says already is not said twice.
+
+        `until_user`: it matters for the user turn it follows only; where the model takes it, it costs nothing from the
+        next one on.
         """
         lasts = {"until": "user"} if until_user else {}
-        return self._notice(news, lasts) if isinstance(news, Change) else self._append("notice", {"text": said_text(news), **_event(lasts)})
+        return (
+            self._notice(news, lasts)
+            if isinstance(news, Change)
+            else self._append("notice", {"text": said_text(news), **_event(lasts)})
+        )
 
     def request(self, **overrides: Json) -> Request:
-        """The next request. Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: left out)."""
+        """The next request.
+
+        Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: left out).
+        """
         check_provider(self.provider)
-        with self._lock:  # a track grows here: one thread at a time, and none appends between the layout and what it says it includes
+        with (
+            self._lock
+        ):  # a track grows here: one thread at a time, and none appends between the layout and what it says it includes
             self._settle()
             if n := len(self._turns.open_calls):
-                raise InvalidCall(f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)")
+                raise InvalidCall(
+                    f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)"
+                )
             layout, after, epoch = self._laid_out(), len(self.log) - 1, self._turns.epoch
             mask = self._permission.lowered(self.provider, overrides)
             route = routing(self.provider, layout, self._root)
@@ -77,23 +91,30 @@ class Context(Remembering):
         return self._account.request(self.provider, layout, params, headers, after, epoch, mask, continued)
 
     def prewarm(self, **overrides: Json) -> Request:
-        """A request that writes what the next one will read and is answered with nothing; `receive` bills its reply and keeps none.
+        """A request that writes what the next one will read and is answered with nothing.
+
+        `receive` bills its reply and keeps none.
 
         Raises `UsageError` where the endpoint has no such request.
         """
         return self.request(**{**prewarming(self.provider), **overrides})
 
     def receive(self, reply: Any, request: Request | None = None) -> Entry | None:
-        """Keep the model's turn as received: the SDK's typed response or its dict. `request`: what it answers, else the last built.
+        """Keep the model's turn as received: the SDK's typed response or its dict.
 
-        When it raises `OSError` or `StorageError`, as on a full disk, give it the same response again: it is billed and kept once.
-        A provider's own compaction opens a new epoch that begins with it. None for the reply to a `prewarm`: it is billed, and nothing
-        was said.
+        `request`: what it answers, else the last built.
+
+        When it raises `OSError` or `StorageError`, as on a full disk, give it the same response again: it is billed and
+        kept once. A provider's own compaction opens a new epoch that begins with it. None for the reply to a `prewarm`:
+        it is billed, and nothing was said.
         """
         return self._receive(reply, self._asked(request), None)
 
     def stream(self, events: Any, request: Request | None = None) -> Any:
-        """Pass a stream's events through (sync or async), keep the turn at its end. A cut stream is in the ledger and never kept."""
+        """Pass a stream's events through (sync or async), keep the turn at its end.
+
+        A cut stream is in the ledger and never kept.
+        """
         return Passing(self.provider, self._asked(request), self._account, self._receive).through(events)
 
     def failed(self, error: BaseException | str, request: Request | None = None, *, has_begun: bool = False) -> None:
@@ -113,11 +134,12 @@ class Context(Remembering):
     def result(self, call: Call | str, value: object, *, is_error: bool = False, source: str | None = None) -> Entry:
         """Answer a call with a value, or with an exception (kept for good, as an error the model can read).
 
-        Whatever the value is, it answers the call: bytes are text, a picture, a PDF, or a file in the memory; NaN and lone surrogates are
-        written as text; for a value that has no form, and for parts no provider takes, the answer is an error that says so.
+        Whatever the value is, it answers the call: bytes are text, a picture, a PDF, or a file in the memory; NaN and
+        lone surrogates are written as text; for a value that has no form, and for parts no provider takes, the answer
+        is an error that says so.
 
-        With a memory, what is large is stored and shown as a reference; `source` is the URL or path it came from. Raises `InvalidCall`
-        for a call that is not open.
+        With a memory, what is large is stored and shown as a reference; `source` is the URL or path it came from.
+        Raises `InvalidCall` for a call that is not open.
         """
         call_id = call if isinstance(call, str) else str(getattr(call, "id", call))
         with self._lock:
@@ -154,7 +176,10 @@ class Context(Remembering):
         return self.stop in _ENDED and not self._turns.has_pending_user and not self._turns.open_calls
 
     def retool(self, tools: Iterable[Any], phases: Phases | None = None) -> Entry:
-        """Open a new epoch with another tool set, and another table of phases if need be; everything said is paid for once more."""
+        """Open a new epoch with another tool set, and another table of phases if need be.
+
+        Everything said is paid for once more.
+        """
         toolbox = self._keeping.joined(Toolbox(tools))
         self._permission.renew(phases, toolbox, self._limits())
         entry = self._renew("retool", None, toolbox.definitions())
@@ -162,10 +187,13 @@ class Context(Remembering):
         return entry
 
     def late_tools(self, tools: Iterable[Any], *, allow_epoch: bool = False) -> Entry:
-        """Tools that have come since the conversation began join behind the prompt; the head stays as it is (`docs/late-tools.md`).
+        """Tools that have come since the conversation began join behind the prompt.
 
-        Tools announced before are bound anew, which is what a resumed conversation needs. Where the model takes none in band: raises
-        `UsageError`, or, with `allow_epoch`, opens a new epoch with a larger head, whose price is in the entry.
+        The head stays as it is (`docs/late-tools.md`).
+
+        Tools announced before are bound anew, which is what a resumed conversation needs. Where the model takes none in
+        band: raises `UsageError`, or, with `allow_epoch`, opens a new epoch with a larger head, whose price is in the
+        entry.
         """
         if allow_epoch and not self._can_join():
             return self.retool([*self.toolbox, *Toolbox(tools)])
@@ -190,10 +218,16 @@ class Context(Remembering):
 
     def _receive(self, response: Any, request: Request, first_byte_at: float | None) -> Entry | None:
         try:
-            body = take(response, request, self.provider, self._account, self._turns.check, self._is_kept, first_byte_at)
+            body = take(
+                response, request, self.provider, self._account, self._turns.check, self._is_kept, first_byte_at
+            )
             if not isinstance(body, dict):
                 return self._last_reply() if body else None
-            return self._append("assistant", body) if (summary := summed_up(body)) is None else self._compacted(body, *summary)
+            return (
+                self._append("assistant", body)
+                if (summary := summed_up(body)) is None
+                else self._compacted(body, *summary)
+            )
         except (OSError, StorageError) as fault:
             self._account.settled(request, fault)  # the response is there to be received again: the call has not failed
             raise

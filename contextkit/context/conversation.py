@@ -35,7 +35,16 @@ from contextkit.log.variation import Variation
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.keeping import Keeping
 from contextkit.memory.memory import Memory
-from contextkit.providers.adoption import MAIN, adopt, check_fresh, check_head, check_provider, lane_of, opening, renewed
+from contextkit.providers.adoption import (
+    MAIN,
+    adopt,
+    check_fresh,
+    check_head,
+    check_provider,
+    lane_of,
+    opening,
+    renewed,
+)
 from contextkit.providers.late.arriving import can_join, check_joining, widened
 from contextkit.providers.late.late_tools import LateTools
 from contextkit.providers.masking.permission import Permission, permit_of
@@ -54,14 +63,26 @@ class Conversation:
     """The five values of a `Context`, opened and closed."""
 
     def __init__(
-        self, provider: Provider, *, system: Any = None, tools: Iterable[Any] | None = None, log: Log | None = None,
-        ledger: Ledger | None = None, clock: Callable[[], float] = time.time, session: str | None = None, lane: str | None = None,
-        allow_new_head: bool = False, phases: Phases | Permit | None = None, memory: Memory | FileMemory | None = None,
-        variation: Variation | None = None, _origin: Origin | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        provider: Provider,
+        *,
+        system: Any = None,
+        tools: Iterable[Any] | None = None,
+        log: Log | None = None,
+        ledger: Ledger | None = None,
+        clock: Callable[[], float] = time.time,
+        session: str | None = None,
+        lane: str | None = None,
+        allow_new_head: bool = False,
+        phases: Phases | Permit | None = None,
+        memory: Memory | FileMemory | None = None,
+        variation: Variation | None = None,
+        _origin: Origin | None = None,
+    ) -> None:
         """A conversation in memory, or over the log and ledger given.
 
-        Raises `HeadChanged` when they were begun with another head, `UsageError` when `phases` do not fit the tools or the log.
+        Raises `HeadChanged` when they were begun with another head, `UsageError` when `phases` do not fit the tools or
+        the log.
         """
         check_provider(provider, log)
         check_clock(clock)
@@ -82,7 +103,8 @@ class Conversation:
         self._owes: dict[str, bool] | None = None
         """How `_follow` is to be called before anything else is written; None where nothing is owed."""
         self._refused_late: dict[str, Entry] = {}
-        """Refusals of calls that could not be written when the calls came; who asked for the calls meanwhile may answer them too."""
+        """Refusals of calls that could not be written when the calls came; who asked for the calls meanwhile may answer
+        them too."""
         self._late, self._changes, self._continuity = LateTools(self.log), Changes(self.log), Continuity(self.log)
         parts = None if system is None else content_parts(system)
         definitions = None if tools is None and (memory is None or len(self.log)) else self.toolbox.definitions()
@@ -109,9 +131,9 @@ class Conversation:
     def open(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
         """The conversation kept in `folder` (`log.jsonl`, `ledger.jsonl`), begun when it is not there.
 
-        `postgresql://…/db?session=x` keeps the log in a database; the ledger is in memory then, unless `ledger=` is given.
-        Raises `LogLocked` while another process holds it, `LogCorrupt` when a line was changed, `StorageError` when the log is gone and
-        its ledger is not, `HeadChanged` as above.
+        `postgresql://…/db?session=x` keeps the log in a database; the ledger is in memory then, unless `ledger=` is
+        given. Raises `LogLocked` while another process holds it, `LogCorrupt` when a line was changed, `StorageError`
+        when the log is gone and its ledger is not, `HeadChanged` as above.
         """
         check_provider(provider)
         check_clock(options.get("clock", time.time))
@@ -136,11 +158,18 @@ class Conversation:
 
     @classmethod
     def from_messages(
-        cls, provider: Provider, body: Json, *, tools: Iterable[Any] | None = None, folder: str | Path | None = None, **options: Any
+        cls,
+        provider: Provider,
+        body: Json,
+        *,
+        tools: Iterable[Any] | None = None,
+        folder: str | Path | None = None,
+        **options: Any,
     ) -> Self:
         """Adopt the request body a loop has built so far; `tools` gives the functions that run what it declares.
 
-        Of `body` it takes system, tools and messages: parameters are those of `provider`, and the layout places its own marks.
+        Of `body` it takes system, tools and messages: parameters are those of `provider`, and the layout places its own
+        marks.
         """
         system, definitions, turns = adopt(provider, body)
         phases = options.pop("phases", None)
@@ -161,7 +190,8 @@ class Conversation:
     def provider(self) -> Provider:
         """Whom the next request asks; another one takes effect with it.
 
-        Setting what is no adapter raises `UsageError`, and so does another endpoint's once something was said: `switch` declares that.
+        Setting what is no adapter raises `UsageError`, and so does another endpoint's once something was said: `switch`
+        declares that.
         """
         return self._provider
 
@@ -182,7 +212,10 @@ class Conversation:
 
     @property
     def lane(self) -> str:
-        """Its name in the ledger, and the id of a sub-agent: `main`, `agent-1-…`, `branch-2-…`, `fork@…`; unique in its session."""
+        """Its name in the ledger, and the id of a sub-agent: `main`, `agent-1-…`, `branch-2-…`, `fork@…`.
+
+        Unique in its session.
+        """
         return self._lane
 
     def close(self) -> None:
@@ -195,7 +228,9 @@ class Conversation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     @property
@@ -223,12 +258,17 @@ class Conversation:
             self._owes = {"refuses": kind == "assistant"}
             if kind == "assistant":
                 self._refused_late.clear()
-            with suppress(OSError, StorageError, MemoryRefused):  # the entry is durable: who calls again would write it twice
+            with suppress(
+                OSError, StorageError, MemoryRefused
+            ):  # the entry is durable: who calls again would write it twice
                 self._settle(is_late=False)
         return entry
 
     def _settle(self, *, is_late: bool = True) -> None:
-        """Write what must stand behind the last entry; `is_late`: what could not be written with it, as the disk was full."""
+        """Write what must stand behind the last entry.
+
+        `is_late`: what could not be written with it, as the disk was full.
+        """
         if self._owes is None:
             return
         n = len(self.log)
@@ -254,7 +294,9 @@ class Conversation:
         return entry
 
     def _follow(self, *, refuses: bool) -> None:
-        """Write what must stand behind the entry just kept: answers to calls that may not be made, the phase that answers lead to."""
+        """Write what must stand behind the entry just kept: answers to calls that may not be made, the phase that
+        answers lead to.
+        """
         while (due := self._due(refuses=refuses)) is not None:
             self._keep(*due)
 
@@ -297,7 +339,9 @@ class Conversation:
     def _widen(self) -> None:
         self._permission.permit = widened(self._permission.permit, self._late, self.provider, self.toolbox)
 
-    def _epoch(self, reason: str, summary: Json, keep_from: int | None, *, first: int | None = None, **more: Json) -> Entry:
+    def _epoch(
+        self, reason: str, summary: Json, keep_from: int | None, *, first: int | None = None, **more: Json
+    ) -> Entry:
         """A declared break; `first`: the entry whose bytes change first, where not all do."""
         with self._lock:
             price = self._tracks.n_tokens(self.log, self._turns, self.provider, first)

@@ -1,7 +1,9 @@
-"""Branches of one conversation, asked at once: the first writes the shared prefix, the others start when its response begins.
+"""Branches of one conversation, asked at once: the first writes the shared prefix, the others start when its response
+begins.
 
-Takes contexts that share their bytes, gives their replies. An entry is readable from the moment the response that wrote it begins, so
-waiting for more would be lost time, and not waiting would write the prefix once for each (`economics/fanout.py`).
+Takes contexts that share their bytes, gives their replies. An entry is readable from the moment the response that wrote
+it begins, so waiting for more would be lost time, and not waiting would write the prefix once for each
+(`economics/fanout.py`).
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class FanOut(Sequence[Any]):
         return (usage.read or 0) >= _WARM * (usage.prompt or 1)
 
     def send(self, client: Any, limit: int = 16) -> list[Any]:
-        """Ask all of them, at most `limit` at a time; in order, the entry that keeps what each said, or the error that stopped it.
+        """Ask all of them, at most `limit` at a time.
+
+        In order, the entry that keeps what each said, or the error that stopped it.
 
         A leader that fails before its response begins leaves the lead to the next.
         """
@@ -82,7 +86,10 @@ def _checked(limit: int) -> int:
 
 
 def _ask(branch: Any, client: Any, begun: Event) -> Any:
-    """What a branch keeps of its reply, or the error that stopped it, which its ledger has noted; `begun` is set with the first event."""
+    """What a branch keeps of its reply, or the error that stopped it, which its ledger has noted.
+
+    `begun` is set with the first event.
+    """
     try:
         request = branch.request()
         for _ in branch.stream(request.stream(client), request):

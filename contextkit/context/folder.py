@@ -14,7 +14,8 @@ from contextkit.log.log import Log
 
 
 def check_log_is_there(folder: Path, log: Log, ledger: Ledger) -> None:
-    """Raises `StorageError` for a log without an entry beside calls of a conversation: begun anew, it would go on under their bills.
+    """Raises `StorageError` for a log without an entry beside calls of a conversation: begun anew, it would go on under
+    their bills.
 
     A ledger that `watch` or the proxy wrote holds whole bodies instead of outlines, and needs no log.
     """

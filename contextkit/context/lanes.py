@@ -1,6 +1,7 @@
 """Ids of the sub-agents and branches of one conversation: lanes in its ledger, names of their folders.
 
-Takes what there is already, gives the next id. No clock and no chance is in it: the same conversation makes the same ids.
+Takes what there is already, gives the next id. No clock and no chance is in it: the same conversation makes the same
+ids.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ def ids_in(folder: Path | None) -> Iterable[str]:
 
 
 def has_entries(log: Path) -> bool:
-    """Whether the file of a log holds an entry, or something that must be looked at; what a failed append left there is none."""
+    """Whether the file of a log holds an entry, or something that must be looked at.
+
+    What a failed append left there is none.
+    """
     try:
         return next(JSONLStorage.read(log), None) is not None
     except FileNotFoundError:

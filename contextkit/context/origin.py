@@ -1,6 +1,7 @@
 """Where a sub-agent comes from, as the first entry of its log says: what its caller allowed, its lane, its plan.
 
-Takes and gives values. It stands in the log so that a sub-agent that is opened again is what it was; no prompt shows it.
+Takes and gives values. It stands in the log so that a sub-agent that is opened again is what it was; no prompt shows
+it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,12 @@ class Origin:
     @property
     def body(self) -> Json:
         """As the log keeps it."""
-        told: dict[str, Json] = {"lane": self.lane, "session": self.session, "root": self.root, "denied": sorted(self.denied)}
+        told: dict[str, Json] = {
+            "lane": self.lane,
+            "session": self.session,
+            "root": self.root,
+            "denied": sorted(self.denied),
+        }
         known = None if self.known is None else sorted(self.known)
         return {**told, "known": known, "phase": self.phase, "plan": self.plan}
 
@@ -52,9 +58,14 @@ class Origin:
         known = body.get("known")
         names = frozenset(body.get("denied", ()))
         return cls(
-            body["lane"], body["session"], body["root"], names, None if known is None else frozenset(known), body.get("phase"),
+            body["lane"],
+            body["session"],
+            body["root"],
+            names,
+            None if known is None else frozenset(known),
+            body.get("phase"),
             body.get("plan"),
-        )  # fmt: skip
+        )
 
     def limits(self, own: Mapping[str, bytes], *, is_inherited: bool = True) -> Limits:
         """What holds beside its table of phases; `own` are the tools of its memory."""

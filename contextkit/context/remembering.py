@@ -1,4 +1,5 @@
-"""What a conversation keeps outside its window and how it begins anew: changes told once, results restored, compactions declared.
+"""What a conversation keeps outside its window and how it begins anew: changes told once, results restored, compactions
+declared.
 
 It has no rule of its own: what is large and what is recited is `memory/`, what moves and what stays is `log/turns.py`.
 """
@@ -23,35 +24,54 @@ from contextkit.memory.recall.recall import recall
 from contextkit.memory.reference import Reference
 from contextkit.memory.search.entries import entry_id
 from contextkit.providers.settings.affinity import routing
-from contextkit.providers.settings.output import FIELD, IN_BAND, OutputChanged, in_force, lowered, out_of_band, output_of, read
+from contextkit.providers.settings.output import (
+    FIELD,
+    IN_BAND,
+    OutputChanged,
+    in_force,
+    lowered,
+    out_of_band,
+    output_of,
+    read,
+)
 
 
 class Remembering(Branching):
     """A conversation with a memory."""
 
     def compact(self, summary: Any, keep_from: Entry | int | None = None) -> Entry:
-        """Open a new epoch that starts from `summary` and the entries from `keep_from` on. The next request pays for the whole prompt.
+        """Open a new epoch that starts from `summary` and the entries from `keep_from` on.
 
-        `summary` is text, parts, or the branch made by `summarising`. With a memory the epoch also says again what the user asked at the
-        beginning, what is still to do, and which references can be read.
+        The next request pays for the whole prompt.
+
+        `summary` is text, parts, or the branch made by `summarising`. With a memory the epoch also says again what the
+        user asked at the beginning, what is still to do, and which references can be read.
         """
         kept = None if keep_from is None else self.log.find(keep_from).sequence
         parts = content_parts(summary._summary() if isinstance(summary, Remembering) else summary)
         return self._epoch("compaction", self._restated(parts, kept), kept)
 
     def compact_results(self, before: Entry | int, above_tokens: int = 500) -> Entry | None:
-        """Open a new epoch in which results older than `before` stand as references where they are larger than `above_tokens`.
+        """Open a new epoch in which results older than `before` stand as references where they are larger than
+        `above_tokens`.
 
-        What stands in front of the first of them stays in the cache. None where no result is large enough. Needs a memory.
+        What stands in front of the first of them stays in the cache. None where no result is large enough. Needs a
+        memory.
         """
         memory, last = self._memory("compact_results"), self.log.find(before).sequence
         if memory.offload is None:
-            raise UsageError("compact_results needs a memory that keeps results: leave offload= of Memory(…) as it is, or give it a rule")
+            raise UsageError(
+                "compact_results needs a memory that keeps results: leave offload= of Memory(…) as it is, or give it a rule"
+            )
         if not self._keeping.can_read:
             raise UsageError(NO_READER)
         if type(above_tokens) is not int or above_tokens < 2:
             raise UsageError(f"above_tokens={above_tokens!r}: 2 or more, at four bytes a token")
-        old = [self._told(sequence) for sequence in self._turns.ordered if sequence < last and self.log[sequence].kind == "result"]
+        old = [
+            self._told(sequence)
+            for sequence in self._turns.ordered
+            if sequence < last and self.log[sequence].kind == "result"
+        ]
         rule = Offload(above_tokens, min(above_tokens // 2, (memory.offload or Offload()).preview_tokens))
         shorter = replaced(old, memory.files, rule)
         if not shorter:
@@ -60,9 +80,11 @@ class Remembering(Branching):
         return self._epoch("results", [], 0, first=first, replaced=shorter)
 
     def summarising(self, instruction: Any = INSTRUCTION) -> Self:
-        """A branch that asks the model for a summary: the unchanged conversation and one instruction, so that it is read from cache.
+        """A branch that asks the model for a summary: the unchanged conversation and one instruction, so that it is
+        read from cache.
 
-        Send its request, give it the reply, then hand it to `compact`. Its bill is in this context's ledger, its words are not in its log.
+        Send its request, give it the reply, then hand it to `compact`. Its bill is in this context's ledger, its words
+        are not in its log.
         """
         side = self.fork()
         side._bill(self)
@@ -72,7 +94,8 @@ class Remembering(Branching):
     def restore(self, what: Entry | int | str | Reference) -> Any:
         """What a reference names: its bytes, by its id or itself; the whole content of a result, by its entry.
 
-        Raises `FileMissing` where the memory does not have it, `FileErased`, and `SourceChanged` where only its source had it.
+        Raises `FileMissing` where the memory does not have it, `FileErased`, and `SourceChanged` where only its source
+        had it.
         """
         if isinstance(what, str):
             memory = self._memory("restore")
@@ -82,11 +105,14 @@ class Remembering(Branching):
             return bytes_of(what, memory.files, memory.fetch)
         entry = self.log.find(what)
         if entry.kind != "result":
-            raise UsageError(f"entry {entry.sequence} is no result but {entry.kind}: it stands in the log as it was said")
+            raise UsageError(
+                f"entry {entry.sequence} is no result but {entry.kind}: it stands in the log as it was said"
+            )
         return self._keeping.restored(entry)
 
     def recall(self, query: str, limit: int = 5, budget_tokens: int = 1_000) -> Entry | None:
-        """Append what memory holds on `query`, behind what was said: facts true now, and what earlier words or files answer.
+        """Append what memory holds on `query`, behind what was said: facts true now, and what earlier words or files
+        answer.
 
         None where it holds nothing. Nothing that stands in the prompt is repeated. Needs a memory with an index.
         """
@@ -107,9 +133,11 @@ class Remembering(Branching):
         return str(parse(self.log[self._turns.last_assistant].body)["text"])
 
     def parsed(self, output: Any = None) -> Any:
-        """What the model said last, as the value its form says: that of the provider's `output=`, of the last `OutputChanged`, or `output`.
+        """What the model said last, as the value its form says: that of the provider's `output=`, of the last
+        `OutputChanged`, or `output`.
 
-        Raises `UnreadableReply` where the reply was cut or is of another form, `UsageError` where no form was asked for.
+        Raises `UnreadableReply` where the reply was cut or is of another form, `UsageError` where no form was asked
+        for.
         """
         asked = in_force(self._changes.output, self.provider) if output is None else output_of(output)
         if asked is None:
@@ -124,10 +152,15 @@ class Remembering(Branching):
         return self._append("notice", body) if told is None else self.log[told]
 
     def _rewritten(self, overrides: dict[str, Any]) -> int:
-        """Tokens that the next request would pay for beside what it pays for anyway, were it made with these parameters."""
+        """Tokens that the next request would pay for beside what it pays for anyway, were it made with these
+        parameters.
+        """
         with self._lock:
             layout = self._laid_out()
-        sent, changed = routing(self.provider, layout, self._root).fields, lowered(self.provider.wire, overrides, self.provider.params)[1]
+        sent, changed = (
+            routing(self.provider, layout, self._root).fields,
+            lowered(self.provider.wire, overrides, self.provider.params)[1],
+        )
         now, then = (self._account.quote(self.provider, layout, {**sent, **more}) for more in ({}, changed))
         return max((now.read or 0) - (then.read or 0), 0)
 
@@ -139,7 +172,9 @@ class Remembering(Branching):
         native, late = body["native"], body["after"] + 1
         items = [{"type": "native", "wire": native["wire"], "block": item} for item in summary]
         last = self.log[-1]
-        is_begun = last.kind == "epoch" and parse(last.body)["summary"] == items  # and the disk was full before what stands behind it
+        is_begun = (
+            last.kind == "epoch" and parse(last.body)["summary"] == items
+        )  # and the disk was full before what stands behind it
         epoch = last if is_begun else self._epoch("compaction", items, late if late < len(self.log) else None)
         return self._append("assistant", {**body, "native": {**native, "body": said}}) if said else epoch
 
@@ -159,7 +194,9 @@ class Remembering(Branching):
     def _summary(self) -> str:
         """What the model answered to `summarising`."""
         if self._turns.has_pending_user or self._turns.open_calls:
-            raise UsageError("the branch has no summary yet: send its request, then side.receive(reply), and compact(side)")
+            raise UsageError(
+                "the branch has no summary yet: send its request, then side.receive(reply), and compact(side)"
+            )
         return self.last_text
 
     def _memory(self, what: str) -> Memory:

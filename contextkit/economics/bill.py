@@ -1,4 +1,5 @@
-"""What one call is billed, in the classes its model bills: read, written for so long, or plain input where writing costs nothing.
+"""What one call is billed, in the classes its model bills: read, written for so long, or plain input where writing
+costs nothing.
 
 Takes tokens and a model's row, gives a `Usage` for a price to be put on. Knows nothing of prompts.
 """
@@ -32,5 +33,7 @@ estimated=False))
 
 
 def cold_usage(n_tokens: int, row: Model, ttl_seconds: int | None = None) -> Usage:
-    """What sending a prefix costs that is not in the cache: a write of the lifetime's class, or plain input where writing is free."""
+    """What sending a prefix costs that is not in the cache: a write of the lifetime's class, or plain input where
+    writing is free.
+    """
     return call_usage(0, n_tokens, row, ttl_seconds)

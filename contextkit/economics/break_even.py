@@ -1,7 +1,9 @@
-"""Should this rewrite happen now? Now, in the next cold window, or never; what it costs, and the turn at which it has paid.
+"""Should this rewrite happen now? Now, in the next cold window, or never.
 
-Takes a rewrite, how the session goes, a model's row and its price, gives advice in dollars. It weighs the bill only: what a summary forgets
-is not in it, unless the rewrite carries a penalty. Knows nothing of logs; writes nothing.
+What it costs, and the turn at which it has paid.
+
+Takes a rewrite, how the session goes, a model's row and its price, gives advice in dollars. It weighs the bill only:
+what a summary forgets is not in it, unless the rewrite carries a penalty. Knows nothing of logs; writes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from contextkit.errors import UsageError
 from contextkit.models import Model
 
 Verdict = Literal["now", "wait", "never"]
-"""Rewrite before the next call; wait for the cold window, or until the context has grown; leave it until the window is full."""
+"""Rewrite before the next call; wait for the cold window, or until the context has grown; leave it until the window is
+full."""
 OUTPUT_RESERVE = 16_384
 """Tokens of the window kept free for a reply where the caller names no limit."""
 SELDOM = 4.0
@@ -34,13 +37,15 @@ class Advice:
     reason: str
     """The same in one sentence."""
     cost_usd: float
-    """What the rewrite adds to the bill at once: its summary and its writes, less the next call as it would have been."""
+    """What the rewrite adds to the bill at once: its summary and its writes, less the next call as it would have been.
+    """
     carry_usd: float
     """What the removed tokens cost at each later call, on average over warm and cold ones."""
     pays_after_turns: float | None
     """Calls after the next one until the carry has paid the cost; None where it never does."""
     saved_usd: float | None
-    """What rewriting now saves against the best course that waits; negative where waiting is cheaper; None where the window is full."""
+    """What rewriting now saves against the best course that waits; negative where waiting is cheaper; None where the
+    window is full."""
     warm_tokens: float | None
     """Context from which on it pays with the cache alive; None where it does not below the limit."""
     cold_tokens: float | None
@@ -48,7 +53,8 @@ class Advice:
     idle_tokens: float | None
     """Context from which on it pays at `idle_seconds`, with nobody knowing whether a call will come."""
     idle_seconds: float
-    """When to make it, if nothing was sent for so long: shortly before the lapse where a summary reads the prefix, else after it."""
+    """When to make it, if nothing was sent for so long: shortly before the lapse where a summary reads the prefix, else
+    after it."""
     remaining_turns: float
     """Calls expected after the next one."""
 
@@ -60,19 +66,27 @@ class SleepTime:
     after_seconds: float | None
     """Rewrite once nothing was sent for so long; None where idling does not make it worth while."""
     saved_usd: float
-    """What that saves against waiting for the next call, on average over sessions that go on and sessions that are over."""
+    """What that saves against waiting for the next call, on average over sessions that go on and sessions that are
+    over."""
     reason: str
     """The same in one sentence."""
 
 
 def advise(
-    rewrite: Rewrite, rhythm: Rhythm, row: Model, price: Price, *, ttl_seconds: int | None = None, limit_tokens: int | None = None,
+    rewrite: Rewrite,
+    rhythm: Rhythm,
+    row: Model,
+    price: Price,
+    *,
+    ttl_seconds: int | None = None,
+    limit_tokens: int | None = None,
     is_cold: bool = False,
-) -> Advice:  # fmt: skip
+) -> Advice:
     """Whether to make `rewrite` before the next call of a session that goes like `rhythm`.
 
-    `is_cold`: so long was nothing sent that the next call misses anyway. `limit_tokens` is the largest prompt that may be sent; the model's
-    window less `OUTPUT_RESERVE` unless given. Raises `UsageError` where the model has no price or the rewritten prompt does not fit.
+    `is_cold`: so long was nothing sent that the next call misses anyway. `limit_tokens` is the largest prompt that may
+    be sent; the model's window less `OUTPUT_RESERVE` unless given. Raises `UsageError` where the model has no price or
+    the rewritten prompt does not fit.
 
     >>> from contextkit.models import model_named
     >>> from contextkit.prices import cost_usd
@@ -83,7 +97,13 @@ def advise(
     [('wait', 0.23, 14), ('now', 0.23, 4)]
     """
     ttl = row.default_ttl_seconds if ttl_seconds is None else ttl_seconds
-    return judge(rewrite, rhythm.outlook(ttl, MARGIN_SECONDS), Bills(row, price, ttl), _limit(rewrite, row, limit_tokens), is_cold=is_cold)
+    return judge(
+        rewrite,
+        rhythm.outlook(ttl, MARGIN_SECONDS),
+        Bills(row, price, ttl),
+        _limit(rewrite, row, limit_tokens),
+        is_cold=is_cold,
+    )
 
 
 def judge(rewrite: Rewrite, outlook: Outlook, bills: Bills, limit_tokens: int, *, is_cold: bool = False) -> Advice:
@@ -101,12 +121,20 @@ def judge(rewrite: Rewrite, outlook: Outlook, bills: Bills, limit_tokens: int, *
 
 
 def sleep_time(
-    rewrite: Rewrite, rhythm: Rhythm, row: Model, price: Price, *, ttl_seconds: int | None = None, limit_tokens: int | None = None
+    rewrite: Rewrite,
+    rhythm: Rhythm,
+    row: Model,
+    price: Price,
+    *,
+    ttl_seconds: int | None = None,
+    limit_tokens: int | None = None,
 ) -> SleepTime:
-    """When to make `rewrite` while nothing is sent, for a hook that wakes after so many idle seconds; otherwise as `advise`.
+    """When to make `rewrite` while nothing is sent, for a hook that wakes after so many idle seconds.
 
-    A summary is made shortly before the lapse, when it still reads the whole prefix and the next call will probably find nothing; what
-    needs no summary is made after it, when nothing is left to lose.
+    Otherwise as `advise`.
+
+    A summary is made shortly before the lapse, when it still reads the whole prefix and the next call will probably
+    find nothing; what needs no summary is made after it, when nothing is left to lose.
 
     >>> from contextkit.models import model_named
     >>> from contextkit.prices import cost_usd
@@ -121,16 +149,24 @@ def sleep_time(
     now, wait = course.while_idle(size) if rewrite.has_call else course.before_call(size, is_cold=True)
     seconds = outlook.idle_seconds if rewrite.has_call else float(ttl)
     if rewrite.removed_tokens <= 0 or not wait > now:
-        return SleepTime(None, 0.0, f"{_tokens(size)} are not worth rewriting while nobody waits: the next call decides")
+        return SleepTime(
+            None, 0.0, f"{_tokens(size)} are not worth rewriting while nobody waits: the next call decides"
+        )
     saved = wait - now
-    what = "the summary still reads the prefix, and the next call will probably miss" if rewrite.has_call else "the next call misses anyway"
+    what = (
+        "the summary still reads the prefix, and the next call will probably miss"
+        if rewrite.has_call
+        else "the next call misses anyway"
+    )
     return SleepTime(seconds, saved, f"after {seconds:.0f} idle seconds: {what}; saves {_usd(saved)} on average")
 
 
 def _limit(rewrite: Rewrite, row: Model, limit_tokens: int | None) -> int:
     limit = row.window_tokens - OUTPUT_RESERVE if limit_tokens is None else limit_tokens
     if rewrite.after_tokens >= limit:
-        raise UsageError(f"a prompt of {rewrite.after_tokens:,} tokens after the rewrite does not fit {limit:,}: keep a shorter tail")
+        raise UsageError(
+            f"a prompt of {rewrite.after_tokens:,} tokens after the rewrite does not fit {limit:,}: keep a shorter tail"
+        )
     return limit
 
 
@@ -142,7 +178,8 @@ def _cost(rewrite: Rewrite, outlook: Outlook, bills: Bills, *, is_cold: bool) ->
 def _carry(rewrite: Rewrite, outlook: Outlook, bills: Bills) -> float:
     new = round(outlook.growth_tokens)
     warm, cold = (
-        bills.stay(rewrite.context_tokens, new, is_cold=is_cold) - bills.stay(rewrite.after_tokens, new, is_cold=is_cold)
+        bills.stay(rewrite.context_tokens, new, is_cold=is_cold)
+        - bills.stay(rewrite.after_tokens, new, is_cold=is_cold)
         for is_cold in (False, True)
     )
     return (1 - outlook.cold) * warm + outlook.cold * cold
@@ -170,8 +207,9 @@ def _now(found: Advice, rewrite: Rewrite, is_cold: bool) -> str:
 def _wait(found: Advice, rewrite: Rewrite, is_cold: bool) -> str:
     moments = (
         (found.idle_tokens, f"after {found.idle_seconds:.0f} idle seconds"),
-        (found.cold_tokens, "in a cold window"), (found.warm_tokens, "with the cache alive"),
-    )  # fmt: skip
+        (found.cold_tokens, "in a cold window"),
+        (found.warm_tokens, "with the cache alive"),
+    )
     pays = ", ".join(f"{when} from {_tokens(size)}" for size, when in moments if size is not None)
     return f"{_bargain(found, rewrite)}, but it is cheaper later: it pays {pays}"
 
@@ -189,7 +227,9 @@ def _bargain(found: Advice, rewrite: Rewrite) -> str:
     carry = _usd(found.carry_usd)
     if found.cost_usd <= 0:
         return f"it saves {_usd(-found.cost_usd)} at once and {carry} a turn from then on"
-    return f"it costs {_usd(found.cost_usd)}, and {carry} less a turn pays that after {found.pays_after_turns:.1f} turns"
+    return (
+        f"it costs {_usd(found.cost_usd)}, and {carry} less a turn pays that after {found.pays_after_turns:.1f} turns"
+    )
 
 
 def _usd(amount: float) -> str:

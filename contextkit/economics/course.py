@@ -1,12 +1,13 @@
-"""What a session costs from here on, whatever its context has grown to, if every later rewrite is made at its best moment.
+"""What a session costs from here on, whatever its context has grown to, if every later rewrite is made at its best
+moment.
 
-Takes a rewrite, an outlook, prices and a limit, gives the cost of making it now and of waiting, and the sizes from which on it pays. Knows
-nothing of logs; draws nothing by lot.
+Takes a rewrite, an outlook, prices and a limit, gives the cost of making it now and of waiting, and the sizes from
+which on it pays. Knows nothing of logs; draws nothing by lot.
 
-Each turn adds one of a few sizes; each turn a gap is drawn that the cache outlives or not; after each turn the session may be over. A
-rewrite brings the context back to `after_tokens` and everything begins again, so one number, the cost from there, ties the ends together:
-sizes are gone through once from the limit down, and Newton's method finds that number in a few rounds. Each round is `STEPS` sizes, however
-long the session and however large the window.
+Each turn adds one of a few sizes; each turn a gap is drawn that the cache outlives or not; after each turn the session
+may be over. A rewrite brings the context back to `after_tokens` and everything begins again, so one number, the cost
+from there, ties the ends together: sizes are gone through once from the limit down, and Newton's method finds that
+number in a few rounds. Each round is `STEPS` sizes, however long the session and however large the window.
 """
 
 from __future__ import annotations
@@ -44,13 +45,27 @@ class _Size:
 class Course:
     """The best course from every size, for one kind of rewrite under one outlook."""
 
-    __slots__ = ("_after", "_afterwards", "_bills", "_fronts", "_growths", "_nodes", "_sizes", "_values", "limit", "outlook", "rewrite")
+    __slots__ = (
+        "_after",
+        "_afterwards",
+        "_bills",
+        "_fronts",
+        "_growths",
+        "_nodes",
+        "_sizes",
+        "_values",
+        "limit",
+        "outlook",
+        "rewrite",
+    )
 
     def __init__(self, rewrite: Rewrite, outlook: Outlook, bills: Bills, limit_tokens: int) -> None:
         """Solves it; `limit_tokens` is the largest prompt that may be sent: beyond it a rewrite is forced."""
         room = max(float(limit_tokens - rewrite.after_tokens), 2.0)
         self.rewrite, self.outlook, self._bills, self.limit = rewrite, outlook, bills, rewrite.after_tokens + room
-        self._growths = [(share, round(min(max(tokens, 1.0), room - 1))) for share, tokens in outlook.growths if share > 0]
+        self._growths = [
+            (share, round(min(max(tokens, 1.0), room - 1))) for share, tokens in outlook.growths if share > 0
+        ]
         self._sizes = [rewrite.after_tokens + room * (step / STEPS) ** 2 for step in range(STEPS + 1)]
         self._fronts = tuple(self._mean(self._front(is_cold)) for is_cold in (False, True))
         self._afterwards = self._placed((share, rewrite.after_tokens + new) for share, new in self._growths)
@@ -58,7 +73,8 @@ class Course:
         self._values = [0.0] * len(self._sizes)
         self._after = self._solve()
 
-    # What can be asked ----------------------------------------------------------------------------------------------------
+    # What can be asked
+    # ----------------------------------------------------------------------------------------------------
 
     def is_full(self, context_tokens: float) -> bool:
         """Whether not even a small turn fits behind so much."""
@@ -73,7 +89,10 @@ class Course:
         return self._idling(self._size(context_tokens))
 
     def pays_from(self, moment: str) -> float | None:
-        """The smallest context from which on a rewrite pays `warm`, `cold` or `idle`; None where it does not below the limit."""
+        """The smallest context from which on a rewrite pays `warm`, `cold` or `idle`.
+
+        None where it does not below the limit.
+        """
         margins = [self._margin(node, moment) for node in self._nodes]
         first = next((i for i, margin in enumerate(margins) if margin >= 0 and not self.is_full(self._sizes[i])), None)
         if not first:
@@ -97,7 +116,8 @@ class Course:
     def _then(self, size: _Size) -> float:
         return _mean_of(self._values, size.following) + _mean_of(self._values, size.forced)
 
-    # The bills of one size ------------------------------------------------------------------------------------------------
+    # The bills of one size
+    # ------------------------------------------------------------------------------------------------
 
     def _size(self, size: float) -> _Size:
         rewrite, has_call = self.rewrite.at(size), self.rewrite.has_call
@@ -106,8 +126,12 @@ class Course:
         warm = self._left(rewrite, False, summaries[0], False), summaries[0] + self._fronts[0]
         cold = self._left(rewrite, True, summaries[1], is_front_cold), summaries[1] + self._fronts[is_front_cold]
         after, fits = self.rewrite.after_tokens, [size + new <= self.limit for _, new in self._growths]
-        following = self._placed((share, size + new) for (share, new), is_fit in zip(self._growths, fits, strict=True) if is_fit)
-        forced = self._placed((share, after + new) for (share, new), is_fit in zip(self._growths, fits, strict=True) if not is_fit)
+        following = self._placed(
+            (share, size + new) for (share, new), is_fit in zip(self._growths, fits, strict=True) if is_fit
+        )
+        forced = self._placed(
+            (share, after + new) for (share, new), is_fit in zip(self._growths, fits, strict=True) if not is_fit
+        )
         return _Size(warm, cold, summaries[0] if has_call else float("inf"), following, forced)
 
     def _left(self, rewrite: Rewrite, is_cold: bool, summary: float, is_front_cold: bool) -> float:
@@ -127,7 +151,8 @@ class Course:
     def _mean(self, bill: Callable[[int], float]) -> float:
         return sum(share * bill(new) for share, new in self._growths)
 
-    # How it is worked out -------------------------------------------------------------------------------------------------
+    # How it is worked out
+    # -------------------------------------------------------------------------------------------------
 
     def _solve(self) -> float:
         """The cost right after a rewrite and its call, as the course from there has it too."""
@@ -140,7 +165,9 @@ class Course:
         return after
 
     def _fixed(self, after: float) -> float:
-        """The same, with what a forced rewrite leads to taken from the round before: how far each size lies above the mean after one."""
+        """The same, with what a forced rewrite leads to taken from the round before: how far each size lies above the
+        mean after one.
+        """
         mean = _mean_of(self._values, self._afterwards)
         above = [value - mean for value in self._values]
         forced = [_mean_of(above, node.forced) for node in self._nodes]
@@ -153,18 +180,25 @@ class Course:
         return after
 
     def _pass(self, after: float, forced: list[float]) -> tuple[float, float]:
-        """Costs for all sizes, given the one after a rewrite; that one as it comes out, and how it moves with the one that was given."""
+        """Costs for all sizes, given the one after a rewrite.
+
+        That one as it comes out, and how it moves with the one that was given.
+        """
         slopes = [0.0] * len(self._sizes)
         for i in range(len(self._sizes) - 1, -1, -1):
             self._values[i], slopes[i] = self._node(i, after, forced[i], slopes)
         return _mean_of(self._values, self._afterwards), _mean_of(slopes, self._afterwards)
 
     def _node(self, i: int, after: float, forced: float, slopes: list[float]) -> tuple[float, float]:
-        """Cost at one size, and its slope: a turn may end in the same step of sizes, so the cost stands on both sides and is solved for."""
+        """Cost at one size, and its slope: a turn may end in the same step of sizes, so the cost stands on both sides
+        and is solved for.
+        """
         size, value = self._nodes[i], self._values[min(i + 1, STEPS)]
         own = sum(weight for index, weight in size.following if index == i)
         share = sum(weight for _, weight in size.forced)
-        known = sum(self._values[index] * weight for index, weight in size.following if index != i) + share * after + forced
+        known = (
+            sum(self._values[index] * weight for index, weight in size.following if index != i) + share * after + forced
+        )
         moves = sum(slopes[index] * weight for index, weight in size.following if index != i) + share
         for _ in range(8):
             found, by_next, by_after = self._turn(size, own * value + known, after)
@@ -175,7 +209,9 @@ class Course:
         return value, (by_after + by_next * moves) / (1 - own * by_next)
 
     def _turn(self, size: _Size, following: float, after: float) -> tuple[float, float, float]:
-        """Expected cost of one turn and all that follows, with its slopes: by the cost at the next size, by the cost after a rewrite."""
+        """Expected cost of one turn and all that follows, with its slopes: by the cost at the next size, by the cost
+        after a rewrite.
+        """
         outlook, goes_on = self.outlook, self._goes_on
         first = goes_on * (1 - outlook.idle)
         warm, warm_next = _best(size.warm, following, after)
@@ -188,7 +224,9 @@ class Course:
         return first * warm + waiting, by_next, goes_on - by_next
 
     def _idle(self, size: _Size, after: float) -> float:
-        """A rewrite at the idle moment, weighted by the chance of that moment: its summary also where no call follows any more."""
+        """A rewrite at the idle moment, weighted by the chance of that moment: its summary also where no call follows
+        any more.
+        """
         outlook, goes_on = self.outlook, self._goes_on
         front = (outlook.idle - outlook.far) * self._fronts[0] + outlook.far * self._fronts[1]
         return (1 - goes_on + goes_on * outlook.idle) * size.idle + goes_on * (front + outlook.idle * after)

@@ -1,8 +1,10 @@
-"""Calls that share a prefix and have not been sent: who goes first, when the others may start, and what waiting is worth.
+"""Calls that share a prefix and have not been sent: who goes first, when the others may start, and what waiting is
+worth.
 
-Takes the prompts as a cache sees them, a model's row and its price, gives a plan in tokens, dollars and seconds. An entry is readable from
-the moment the response that wrote it begins (https://platform.claude.com/docs/en/build-with-claude/prompt-caching), so siblings that
-start together each pay for the shared prefix. Sends nothing; knows nothing of clients.
+Takes the prompts as a cache sees them, a model's row and its price, gives a plan in tokens, dollars and seconds. An
+entry is readable from the moment the response that wrote it begins
+(https://platform.claude.com/docs/en/build-with-claude/prompt-caching), so siblings that start together each pay for the
+shared prefix. Sends nothing; knows nothing of clients.
 """
 
 from __future__ import annotations
@@ -45,11 +47,17 @@ class FanOut:
     @property
     def saved_usd(self) -> float | None:
         """What waiting saves; None where the model has no price."""
-        return None if self.together_usd is None or self.staggered_usd is None else self.together_usd - self.staggered_usd
+        return (
+            None if self.together_usd is None or self.staggered_usd is None else self.together_usd - self.staggered_usd
+        )
 
 
-def plan_fan_out(prompts: Sequence[Prompt], row: Model, price: Price = lambda _: None, first_byte_seconds: float = 2.0) -> FanOut:
-    """The plan for `prompts`, in the order they would be sent; one leader for each group that shares at least the model's minimum.
+def plan_fan_out(
+    prompts: Sequence[Prompt], row: Model, price: Price = lambda _: None, first_byte_seconds: float = 2.0
+) -> FanOut:
+    """The plan for `prompts`, in the order they would be sent.
+
+    One leader for each group that shares at least the model's minimum.
 
     `first_byte_seconds` is how long a cold response takes to begin. Where waiting saves nothing nobody waits.
     """
@@ -79,10 +87,15 @@ def _shared_tokens(one: Prompt, other: Prompt) -> int:
 
 
 def _ordered(prompts: Sequence[Prompt], group: Sequence[int], row: Model) -> list[Sibling]:
-    """The leader shares most with all others; among equals it is the one with the least of its own, whose response begins first."""
+    """The leader shares most with all others.
+
+    Among equals it is the one with the least of its own, whose response begins first.
+    """
 
     def worth(index: int) -> tuple[int, int]:
-        return sum(_shared_tokens(prompts[index], prompts[other]) for other in group if other != index), -prompts[index].n_tokens
+        return sum(_shared_tokens(prompts[index], prompts[other]) for other in group if other != index), -prompts[
+            index
+        ].n_tokens
 
     leader = max(group, key=worth)
     rest = [index for index in group if index != leader]
@@ -98,6 +111,8 @@ def _readable(leader: Prompt, n: int, row: Model) -> int:
 
 
 def _cost(calls: Sequence[tuple[int, int]], row: Model, price: Price) -> float | None:
-    """Dollars for prompts of (all tokens, tokens read): what is not read is written where writing is how the model caches."""
+    """Dollars for prompts of (all tokens, tokens read): what is not read is written where writing is how the model
+    caches.
+    """
     paid = [price(call_usage(read, n_tokens - read, row)) for n_tokens, read in calls]
     return None if None in paid else sum(one or 0.0 for one in paid)

@@ -1,6 +1,7 @@
 """Pings that keep a prefix alive over a gap: how many it takes, what they cost, how many a miss is worth.
 
-Takes sizes, seconds, a model's row and its price, gives counts and dollars. Sends nothing; knows nothing of logs or clients.
+Takes sizes, seconds, a model's row and its price, gives counts and dollars. Sends nothing; knows nothing of logs or
+clients.
 """
 
 from __future__ import annotations
@@ -42,9 +43,15 @@ def ping_usage(n_tokens: int, n_fresh: int = 0) -> Usage:
 
 
 def keep_alive(
-    gap_seconds: float, n_tokens: int, ttl_seconds: int, row: Model, price: Price = lambda _: None, margin_seconds: float = MARGIN_SECONDS
+    gap_seconds: float,
+    n_tokens: int,
+    ttl_seconds: int,
+    row: Model,
+    price: Price = lambda _: None,
+    margin_seconds: float = MARGIN_SECONDS,
 ) -> KeepAlive:
-    """What it takes to find a prefix of `n_tokens` alive `gap_seconds` after the call that used it last, from start to start.
+    """What it takes to find a prefix of `n_tokens` alive `gap_seconds` after the call that used it last, from start to
+    start.
 
     >>> from contextkit.models import model_named
     >>> [keep_alive(gap, 100_000, 300, model_named("claude-opus-4-5")).pings for gap in (299, 570)]
@@ -63,7 +70,8 @@ def interval_seconds(ttl_seconds: float, margin_seconds: float = MARGIN_SECONDS)
 
 
 def most_pings(n_tokens: int, ttl_seconds: int, row: Model, price: Price) -> int:
-    """How many pings cost no more than the miss they prevent; 0 where even one does not pay, or where the model has no price.
+    """How many pings cost no more than the miss they prevent; 0 where even one does not pay, or where the model has no
+    price.
 
     Who stops there pays at most twice what the best choice would have cost, however long the gap turns out.
     """

@@ -1,8 +1,8 @@
 """Which lifetime a lane's entries should be written with, and whether to keep them alive with pings.
 
-Takes the turns of one lane as numbers, or what is expected of them, a model's row and its price, gives each way with its bill, the cheapest
-first. A longer lifetime costs more a token written and saves the writes after gaps that the shorter one does not outlive; pings cost a read
-each, also where no call follows any more. Knows nothing of logs.
+Takes the turns of one lane as numbers, or what is expected of them, a model's row and its price, gives each way with
+its bill, the cheapest first. A longer lifetime costs more a token written and saves the writes after gaps that the
+shorter one does not outlive; pings cost a read each, also where no call follows any more. Knows nothing of logs.
 """
 
 from __future__ import annotations
@@ -43,16 +43,20 @@ class Lifetime:
 
 
 def lifetimes(turns: Iterable[Turn], row: Model, price: Price) -> list[Lifetime]:
-    """Every lifetime of the model with the bill of these turns, cheapest first (shortest first where no price is known)."""
+    """Every lifetime of the model with the bill of these turns, cheapest first (shortest first where no price is
+    known).
+    """
     known = list(turns)
     rows = [_lifetime(known, ttl, row, price) for ttl in row.ttls_seconds]
     return sorted(rows, key=lambda one: (one.cost_usd is not None and one.cost_usd, one.ttl_seconds))
 
 
 def break_even_share(prefix_tokens: int, new_tokens: int, row: Model, price: Price) -> float | None:
-    """Share of turns with a gap between the shortest and the longest lifetime from which on the longest is the cheaper one.
+    """Share of turns with a gap between the shortest and the longest lifetime from which on the longest is the cheaper
+    one.
 
-    For turns that add `new_tokens` to a prefix of `prefix_tokens`; above 1 it never is. None where the model has one lifetime or no price.
+    For turns that add `new_tokens` to a prefix of `prefix_tokens`; above 1 it never is. None where the model has one
+    lifetime or no price.
 
     >>> from contextkit.models import model_named
     >>> from contextkit.prices import cost_usd
@@ -63,7 +67,10 @@ def break_even_share(prefix_tokens: int, new_tokens: int, row: Model, price: Pri
     if len(row.ttls_seconds) < 2:
         return None
     short, long = (_written(new_tokens, ttl) for ttl in (row.ttls_seconds[0], row.ttls_seconds[-1]))
-    bills = [price(usage) for usage in (short, long, _written(prefix_tokens, row.ttls_seconds[0]), Usage(0, prefix_tokens, 0, 0, 0))]
+    bills = [
+        price(usage)
+        for usage in (short, long, _written(prefix_tokens, row.ttls_seconds[0]), Usage(0, prefix_tokens, 0, 0, 0))
+    ]
     cheap, dear, lost, read = (bill if bill is not None else float("nan") for bill in bills)
     return None if None in bills or lost <= read else (dear - cheap) / (lost - read)
 
@@ -81,11 +88,13 @@ class Storage:
     kept_usd: float
     """What storing it costs, to the second."""
     reads_to_pay: float | None
-    """Requests that must read it before it is cheaper than sending it each time; None where no price is known, or none ever is."""
+    """Requests that must read it before it is cheaper than sending it each time; None where no price is known, or none
+    ever is."""
 
 
 def storage(n_tokens: int, ttl_seconds: float, usd_per_mtok_hour: float, price: Price) -> Storage:
-    """Tokens x hours x price, and how many reads pay for it and for making it: each saves what plain input costs above a read.
+    """Tokens x hours x price, and how many reads pay for it and for making it: each saves what plain input costs above
+    a read.
 
     >>> from contextkit.prices import cost_usd
     >>> kept = storage(50_000, 3600, 4.5, lambda usage: cost_usd("google", "gemini-2.5-pro", usage))
@@ -114,10 +123,15 @@ class Upkeep:
     """Share of gaps that it outlives."""
 
 
-def upkeeps(prefix_tokens: int, rhythm: Rhythm, row: Model, price: Price, margin_seconds: float = MARGIN_SECONDS) -> list[Upkeep]:
-    """Every lifetime without pings, and with the number of them that is best for this rhythm where one pays; cheapest first.
+def upkeeps(
+    prefix_tokens: int, rhythm: Rhythm, row: Model, price: Price, margin_seconds: float = MARGIN_SECONDS
+) -> list[Upkeep]:
+    """Every lifetime without pings, and with the number of them that is best for this rhythm where one pays.
 
-    Pings are paid for by sessions that are over, too: nobody knows that while they wait. Raises `UsageError` where the model has no price.
+    Cheapest first.
+
+    Pings are paid for by sessions that are over, too: nobody knows that while they wait. Raises `UsageError` where the
+    model has no price.
 
     >>> from contextkit.models import model_named
     >>> from contextkit.prices import cost_usd
@@ -138,16 +152,24 @@ def upkeeps(prefix_tokens: int, rhythm: Rhythm, row: Model, price: Price, margin
     return sorted(ways, key=lambda way: (way.cost_usd, way.ttl_seconds))
 
 
-def _upkeep(prefix_tokens: int, pings: int, ttl: int, rhythm: Rhythm, row: Model, price: Price, margin: float) -> Upkeep:
+def _upkeep(
+    prefix_tokens: int, pings: int, ttl: int, rhythm: Rhythm, row: Model, price: Price, margin: float
+) -> Upkeep:
     wait = interval_seconds(ttl, margin)
     goes_on = rhythm.remaining_turns / (1 + rhythm.remaining_turns)
     sent = sum(1 - goes_on + goes_on * rhythm.longer_than((number + 1) * wait) for number in range(pings))
     kept = pings * wait + ttl
     dead, new = rhythm.longer_than(kept), round(rhythm.growth_tokens)
-    bills = [ping_usage(prefix_tokens), call_usage(prefix_tokens, new, row, ttl), call_usage(0, prefix_tokens + new, row, ttl)]
+    bills = [
+        ping_usage(prefix_tokens),
+        call_usage(prefix_tokens, new, row, ttl),
+        call_usage(0, prefix_tokens + new, row, ttl),
+    ]
     ping, warm, cold = (price(bill) for bill in bills)
     if ping is None or warm is None or cold is None:
-        raise UsageError(f"no price for {row.name}: what keeping a prefix alive is worth is money, so pass a price, a function of Usage")
+        raise UsageError(
+            f"no price for {row.name}: what keeping a prefix alive is worth is money, so pass a price, a function of Usage"
+        )
     return Upkeep(ttl, pings, sent * ping + goes_on * ((1 - dead) * warm + dead * cold), kept, 1 - dead)
 
 

@@ -19,10 +19,13 @@ class Prewarm:
     cost_usd: float | None
     """The write; None where the model has no price."""
     saved_usd: float | None
-    """What calls that start together save by reading instead of each writing, less the write; negative where it does not pay."""
+    """What calls that start together save by reading instead of each writing, less the write; negative where it does
+    not pay."""
 
 
 def prewarm(n_tokens: int, n_waiting: int, row: Model, price: Price, ttl_seconds: int | None = None) -> Prewarm:
-    """A write with no output before `n_waiting` calls that start together, each of which would else write the shared prefix."""
+    """A write with no output before `n_waiting` calls that start together, each of which would else write the shared
+    prefix.
+    """
     write, read = price(cold_usage(n_tokens, row, ttl_seconds)), price(Usage(0, n_tokens, 0, 0, 0))
     return Prewarm(write, None if write is None or read is None else n_waiting * (write - read) - write)

@@ -1,4 +1,5 @@
-"""A rewrite of the history that could be made: how much leaves the prompt, how much must be written anew, and what that is billed.
+"""A rewrite of the history that could be made: how much leaves the prompt, how much must be written anew, and what that
+is billed.
 
 Takes tokens, a model's row and its price, gives dollars. Knows nothing of when to make it, nor of what it removes.
 """
@@ -28,11 +29,18 @@ class Rewrite:
     instruction_tokens: int = 0
     """What that call appends to the unchanged prompt."""
     penalty_usd: float = 0.0
-    """What a rewrite is worth avoiding beyond its bill: a guess at lost detail and files read again. Nothing here knows it."""
+    """What a rewrite is worth avoiding beyond its bill: a guess at lost detail and files read again. Nothing here knows
+    it."""
 
     def __post_init__(self) -> None:
         """Raises `UsageError` for sizes that fit no prompt."""
-        small = min(self.context_tokens, self.unchanged_tokens, self.rewritten_tokens, self.summary_output_tokens, self.instruction_tokens)
+        small = min(
+            self.context_tokens,
+            self.unchanged_tokens,
+            self.rewritten_tokens,
+            self.summary_output_tokens,
+            self.instruction_tokens,
+        )
         if small < 0 or self.unchanged_tokens > self.context_tokens:
             raise UsageError(f"{self}: give sizes of 0 and more, and at most context_tokens unchanged ones")
 
@@ -71,7 +79,9 @@ class Bills:
         """What one call costs; raises `UsageError` where the model has no price."""
         cost = self.price(usage)
         if cost is None:
-            raise UsageError(f"no price for {self.row.name}: what a rewrite saves is money, so pass a price, a function of Usage")
+            raise UsageError(
+                f"no price for {self.row.name}: what a rewrite saves is money, so pass a price, a function of Usage"
+            )
         return cost
 
     def stay(self, context_tokens: int, new_tokens: int, *, is_cold: bool) -> float:
@@ -85,17 +95,24 @@ class Bills:
         return self.usd(call_usage(read, rewrite.after_tokens + new_tokens - read, self.row, self.ttl_seconds))
 
     def summary(self, rewrite: Rewrite, *, is_cold: bool) -> float:
-        """The call that makes the summary, and what a rewrite is worth avoiding. It marks nothing: what it finds cold it sends in full."""
+        """The call that makes the summary, and what a rewrite is worth avoiding.
+
+        It marks nothing: what it finds cold it sends in full.
+        """
         if not rewrite.has_call:
             return rewrite.penalty_usd
         read = 0 if is_cold else rewrite.context_tokens
         rest = rewrite.context_tokens - read
-        sent = call_usage(0, rest, self.row, self.ttl_seconds) if self.row.cache == "billed" else Usage(rest, 0, 0, 0, 0)
+        sent = (
+            call_usage(0, rest, self.row, self.ttl_seconds) if self.row.cache == "billed" else Usage(rest, 0, 0, 0, 0)
+        )
         asked = Usage(rewrite.instruction_tokens, read, 0, 0, rewrite.summary_output_tokens)
         return self.usd(sent + asked) + rewrite.penalty_usd
 
     def leaves_warm(self, rewrite: Rewrite, *, is_cold: bool) -> bool:
-        """Whether the unchanged front can be read right after the summary: always, unless it was cold and only marks are kept."""
+        """Whether the unchanged front can be read right after the summary: always, unless it was cold and only marks
+        are kept.
+        """
         return not is_cold or (rewrite.has_call and self.row.cache in (*FREE_WRITES, "billed"))
 
     def rewritten(self, rewrite: Rewrite, new_tokens: int, *, is_cold: bool) -> float:

@@ -1,6 +1,9 @@
-"""How a session goes: its gaps, how much a turn adds, how long it may go on. Learned turn by turn, starting from what sessions are like.
+"""How a session goes: its gaps, how much a turn adds, how long it may go on.
 
-Takes seconds and tokens, gives estimates; a turn costs the same few steps however many went before. Knows nothing of prompts or prices.
+Learned turn by turn, starting from what sessions are like.
+
+Takes seconds and tokens, gives estimates; a turn costs the same few steps however many went before. Knows nothing of
+prompts or prices.
 """
 
 from __future__ import annotations
@@ -16,13 +19,25 @@ Survival = tuple[tuple[float, float], ...]
 """(seconds, share of gaps longer than that), by seconds."""
 
 SEEN_GAPS: Survival = (
-    (0.0, 1.0), (10.0, 0.778), (30.0, 0.297), (60.0, 0.172), (120.0, 0.109), (300.0, 0.0554), (600.0, 0.0331), (1800.0, 0.0146),
-    (3600.0, 0.0062), (7200.0, 0.0043), (43_200.0, 0.0004), (86_400.0, 0.0001),
-)  # fmt: skip
-"""Start to start, over 11,850 gaps of 200 recorded Claude Code sessions (github.com/callanjfox/kv-cache-tester, block traces)."""
+    (0.0, 1.0),
+    (10.0, 0.778),
+    (30.0, 0.297),
+    (60.0, 0.172),
+    (120.0, 0.109),
+    (300.0, 0.0554),
+    (600.0, 0.0331),
+    (1800.0, 0.0146),
+    (3600.0, 0.0062),
+    (7200.0, 0.0043),
+    (43_200.0, 0.0004),
+    (86_400.0, 0.0001),
+)
+"""Start to start, over 11,850 gaps of 200 recorded Claude Code sessions (github.com/callanjfox/kv-cache-tester, block
+traces)."""
 
 Growths = tuple[tuple[float, float], ...]
-"""(share of turns, tokens they add on average), small ones first: few turns add a large file, and those are most of what is added."""
+"""(share of turns, tokens they add on average), small ones first: few turns add a large file, and those are most of
+what is added."""
 
 SIZES = (0.0, 1_000.0, 4_000.0, 16_000.0, 64_000.0)
 """Where one kind of growth ends and the next begins."""
@@ -32,18 +47,23 @@ SEEN_GROWTHS: Growths = ((0.6579, 445.0), (0.2594, 1_896.0), (0.0692, 6_903.0), 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What sessions are like before anything is known of this one; the defaults are those of the sessions behind `SEEN_GAPS`."""
+    """What sessions are like before anything is known of this one.
+
+    The defaults are those of the sessions behind `SEEN_GAPS`.
+    """
 
     gaps: Survival = SEEN_GAPS
     """How long gaps are."""
     growths: Growths = SEEN_GROWTHS
     """What a turn adds: reply, results and the next question; one kind for each of `SIZES`."""
     remaining_turns: float = 58.0
-    """How many calls follow a first one; a session that has lasted is expected to last a little longer (`turns_weight`)."""
+    """How many calls follow a first one; a session that has lasted is expected to last a little longer
+    (`turns_weight`)."""
     weight: float = 8.0
     """How many turns of a session's own count as much as the prior, for gaps and growth."""
     turns_weight: float = 8.0
-    """After t turns (`remaining_turns` · this + t) / this are expected to follow; measured: 58 at first, 68 after 80."""
+    """After t turns (`remaining_turns` · this + t) / this are expected to follow; measured: 58 at first, 68 after 80.
+    """
 
     @classmethod
     def of(cls, sessions: Iterable[Sequence[tuple[float, float]]]) -> Prior:
@@ -57,8 +77,12 @@ class Prior:
         known = [list(turns) for turns in sessions]
         turns = [turn for session in known for turn in session]
         if not turns:
-            raise UsageError("no session has a second call: nothing can be learned of gaps and growth; use Prior() as it is")
-        gaps = tuple((seconds, (sum(gap > seconds for gap, _ in turns) or 0.5) / len(turns)) for seconds, _ in SEEN_GAPS[1:])
+            raise UsageError(
+                "no session has a second call: nothing can be learned of gaps and growth; use Prior() as it is"
+            )
+        gaps = tuple(
+            (seconds, (sum(gap > seconds for gap, _ in turns) or 0.5) / len(turns)) for seconds, _ in SEEN_GAPS[1:]
+        )
         return cls(((0.0, 1.0), *gaps), growths_of([growth for _, growth in turns]), len(turns) / len(known))
 
 
@@ -77,7 +101,8 @@ class Outlook:
     far: float
     """Share of gaps that outlive a cache renewed at that moment."""
     idle_seconds: float
-    """How long nothing was sent when a rewrite still reads a warm prefix and the next call is likely to find a cold one."""
+    """How long nothing was sent when a rewrite still reads a warm prefix and the next call is likely to find a cold
+    one."""
 
     @property
     def growth_tokens(self) -> float:
@@ -111,7 +136,10 @@ class Rhythm:
         self._added = [0.0] * len(SIZES)
 
     def see(self, gap_seconds: float, growth_tokens: float) -> None:
-        """One more call: seconds since the one before it began, tokens it carried more. What a rewrite removed is no growth."""
+        """One more call: seconds since the one before it began, tokens it carried more.
+
+        What a rewrite removed is no growth.
+        """
         self._bins[max(0, bisect_right(self._edges, gap_seconds) - 1)] += 1
         kind = _kind(growth_tokens)
         self._kinds[kind] += 1
@@ -125,10 +153,16 @@ class Rhythm:
         return self
 
     def longer_than(self, seconds: float) -> float:
-        """Share of gaps longer than that; between two known lengths it falls by the same factor for each factor of time."""
+        """Share of gaps longer than that.
+
+        Between two known lengths it falls by the same factor for each factor of time.
+        """
         seen = self._seen()
         weight = self.prior.weight
-        share = [(weight * known + own) / (weight + self.turns) for (_, known), own in zip(self.prior.gaps, seen, strict=True)]
+        share = [
+            (weight * known + own) / (weight + self.turns)
+            for (_, known), own in zip(self.prior.gaps, seen, strict=True)
+        ]
         return _between(self._edges, share, seconds)
 
     @property
@@ -166,7 +200,10 @@ class Rhythm:
 def growths_of(tokens: Sequence[float]) -> Growths:
     """What these turns added, by kind; a kind that none of them is of has no share."""
     kinds = [[max(0.0, one) for one in tokens if _kind(one) == kind] for kind in range(len(SIZES))]
-    return tuple((len(kind) / len(tokens), sum(kind) / len(kind) if kind else low) for kind, low in zip(kinds, SIZES, strict=True))
+    return tuple(
+        (len(kind) / len(tokens), sum(kind) / len(kind) if kind else low)
+        for kind, low in zip(kinds, SIZES, strict=True)
+    )
 
 
 def _kind(tokens: float) -> int:

@@ -1,7 +1,8 @@
 """Reads files of facts: `[[models]]`, `[[prices]]` and `[[service_tiers]]` rows in TOML, checked key by key.
 
-Takes the name of a file, gives its rows; knows which files a user named: on the command line, in the environment variable
-CONTEXTKIT_MODELS, or in `[tool.contextkit] models = "…"` of the nearest pyproject.toml. Knows nothing of what rows mean.
+Takes the name of a file, gives its rows; knows which files a user named: on the command line, in the environment
+variable CONTEXTKIT_MODELS, or in `[tool.contextkit] models = "…"` of the nearest pyproject.toml. Knows nothing of what
+rows mean.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def read_facts(path: str | os.PathLike[str]) -> Facts:
     except UnicodeDecodeError as error:
         raise UsageError(f"{file}: not UTF-8 text (byte {error.start:,})") from None
     except OSError as error:
-        raise UsageError(f"{file}: {error.strerror or error}; a file of [[models]] and [[prices]] rows is expected") from None
+        raise UsageError(
+            f"{file}: {error.strerror or error}; a file of [[models]] and [[prices]] rows is expected"
+        ) from None
     _check_keys(str(file), whole, _TABLES)
     return Facts(**{table: tuple(_rows(file, text, table, whole.get(table, []))) for table in _TABLES})
 
@@ -93,7 +96,8 @@ def _check_keys(where: str, row: Mapping[str, Any], allowed: Mapping[str, Any]) 
             raise UsageError(f"{where}: unknown key {key!r}{near}; allowed are {', '.join(allowed)}")
 
 
-# Kinds of values -----------------------------------------------------------------------------------------------------------
+# Kinds of values
+# -----------------------------------------------------------------------------------------------------------
 
 Kind = Callable[[str, Any], Any]
 """Takes where a value stands and the value, gives it checked."""
@@ -197,37 +201,66 @@ def _patterns(where: str, value: Any) -> tuple[str, ...]:
 
 
 _RATES: dict[str, Kind] = {
-    "input": _price, "cache_read": _price, "cache_write": _price, "cache_write_1h": _price, "cache_write_by_ttl": _prices_by_ttl,
+    "input": _price,
+    "cache_read": _price,
+    "cache_write": _price,
+    "cache_write_1h": _price,
+    "cache_write_by_ttl": _prices_by_ttl,
     "output": _price,
-}  # fmt: skip
-"""Dollars for a million tokens. `cache_write` is for the short lifetime, `cache_write_1h` for the long one (OpenAI: 12 hours)."""
+}
+"""Dollars for a million tokens. `cache_write` is for the short lifetime, `cache_write_1h` for the long one (OpenAI: 12
+hours)."""
 _TIER: dict[str, Kind] = {"above": _tokens, **_RATES}
 _ORIGIN: dict[str, Kind] = {"source": _text, "read_on": _date, "confidence": _one_of(*GRADES), "note": _text}
 _MODEL: dict[str, Kind] = {
-    "name": _name, "like": _name, "provider": _name, "cache": _one_of("breakpoints", "implicit", "billed", "units"), "min_tokens": _tokens,
-    "granularity_tokens": _positive, "ttls_seconds": _lifetimes, "default_ttl_seconds": _seconds, "window_tokens": _tokens,
-    "tokenizer": _one_of("o200k_base", "bytes"), "bytes_per_token": _positive, "accepts_prefill": _flag, "accepts_forced_choice": _flag,
-    "accepts_mid_system": _flag, "strips_thinking": _flag, "binds_thinking": _flag, "accepts_message_effort": _flag,
-    "accepts_custom_tools": _flag, "accepts_tool_search": _flag, "retired_on": _date, **_ORIGIN,
-}  # fmt: skip
+    "name": _name,
+    "like": _name,
+    "provider": _name,
+    "cache": _one_of("breakpoints", "implicit", "billed", "units"),
+    "min_tokens": _tokens,
+    "granularity_tokens": _positive,
+    "ttls_seconds": _lifetimes,
+    "default_ttl_seconds": _seconds,
+    "window_tokens": _tokens,
+    "tokenizer": _one_of("o200k_base", "bytes"),
+    "bytes_per_token": _positive,
+    "accepts_prefill": _flag,
+    "accepts_forced_choice": _flag,
+    "accepts_mid_system": _flag,
+    "strips_thinking": _flag,
+    "binds_thinking": _flag,
+    "accepts_message_effort": _flag,
+    "accepts_custom_tools": _flag,
+    "accepts_tool_search": _flag,
+    "retired_on": _date,
+    **_ORIGIN,
+}
 _MODEL["granularity_tokens"] = lambda where, value: max(1, _tokens(where, value))
 _TABLES: dict[str, tuple[dict[str, Kind], tuple[str, ...]]] = {
     "models": (_MODEL, ("name",)),
-    "prices": ({"provider": _name, "model": _name, **_RATES, "valid_from": _date, "tiers": _tiers, **_ORIGIN},
-               ("provider", "model", "input", "output")),
-    "service_tiers": ({"provider": _name, "tier": _name, "models": _patterns, "factor": _positive, **_ORIGIN},
-                      ("provider", "tier", "factor")),
-}  # fmt: skip
+    "prices": (
+        {"provider": _name, "model": _name, **_RATES, "valid_from": _date, "tiers": _tiers, **_ORIGIN},
+        ("provider", "model", "input", "output"),
+    ),
+    "service_tiers": (
+        {"provider": _name, "tier": _name, "models": _patterns, "factor": _positive, **_ORIGIN},
+        ("provider", "tier", "factor"),
+    ),
+}
 """Table → its keys and what each may be, and the keys a row needs."""
 
-# Which files -----------------------------------------------------------------------------------------------------------------
+# Which files
+# -----------------------------------------------------------------------------------------------------------------
 
 _named: list[str] = []
 _changes = 0
 
 
 def use_file(path: str) -> None:
-    """Use a file that was named on the command line, before those of the environment and of pyproject.toml; empty for none."""
+    """Use a file that was named on the command line, before those of the environment and of pyproject.toml.
+
+    Empty for none.
+    """
     global _changes  # noqa: PLW0603 - which files a process uses is the process's own
     if _named != ([path] if path else []):
         _named[:] = [path] if path else []
@@ -235,12 +268,15 @@ def use_file(path: str) -> None:
 
 
 def state() -> tuple[int, str]:
-    """Return what changes when other files are to be read: how often `use_file` was called, and the environment variable."""
+    """Return what changes when other files are to be read: how often `use_file` was called, and the environment
+    variable.
+    """
     return _changes, os.environ.get(VARIABLE, "")
 
 
 def user_facts() -> tuple[Facts, ...]:
-    """Return what the user's files say, the least important first: pyproject.toml, the environment variable, the command line.
+    """Return what the user's files say, the least important first: pyproject.toml, the environment variable, the
+    command line.
 
     Raises `UsageError` as `read_facts`.
     """
@@ -250,7 +286,9 @@ def user_facts() -> tuple[Facts, ...]:
 
 
 def _in_project(folder: Path) -> str:
-    """The file that the nearest pyproject.toml names, empty where it names none or cannot be read: it may be another tool's."""
+    """The file that the nearest pyproject.toml names, empty where it names none or cannot be read: it may be another
+    tool's.
+    """
     import tomllib
 
     for place in (folder, *folder.parents):

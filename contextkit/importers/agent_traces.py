@@ -1,10 +1,13 @@
-"""Agent traces of LMCache (github.com/LMCache/lmcache-agent-trace): `{"timestamp": µs, "input": text, "output": text, "session_id"}`.
+"""Agent traces of LMCache (github.com/LMCache/lmcache-agent-trace): `{"timestamp": µs, "input": text, "output": text,
+"session_id"}`.
 
-Takes a source, gives one exchange for each call, its prompt as an outline of its text and what an endless cache of its session would have
-read of it as its prediction. Bills and models are in no line of these.
+Takes a source, gives one exchange for each call, its prompt as an outline of its text and what an endless cache of its
+session would have read of it as its prediction. Bills and models are in no line of these.
 
-* Lines are in no order: they are put in that of their times. How long a call took is in none: it is taken to be answered at once.
-* A prompt is cut at blank lines and where an earlier one ended, so what two prompts of a session share is a number of whole segments.
+* Lines are in no order: they are put in that of their times. How long a call took is in none: it is taken to be
+  answered at once.
+* A prompt is cut at blank lines and where an earlier one ended, so what two prompts of a session share is a number of
+  whole segments.
   What they share beyond the last common cut, less than a paragraph, is not counted.
 * Sizes are estimates, `BYTES_PER_TOKEN` of UTF-8 a token, rounded at each cut, so that parts add up.
 """
@@ -63,9 +66,13 @@ def read(source: Source) -> Iterator[Record]:
     """The calls of a trace by their times."""
     sessions: dict[str, _Session] = {}
     n_known = 0
-    for _, (at, row) in in_time(source, _timed(source), lambda timed: timed[0], lambda timed: 2 * len(timed[1]["input"])):
+    for _, (at, row) in in_time(
+        source, _timed(source), lambda timed: timed[0], lambda timed: 2 * len(timed[1]["input"])
+    ):
         name, text = str(row["session_id"]), row["input"]
-        if not source.is_new(b"agent trace", f"{name} {at!r} {len(text)} {text[-TAIL:]}".encode("utf-8", "surrogatepass")):
+        if not source.is_new(
+            b"agent trace", f"{name} {at!r} {len(text)} {text[-TAIL:]}".encode("utf-8", "surrogatepass")
+        ):
             n_known += 1
             continue
         session = sessions.setdefault(name, _Session())
@@ -110,9 +117,15 @@ def _grown(session: _Session, text: str) -> Outline:
     session.ends[keep:], session.digests[keep:], session.positions[keep:] = ends, digests, [position] * len(ends)
     session.sizes[keep:] = sizes
     return Outline(
-        keep=keep, namespaces=NAMESPACES, level_ends=(0, 0), digests=tuple(digests), ends_tokens=tuple(map(_tokens, sizes)),
-        positions=(position,) * len(ends), entries=(-1,) * len(ends), breakpoints=(),
-    )  # fmt: skip
+        keep=keep,
+        namespaces=NAMESPACES,
+        level_ends=(0, 0),
+        digests=tuple(digests),
+        ends_tokens=tuple(map(_tokens, sizes)),
+        positions=(position,) * len(ends),
+        entries=(-1,) * len(ends),
+        breakpoints=(),
+    )
 
 
 def _exchange(identity: str, name: str, at: float, session: _Session, prompt: Outline, output: str) -> Exchange:
@@ -121,9 +134,19 @@ def _exchange(identity: str, name: str, at: float, session: _Session, prompt: Ou
     generated = _tokens(len(output.encode("utf-8", "surrogatepass")))
     expected = Usage(sent - read, read, 0, 0, generated, estimated=True)
     return Exchange(
-        id=identity, session=name, lane="main", at=at, first_byte_at=at, ended_at=at, provider="", model=UNKNOWN,
-        prompt=prompt, usage=None, predicted=expected, error=None,
-    )  # fmt: skip
+        id=identity,
+        session=name,
+        lane="main",
+        at=at,
+        first_byte_at=at,
+        ended_at=at,
+        provider="",
+        model=UNKNOWN,
+        prompt=prompt,
+        usage=None,
+        predicted=expected,
+        error=None,
+    )
 
 
 def _tokens(n_bytes: int) -> int:

@@ -1,7 +1,8 @@
 """A response of any provider, whole or as the events it was streamed in, as the few facts a report needs.
 
-Takes JSON, a list of events, or the raw text of an event stream; gives ids, model, counters, verdict, and whether it came to its end.
-Of what was said only the items of a response are kept, since a later request may name it instead of repeating them. Knows nothing of files.
+Takes JSON, a list of events, or the raw text of an event stream; gives ids, model, counters, verdict, and whether it
+came to its end. Of what was said only the items of a response are kept, since a later request may name it instead of
+repeating them. Knows nothing of files.
 """
 
 from __future__ import annotations
@@ -54,13 +55,16 @@ def answer_of(given: Any) -> Answer | None:
     return answer if n_known else None
 
 
-# Events -------------------------------------------------------------------------------------------------------------------
+# Events
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def _events(given: Any) -> tuple[Iterable[dict[str, Any]], bool]:
     """The objects a response was recorded as, and whether they are a stream's."""
     if isinstance(given, dict):
-        inside = next((given[name] for name in ("events", "chunks", "stream") if isinstance(given.get(name), list)), None)
+        inside = next(
+            (given[name] for name in ("events", "chunks", "stream") if isinstance(given.get(name), list)), None
+        )
         return ([given], False) if inside is None else _events(inside)
     if isinstance(given, list):
         if given and all(isinstance(piece, str) for piece in given):
@@ -84,7 +88,9 @@ _SSE = re.compile(r"^(?:data|event|id|:)\s*:?", re.MULTILINE)
 
 
 def sse(text: str) -> Iterator[dict[str, Any]]:
-    r"""The JSON objects of server-sent events; one that was cut is left out, and so are those that only pass on a piece of the reply.
+    r"""The JSON objects of server-sent events.
+
+    One that was cut is left out, and so are those that only pass on a piece of the reply.
 
     >>> list(sse('event: ping\ndata: {"type": "ping"}\n\ndata: {"type": "message_stop"}\n\ndata: [DONE]\n\n'))
     [{'type': 'message_stop'}]
@@ -104,7 +110,10 @@ _PASSED = re.compile(r'\{"type": ?"(?:content_block_(?:delta|start|stop)|ping|re
 
 
 def amazon_events(raw: bytes) -> Iterator[dict[str, Any]]:
-    """The JSON objects of Amazon's binary event stream (application/vnd.amazon.eventstream); one that was cut is left out."""
+    """The JSON objects of Amazon's binary event stream (application/vnd.amazon.eventstream).
+
+    One that was cut is left out.
+    """
     at = 0
     while at + 16 <= len(raw):
         size, n_headers = int.from_bytes(raw[at : at + 4], "big"), int.from_bytes(raw[at + 4 : at + 8], "big")
@@ -153,7 +162,8 @@ def _json(text: str | bytes) -> Any:
         return None
 
 
-# Facts --------------------------------------------------------------------------------------------------------------------
+# Facts
+# --------------------------------------------------------------------------------------------------------------------
 
 _INSIDE = ("message", "response", "metadata", "data")
 """Where an event, or a record around a response, keeps the response."""
@@ -161,14 +171,33 @@ _COUNTS = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id", "generation_id")
 _MODELS = ("model", "modelVersion", "model_version")
 _TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("id", _IDS), ("model", _MODELS), ("upstream", ("provider_name", "provider")), ("session", ("session_id",)),
-)  # fmt: skip
+    ("id", _IDS),
+    ("model", _MODELS),
+    ("upstream", ("provider_name", "provider")),
+    ("session", ("session_id",)),
+)
 _ENDS = frozenset({"stop_reason", "stopReason", "finish_reason", "finishReason", "done_reason"})
 _ENDED = ("completed", "incomplete", "cancelled")
-_FACTS = frozenset({
-    *_COUNTS, *_IDS, *_MODELS, *_ENDS, "native_tokens_prompt", "provider_name", "provider", "session_id", "created", "created_at", "status",
-    "error", "choices", "candidates", "diagnostics", "prompt_cache_diagnostics",
-})  # fmt: skip
+_FACTS = frozenset(
+    {
+        *_COUNTS,
+        *_IDS,
+        *_MODELS,
+        *_ENDS,
+        "native_tokens_prompt",
+        "provider_name",
+        "provider",
+        "session_id",
+        "created",
+        "created_at",
+        "status",
+        "error",
+        "choices",
+        "candidates",
+        "diagnostics",
+        "prompt_cache_diagnostics",
+    }
+)
 """Names of all that an answer is made of."""
 _NAME = re.compile(r"[\w./-]{1,64}")
 
@@ -199,7 +228,9 @@ def _take(answer: Answer, said: dict[str, Any]) -> bool:
                 answer.counts["service_tier"] = said["service_tier"]
             is_known = True
     if "native_tokens_prompt" in said:
-        answer.counts.update({key: value for key, value in said.items() if key.startswith("native_tokens_") and value is not None})
+        answer.counts.update(
+            {key: value for key, value in said.items() if key.startswith("native_tokens_") and value is not None}
+        )
         is_known = True
     for fact, names in _TEXTS:
         for name in names:
@@ -220,7 +251,11 @@ def _take(answer: Answer, said: dict[str, Any]) -> bool:
 
 def _take_end(answer: Answer, said: dict[str, Any]) -> bool:
     listed: list[Any] = next((said[name] for name in ("choices", "candidates") if isinstance(said.get(name), list)), [])
-    has_ended = _is_end(said) or any(_is_end(one) for one in listed if isinstance(one, dict)) or str(said.get("status")) in _ENDED
+    has_ended = (
+        _is_end(said)
+        or any(_is_end(one) for one in listed if isinstance(one, dict))
+        or str(said.get("status")) in _ENDED
+    )
     answer.has_ended |= has_ended
     return has_ended
 
@@ -251,4 +286,3 @@ def _verdict(said: dict[str, Any]) -> str:
     if told is None and isinstance(openai, dict):
         told = openai.get("reason") or openai.get("type")
     return told if isinstance(told, str) else ""
-

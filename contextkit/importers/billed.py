@@ -1,9 +1,10 @@
 """What a response says was billed, by one table of field paths; and who billed it.
 
-Takes the `usage` of a response of any provider, gives a `Usage`; takes an address, a wire and a model, gives the id prices are looked up
-under. Whether a provider's input count holds what was read and written stands in the table. A field that is not there is unknown, never
-zero, with one exception that the table names. Field names: anthropic 2.11, openai 3.52, google-genai 3.4, botocore 1.44, OpenRouter's
-`get-generation` page, and what LiteLLM, vLLM, Moonshot and DashScope write beside OpenAI's names.
+Takes the `usage` of a response of any provider, gives a `Usage`; takes an address, a wire and a model, gives the id
+prices are looked up under. Whether a provider's input count holds what was read and written stands in the table. A
+field that is not there is unknown, never zero, with one exception that the table names. Field names: anthropic 2.11,
+openai 3.52, google-genai 3.4, botocore 1.44, OpenRouter's `get-generation` page, and what LiteLLM, vLLM, Moonshot and
+DashScope write beside OpenAI's names.
 """
 
 from __future__ import annotations
@@ -54,52 +55,85 @@ class Counters:
 
 SHAPES: tuple[Counters, ...] = (
     Counters(
-        "openrouter_generation", ("native_tokens_prompt", "native_tokens_completion"),
-        whole=("native_tokens_prompt",), read=("native_tokens_cached",), write=("native_tokens_cache_write",),
+        "openrouter_generation",
+        ("native_tokens_prompt", "native_tokens_completion"),
+        whole=("native_tokens_prompt",),
+        read=("native_tokens_cached",),
+        write=("native_tokens_cache_write",),
         output=("native_tokens_completion",),
     ),
     Counters(
-        "gemini", ("promptTokenCount", "prompt_token_count", "totalTokenCount", "total_token_count"),
-        whole=("promptTokenCount", "prompt_token_count"), read=("cachedContentTokenCount", "cached_content_token_count"),
-        output=("candidatesTokenCount", "candidates_token_count"), beside=("thoughtsTokenCount", "thoughts_token_count"),
-        leaves_out_zeros=True, never_writes=True,
-    ),
-    Counters(
-        "bedrock_converse", ("inputTokens", "cacheReadInputTokens"),
-        fresh=("inputTokens",), read=("cacheReadInputTokens", "cacheReadInputTokenCount"),
-        write=("cacheWriteInputTokens", "cacheWriteInputTokenCount"), short=("cacheDetails.5m",), long=("cacheDetails.1h",),
-        output=("outputTokens",),
-    ),
-    Counters(
-        "deepseek", ("prompt_cache_hit_tokens", "prompt_cache_miss_tokens"),
-        whole=("prompt_tokens",), fresh=("prompt_cache_miss_tokens",), read=("prompt_cache_hit_tokens",), output=("completion_tokens",),
+        "gemini",
+        ("promptTokenCount", "prompt_token_count", "totalTokenCount", "total_token_count"),
+        whole=("promptTokenCount", "prompt_token_count"),
+        read=("cachedContentTokenCount", "cached_content_token_count"),
+        output=("candidatesTokenCount", "candidates_token_count"),
+        beside=("thoughtsTokenCount", "thoughts_token_count"),
+        leaves_out_zeros=True,
         never_writes=True,
     ),
     Counters(
-        "openai_chat", ("prompt_tokens",),
+        "bedrock_converse",
+        ("inputTokens", "cacheReadInputTokens"),
+        fresh=("inputTokens",),
+        read=("cacheReadInputTokens", "cacheReadInputTokenCount"),
+        write=("cacheWriteInputTokens", "cacheWriteInputTokenCount"),
+        short=("cacheDetails.5m",),
+        long=("cacheDetails.1h",),
+        output=("outputTokens",),
+    ),
+    Counters(
+        "deepseek",
+        ("prompt_cache_hit_tokens", "prompt_cache_miss_tokens"),
+        whole=("prompt_tokens",),
+        fresh=("prompt_cache_miss_tokens",),
+        read=("prompt_cache_hit_tokens",),
+        output=("completion_tokens",),
+        never_writes=True,
+    ),
+    Counters(
+        "openai_chat",
+        ("prompt_tokens",),
         whole=("prompt_tokens",),
         read=("prompt_tokens_details.cached_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens"),
-        write=("prompt_tokens_details.cache_write_tokens", "prompt_tokens_details.cache_creation_tokens",
-               "prompt_tokens_details.cache_creation_input_tokens", "prompt_tokens_details.created_cache_tokens",
-               "cache_creation_input_tokens"),
-        short=("prompt_tokens_details.cache_write_tokens_details.ttl_30m_tokens",
-               "prompt_tokens_details.cache_creation_token_details.ephemeral_5m_input_tokens"),
-        long=("prompt_tokens_details.cache_write_tokens_details.ttl_12h_tokens",
-              "prompt_tokens_details.cache_creation_token_details.ephemeral_1h_input_tokens"),
+        write=(
+            "prompt_tokens_details.cache_write_tokens",
+            "prompt_tokens_details.cache_creation_tokens",
+            "prompt_tokens_details.cache_creation_input_tokens",
+            "prompt_tokens_details.created_cache_tokens",
+            "cache_creation_input_tokens",
+        ),
+        short=(
+            "prompt_tokens_details.cache_write_tokens_details.ttl_30m_tokens",
+            "prompt_tokens_details.cache_creation_token_details.ephemeral_5m_input_tokens",
+        ),
+        long=(
+            "prompt_tokens_details.cache_write_tokens_details.ttl_12h_tokens",
+            "prompt_tokens_details.cache_creation_token_details.ephemeral_1h_input_tokens",
+        ),
         output=("completion_tokens",),
     ),
     Counters(
-        "openai_responses", ("input_tokens_details", "total_tokens"),
-        whole=("input_tokens",), read=("input_tokens_details.cached_tokens",), write=("input_tokens_details.cache_write_tokens",),
+        "openai_responses",
+        ("input_tokens_details", "total_tokens"),
+        whole=("input_tokens",),
+        read=("input_tokens_details.cached_tokens",),
+        write=("input_tokens_details.cache_write_tokens",),
         short=("input_tokens_details.cache_write_tokens_details.ttl_30m_tokens",),
-        long=("input_tokens_details.cache_write_tokens_details.ttl_12h_tokens",), output=("output_tokens",),
+        long=("input_tokens_details.cache_write_tokens_details.ttl_12h_tokens",),
+        output=("output_tokens",),
     ),
     Counters(
-        "anthropic_messages", ("input_tokens", "cache_read_input_tokens"),
-        fresh=("input_tokens",), read=("cache_read_input_tokens",), write=("cache_creation_input_tokens",),
-        short=("cache_creation.ephemeral_5m_input_tokens",), long=("cache_creation.ephemeral_1h_input_tokens",), output=("output_tokens",),
+        "anthropic_messages",
+        ("input_tokens", "cache_read_input_tokens"),
+        fresh=("input_tokens",),
+        read=("cache_read_input_tokens",),
+        write=("cache_creation_input_tokens",),
+        short=("cache_creation.ephemeral_5m_input_tokens",),
+        long=("cache_creation.ephemeral_1h_input_tokens",),
+        output=("output_tokens",),
     ),
-)  # fmt: skip
+)
 """Asked from the top. Anthropic and Bedrock count what was read and written apart; all others count it in."""
 
 
@@ -136,14 +170,14 @@ def usage_of(counts: Mapping[str, Any], tell: Tell) -> Usage | None:
         tell("more read and written than was sent; its bill is unknown")
         return None
     fresh = _fresh(shape, known, written, tell)
-    bill = served(Usage(fresh, known["read"] if fresh is not None or shape.fresh else None, short, long, output), counts)
+    bill = served(
+        Usage(fresh, known["read"] if fresh is not None or shape.fresh else None, short, long, output), counts
+    )
     return bill if any((bill.fresh, bill.read, bill.write_5m, bill.write_1h, bill.output)) else None
 
 
 _COUNTS = ("whole", "fresh", "read", "write", "short", "long", "output", "beside")
-_PATHS = {
-    shape.name: [(name, getattr(shape, name)) for name in _COUNTS] for shape in SHAPES
-}  # fmt: skip
+_PATHS = {shape.name: [(name, getattr(shape, name)) for name in _COUNTS] for shape in SHAPES}
 """Shape → each count and its paths."""
 
 
@@ -182,11 +216,21 @@ _SIDES: dict[type, Callable[[Any], Iterable[tuple[str, Any]]]] = {dict: lambda v
 
 
 def _writes(shape: Counters, known: Mapping[str, int | None], tell: Tell) -> tuple[int | None, int | None]:
-    """Writes of both lifetimes; one that nobody names is the short one, which is what is written unless the long one is asked for."""
+    """Writes of both lifetimes.
+
+    One that nobody names is the short one, which is what is written unless the long one is asked for.
+    """
     total, short, long = known["write"], known["short"], known["long"]
     if total is None and short is None and long is None:
         return (0, 0) if shape.never_writes else (None, None)
-    if total is not None and short is not None and long is not None and short + long != total and total and not short + long:
+    if (
+        total is not None
+        and short is not None
+        and long is not None
+        and short + long != total
+        and total
+        and not short + long
+    ):
         short = long = None
     if short is None and long is None:
         return total, 0
@@ -208,17 +252,34 @@ def _fresh(shape: Counters, known: Mapping[str, int | None], written: int, tell:
     return None if whole is None or read is None else whole - read - written
 
 
-# Who bills ----------------------------------------------------------------------------------------------------------------
+# Who bills
+# ----------------------------------------------------------------------------------------------------------------
 
 _WIRES = {
-    "gemini": "google", "bedrock_converse": "aws", "deepseek": "deepseek", "openrouter_generation": "openrouter",
-}  # fmt: skip
+    "gemini": "google",
+    "bedrock_converse": "aws",
+    "deepseek": "deepseek",
+    "openrouter_generation": "openrouter",
+}
 """Wire or shape of usage → who speaks it and nobody else."""
 _ALIASES = {
-    "bedrock": "aws", "aws_bedrock": "aws", "amazon_bedrock": "aws", "vertex_ai": "google", "vertexai": "google", "gemini": "google",
-    "google_genai": "google", "gcp": "google", "azure_openai": "azure", "azure_ai": "azure", "xai": "x-ai", "moonshot": "moonshotai",
-    "fireworks_ai": "fireworks", "together_ai": "together", "z.ai": "zai", "claude": "anthropic",
-}  # fmt: skip
+    "bedrock": "aws",
+    "aws_bedrock": "aws",
+    "amazon_bedrock": "aws",
+    "vertex_ai": "google",
+    "vertexai": "google",
+    "gemini": "google",
+    "google_genai": "google",
+    "gcp": "google",
+    "azure_openai": "azure",
+    "azure_ai": "azure",
+    "xai": "x-ai",
+    "moonshot": "moonshotai",
+    "fireworks_ai": "fireworks",
+    "together_ai": "together",
+    "z.ai": "zai",
+    "claude": "anthropic",
+}
 """Other names of the providers that prices are known of."""
 _HOSTED = {"bedrock-2023-05-31": "aws", "vertex-2023-10-16": "google"}
 """`anthropic_version` of a body → whose cloud takes it."""
@@ -229,7 +290,9 @@ _REGIONAL = re.compile(r"/model/([^/?]+)/(?:converse|invoke)")
 
 @lru_cache(maxsize=1024)
 def provider_of(url: str, said: str, wire: str, model: str, version: str = "") -> str:
-    """The id prices are looked up under: by who was called, then by what a recorder says, the wire, the model; empty where nobody knows.
+    """The id prices are looked up under: by who was called, then by what a recorder says, the wire, the model.
+
+    Empty where nobody knows.
 
     >>> provider_of("https://api.openai.com/v1/responses", "", "openai_responses", "gpt-5.1")
     'openai'

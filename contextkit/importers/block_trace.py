@@ -1,15 +1,21 @@
 """Traces of prompts that were cut into blocks and hashed: two formats, files plain or gzipped.
 
-Takes paths or a stream, gives requests one by one, so that a trace larger than memory can be replayed. Knows nothing of caches.
+Takes paths or a stream, gives requests one by one, so that a trace larger than memory can be replayed. Knows nothing of
+caches.
 
-* Mooncake (github.com/kvcache-ai/Mooncake, FAST25 release): one JSON object a line, `{"timestamp": ms, "input_length", "output_length",
-  "hash_ids"}`, 512-token blocks, ids chained by prefix and shared by all requests of a file; the last block may be cut short.
-* kv-cache-tester (github.com/callanjfox/kv-cache-tester): one JSON object a file, a conversation, `{"id", "block_size", "hash_id_scope",
-  "requests": [{"t": s, "in", "out", "hash_ids", "api_time", "model"}]}`; a sub-agent is an entry with `agent_id` and `requests` of its
-  own, their times counted from its start and their ids those of the conversation; what fills no block has no id.
+* Mooncake (github.com/kvcache-ai/Mooncake, FAST25 release): one JSON object a line, `{"timestamp": ms, "input_length",
+  "output_length",
+  "hash_ids"}`, 512-token blocks, ids chained by prefix and shared by all requests of a file; the last block may be cut
+  short.
+* kv-cache-tester (github.com/callanjfox/kv-cache-tester): one JSON object a file, a conversation, `{"id", "block_size",
+  "hash_id_scope",
+  "requests": [{"t": s, "in", "out", "hash_ids", "api_time", "model"}]}`; a sub-agent is an entry with `agent_id` and
+  `requests` of its own, their times counted from its start and their ids those of the conversation; what fills no block
+  has no id.
 
-Ids mean something inside their file only (`hash_id_scope: local`; Mooncake numbers each file from 0), so those of every further file are
-moved behind all before: requests of several files can be replayed together and never share a block by accident.
+Ids mean something inside their file only (`hash_id_scope: local`; Mooncake numbers each file from 0), so those of every
+further file are moved behind all before: requests of several files can be replayed together and never share a block by
+accident.
 """
 
 from __future__ import annotations
@@ -40,7 +46,8 @@ STDIN = "-"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 """What is read of a folder."""
 EXPECTED = (
-    'expected a Mooncake line {"timestamp", "input_length", "output_length", "hash_ids"} or a kv-cache-tester object {"requests": […]}'
+    'expected a Mooncake line {"timestamp", "input_length", "output_length", "hash_ids"} or a '
+    'kv-cache-tester object {"requests": […]}'
 )
 """Said by every error."""
 _GZIP = b"\x1f\x8b"
@@ -74,7 +81,9 @@ def content_of(name: str) -> bytes:
         data = standard_input().read() if name == STDIN else _read(name)
         return gzip.decompress(data) if data.startswith(_GZIP) else data
     except (OSError, EOFError, zlib.error) as fault:
-        raise UnreadableLog(f"{name}: {getattr(fault, 'strerror', None) or fault}; give a whole file, plain or gzipped") from None
+        raise UnreadableLog(
+            f"{name}: {getattr(fault, 'strerror', None) or fault}; give a whole file, plain or gzipped"
+        ) from None
 
 
 def _read(name: str) -> bytes:
@@ -89,7 +98,11 @@ def is_block_trace(start: bytes) -> bool:
     (True, False)
     """
     head = start[:_HEAD]
-    return head.lstrip().startswith(b"{") and (b'"hash_ids"' in head or b'"hash_id_scope"' in head) and b'"contextkit_ledger"' not in head
+    return (
+        head.lstrip().startswith(b"{")
+        and (b'"hash_ids"' in head or b'"hash_id_scope"' in head)
+        and b'"contextkit_ledger"' not in head
+    )
 
 
 _HEAD = 4096
@@ -148,7 +161,9 @@ def _mooncake_line(session: str, line: bytes, offset: int) -> BlockRequest:
     ids, n_tokens = _ids(row["hash_ids"], offset), _size(row["input_length"])
     if len(ids) != -(-n_tokens // MOONCAKE_BLOCK):
         raise ValueError(f"{len(ids)} hash_ids for {n_tokens} tokens in blocks of {MOONCAKE_BLOCK}")
-    return BlockRequest(session, "main", row["timestamp"] / 1000, MOONCAKE_BLOCK, ids, n_tokens, _size(row["output_length"]))
+    return BlockRequest(
+        session, "main", row["timestamp"] / 1000, MOONCAKE_BLOCK, ids, n_tokens, _size(row["output_length"])
+    )
 
 
 def _object(text: bytes) -> dict[str, Any]:
@@ -173,7 +188,9 @@ def _conversation(name: str, content: bytes, offset: int) -> Iterator[BlockReque
     for place, lane, since, row in rows:
         try:
             ids, at = _ids(row["hash_ids"], offset), since + row["t"]
-            yield BlockRequest(session, lane, at, size, ids, _size(row["in"]), _size(row.get("out", 0)), str(row.get("model", "")))
+            yield BlockRequest(
+                session, lane, at, size, ids, _size(row["in"]), _size(row.get("out", 0)), str(row.get("model", ""))
+            )
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as fault:
             raise UnreadableLog(f"{name}:1: {place}: {_said(fault)}; {EXPECTED}") from None
 
@@ -183,13 +200,18 @@ def _nested(rows: list[Any], place: str, lane: str, since: float) -> Iterator[tu
     for index, row in enumerate(rows):
         here = f"{place}[{index}]"
         if isinstance(row, dict) and isinstance(row.get("requests"), list):
-            yield from _nested(row["requests"], f"{here}.requests", str(row.get("agent_id", here)), since + float(row.get("t", 0.0)))
+            yield from _nested(
+                row["requests"], f"{here}.requests", str(row.get("agent_id", here)), since + float(row.get("t", 0.0))
+            )
         else:
             yield here, lane, since, row
 
 
 def _ids(ids: Any, offset: int) -> list[int]:
-    """Block ids moved behind those of other files; raises `TypeError` or `ValueError` for what is no list of natural numbers."""
+    """Block ids moved behind those of other files.
+
+    Raises `TypeError` or `ValueError` for what is no list of natural numbers.
+    """
     if not isinstance(ids, list):
         raise TypeError("hash_ids is no list")
     array("Q", ids)  # an array takes nothing but natural numbers, and says so faster than a loop
@@ -276,7 +298,16 @@ def exchanges_of(requests: Iterable[BlockRequest]) -> Iterator[Exchange]:
     """Each request as an exchange."""
     for number, request in enumerate(requests):
         yield Exchange(
-            id=f"{request.session}/{number}", session=request.session, lane=request.lane,
-            at=request.at, first_byte_at=None, ended_at=None, provider="", model=request.model,
-            prompt=BlockIds(request.size, tuple(request.ids)), usage=None, predicted=None, error=None,
-        )  # fmt: skip
+            id=f"{request.session}/{number}",
+            session=request.session,
+            lane=request.lane,
+            at=request.at,
+            first_byte_at=None,
+            ended_at=None,
+            provider="",
+            model=request.model,
+            prompt=BlockIds(request.size, tuple(request.ids)),
+            usage=None,
+            predicted=None,
+            error=None,
+        )

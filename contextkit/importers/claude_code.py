@@ -1,14 +1,21 @@
-"""Transcripts of Claude Code (`~/.claude/projects/<folder>/<session>.jsonl`, sub-agents under `<session>/subagents/`): their bills.
+"""Transcripts of Claude Code (`~/.claude/projects/<folder>/<session>.jsonl`, sub-agents under `<session>/subagents/`):
+their bills.
 
-Takes a source, gives one exchange a call and what is known beside it. The file is what was shown, not what was sent: system prompt, tools
-and reminders are in no line, so no prompt is given and a change in them stays unseen, but for the provider's own verdict.
+Takes a source, gives one exchange a call and what is known beside it. The file is what was shown, not what was sent:
+system prompt, tools and reminders are in no line, so no prompt is given and a change in them stays unseen, but for the
+provider's own verdict.
 
-* One line a content block, each with the usage so far, the last with the final count: lines of one (`requestId`, `message.id`) are one
-  call, and the one with most output is its bill. Lines may be mixed with others, come twice, or stand in the file of a resumed session too.
-* A line's time is when its block was complete. A request starts when what it answers was written, the user's line or tool result before
+* One line a content block, each with the usage so far, the last with the final count: lines of one (`requestId`,
+  `message.id`) are one
+  call, and the one with most output is its bill. Lines may be mixed with others, come twice, or stand in the file of a
+  resumed session too.
+* A line's time is when its block was complete. A request starts when what it answers was written, the user's line or
+  tool result before
   it; where there is none, or one older than an hour, the time of its first line stands in.
-* `isSidechain` and `agentId` name a lane of the session; lines of older builds that have no `agentId` are followed by `parentUuid`.
-* `compact_boundary` and `isCompactSummary` are remarked as a compaction, a changed `effort` or `speed` as a setting, of the next call.
+* `isSidechain` and `agentId` name a lane of the session; lines of older builds that have no `agentId` are followed by
+  `parentUuid`.
+* `compact_boundary` and `isCompactSummary` are remarked as a compaction, a changed `effort` or `speed` as a setting, of
+  the next call.
 * `iterations` of one reply are calls of their own (server tools, compaction): the bill is their sum.
 * Replies of the model `<synthetic>` are Claude Code's own words for an error: no call was billed.
 """
@@ -68,7 +75,14 @@ def is_claude_code(head: bytes) -> bool:
     return is_line or is_reply or is_start or b'"leafUuid"' in line or line.startswith(b'{"agentType"')
 
 
-_STARTS = (b'"queue-operation"', b'"permission-mode"', b'"last-prompt"', b'"custom-title"', b'"agent-name"', b'"file-history-snapshot"')
+_STARTS = (
+    b'"queue-operation"',
+    b'"permission-mode"',
+    b'"last-prompt"',
+    b'"custom-title"',
+    b'"agent-name"',
+    b'"file-history-snapshot"',
+)
 
 
 class Transcript:
@@ -151,7 +165,8 @@ class _Reply:
     last: bytes
     """The one that came last."""
     place: slice
-    """Where the first line shows the message's id, counted from the front: a neighbour that shows the same there is of this reply too."""
+    """Where the first line shows the message's id, counted from the front: a neighbour that shows the same there is of
+    this reply too."""
     name: bytes
     """What it shows there."""
     place_behind: slice
@@ -247,12 +262,18 @@ class _Replies:
         """The remarks on a reply, then its call, or its calls."""
         record = without_content(reply.line) or parsed(self.source, reply.number, reply.line) or {}
         message = record.get("message")
-        if record.get("type") != "assistant" or not isinstance(message, dict) or not isinstance(message.get("usage"), dict):
+        if (
+            record.get("type") != "assistant"
+            or not isinstance(message, dict)
+            or not isinstance(message.get("usage"), dict)
+        ):
             return ()
         if message.get("model") == OWN_WORDS or record.get("isApiErrorMessage"):
             return ()
         session = str(record.get("sessionId") or self.source.label)
-        identity = str(message.get("id") or record.get("requestId") or record.get("uuid") or f"{session}/{reply.number}")
+        identity = str(
+            message.get("id") or record.get("requestId") or record.get("uuid") or f"{session}/{reply.number}"
+        )
         times = self._times(reply, record)
         said = [*self._about(session, reply.lane, record), *self._changes(reply, identity, record, message)]
         return said + self._billed(reply, (identity, session, *times), message)
@@ -263,7 +284,11 @@ class _Replies:
         steps = usage.get("iterations")
         if not isinstance(steps, list) or len(steps) < 2 or not all(isinstance(step, dict) for step in steps):
             billed = _usage(self.source, reply.number, usage)
-            return [Exchange(identity, session, reply.lane, at, None, ended, _provider(model), model, None, billed, None, None)]
+            return [
+                Exchange(
+                    identity, session, reply.lane, at, None, ended, _provider(model), model, None, billed, None, None
+                )
+            ]
         calls: list[Record] = []
         for number, step in enumerate(steps, 1):
             lane = reply.lane if step.get("type", "message") in _OF_THE_LANE else f"{reply.lane} {step['type']}"
@@ -274,15 +299,23 @@ class _Replies:
         return calls
 
     def _times(self, reply: _Reply, record: dict[str, Any]) -> tuple[float, float]:
-        """When a call started and ended; what it answers was put to it when it started, if that is not older than a reply can be."""
+        """When a call started and ended.
+
+        What it answers was put to it when it started, if that is not older than a reply can be.
+        """
         lane = self.lanes[reply.lane]
         ended = plausible(record.get("timestamp")) if reply.last is reply.line else when(reply.last)
         first = ended if reply.first is reply.last else when(reply.first)
         if ended is None or first is None:
-            self.source.fault(reply.number, "no time, or one of a clock that was never set; the time of the call before stands in")
+            self.source.fault(
+                reply.number, "no time, or one of a clock that was never set; the time of the call before stands in"
+            )
             return lane.ended, lane.ended
         if first < lane.ended - 1:
-            self.source.fault(reply.number, "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands")
+            self.source.fault(
+                reply.number,
+                "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands",
+            )
         asked = when(reply.asked) if reply.asked else None
         started = asked if asked is not None and max(lane.ended, first - LONGEST_REPLY) <= asked <= first else first
         lane.ended = ended = max(first, ended)
@@ -308,7 +341,9 @@ class _Replies:
         settings = record.get("perTurnEffort") or record.get("effort"), usage.get("speed")
         if settings != lane.settings:
             pairs = [*zip(("effort", "speed"), lane.settings, settings, strict=True)]
-            changed = [f"{name} {was} → {now}" for name, was, now in pairs if was is not None and now not in (None, was)]
+            changed = [
+                f"{name} {was} → {now}" for name, was, now in pairs if was is not None and now not in (None, was)
+            ]
             said += [Remark("setting", identity, ", ".join(changed))] if changed else []
             lane.settings = tuple(was if now is None else now for _, was, now in pairs)
         diagnostics = message.get("diagnostics")
@@ -351,10 +386,14 @@ def _usage(source: Source, line: int, said: dict[str, Any]) -> Usage | None:
         if count is not None and (type(count) is not int or count < 0):
             source.fault(line, "a token count that is no natural number; it is unknown")
             return _usage(source, line, _natural(said))
-    if short is None or long is None or (total and not short + long):  # builds before there were two lifetimes asked for the short one
+    if (
+        short is None or long is None or (total and not short + long)
+    ):  # builds before there were two lifetimes asked for the short one
         short, long = total, None if total is None else 0
     elif total is not None and short + long != total:
-        source.fault(line, "the writes of both lifetimes are not their sum, cache_creation_input_tokens; the lifetimes stand")
+        source.fault(
+            line, "the writes of both lifetimes are not their sum, cache_creation_input_tokens; the lifetimes stand"
+        )
     return served(Usage(fresh, read, short, long, output), said) if fresh or read or short or long or output else None
 
 
@@ -365,7 +404,12 @@ def _natural(said: dict[str, Any]) -> dict[str, Any]:
     """The counts of a bill that are counts."""
     split = said.get("cache_creation")
     parts = {name: natural(said.get(name)) for name in (*_COUNTS, "cache_creation_input_tokens")}
-    return {**parts, "cache_creation": {name: natural(split.get(name)) for name in (_SHORT, _LONG)} if isinstance(split, dict) else None}
+    return {
+        **parts,
+        "cache_creation": {name: natural(split.get(name)) for name in (_SHORT, _LONG)}
+        if isinstance(split, dict)
+        else None,
+    }
 
 
 _COUNTS = ("input_tokens", "cache_read_input_tokens", "output_tokens")

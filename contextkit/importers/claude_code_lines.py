@@ -1,7 +1,8 @@
 """Lines of a Claude Code transcript, looked at without parsing them: which call, which lane, when.
 
-Takes the bytes of a line, gives what stands in it; most of a transcript is the output of tools, which no bill needs. Inside a string a
-quote is escaped, so `"key":"` can be nothing but a key; where the bytes leave a doubt, the line is parsed. Knows nothing of bills.
+Takes the bytes of a line, gives what stands in it; most of a transcript is the output of tools, which no bill needs.
+Inside a string a quote is escaped, so `"key":"` can be nothing but a key; where the bytes leave a doubt, the line is
+parsed. Knows nothing of bills.
 """
 
 from __future__ import annotations
@@ -31,8 +32,14 @@ def is_own(line: bytes, near: bytes) -> bool:
 
 
 _NAMES = (
-    b'"sessionId":', b'"uuid":', b'"leafUuid":', b'"messageId":', b'"agentType":', b'"type":"summary"', b'"type":"file-history-snapshot"',
-)  # fmt: skip
+    b'"sessionId":',
+    b'"uuid":',
+    b'"leafUuid":',
+    b'"messageId":',
+    b'"agentType":',
+    b'"type":"summary"',
+    b'"type":"file-history-snapshot"',
+)
 
 
 def key_of(line: bytes, near: bytes) -> bytes:
@@ -77,7 +84,9 @@ class SideLanes:
         return found[1].decode("utf-8", "replace") if found else self.of(object_of(line))
 
     def of(self, record: dict[str, Any]) -> str:
-        """`main`, the agent's id, or a number for agents that older builds gave none: its first line has no parent in it."""
+        """`main`, the agent's id, or a number for agents that older builds gave none: its first line has no parent in
+        it.
+        """
         if not record.get("isSidechain"):
             return MAIN
         agent = record.get("agentId")
@@ -113,7 +122,9 @@ def without_content(line: bytes) -> dict[str, Any] | None:
     if not 0 <= content < usage:
         return None
     try:
-        record = orjson.loads(line[:content] + line[usage:])  # what stood inside the content leaves brackets that do not match
+        record = orjson.loads(
+            line[:content] + line[usage:]
+        )  # what stood inside the content leaves brackets that do not match
     except orjson.JSONDecodeError:
         return None
     return record if isinstance(record, dict) else None

@@ -1,14 +1,17 @@
 """Rollouts of Codex (`~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, `archived_sessions` too): their bills.
 
-Takes a source, gives one exchange for each step of the cumulative counters and what is known beside it. Prompts are not given: what
-Codex sends around the items of the file is in no line.
+Takes a source, gives one exchange for each step of the cumulative counters and what is known beside it. Prompts are not
+given: what Codex sends around the items of the file is in no line.
 
-* `token_count` events say `total_token_usage`, which only grows, and `last_token_usage`. An event whose totals are those of the event
+* `token_count` events say `total_token_usage`, which only grows, and `last_token_usage`. An event whose totals are
+  those of the event
   before is the same one again; `info: null` says only rate limits. What the totals grew by is the bill.
-* `input_tokens` holds what was read (`cached_input_tokens`) and written (`cache_write_input_tokens`, where the build says it).
+* `input_tokens` holds what was read (`cached_input_tokens`) and written (`cache_write_input_tokens`, where the build
+  says it).
 * Totals that fall are a fault, and counting starts anew there.
 * A fork repeats its parent's events under a name of its own: what was counted there is not counted again.
-* The event is written after the tools have run. A call starts at the last item that was put to the model, and ends at the model's last.
+* The event is written after the tools have run. A call starts at the last item that was put to the model, and ends at
+  the model's last.
 * `turn_context` says model and effort; `compacted` that a summary took the place of the history.
 """
 
@@ -51,11 +54,24 @@ _PARSED = re.compile(rb'"t(?:oken_count|urn_context)"|"session_meta"')
 _ITEM = re.compile(rb'"payload":\{(?:"id":"[^"]*",)?"type":"(\w+)"(?:[^{}\[\]]*?"role":"(\w+)")?')
 _TYPE = b'"payload":{"type":"'
 _WHEN = re.compile(rb'"timestamp":"([^"]{10,40})"')
-_ASKED = {b"function_call_output", b"custom_tool_call_output", b"user_message", b"task_started", b"turn_started", b"tool_search_output"}
+_ASKED = {
+    b"function_call_output",
+    b"custom_tool_call_output",
+    b"user_message",
+    b"task_started",
+    b"turn_started",
+    b"tool_search_output",
+}
 _SAID = {
-    b"reasoning", b"function_call", b"custom_tool_call", b"local_shell_call", b"web_search_call", b"tool_search_call",
-    b"agent_message", b"agent_reasoning",
-}  # fmt: skip
+    b"reasoning",
+    b"function_call",
+    b"custom_tool_call",
+    b"local_shell_call",
+    b"web_search_call",
+    b"tool_search_call",
+    b"agent_message",
+    b"agent_reasoning",
+}
 """Items that the model wrote; a `message` is its own, or was put to it, by its role."""
 
 
@@ -161,7 +177,11 @@ class Rollout:
             self._known(totals)
             return
         now = plausible(record.get("timestamp"))
-        billed = last if totals is None else self._billed(number, totals, last, is_late=now is not None and now < self.counted_at)
+        billed = (
+            last
+            if totals is None
+            else self._billed(number, totals, last, is_late=now is not None and now < self.counted_at)
+        )
         if billed is None or not any(billed):
             return
         self.counted_at = now or self.counted_at
@@ -176,9 +196,19 @@ class Rollout:
         self.about.clear()
         self.said_next.clear()
         yield Exchange(
-            id=identity, session=self.session, lane=self.lane, at=at, first_byte_at=None, ended_at=ended, provider=self.provider,
-            model=self.model, prompt=None, usage=self._usage(number, billed), predicted=None, error=None,
-        )  # fmt: skip
+            id=identity,
+            session=self.session,
+            lane=self.lane,
+            at=at,
+            first_byte_at=None,
+            ended_at=ended,
+            provider=self.provider,
+            model=self.model,
+            prompt=None,
+            usage=self._usage(number, billed),
+            predicted=None,
+            error=None,
+        )
 
     @property
     def _own(self) -> str:
@@ -192,7 +222,9 @@ class Rollout:
         return all(news)
 
     def _known(self, totals: Counts) -> None:
-        """An event that was counted before, here or in the session this one was forked from: only where the totals stand is new."""
+        """An event that was counted before, here or in the session this one was forked from: only where the totals
+        stand is new.
+        """
         if self.totals is None or not _fell(totals, self.totals):
             self.totals = totals
         self.n_known += 1
@@ -202,14 +234,18 @@ class Rollout:
         """What a call took: what the totals grew by; None where that is counted already."""
         before = self.totals
         if before is not None and is_late and _fell(totals, before):
-            self.source.fault(number, "out of order: what it says is in the totals that were read before it; not counted again")
+            self.source.fault(
+                number, "out of order: what it says is in the totals that were read before it; not counted again"
+            )
             return None
         self.totals = totals
         if before is None or _fell(totals, before):
             if before is not None:
                 self.source.fault(number, "cumulative counts fell; counted anew from here")
             elif last is not None and last != totals:
-                self.source.fault(number, "the totals start above the first call: earlier calls are not in this file, and not counted")
+                self.source.fault(
+                    number, "the totals start above the first call: earlier calls are not in this file, and not counted"
+                )
             return last or totals
         grown = _less(totals, before)
         if last is not None and (last[0], last[3]) != (grown[0], grown[3]):
@@ -223,15 +259,25 @@ class Rollout:
             return None
         if read is None:
             return Usage(output=output)
-        return Usage(fresh=prompt - read - (write or 0), read=read, write_5m=write, write_1h=None if write is None else 0, output=output)
+        return Usage(
+            fresh=prompt - read - (write or 0),
+            read=read,
+            write_5m=write,
+            write_1h=None if write is None else 0,
+            output=output,
+        )
 
     def _times(self, number: int, now: float | None) -> tuple[float, float]:
         """When a call started and ended."""
         if now is None:
-            self.source.fault(number, "no time, or one of a clock that was never set; the time of the call before stands in")
+            self.source.fault(
+                number, "no time, or one of a clock that was never set; the time of the call before stands in"
+            )
             now = self.ended
         if now < self.ended - 1:
-            self.source.fault(number, "earlier than the line before it: a wrong clock, or lines out of order; taken as it stands")
+            self.source.fault(
+                number, "earlier than the line before it: a wrong clock, or lines out of order; taken as it stands"
+            )
         ended = min(_when(self.said) or now, now)
         asked = _when(self.asked)
         at = asked if asked is not None and asked <= ended else min(max(self.ended, ended - 3600), ended)
@@ -241,7 +287,9 @@ class Rollout:
     def told(self) -> None:
         """Say what is to be said of the file as a whole."""
         if self.n_known:
-            self.source.fault(0, f"{self.n_known:,} calls stand in a file read before, as forks repeat them; counted once")
+            self.source.fault(
+                0, f"{self.n_known:,} calls stand in a file read before, as forks repeat them; counted once"
+            )
 
 
 read = by_line(Rollout)

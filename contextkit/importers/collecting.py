@@ -1,4 +1,5 @@
-"""Python's collector of circles, told to look seldom while much is read: what readers make has none, and every look goes through all of it.
+"""Python's collector of circles, told to look seldom while much is read: what readers make has none, and every look
+goes through all of it.
 
 Takes nothing, gives a context. Knows no format.
 """
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SELDOM = (200_000, 50, 100)
-"""Objects made between two looks, and how many looks until older ones are looked at too; mypy's own figures are alike."""
+"""Objects made between two looks, and how many looks until older ones are looked at too; mypy's own figures are alike.
+"""
 
 
 @contextmanager

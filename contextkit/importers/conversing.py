@@ -1,9 +1,9 @@
 """Which conversation a request body goes on with, by what it says: for recordings that name none.
 
-Takes the messages of bodies in the order they were sent, gives each a number. A body that begins with all of an earlier one's messages
-goes on with it; one that shares a reply with it too, however its front was edited; and one that holds replies where a named session has
-one call that waits for some. Any other begins a conversation. Markers that move from turn to turn are no part of a message, nor is the
-system text. Knows no recording.
+Takes the messages of bodies in the order they were sent, gives each a number. A body that begins with all of an earlier
+one's messages goes on with it; one that shares a reply with it too, however its front was edited; and one that holds
+replies where a named session has one call that waits for some. Any other begins a conversation. Markers that move from
+turn to turn are no part of a message, nor is the system text. Knows no recording.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Conversations:
         self._recent: list[tuple[list[Any], list[Mark | None]]] = []
 
     def place(self, pool: str, asked: str, fields: Mapping[str, Any]) -> int:
-        """Number of the conversation, from 0, that a body, sent to the model `asked`, belongs to in `pool`, a session or "" for none.
+        """Number of the conversation, from 0, that a body, sent to the model `asked`, belongs to in `pool`, a session
+        or "" for none.
 
         Another model may go on where replies are shared: the same question put to two models is two conversations.
         """
@@ -87,7 +88,9 @@ def _said(fields: Mapping[str, Any]) -> list[Any]:
     """The messages of a request body, from the first that is no system text on."""
     given: Any = next((fields[name] for name in ("messages", "contents", "input") if name in fields), [])
     listed = given if isinstance(given, list) else [{"role": "user", "content": given}]
-    start = next((i for i, one in enumerate(listed) if not isinstance(one, dict) or one.get("role") not in _HEAD), len(listed))
+    start = next(
+        (i for i, one in enumerate(listed) if not isinstance(one, dict) or one.get("role") not in _HEAD), len(listed)
+    )
     return listed[start:]
 
 
@@ -124,7 +127,9 @@ def _digest(value: Any) -> int:
     if kind is str:
         return hash(value)
     if kind is list:
-        return hash(tuple([_digest(item) for item in value if not (type(item) is dict and item and item.keys() <= _IGNORED)]))
+        return hash(
+            tuple([_digest(item) for item in value if not (type(item) is dict and item and item.keys() <= _IGNORED)])
+        )
     return hash((kind, value))
 
 
@@ -135,7 +140,9 @@ def _place(pool: _Pool, asked: int, marks: Sequence[Mark], *, is_named: bool) ->
         ends.append(running)
     number = _gone_on(pool, ends)
     if number is None:
-        number = next((pool.replies[mark] for mark, is_reply in reversed(marks) if is_reply and mark in pool.replies), None)
+        number = next(
+            (pool.replies[mark] for mark, is_reply in reversed(marks) if is_reply and mark in pool.replies), None
+        )
     is_answered = any(is_reply for _, is_reply in marks)
     if number is None and is_named and is_answered:
         number = _only_unanswered(pool, asked)
@@ -150,7 +157,9 @@ def _place(pool: _Pool, asked: int, marks: Sequence[Mark], *, is_named: bool) ->
 
 
 def _only_unanswered(pool: _Pool, asked: int) -> int | None:
-    """In a session somebody named, whose replies are those of a body that goes on with nothing: of the one call that waits for some."""
+    """In a session somebody named, whose replies are those of a body that goes on with nothing: of the one call that
+    waits for some.
+    """
     waiting = [number for number, model in pool.unanswered.items() if model == asked]
     return waiting[0] if len(waiting) == 1 else None
 

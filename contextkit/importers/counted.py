@@ -1,6 +1,8 @@
-"""A bill out of counts that a gateway or a tracer wrote down, whose prompt may hold the cached tokens or leave them out.
+"""A bill out of counts that a gateway or a tracer wrote down, whose prompt may hold the cached tokens or leave them
+out.
 
-Takes counts and what the format says of them, gives a `Usage`, or None with a fault where they contradict each other. Knows no format.
+Takes counts and what the format says of them, gives a `Usage`, or None with a fault where they contradict each other.
+Knows no format.
 """
 
 from __future__ import annotations
@@ -56,7 +58,10 @@ def told_by_total(counts: Counts) -> Reading:
 
 
 def counted_usage(source: Source, line: int, counts: Counts, reading: Reading) -> Usage | None:
-    """What a call was billed; None where nothing is known, where all is 0, as no call costs nothing, and where it contradicts itself."""
+    """What a call was billed.
+
+    None where nothing is known, where all is 0, as no call costs nothing, and where it contradicts itself.
+    """
     counts = _split(source, line, counts)
     if counts.prompt is None or (counts.read is None and counts.write is None):
         known = Usage(None, counts.read, counts.write_5m, counts.write_1h, counts.output)
@@ -77,7 +82,9 @@ def _untold(source: Source, line: int) -> Reading:
 
 
 def _split(source: Source, line: int, counts: Counts) -> Counts:
-    """With the two lifetimes of what was written: the short one where nobody says, as it is what is asked for by default."""
+    """With the two lifetimes of what was written: the short one where nobody says, as it is what is asked for by
+    default.
+    """
     short, long = counts.write_5m, counts.write_1h
     if short is None and long is None:
         none_long = None if counts.write is None else 0

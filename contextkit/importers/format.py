@@ -37,10 +37,12 @@ class Format:
     name: str
     """What people call it."""
     is_it: Callable[[bytes], bool]
-    """Whether a file that starts with these bytes (unpacked, up to 64 KiB, maybe cut inside a line) is one; never raises."""
+    """Whether a file that starts with these bytes (unpacked, up to 64 KiB, maybe cut inside a line) is one; never
+    raises."""
     read: Callable[[Source], Iterator[Record]]
-    """Its exchanges, in the order of the file, each remark before what it is about. What is wrong on a line goes to `Source.fault`
-    and reading goes on; only a file of which nothing can be read raises `UnreadableLog`. Nothing is counted twice."""
+    """Its exchanges, in the order of the file, each remark before what it is about. What is wrong on a line goes to
+    `Source.fault` and reading goes on; only a file of which nothing can be read raises `UnreadableLog`. Nothing is
+    counted twice."""
     lines: Callable[[Source], Lines | None] = not_by_line
     """A reader of the lines of a file; None where this file, or any of this format, is not read line by line."""
 

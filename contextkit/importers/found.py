@@ -95,8 +95,9 @@ _PACKED = (".gz", ".zst")
 def files_at(names: Iterable[str], faults: Faults | None = None) -> list[str]:
     """The files that paths, folders and patterns name, each once; of the folder of a `Context` its ledger.
 
-    What is met in a folder or by a pattern and is no file (a pipe, a socket, a link to nothing) is a fault, and is passed over: a pipe
-    would be waited for, and what is read of it is gone for its reader. Raises `UnreadableLog` where a name stands for nothing.
+    What is met in a folder or by a pattern and is no file (a pipe, a socket, a link to nothing) is a fault, and is
+    passed over: a pipe would be waited for, and what is read of it is gone for its reader. Raises `UnreadableLog` where
+    a name stands for nothing.
     """
     faults = Faults() if faults is None else faults
     return list(dict.fromkeys(file for name in names for file in _named(str(name), faults)))
@@ -121,7 +122,10 @@ def _named(name: str, faults: Faults) -> list[str]:
 
 
 def _fitting(pattern: Path) -> list[Path]:
-    """What a pattern stands for, in order. `**` enters no folder through a link: links that lead upwards would have no end."""
+    """What a pattern stands for, in order.
+
+    `**` enters no folder through a link: links that lead upwards would have no end.
+    """
     parts = pattern.parts
     if "**" not in parts:
         return sorted(map(Path, glob.glob(str(pattern), recursive=True)))  # noqa: PTH207 - a pattern may be absolute
@@ -134,7 +138,11 @@ def _fitting(pattern: Path) -> list[Path]:
 
 def _is_hidden(file: Path, pattern: str) -> bool:
     """Whether a name on the way begins with a dot, which a pattern means only where it says so."""
-    return not pattern.startswith(".") and "/." not in Path(pattern).as_posix() and any(part.startswith(".") for part in file.parts)
+    return (
+        not pattern.startswith(".")
+        and "/." not in Path(pattern).as_posix()
+        and any(part.startswith(".") for part in file.parts)
+    )
 
 
 def _has_suffix(name: str) -> bool:
@@ -151,19 +159,27 @@ def _is_file(file: Path, faults: Faults) -> bool:
         mode = 0
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return stat.S_ISREG(mode)
-    kind = next((kind for is_it, kind in _KINDS if is_it(mode)), "a link to nothing, or a file that cannot be looked at")
+    kind = next(
+        (kind for is_it, kind in _KINDS if is_it(mode)), "a link to nothing, or a file that cannot be looked at"
+    )
     faults.add(str(file), 0, f"{kind}, passed over; name it to have it read")
     return False
 
 
 _KINDS = (
-    (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
-)  # fmt: skip
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 """(what tells it, what it is called)."""
 
 
 def format_of(source: Source) -> Format | None:
-    """The format of a recording, None where it is of none; raises `UnreadableLog` for one that is empty or that nobody can open."""
+    """The format of a recording, None where it is of none.
+
+    Raises `UnreadableLog` for one that is empty or that nobody can open.
+    """
     if not source.head.strip():
         raise UnreadableLog(f"{source.name}: the file is empty")
     line = first_line(source.head) + b"\n"  # what follows may be of another format: the first line's word comes first
@@ -176,7 +192,10 @@ def unknown(name: str) -> UnreadableLog:
 
 
 def records_at(name: str, faults: Faults | None = None) -> tuple[Format, Iterator[Record]]:
-    """The format of one file and its records, read as they are asked for; raises `UnreadableLog` for what is of no known format."""
+    """The format of one file and its records, read as they are asked for.
+
+    Raises `UnreadableLog` for what is of no known format.
+    """
     source = Source(name, faults)
     source.faults.n_files += 1
     try:
@@ -192,7 +211,8 @@ def records_at(name: str, faults: Faults | None = None) -> tuple[Format, Iterato
 def records_in(names: Iterable[str], faults: Faults) -> Iterator[Record]:
     """The records of all files that `names` lead to, file by file.
 
-    A file that was named itself and cannot be read raises `UnreadableLog`; one that was met in a folder or by a pattern is a fault.
+    A file that was named itself and cannot be read raises `UnreadableLog`; one that was met in a folder or by a pattern
+    is a fault.
     """
     named = [str(name) for name in names]
     for file in files_at(named, faults):
@@ -205,7 +225,8 @@ def records_in(names: Iterable[str], faults: Faults) -> Iterator[Record]:
 
 
 def check_any_read(faults: Faults, n_files_before: int = 0, n_refused_before: int = 0) -> None:
-    """Raises `UnreadableLog` where none of the files that were opened is a recording: figures over nothing would say nothing.
+    """Raises `UnreadableLog` where none of the files that were opened is a recording: figures over nothing would say
+    nothing.
 
     Files counted before are left out, for a command that looks at one argument after the other.
     """
@@ -213,7 +234,11 @@ def check_any_read(faults: Faults, n_files_before: int = 0, n_refused_before: in
     if not n or faults.n_refused - n_refused_before < n:
         return
     first = faults.kept[-1]
-    which = "the one file that was looked at is no recording" if n == 1 else f"none of the {n:,} files that were looked at is a recording"
+    which = (
+        "the one file that was looked at is no recording"
+        if n == 1
+        else f"none of the {n:,} files that were looked at is a recording"
+    )
     what_to_do = "give recordings of these formats, or write one with contextkit proxy --record"
     raise UnreadableLog(f"{which}: {first.file}: {first.what}; {what_to_do}")
 
@@ -221,8 +246,8 @@ def check_any_read(faults: Faults, n_files_before: int = 0, n_refused_before: in
 def ledger_at(path: str | Path) -> tuple[str, Ledger]:
     """Name of the format and the ledger of a file, or of a context's folder, in memory.
 
-    A packed file is read like the one inside. Raises `UnreadableLog` for what is not there, empty, or of no known format, `LogCorrupt`
-    for a ledger with a damaged row.
+    A packed file is read like the one inside. Raises `UnreadableLog` for what is not there, empty, or of no known
+    format, `LogCorrupt` for a ledger with a damaged row.
     """
     path = Path(path)
     faults = Faults()

@@ -1,10 +1,12 @@
-"""Request bodies that begin with what the one before said, parsed from there on: of a conversation of n turns each message is read once.
+"""Request bodies that begin with what the one before said, parsed from there on: of a conversation of n turns each
+message is read once.
 
-Takes bodies as bytes, gives what `orjson.loads` gives, in part the very objects it gave before: whoever changes one makes a copy first.
-Knows no wire but the names of the lists that grow.
+Takes bodies as bytes, gives what `orjson.loads` gives, in part the very objects it gave before: whoever changes one
+makes a copy first. Knows no wire but the names of the lists that grow.
 
-Why a part may be parsed alone: up to the end of a message the bytes are those of a body that was parsed, so the same two brackets are open
-there, the body's and the list's. What follows, put behind those two brackets, is JSON where the whole is, and means the same.
+Why a part may be parsed alone: up to the end of a message the bytes are those of a body that was parsed, so the same
+two brackets are open there, the body's and the list's. What follows, put behind those two brackets, is JSON where the
+whole is, and means the same.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class _Known:
     rest: bytes = b""
     """From that bracket on."""
     compact: tuple[bytes, list[bytes], bytes] | None = None
-    """What it says without blanks, as the SDKs write it: before the list's messages, each of them, behind them; None where nobody asked."""
+    """What it says without blanks, as the SDKs write it: before the list's messages, each of them, behind them; None
+    where nobody asked."""
 
 
 class GrowingBodies:
@@ -136,7 +139,9 @@ def _shared(known: _Known, raw: bytes, stop: int) -> tuple[int, int]:
     if most == known.close and raw.startswith(known.raw[: known.close]):
         return said, known.close
     at = _n_same(known.raw, raw, known.start, most)
-    opening = known.raw[known.start : known.raw.find(b":", known.start) + 2]  # how a message begins, so how the others do
+    opening = known.raw[
+        known.start : known.raw.find(b":", known.start) + 2
+    ]  # how a message begins, so how the others do
     between = (b"}, " if opening.endswith(b" ") else b"},") + opening[:-1]
     for _ in range(TRIES):
         at = known.raw.rfind(between, known.start, at) + 1
@@ -150,7 +155,10 @@ def _shared(known: _Known, raw: bytes, stop: int) -> tuple[int, int]:
 
 
 def _n_same(one: bytes, other: bytes, least: int, most: int) -> int:
-    """How many leading bytes agree, between `least` and `most`; looked for from the end, where two bodies of a conversation differ."""
+    """How many leading bytes agree, between `least` and `most`.
+
+    Looked for from the end, where two bodies of a conversation differ.
+    """
     low, back = most, 512
     while low > least and not other.startswith(one[:low]):
         most, low, back = low, max(least, low - back), back * 8
@@ -163,7 +171,11 @@ def _n_same(one: bytes, other: bytes, least: int, most: int) -> int:
 def _close(known: _Known) -> int:
     """Where the list of a body is closed; nowhere where that is not the list which stands there under its name."""
     given = known.fields[known.name]
-    text, at, n = known.raw[known.start :].decode("latin-1"), 0, 0  # a character a byte: brackets and quotes stand where they stood
+    text, at, n = (
+        known.raw[known.start :].decode("latin-1"),
+        0,
+        0,
+    )  # a character a byte: brackets and quotes stand where they stood
     try:
         while (at := _next(text, at)) < len(text) and text[at] != "]":
             at, n = _READER.raw_decode(text, at)[1], n + 1

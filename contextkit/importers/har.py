@@ -1,9 +1,9 @@
 """HTTP archives (HAR 1.2) of mitmproxy's `hardump` and of browsers: the calls of models in them.
 
-Takes a source, gives one exchange for each entry that is a call of a model, with the body that was sent. Other entries are passed over.
-Bodies may be base64, packed with gzip, deflate or zstd, or event streams run together. Headers, cookies and query strings are not kept:
-of the headers only a session's name is read. Where a fault names a line, that is the entry's number in the archive. An archive that was
-cut, or is larger than memory, is read entry by entry.
+Takes a source, gives one exchange for each entry that is a call of a model, with the body that was sent. Other entries
+are passed over. Bodies may be base64, packed with gzip, deflate or zstd, or event streams run together. Headers,
+cookies and query strings are not kept: of the headers only a session's name is read. Where a fault names a line, that
+is the entry's number in the archive. An archive that was cut, or is larger than memory, is read entry by entry.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def is_har(head: bytes) -> bool:
     >>> is_har(b'{"log": {"version": "1.2", "creator": {}, "entries": []}}'), is_har(b'{"log": "started"}')
     (True, False)
     """
-    return _LOG.match(head.lstrip(b"\xef\xbb\xbf \t\r\n")) is not None and b'"contextkit_ledger"' not in first_line(head)
+    return _LOG.match(head.lstrip(b"\xef\xbb\xbf \t\r\n")) is not None and b'"contextkit_ledger"' not in first_line(
+        head
+    )
 
 
 _LOG = re.compile(rb'\{\s*"log"\s*:\s*\{\s*"(?:version|creator|browser|pages|entries|comment)"')
@@ -76,7 +78,13 @@ def _heard(pairs: Pairs, number: int, entry: dict[str, Any]) -> Heard | None:
     heard = Heard(number, sent, answer, url=url, session=_session(headers))
     heard.at, heard.first_byte_at, heard.ended_at = _times(entry)
     status = response.get("status")
-    heard.error = "aborted" if not status or status == -1 else f"http_{status}" if isinstance(status, int) and status >= 400 else None
+    heard.error = (
+        "aborted"
+        if not status or status == -1
+        else f"http_{status}"
+        if isinstance(status, int) and status >= 400
+        else None
+    )
     return heard
 
 
@@ -101,12 +109,15 @@ def _times(entry: Mapping[str, Any]) -> tuple[float | None, float | None, float 
     timings = _table(entry, "timings")
     if at is None:
         return None, None, None
-    waited = [timings[name] for name in _BEFORE_FIRST if isinstance(timings.get(name), int | float) and timings[name] > 0]
+    waited = [
+        timings[name] for name in _BEFORE_FIRST if isinstance(timings.get(name), int | float) and timings[name] > 0
+    ]
     first = at + sum(waited) / 1000 if isinstance(timings.get("wait"), int | float) and timings["wait"] >= 0 else None
     return at, first, at + took / 1000 if isinstance(took, int | float) and took > 0 else None
 
 
-# Bodies -------------------------------------------------------------------------------------------------------------------
+# Bodies
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def _sent(pairs: Pairs, number: int, posted: Mapping[str, Any], headers: Mapping[str, str]) -> Body | None:
@@ -117,7 +128,9 @@ def _sent(pairs: Pairs, number: int, posted: Mapping[str, Any], headers: Mapping
     raw = _bytes(text, str(posted.get("encoding") or ""))
     body = body_of(_plain(raw, headers.get("content-encoding", "")), pairs.bodies) if raw is not None else None
     if body is None:
-        pairs.source.fault(number, "a request body that is no call of a model, or cannot be unpacked; its prompt is unknown")
+        pairs.source.fault(
+            number, "a request body that is no call of a model, or cannot be unpacked; its prompt is unknown"
+        )
     return body
 
 
@@ -151,7 +164,10 @@ def _bytes(text: str, encoding: str) -> bytes | None:
 
 
 def _plain(raw: bytes, encoding: str) -> bytes:
-    """`raw` unpacked; a body that was unpacked by whoever wrote the archive keeps its header, so its bytes are looked at too."""
+    """`raw` unpacked.
+
+    A body that was unpacked by whoever wrote the archive keeps its header, so its bytes are looked at too.
+    """
     packer = next((packer for magic, packer in _PACKED if raw.startswith(magic)), None)
     if packer is None and encoding == "deflate":
         packer = _inflated
@@ -186,11 +202,15 @@ def _zstd(raw: bytes) -> bytes:
 
 
 _PACKED: tuple[tuple[bytes, Callable[[bytes], bytes]], ...] = (
-    (b"\x1f\x8b", gzip.decompress), (b"\x28\xb5\x2f\xfd", _zstd), (b"\x78\x9c", zlib.decompress), (b"\x78\x01", zlib.decompress),
-)  # fmt: skip
+    (b"\x1f\x8b", gzip.decompress),
+    (b"\x28\xb5\x2f\xfd", _zstd),
+    (b"\x78\x9c", zlib.decompress),
+    (b"\x78\x01", zlib.decompress),
+)
 """(first bytes, how it is unpacked)."""
 
-# Entries ------------------------------------------------------------------------------------------------------------------
+# Entries
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def _entries(source: Source) -> Iterator[Any]:
@@ -252,7 +272,9 @@ def _more(held: bytearray, chunks: Iterator[bytes]) -> bool:
 
 
 def _next_entry(held: bytearray) -> tuple[int, dict[str, Any] | None]:
-    """Where the first object ends and what it says, found by how the one behind it begins; nothing where it is not found so.
+    """Where the first object ends and what it says, found by how the one behind it begins.
+
+    Nothing where it is not found so.
 
     Objects of one list begin with one key. A quote inside a string is escaped, so what begins like that is no text.
     """

@@ -1,7 +1,7 @@
 """Rows of a file put in the order of their times, since exports often have the latest first.
 
-Takes items that know when they were, gives them in order; what comes too late to be put right is given as it stands, and reported.
-Knows no format.
+Takes items that know when they were, gives them in order; what comes too late to be put right is given as it stands,
+and reported. Knows no format.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ LOOKED_AT = 16
 def in_time(
     source: Source, items: Iterable[tuple[int, T]], at: Callable[[T], float], size: Callable[[T], int] = lambda item: 0
 ) -> Iterator[tuple[int, T]]:
-    """Each (line, item) by its time, those of one time in the order of the file; `size` says how many bytes an item holds."""
+    """Each (line, item) by its time, those of one time in the order of the file.
+
+    `size` says how many bytes an item holds.
+    """
     rows = iter(items)
     first = list(islice(rows, LOOKED_AT))
     times = [at(item) for _, item in first]
@@ -50,11 +53,15 @@ def _within(
             when, _, number, ready = heappop(heap)
             held -= size(ready)
             if when < latest:
-                source.fault(number, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands")
+                source.fault(
+                    number, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands"
+                )
             latest = max(latest, when)
             yield number, ready
     for when, _, number, ready in nsmallest(len(heap), heap):
         if when < latest:
-            source.fault(number, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands")
+            source.fault(
+                number, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands"
+            )
         latest = max(latest, when)
         yield number, ready

@@ -1,13 +1,16 @@
 """Langfuse exports of observations: JSON, JSONL and CSV, of its page, its API (`{"data": […]}`) and its blob storage.
 
-Takes a source, gives one exchange for each observation of type GENERATION. Prompts are not given: `input` is what an integration chose
-to show, not the request.
+Takes a source, gives one exchange for each observation of type GENERATION. Prompts are not given: `input` is what an
+integration chose to show, not the request.
 
-* What `usageDetails.input` holds is up to the integration: Langfuse's own convention is counts that do not overlap, but several write an
-  input that holds the cached tokens. The total tells: `input + output` is the one, the sum of all counts the other. Where it tells nothing
-  and less was cached than was put in, what was neither read nor written is unknown, and that is reported.
+* What `usageDetails.input` holds is up to the integration: Langfuse's own convention is counts that do not overlap, but
+  several write an
+  input that holds the cached tokens. The total tells: `input + output` is the one, the sum of all counts the other.
+  Where it tells nothing and less was cached than was put in, what was neither read nor written is unknown, and that is
+  reported.
 * A total that Langfuse added up itself is the sum of all counts whatever they mean; no export says who wrote the total.
-* `sessionId` is the trace's; an export without it has a session for each trace. Observations of type AGENT around a call say whose lane it
+* `sessionId` is the trace's; an export without it has a session for each trace. Observations of type AGENT around a
+  call say whose lane it
   is.
 * Whose model it is stands in no column: the model's name tells, or LangChain's `ls_provider`.
 """
@@ -31,22 +34,36 @@ from contextkit.ledger.row import Record
 WRAPPERS = {"data": 2, "observations": 2}
 COUNTS: dict[str, tuple[str, ...]] = {
     "prompt": ("input", "input_tokens", "prompt_tokens"),
-    "read": ("input_cached_tokens", "cache_read_input_tokens", "input_cache_read", "cache_read_tokens", "input_tokens_cached"),
+    "read": (
+        "input_cached_tokens",
+        "cache_read_input_tokens",
+        "input_cache_read",
+        "cache_read_tokens",
+        "input_tokens_cached",
+    ),
     "write": (
-        "input_cache_creation", "cache_creation_input_tokens", "input_cache_write", "cache_write_tokens", "cache_write_input_tokens",
+        "input_cache_creation",
+        "cache_creation_input_tokens",
+        "input_cache_write",
+        "cache_write_tokens",
+        "cache_write_input_tokens",
         "input_cache_creation_tokens",
     ),
     "write_5m": ("input_cache_creation_5m", "ephemeral_5m_input_tokens"),
     "write_1h": ("input_cache_creation_1h", "ephemeral_1h_input_tokens"),
     "output": ("output", "output_tokens", "completion_tokens"),
     "total": ("total", "total_tokens"),
-}  # fmt: skip
-"""Meaning → its names in `usageDetails`, Langfuse's own first, then those of Anthropic, OpenAI and their integrations."""
+}
+"""Meaning → its names in `usageDetails`, Langfuse's own first, then those of Anthropic, OpenAI and their integrations.
+"""
 GENERATION, AGENT = "GENERATION", "AGENT"
 _KNOWN = {name for names in COUNTS.values() for name in names}
 _HEAD = (
-    (b'"traceId"', b'"startTime"', b'"type"'), (b'"trace_id"', b'"start_time"', b'"type"'), (b'"usageDetails"',), (b'"usage_details"',),
-)  # fmt: skip
+    (b'"traceId"', b'"startTime"', b'"type"'),
+    (b'"trace_id"', b'"start_time"', b'"type"'),
+    (b'"usageDetails"',),
+    (b'"usage_details"',),
+)
 _TABLE = ((b"traceId", b"startTime", b"type"), (b"trace_id", b"start_time", b"type"))
 
 
@@ -79,10 +96,27 @@ def read(source: Source) -> Iterator[Record]:
 
 
 KEPT = (
-    "id", "traceid", "parentobservationid", "type", "name", "starttime", "endtime", "completionstarttime", "model",
-    "providedmodelname", "usagedetails", "usage", "sessionid", "level", "metadata", "prompttokens", "completiontokens",
-    "inputusage", "outputusage", "totalusage",
-)  # fmt: skip
+    "id",
+    "traceid",
+    "parentobservationid",
+    "type",
+    "name",
+    "starttime",
+    "endtime",
+    "completionstarttime",
+    "model",
+    "providedmodelname",
+    "usagedetails",
+    "usage",
+    "sessionid",
+    "level",
+    "metadata",
+    "prompttokens",
+    "completiontokens",
+    "inputusage",
+    "outputusage",
+    "totalusage",
+)
 """Columns that are looked at."""
 
 
@@ -96,7 +130,9 @@ def _timed(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]
         else:
             at = plausible(said.get("starttime")) or plausible(said.get("endtime"))
             if at is None:
-                source.fault(line, "no time, or one of a clock that was never set; the time of the row before stands in")
+                source.fault(
+                    line, "no time, or one of a clock that was never set; the time of the row before stands in"
+                )
             last = last if at is None else at
             yield line, (last, {name: said[name] for name in KEPT if name in said})
 
@@ -105,38 +141,57 @@ def _span(source: Source, line: int, name: str, at: float, row: Mapping[str, Any
     kind = str(row.get("type", GENERATION)).upper()
     trace, is_agent = str(row.get("traceid") or name), kind == AGENT
     return Span(
-        name, str(row.get("parentobservationid") or ""), trace, str(row.get("name") or "") if is_agent else "", is_agent,
-        str(row.get("sessionid") or ""), "", _call(source, line, name, at, row) if kind == GENERATION else None,
-    )  # fmt: skip
+        name,
+        str(row.get("parentobservationid") or ""),
+        trace,
+        str(row.get("name") or "") if is_agent else "",
+        is_agent,
+        str(row.get("sessionid") or ""),
+        "",
+        _call(source, line, name, at, row) if kind == GENERATION else None,
+    )
 
 
 def _call(source: Source, line: int, name: str, at: float, row: Mapping[str, Any]) -> Exchange:
     metadata = table(row.get("metadata"))
-    provider, model = whose(str(metadata.get("ls_provider") or ""), str(row.get("providedmodelname") or row.get("model") or ""))
+    provider, model = whose(
+        str(metadata.get("ls_provider") or ""), str(row.get("providedmodelname") or row.get("model") or "")
+    )
     first, ended = (plausible(row.get(moment)) for moment in ("completionstarttime", "endtime"))
     if ended is not None and ended < at:
         source.fault(line, "ends before it starts: a wrong clock; its end is unknown")
         ended = None
     return Exchange(
-        id=name, session="", lane="", at=at, first_byte_at=first if first is not None and first >= at else None, ended_at=ended,
-        provider=provider, model=model, prompt=None, usage=_usage(source, line, row), predicted=None,
+        id=name,
+        session="",
+        lane="",
+        at=at,
+        first_byte_at=first if first is not None and first >= at else None,
+        ended_at=ended,
+        provider=provider,
+        model=model,
+        prompt=None,
+        usage=_usage(source, line, row),
+        predicted=None,
         error="error" if str(row.get("level", "")).upper() == "ERROR" else None,
-    )  # fmt: skip
+    )
 
 
 def _usage(source: Source, line: int, row: Mapping[str, Any]) -> Usage | None:
     said = table(row.get("usagedetails"))
     if not said:  # exports of older versions have one count for each direction
         said = table(row.get("usage")) or {
-            "input": row.get("prompttokens", row.get("inputusage")), "output": row.get("completiontokens", row.get("outputusage")),
+            "input": row.get("prompttokens", row.get("inputusage")),
+            "output": row.get("completiontokens", row.get("outputusage")),
             "total": row.get("totalusage"),
-        }  # fmt: skip
+        }
     counts, reading = settled(said)
     return counted_usage(source, line, counts, reading)
 
 
 def settled(said: Mapping[str, Any]) -> tuple[Counts, Reading]:
-    """The counts of a `usageDetails`, and what its total says of them: whether its input holds the cached tokens, its output the others.
+    """The counts of a `usageDetails`, and what its total says of them: whether its input holds the cached tokens, its
+    output the others.
 
     >>> settled({"input": 117231, "output": 225, "total": 117456, "cache_read_input_tokens": 115584})[1]
     'inclusive'

@@ -1,11 +1,14 @@
-"""LiteLLM's own log: rows of `LiteLLM_SpendLogs` (JSON, JSONL, CSV), and what a callback is given (`standard_logging_object`).
+"""LiteLLM's own log: rows of `LiteLLM_SpendLogs` (JSON, JSONL, CSV), and what a callback is given
+(`standard_logging_object`).
 
 Takes a source, gives one exchange for each call that reached a provider.
 
-* `cache_hit` and `cache_key` are LiteLLM's own response cache: such a reply was sent by no provider and billed by none, so it is no call
+* `cache_hit` and `cache_key` are LiteLLM's own response cache: such a reply was sent by no provider and billed by none,
+  so it is no call
   here. What a provider read from its prompt cache stands in `metadata.usage_object`, or in the usage of the response.
 * `prompt_tokens` includes what was read and written; a row where that cannot be has an unknown bill.
-* `proxy_server_request` is the request as it came to the proxy: it is given as the prompt, without keys, where it is whole. PostgreSQL
+* `proxy_server_request` is the request as it came to the proxy: it is given as the prompt, without keys, where it is
+  whole. PostgreSQL
   sorts the keys of what it stores as `jsonb`, in all calls alike.
 * A session is `session_id`, else `trace_id`, which LiteLLM gives to the retries of one call.
 """
@@ -30,16 +33,28 @@ from contextkit.ledger.row import Record
 WRAPPERS = {"data": 2, "spend_logs": 2, "logs": 2}
 PAYLOAD = "standardloggingobject"
 ASKING = ("completion", "responses", "anthropic_messages", "generate_content", "pass_through", "acreate_response")
-"""Parts of the call types that ask a model something; all others (embeddings, images, speech, …) have no prompt cache."""
-SECRET = ("api_key", "secret_fields", "proxy_server_request", "headers", "extra_headers", "litellm_logging_obj", "api_base")
+"""Parts of the call types that ask a model something; all others (embeddings, images, speech, …) have no prompt cache.
+"""
+SECRET = (
+    "api_key",
+    "secret_fields",
+    "proxy_server_request",
+    "headers",
+    "extra_headers",
+    "litellm_logging_obj",
+    "api_base",
+)
 """Fields of a request to the proxy that no provider is sent, or that nobody may keep."""
 UNTIMED = "no time, or one of a clock that was never set; the time of the row before stands in"
 TRUNCATED = b"litellm_truncated"
 """Stands in what LiteLLM shortened before it stored it."""
 _HEAD = (
-    (b'"request_id"', b'"startTime"'), (b'"standard_logging_object"',), (b'"custom_llm_provider"', b'"startTime"'),
-    (b'"call_type"', b'"startTime"'), (b'"call_type"', b'"start_time"'),
-)  # fmt: skip
+    (b'"request_id"', b'"startTime"'),
+    (b'"standard_logging_object"',),
+    (b'"custom_llm_provider"', b'"startTime"'),
+    (b'"call_type"', b'"startTime"'),
+    (b'"call_type"', b'"start_time"'),
+)
 _TABLE = (b"request_id", b"call_type", b"prompt_tokens")
 _NEAR = 1 << 16
 
@@ -71,7 +86,10 @@ def read(source: Source) -> Iterator[Record]:
     if n_known:
         source.fault(0, f"{n_known:,} of its rows are of calls that were read before; counted once")
     if answered:
-        source.fault(0, f"{answered:,} of its calls were answered by LiteLLM's own response cache, which no provider saw; not counted")
+        source.fault(
+            0,
+            f"{answered:,} of its calls were answered by LiteLLM's own response cache, which no provider saw; not counted",
+        )
 
 
 def _size(call: tuple[float, dict[str, Any]]) -> int:
@@ -97,15 +115,33 @@ def _calls(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]
 def _without_texts(source: Source, line: int, row: dict[str, Any]) -> dict[str, Any]:
     """A row as it waits for its turn: of what was said only the request's bytes, so that many rows may wait."""
     kept = {name: row[name] for name in KEPT if name in row}
-    kept["proxyserverrequest"] = _body(source, line, row) if str(row.get("cachehit", "")).lower() not in _ANSWERED else None
+    kept["proxyserverrequest"] = (
+        _body(source, line, row) if str(row.get("cachehit", "")).lower() not in _ANSWERED else None
+    )
     kept["response"] = {"usage": table(row.get("response")).get("usage")}
     return kept
 
 
 KEPT = (
-    "requestid", "id", "cachehit", "metadata", "sessionid", "traceid", "customllmprovider", "model", "modelgroup", "completionstarttime",
-    "endtime", "agentid", "status", "errorinformation", "usageobject", "usage", "prompttokens", "completiontokens",
-)  # fmt: skip
+    "requestid",
+    "id",
+    "cachehit",
+    "metadata",
+    "sessionid",
+    "traceid",
+    "customllmprovider",
+    "model",
+    "modelgroup",
+    "completionstarttime",
+    "endtime",
+    "agentid",
+    "status",
+    "errorinformation",
+    "usageobject",
+    "usage",
+    "prompttokens",
+    "completiontokens",
+)
 """Columns that are looked at later."""
 
 
@@ -129,18 +165,30 @@ def _told(source: Source, line: int, name: str, at: float, row: dict[str, Any], 
     yield _exchange(source, line, name, session, at, row, metadata)
 
 
-def _exchange(source: Source, line: int, name: str, session: str, at: float, row: dict[str, Any], metadata: dict[str, Any]) -> Exchange:
-    provider, model = whose(str(row.get("customllmprovider") or ""), str(row.get("model") or row.get("modelgroup") or ""))
+def _exchange(
+    source: Source, line: int, name: str, session: str, at: float, row: dict[str, Any], metadata: dict[str, Any]
+) -> Exchange:
+    provider, model = whose(
+        str(row.get("customllmprovider") or ""), str(row.get("model") or row.get("modelgroup") or "")
+    )
     first, ended = (plausible(row.get(moment)) for moment in ("completionstarttime", "endtime"))
     if ended is not None and ended < at:
         source.fault(line, "ends before it starts: a wrong clock; its end is unknown")
         first, ended = None, None
     return Exchange(
-        id=name, session=session, lane=str(row.get("agentid") or "main"), at=at,
-        first_byte_at=first if first is not None and ended is not None and at <= first < ended else None, ended_at=ended,
-        provider=provider, model=model, prompt=row["proxyserverrequest"], usage=_usage(source, line, row, metadata),
-        predicted=None, error=_error(row, metadata),
-    )  # fmt: skip
+        id=name,
+        session=session,
+        lane=str(row.get("agentid") or "main"),
+        at=at,
+        first_byte_at=first if first is not None and ended is not None and at <= first < ended else None,
+        ended_at=ended,
+        provider=provider,
+        model=model,
+        prompt=row["proxyserverrequest"],
+        usage=_usage(source, line, row, metadata),
+        predicted=None,
+        error=_error(row, metadata),
+    )
 
 
 def _error(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | None:
@@ -152,7 +200,12 @@ def _error(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | None:
 
 def _usage(source: Source, line: int, row: Mapping[str, Any], metadata: Mapping[str, Any]) -> Usage | None:
     """The bill, by the fullest usage that was kept; the row's own counts stand for what that leaves out."""
-    places = (metadata.get("usage_object"), table(row.get("response")).get("usage"), row.get("usageobject"), row.get("usage"))
+    places = (
+        metadata.get("usage_object"),
+        table(row.get("response")).get("usage"),
+        row.get("usageobject"),
+        row.get("usage"),
+    )
     said = next((place for place in map(table, places) if place), {})
     own = {"prompt_tokens": row.get("prompttokens"), "completion_tokens": row.get("completiontokens")}
     counts = {**own, **_known(table(metadata.get("additional_usage_values"))), **_known(said)}

@@ -1,8 +1,8 @@
 """Files that are being written, read on from where they were read to: a look costs what came since the one before.
 
-Takes names, gives the records of the lines that are whole by now. A file is known again by its place on disk and by what stands before
-where it was read to: one that was cut, replaced or turned over is said to be another one. What is packed, or is no file of lines, is read
-as a whole, and is another one once it was written to. Knows no format.
+Takes names, gives the records of the lines that are whole by now. A file is known again by its place on disk and by
+what stands before where it was read to: one that was cut, replaced or turned over is said to be another one. What is
+packed, or is no file of lines, is read as a whole, and is another one once it was written to. Knows no format.
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ class LiveFiles:
         self._files: dict[str, LiveFile] = {}
 
     def is_past(self, names: Iterable[str]) -> bool:
-        """Whether what was counted is to be forgotten, as a file it came from is another one now, or is none of `names`."""
+        """Whether what was counted is to be forgotten, as a file it came from is another one now, or is none of
+        `names`.
+        """
         return not self._files.keys() <= set(names) or any(file.is_another() for file in self._files.values())
 
     def news(self, names: Iterable[str]) -> Iterator[Record]:

@@ -1,10 +1,12 @@
-"""Runs of an agent kept as their messages in OpenAI's format: tau-bench's results, and lists of conversations with `messages`.
+"""Runs of an agent kept as their messages in OpenAI's format: tau-bench's results, and lists of conversations with
+`messages`.
 
-Takes a source, gives one exchange for each assistant message, the messages before it as its request. Bills, models and times are in none
-of these; a run that names its model or dates its messages is believed.
+Takes a source, gives one exchange for each assistant message, the messages before it as its request. Bills, models and
+times are in none of these; a run that names its model or dates its messages is believed.
 
 * A run is `{"task_id", "trial", "traj": […]}` (tau-bench, github.com/sierra-research/tau-bench) or `{"messages": […]}`.
-* What was sent had tools and settings too, which no run holds: a body has the model, where that is known, and the messages.
+* What was sent had tools and settings too, which no run holds: a body has the model, where that is known, and the
+  messages.
 * An assistant message that nothing comes before is a greeting of the agent's program and no call.
 """
 
@@ -38,7 +40,11 @@ def is_openai_runs(head: bytes) -> bool:
     """
     start = bare(head)
     first = start.lstrip(b"[ \r\n\t")[:_NEAR].replace(b" ", b"").replace(b"\n", b"")
-    is_run = b'"traj"' in start or first.startswith(b'{"messages":[') or (first.startswith(b'{"task_id"') and b'"messages"' in start)
+    is_run = (
+        b'"traj"' in start
+        or first.startswith(b'{"messages":[')
+        or (first.startswith(b'{"task_id"') and b'"messages"' in start)
+    )
     return start[:1] in (b"{", b"[") and is_run and b'"role"' in start and b'"contextkit_ledger"' not in start
 
 
@@ -49,7 +55,11 @@ def read(source: Source) -> Iterator[Record]:
         messages = next((run[key] for key in MESSAGES if isinstance(run.get(key), list)), None)
         if messages is None or not all(isinstance(message, dict) and "role" in message for message in messages):
             source.fault(line, "no run with a list of messages; passed over")
-        elif source.is_new(b"openai run", repr([run.get(key) for key in NAMES]).encode("utf-8", "replace"), *(said := _spelled(messages))):
+        elif source.is_new(
+            b"openai run",
+            repr([run.get(key) for key in NAMES]).encode("utf-8", "replace"),
+            *(said := _spelled(messages)),
+        ):
             n_untimed += not any(plausible(message.get("timestamp")) for message in messages)
             yield from _calls(_named(source, run, names), run, messages, said)
         else:
@@ -85,7 +95,17 @@ def _calls(session: str, run: dict[str, Any], messages: list[dict[str, Any]], sa
         if message["role"] == "assistant" and sent:
             number, last = number + 1, own or last + 1
             yield Exchange(
-                id=f"{session}/{number}", session=session, lane="main", at=last, first_byte_at=None, ended_at=None, provider=provider,
-                model=model, prompt=Bodies(front + bytes(sent) + b"]}"), usage=None, predicted=None, error=None,
-            )  # fmt: skip
+                id=f"{session}/{number}",
+                session=session,
+                lane="main",
+                at=last,
+                first_byte_at=None,
+                ended_at=None,
+                provider=provider,
+                model=model,
+                prompt=Bodies(front + bytes(sent) + b"]}"),
+                usage=None,
+                predicted=None,
+                error=None,
+            )
         sent += (b"," if sent else b"") + spelling

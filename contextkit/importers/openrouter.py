@@ -1,8 +1,10 @@
-"""OpenRouter's generation records (`GET /api/v1/generation?id=…`) and the responses it sends, as JSON, a JSON array, or one a line.
+"""OpenRouter's generation records (`GET /api/v1/generation?id=…`) and the responses it sends, as JSON, a JSON array, or
+one a line.
 
-Takes a source, gives bills without prompts. Tokens are the native ones, which are billed; `tokens_prompt` is counted in another tokenizer.
-`provider_name` is the host that answered: where it changes inside a session, that is remarked as a changed setting, since no cache goes
-along. A generation record says what was read and not what was written. Field names: OpenRouter's `get-generation` page.
+Takes a source, gives bills without prompts. Tokens are the native ones, which are billed; `tokens_prompt` is counted in
+another tokenizer. `provider_name` is the host that answered: where it changes inside a session, that is remarked as a
+changed setting, since no cache goes along. A generation record says what was read and not what was written. Field
+names: OpenRouter's `get-generation` page.
 """
 
 from __future__ import annotations
@@ -56,7 +58,11 @@ def heard_of(number: int, record: dict[str, Any]) -> Heard | None:
     if answer is None or not answer.counts:
         return None
     heard = Heard(number, answer=answer, provider=NAME, model=answer.model, session=answer.session)
-    return _of_generation(heard, said, answer) if "native_tokens_prompt" in said or "native_tokens_completion" in said else heard
+    return (
+        _of_generation(heard, said, answer)
+        if "native_tokens_prompt" in said or "native_tokens_completion" in said
+        else heard
+    )
 
 
 def _of_generation(heard: Heard, said: dict[str, Any], answer: Answer) -> Heard:
@@ -77,11 +83,17 @@ def _values(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
     except orjson.JSONDecodeError:
         is_by_line = line.startswith(b"{") and line.rstrip() != b"{"
     if is_by_line:
-        yield from ((number, record) for number, raw in source.lines() if (record := parsed(source, number, raw)) is not None)
+        yield from (
+            (number, record) for number, raw in source.lines() if (record := parsed(source, number, raw)) is not None
+        )
         return
     try:
         value = orjson.loads(source.whole())
     except orjson.JSONDecodeError as error:
         raise UnreadableLog(f"{source.name}: no JSON from line {error.lineno} on; give the whole export") from None
     held = value.get("data") if isinstance(value, dict) and isinstance(value.get("data"), list) else value
-    yield from ((number, one) for number, one in enumerate(held if isinstance(held, list) else [held], 1) if isinstance(one, dict))
+    yield from (
+        (number, one)
+        for number, one in enumerate(held if isinstance(held, list) else [held], 1)
+        if isinstance(one, dict)
+    )

@@ -1,11 +1,14 @@
-"""OpenTelemetry spans of model calls: OTLP as JSON, one export or one a line, and spans as console exporters print them.
+"""OpenTelemetry spans of model calls: OTLP as JSON, one export or one a line, and spans as console exporters print
+them.
 
-Takes a source, gives one exchange for each call with what its spans say beside it. Prompts are not given: `gen_ai.input.messages` are a
-tracer's words for the messages, not the request that was sent, which had tools and settings too.
+Takes a source, gives one exchange for each call with what its spans say beside it. Prompts are not given:
+`gen_ai.input.messages` are a tracer's words for the messages, not the request that was sent, which had tools and
+settings too.
 
 * Every attribute is found by its meaning, through one table of all names in use; none of them is stable yet.
 * Input tokens include what was read and written, as the conventions ask for; a total that says otherwise is believed.
-* A call is a span with a model and one of the operations that ask a model. Spans of agents, tools and workflows around it say whose lane it
+* A call is a span with a model and one of the operations that ask a model. Spans of agents, tools and workflows around
+  it say whose lane it
   is; what they add up over their calls is not counted again (`spans.py`).
 * pydantic-ai leaves counts of 0 out: where it says one of the two cache counts, the other one is 0.
 * An event `pydantic_ai.cache.collapse`, and the attributes that go with it, are a verdict on the call.
@@ -35,35 +38,68 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "answering_model": ("gen_ai.response.model", "llm.response.model"),
     "id": ("gen_ai.response.id", "llm.response.id"),
     "session": (
-        "gen_ai.conversation.id", "session.id", "langfuse.session.id", "traceloop.association.properties.session_id",
-        "traceloop.association.properties.thread_id", "gen_ai.thread.id",
+        "gen_ai.conversation.id",
+        "session.id",
+        "langfuse.session.id",
+        "traceloop.association.properties.session_id",
+        "traceloop.association.properties.thread_id",
+        "gen_ai.thread.id",
     ),
     "agent": ("gen_ai.agent.name", "agent_name", "agent.name", "traceloop.entity.name", "gen_ai.agent.id"),
     "prompt": (
-        "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens", "llm.token_count.prompt",
+        "gen_ai.usage.input_tokens",
+        "gen_ai.usage.prompt_tokens",
+        "llm.usage.prompt_tokens",
+        "llm.token_count.prompt",
     ),
     "output": (
-        "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.usage.completion_tokens", "llm.token_count.completion",
+        "gen_ai.usage.output_tokens",
+        "gen_ai.usage.completion_tokens",
+        "llm.usage.completion_tokens",
+        "llm.token_count.completion",
     ),
     "total": ("gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total"),
     "read": (
-        "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens", "gen_ai.usage.cache_read_tokens",
-        "gen_ai.usage.details.cache_read_tokens", "gen_ai.usage.details.cache_read_input_tokens", "gen_ai.usage.input_tokens.cached",
-        "gen_ai.usage.input_cached_tokens", "llm.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read",
+        "gen_ai.usage.cache_read.input_tokens",
+        "gen_ai.usage.cache_read_input_tokens",
+        "gen_ai.usage.cache_read_tokens",
+        "gen_ai.usage.details.cache_read_tokens",
+        "gen_ai.usage.details.cache_read_input_tokens",
+        "gen_ai.usage.input_tokens.cached",
+        "gen_ai.usage.input_cached_tokens",
+        "llm.usage.cache_read_input_tokens",
+        "llm.token_count.prompt_details.cache_read",
     ),
     "write": (
-        "gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.cache_creation_input_tokens",
-        "gen_ai.usage.cache_write_input_tokens", "gen_ai.usage.cache_write_tokens", "gen_ai.usage.details.cache_write_tokens",
-        "gen_ai.usage.details.cache_creation_input_tokens", "gen_ai.usage.input_tokens.cache_write",
-        "llm.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write",
+        "gen_ai.usage.cache_creation.input_tokens",
+        "gen_ai.usage.cache_write.input_tokens",
+        "gen_ai.usage.cache_creation_input_tokens",
+        "gen_ai.usage.cache_write_input_tokens",
+        "gen_ai.usage.cache_write_tokens",
+        "gen_ai.usage.details.cache_write_tokens",
+        "gen_ai.usage.details.cache_creation_input_tokens",
+        "gen_ai.usage.input_tokens.cache_write",
+        "llm.usage.cache_creation_input_tokens",
+        "llm.token_count.prompt_details.cache_write",
     ),
     "first": ("gen_ai.response.time_to_first_chunk", "gen_ai.server.time_to_first_token"),
     "error": ("error.type", "exception.type"),
     "collapse": ("pydantic_ai.cache.collapse_reason",),
     "missed": ("pydantic_ai.cache.missed_tokens", "pydantic_ai.cache.wasted_tokens"),
-}  # fmt: skip
-"""Meaning → its attributes, the conventions' own name first, then those of OpenLLMetry, Strands, pydantic-ai, Sentry, OpenInference."""
-ASKING = {"chat", "text_completion", "generate_content", "completion", "responses", "llm", "inference", "message", "messages"}
+}
+"""Meaning → its attributes, the conventions' own name first, then those of OpenLLMetry, Strands, pydantic-ai, Sentry,
+OpenInference."""
+ASKING = {
+    "chat",
+    "text_completion",
+    "generate_content",
+    "completion",
+    "responses",
+    "llm",
+    "inference",
+    "message",
+    "messages",
+}
 """Operations that ask a model, in small letters."""
 AGENTS = {"invoke_agent", "agent"}
 """Operations that stand for the work of an agent."""
@@ -76,7 +112,12 @@ WRAPPERS = {"resourceSpans": 6, "resource_spans": 6}
 _SCOPES, _FAILED = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans"), ("2", "error", "status_code_error")
 _SPAN = tuple(
     re.compile(part)
-    for part in (rb'"trace_?[iI]d"', rb'"span_?[iI]d"', rb'"start_?[tT]ime(?:UnixNano)?"', rb'"kind"|"parent_?(?:[sS]pan_?)?[iI]d"')
+    for part in (
+        rb'"trace_?[iI]d"',
+        rb'"span_?[iI]d"',
+        rb'"start_?[tT]ime(?:UnixNano)?"',
+        rb'"kind"|"parent_?(?:[sS]pan_?)?[iI]d"',
+    )
 )
 """What a span has that is printed alone."""
 _NEAR = 4_096
@@ -90,7 +131,11 @@ def is_otel(head: bytes) -> bool:
     """
     start = bare(head)[:_NEAR]
     is_export = any(f'"{name}"'.encode() in start for name in WRAPPERS)
-    return start[:1] in (b"{", b"[") and (is_export or all(part.search(start) for part in _SPAN)) and b'"contextkit_ledger"' not in start
+    return (
+        start[:1] in (b"{", b"[")
+        and (is_export or all(part.search(start) for part in _SPAN))
+        and b'"contextkit_ledger"' not in start
+    )
 
 
 @dataclass(slots=True)
@@ -184,17 +229,46 @@ def _told(line: int, span: dict[str, Any], scope: str, project: str) -> _Told | 
     if not trace or not own:
         return None
     status, events = _object(said.get("status")), said.get("events")
-    has_failed = bool(status) and str(_first(named(status), ("code", "statuscode")) or "").rpartition(".")[2].lower() in _FAILED
+    has_failed = (
+        bool(status) and str(_first(named(status), ("code", "statuscode")) or "").rpartition(".")[2].lower() in _FAILED
+    )
     return _Told(
-        line, _name(trace), _name(own), _name(parent or other), _time(started if start is None else start),
-        _time(ended if end is None else end), has_failed, meanings(said.get("attributes")),
-        tuple([str(event.get("name")) for event in events if isinstance(event, dict)]) if events and isinstance(events, list) else (),
-        scope, project,
-    )  # fmt: skip
+        line,
+        _name(trace),
+        _name(own),
+        _name(parent or other),
+        _time(started if start is None else start),
+        _time(ended if end is None else end),
+        has_failed,
+        meanings(said.get("attributes")),
+        tuple([str(event.get("name")) for event in events if isinstance(event, dict)])
+        if events and isinstance(events, list)
+        else (),
+        scope,
+        project,
+    )
 
 
-_OTLP = ("traceId", "spanId", "parentSpanId", "parentId", "startTimeUnixNano", "startTime", "endTimeUnixNano", "endTime")
-_PLAIN = ("traceid", "spanid", "parentspanid", "parentid", "starttimeunixnano", "starttime", "endtimeunixnano", "endtime")
+_OTLP = (
+    "traceId",
+    "spanId",
+    "parentSpanId",
+    "parentId",
+    "startTimeUnixNano",
+    "startTime",
+    "endTimeUnixNano",
+    "endTime",
+)
+_PLAIN = (
+    "traceid",
+    "spanid",
+    "parentspanid",
+    "parentid",
+    "starttimeunixnano",
+    "starttime",
+    "endtimeunixnano",
+    "endtime",
+)
 """Names of a span's fields, in OTLP's spelling and in the one that all spellings come to."""
 
 
@@ -205,15 +279,24 @@ def _span(source: Source, told: _Told) -> Span:
     is_call = is_asking and ("model" in said or "answering_model" in said)
     is_agent = operation in AGENTS or (not operation and not is_call and "agent" in said)
     return Span(
-        told.id, told.parent, told.trace, str(said.get("agent", "")) if is_agent or is_call else "", is_agent, str(said.get("session", "")),
-        told.project, _call(source, told) if is_call else None, tuple(_remarks(told)) if is_call else (),
-    )  # fmt: skip
+        told.id,
+        told.parent,
+        told.trace,
+        str(said.get("agent", "")) if is_agent or is_call else "",
+        is_agent,
+        str(said.get("session", "")),
+        told.project,
+        _call(source, told) if is_call else None,
+        tuple(_remarks(told)) if is_call else (),
+    )
 
 
 def _call(source: Source, told: _Told) -> Exchange:
     said = told.said
     asked, answering = str(said.get("model", "")), str(said.get("answering_model", ""))
-    named = answering if not asked or (not find_model(asked) and find_model(answering)) else asked  # a deployment may have any name
+    named = (
+        answering if not asked or (not find_model(asked) and find_model(answering)) else asked
+    )  # a deployment may have any name
     provider, model = whose(str(said.get("provider", "")), named)
     at, ended = _times(source, told)
     first, wait = None, said.get("first")
@@ -221,15 +304,29 @@ def _call(source: Source, told: _Told) -> Exchange:
         first = at + wait
     error = str(said.get("error") or "error") if told.has_failed or "error" in said else None
     counts = _counts(told)
-    usage = counted_usage(source, told.line, counts, "exclusive" if told_by_total(counts) == "exclusive" else "inclusive")
+    usage = counted_usage(
+        source, told.line, counts, "exclusive" if told_by_total(counts) == "exclusive" else "inclusive"
+    )
     return Exchange(
-        id=str(said.get("id") or told.id), session="", lane="", at=at, first_byte_at=first, ended_at=ended, provider=provider, model=model,
-        prompt=None, usage=usage, predicted=None, error=error,
-    )  # fmt: skip
+        id=str(said.get("id") or told.id),
+        session="",
+        lane="",
+        at=at,
+        first_byte_at=first,
+        ended_at=ended,
+        provider=provider,
+        model=model,
+        prompt=None,
+        usage=usage,
+        predicted=None,
+        error=error,
+    )
 
 
 def _counts(told: _Told) -> Counts:
-    prompt, read, write, output, total = (_count(told.said.get(name)) for name in ("prompt", "read", "write", "output", "total"))
+    prompt, read, write, output, total = (
+        _count(told.said.get(name)) for name in ("prompt", "read", "write", "output", "total")
+    )
     if told.scope.startswith(OMITS_ZEROS) and (read is not None or write is not None):
         read, write = read or 0, write or 0
     return Counts(prompt, read, write, output, total)
@@ -268,7 +365,10 @@ def attributes(said: object) -> dict[str, Any]:
 
 
 def meanings(said: object) -> dict[str, Any]:
-    """What the attributes of a span mean, those that are in no table left out; of several names the first of the table counts."""
+    """What the attributes of a span mean, those that are in no table left out.
+
+    Of several names the first of the table counts.
+    """
     found, ranks = dict[str, Any](), dict[str, int]()
     for (meaning, rank), value in _meant(said):
         if value is not None and value != "" and (meaning not in ranks or ranks[meaning] >= rank):
@@ -304,7 +404,9 @@ def _typed(value: object) -> Any:
         if (whole := value.get("intValue")) is not None:
             return _count(whole)
     held = named(_object(value))
-    return _count(held["intvalue"]) if "intvalue" in held else next((held[kind] for kind in _KINDS if kind in held), None)
+    return (
+        _count(held["intvalue"]) if "intvalue" in held else next((held[kind] for kind in _KINDS if kind in held), None)
+    )
 
 
 _KINDS = ("stringvalue", "doublevalue", "boolvalue")
@@ -338,5 +440,3 @@ def _name(value: object) -> str:
 
 def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-

@@ -1,7 +1,7 @@
 """A request and its response, however they were recorded, as one exchange and what is remarked of it.
 
-Takes what a reader found of one call, gives records: whose call it is, what it was billed, when it was, what the provider said of it.
-Headers are never taken; credentials inside a body are blotted out. Knows no format.
+Takes what a reader found of one call, gives records: whose call it is, what it was billed, when it was, what the
+provider said of it. Headers are never taken; credentials inside a body are blotted out. Knows no format.
 """
 
 from __future__ import annotations
@@ -30,10 +30,24 @@ from contextkit.providers.stateful.histories import Histories, Unknown, named_in
 MAIN = "main"
 BLOT = "[not kept]"
 """Stands where a credential stood."""
-_SECRETS = frozenset({
-    "api_key", "apiKey", "headers", "extra_headers", "default_headers", "authorization", "Authorization", "authorization_token",
-    "x-api-key", "aws_access_key_id", "aws_secret_access_key", "aws_session_token", "azure_ad_token", "access_token",
-})  # fmt: skip
+_SECRETS = frozenset(
+    {
+        "api_key",
+        "apiKey",
+        "headers",
+        "extra_headers",
+        "default_headers",
+        "authorization",
+        "Authorization",
+        "authorization_token",
+        "x-api-key",
+        "aws_access_key_id",
+        "aws_secret_access_key",
+        "aws_session_token",
+        "azure_ad_token",
+        "access_token",
+    }
+)
 """Fields of a body, or of a tool or server it lists, that may hold credentials."""
 _LISTING = ("tools", "mcp_servers")
 MOST_ANSWERS = 1 << 16
@@ -151,7 +165,9 @@ class Pairs:
     def told(self) -> None:
         """Say what is to be said of the source as a whole."""
         if self.n_known:
-            self.source.fault(0, f"{self.n_known:,} calls stand in it, or in a file read before, more than once; counted once")
+            self.source.fault(
+                0, f"{self.n_known:,} calls stand in it, or in a file read before, more than once; counted once"
+            )
 
     def _is_new(self, heard: Heard, answer: Answer, raw: bytes | None) -> bool:
         name = answer.id or heard.id
@@ -166,7 +182,12 @@ class Pairs:
     def _whole(self, raw: bytes | None, fields: dict[str, Any], answer: Answer) -> bytes | None:
         """The body with what its response went on from, where the recording holds that; else as it was sent."""
         whole = self.histories.whole(fields) if named_in(fields) else fields
-        if answer.items is not None and answer.id and fields.get("store") is not False and not isinstance(whole, Unknown):
+        if (
+            answer.items is not None
+            and answer.id
+            and fields.get("store") is not False
+            and not isinstance(whole, Unknown)
+        ):
             self.histories.follow(answer.id, fields, answer.items)
         return raw if whole is fields or isinstance(whole, Unknown) else _spelled(whole)
 
@@ -189,10 +210,14 @@ class Pairs:
         if at is None:
             at = heard.ended_at
         if at is None:
-            self.source.fault(heard.line, "no time, or one of a clock that was never set; the time of the call before stands in")
+            self.source.fault(
+                heard.line, "no time, or one of a clock that was never set; the time of the call before stands in"
+            )
             at = self.at or _written(self.source)
         elif at < lane.at - 1:
-            self.source.fault(heard.line, "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands")
+            self.source.fault(
+                heard.line, "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands"
+            )
         first, ended = heard.first_byte_at, heard.ended_at
         if ended is not None and ended < at:
             self.source.fault(heard.line, "ended before it started; when it ended is unknown")
@@ -235,7 +260,12 @@ class Pairs:
                 usage = replace(usage, write_5m=0, write_1h=usage.write_5m)  # Bedrock's sum says nothing of how long
             if usage is not None and answer.is_stream and not answer.has_ended:
                 usage = replace(usage, output=None)  # what a stream said of it before it was cut is no bill
-            yield f"{identity}/{number}" if number > 1 else identity, part, _text(step.get("model")) or model, _at_home(usage, provider)
+            yield (
+                f"{identity}/{number}" if number > 1 else identity,
+                part,
+                _text(step.get("model")) or model,
+                _at_home(usage, provider),
+            )
 
 
 def _kept(body: Body) -> tuple[bytes, dict[str, Any]]:
@@ -245,7 +275,9 @@ def _kept(body: Body) -> tuple[bytes, dict[str, Any]]:
 
 
 def _at_home(usage: Usage | None, provider: str) -> Usage | None:
-    """A host whose prices nobody lists is one's own: there nothing is billed as written, so what is not said of writes is nothing."""
+    """A host whose prices nobody lists is one's own: there nothing is billed as written, so what is not said of writes
+    is nothing.
+    """
     if usage is None or provider or usage.read is None or usage.write_5m is not None:
         return usage
     return replace(usage, write_5m=0, write_1h=0)
@@ -255,8 +287,11 @@ def _asks_for_an_hour(fields: Mapping[str, Any]) -> bool:
     """Whether a Converse body has cache points, and each is to last an hour."""
     messages = fields.get("messages")
     tools = fields.get("toolConfig")
-    lists = [fields.get("system"), tools.get("tools") if isinstance(tools, dict) else None,
-             *(one.get("content") for one in (messages if isinstance(messages, list) else ()) if isinstance(one, dict))]  # fmt: skip
+    lists = [
+        fields.get("system"),
+        tools.get("tools") if isinstance(tools, dict) else None,
+        *(one.get("content") for one in (messages if isinstance(messages, list) else ()) if isinstance(one, dict)),
+    ]
     parts = (part for listed in lists if isinstance(listed, list) for part in listed if isinstance(part, dict))
     lasts = [point.get("ttl") for part in parts if isinstance(point := part.get("cachePoint"), dict)]
     return bool(lasts) and all(ttl == "1h" for ttl in lasts)
@@ -303,15 +338,26 @@ def _blotted(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: BLOT if name in _SECRETS and value else value for name, value in fields.items()}
 
 
-# Whose conversation -------------------------------------------------------------------------------------------------------
+# Whose conversation
+# -------------------------------------------------------------------------------------------------------
 
-SESSION_NAMES = ("session", "session_id", "sessionId", "conversation_id", "conversationId", "thread_id", "chat_id", "x-session-id")
+SESSION_NAMES = (
+    "session",
+    "session_id",
+    "sessionId",
+    "conversation_id",
+    "conversationId",
+    "thread_id",
+    "chat_id",
+    "x-session-id",
+)
 """Names under which recorders and requests tell the conversation."""
 _IN_METADATA = (*SESSION_NAMES, "trace_id")
 
 
 def session_in(fields: Mapping[str, Any]) -> str:
-    """The conversation a request body names: a session id, Claude Code's user id, the key its caller keeps prefixes apart by.
+    """The conversation a request body names: a session id, Claude Code's user id, the key its caller keeps prefixes
+    apart by.
 
     >>> session_in({"metadata": {"user_id": "user_1_account_2_session_3"}}), session_in({"prompt_cache_key": "k"})
     ('3', 'k')

@@ -1,24 +1,31 @@
 """Sessions of the coding agent pi (github.com/badlogic/pi-mono), versions 1 to 3 of its format: one JSON record a line.
 
-Takes the path of a session file, gives a `Recording`: what was said, in order, in neutral words, with the bills. `ledger_of` makes a
-ledger of it. The file holds neither system prompt nor tools nor any request, so causes that lie there stay unknown.
+Takes the path of a session file, gives a `Recording`: what was said, in order, in neutral words, with the bills.
+`ledger_of` makes a ledger of it. The file holds neither system prompt nor tools nor any request, so causes that lie
+there stay unknown.
 
 What the format means, found in a real session and in pi's own session manager:
 
-* An assistant record carries two times: `message.timestamp` (milliseconds) is the start of the request, the record's `timestamp`
+* An assistant record carries two times: `message.timestamp` (milliseconds) is the start of the request, the record's
+  `timestamp`
   (ISO) is when the reply was complete. When it began is not recorded.
-* `firstKeptEntryIndex` counts records of the file from 0, the session record included. After a compaction pi sends the summary, then
-  every message record from that index on. Sizes bear it out: 175,004 tokens before, of which those up to the record before that index
-  were 153,493, leave 21,511; with a 4,291 character summary and about 2,600 tokens of system prompt and tools that is the 25,739 billed.
-* A reply that was aborted or failed before any bill has all counters 0, which means unknown. An aborted reply is sent again, its
+* `firstKeptEntryIndex` counts records of the file from 0, the session record included. After a compaction pi sends the
+  summary, then
+  every message record from that index on. Sizes bear it out: 175,004 tokens before, of which those up to the record
+  before that index were 153,493, leave 21,511; with a 4,291 character summary and about 2,600 tokens of system prompt
+  and tools that is the 25,739 billed.
+* A reply that was aborted or failed before any bill has all counters 0, which means unknown. An aborted reply is sent
+  again, its
   calls without the ones nobody answered.
-* `branchedFrom`, since version 2 `parentSession`, names the session this file was copied from: what it holds from before its own start
+* `branchedFrom`, since version 2 `parentSession`, names the session this file was copied from: what it holds from
+  before its own start
   was billed there.
 
-Versions 2 and 3 (pi 0.74.2, `docs/session-format.md` and `dist/core/session-manager.js` of its npm package) make a tree: every entry but
-the header has an `id` and a `parentId`, and `/tree` goes back to an earlier entry and on from there, in the same file. A request carries
-the path from the root to its entry: of a path with compactions the last summary, what stands on the path from `firstKeptEntryId` on, and
-what came after. Version 3 renamed the role `hookMessage` to `custom`. What pi spends on summaries is in no entry.
+Versions 2 and 3 (pi 0.74.2, `docs/session-format.md` and `dist/core/session-manager.js` of its npm package) make a
+tree: every entry but the header has an `id` and a `parentId`, and `/tree` goes back to an earlier entry and on from
+there, in the same file. A request carries the path from the root to its entry: of a path with compactions the last
+summary, what stands on the path from `firstKeptEntryId` on, and what came after. Version 3 renamed the role
+`hookMessage` to `custom`. What pi spends on summaries is in no entry.
 """
 
 from __future__ import annotations
@@ -60,7 +67,8 @@ from contextkit.ledger.ledger import Ledger
 VERSION = 3
 """The newest version whose meaning is known."""
 EXPECTED = (
-    'a pi session: one JSON object a line, the first of "type": "session", then message, model_change, thinking_level_change, compaction'
+    'a pi session: one JSON object a line, the first of "type": "session", then message, model_change, '
+    "thinking_level_change, compaction"
 )
 """Said by every error."""
 
@@ -81,8 +89,8 @@ def is_pi(first_line: bytes) -> bool:
 def read_pi(path: str | Path) -> Recording:
     """The session at `path`; of one that branches, the path to its last entry, where pi would resume it.
 
-    Raises `UnreadableLog` with file and line where a record is not what pi writes, also for an empty file and for later versions. Entries
-    of a type that an extension may have added are passed over since version 2.
+    Raises `UnreadableLog` with file and line where a record is not what pi writes, also for an empty file and for later
+    versions. Entries of a type that an extension may have added are passed over since version 2.
     """
 
     def refuse(number: int, what: str) -> None:
@@ -96,8 +104,8 @@ def read_pi(path: str | Path) -> Recording:
 class PiLines:
     """Reads a session line by line, whatever of it can be read: a line that is no record of pi's is a fault.
 
-    What stands there twice, word for word, is taken once; a call that a file read before tells of too, as branches do, is counted there.
-    Entries and messages of an unknown type are counted, and reported once at the end.
+    What stands there twice, word for word, is taken once; a call that a file read before tells of too, as branches do,
+    is counted there. Entries and messages of an unknown type are counted, and reported once at the end.
     """
 
     def __init__(self, source: Source) -> None:
@@ -143,7 +151,9 @@ class PiLines:
         if version > 1:
             self.tree, self.branches = Tree(), Branches(session, effort)
         if version > VERSION:
-            self.source.fault(number, f"format version {version}, read as version {VERSION}: what is new in it is passed over")
+            self.source.fault(
+                number, f"format version {version}, read as version {VERSION}: what is new in it is passed over"
+            )
 
     def _call(self, record: dict[str, Json]) -> Exchange | None:
         """The call of a record, None where it is none."""
@@ -173,11 +183,16 @@ class PiLines:
         if self.calls is None:
             raise _unreadable(self.source.name, 1, "no session record")
         if self.n_known:
-            self.source.fault(0, f"{self.n_known:,} of its records stand in it, or in a session read before, too; counted once")
+            self.source.fault(
+                0, f"{self.n_known:,} of its records stand in it, or in a session read before, too; counted once"
+            )
         for name, n in self.n_unknown.items():
             self.source.fault(0, f"{n:,} records of an unknown type, {name}; passed over")
         if self.tree is not None and self.tree.n_orphans:
-            self.source.fault(0, f"{self.tree.n_orphans:,} entries continue one that is not in the file: their prompts are known in part")
+            self.source.fault(
+                0,
+                f"{self.tree.n_orphans:,} entries continue one that is not in the file: their prompts are known in part",
+            )
 
 
 read = by_line(PiLines)
@@ -197,7 +212,9 @@ def _recording(path: str | Path, lines: Iterable[tuple[int, bytes]], refuse: Cal
             if head is None:
                 head = _head(path, number, record)
                 if _version(head) > VERSION:
-                    raise _unreadable(path, number, f"format version {_version(head)}, only versions 1 to {VERSION} are read")
+                    raise _unreadable(
+                        path, number, f"format version {_version(head)}, only versions 1 to {VERSION} are read"
+                    )
                 tree = Tree() if _version(head) > 1 else None
             event = _event_in(tree, record) if tree is not None else _event(record, placed)
         except (NotSerialisable, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -278,15 +295,28 @@ _PARTS: dict[str, Callable[[dict[str, Json]], Part]] = {
     "toolCall": lambda part: Call(part["id"], part["name"], part["arguments"]),
 }
 
-_STOPS: dict[str, Stop] = {"stop": "done", "toolUse": "calls", "length": "truncated", "aborted": "aborted", "error": "error"}
+_STOPS: dict[str, Stop] = {
+    "stop": "done",
+    "toolUse": "calls",
+    "length": "truncated",
+    "aborted": "aborted",
+    "error": "error",
+}
 
 
 def _usage(counts: Json) -> Usage | None:
-    """pi adds up writes of all lifetimes; they stand as short ones, which is what it asks for by default. All 0 means that none came."""
+    """pi adds up writes of all lifetimes.
+
+    They stand as short ones, which is what it asks for by default. All 0 means that none came.
+    """
     if not isinstance(counts, dict):
         return None
     plain, read, write, output = (natural(counts.get(name)) for name in ("input", "cacheRead", "cacheWrite", "output"))
-    return Usage(fresh=plain, read=read, write_5m=write, write_1h=0, output=output) if plain or read or write or output else None
+    return (
+        Usage(fresh=plain, read=read, write_5m=write, write_1h=0, output=output)
+        if plain or read or write or output
+        else None
+    )
 
 
 def _user(record: dict[str, Json]) -> Event:
@@ -296,9 +326,15 @@ def _user(record: dict[str, Json]) -> Event:
 def _assistant(record: dict[str, Json]) -> Event:
     said = record["message"]
     return AssistantSaid(
-        said["timestamp"] / 1000, _when(record), said["provider"], said["model"], _parts(said["content"]),
-        _STOPS.get(said["stopReason"], "done"), said.get("errorMessage"), _usage(said.get("usage")),
-    )  # fmt: skip
+        said["timestamp"] / 1000,
+        _when(record),
+        said["provider"],
+        said["model"],
+        _parts(said["content"]),
+        _STOPS.get(said["stopReason"], "done"),
+        said.get("errorMessage"),
+        _usage(said.get("usage")),
+    )
 
 
 def _result(record: dict[str, Json]) -> Event:
@@ -315,7 +351,10 @@ def _command(record: dict[str, Json]) -> Event | None:
     notes = (
         ("(command cancelled)", ran["cancelled"]),
         (f"Command exited with code {ran.get('exitCode')}", ran.get("exitCode") and not ran["cancelled"]),
-        (f"[Output truncated. Full output: {ran.get('fullOutputPath')}]", ran["truncated"] and ran.get("fullOutputPath")),
+        (
+            f"[Output truncated. Full output: {ran.get('fullOutputPath')}]",
+            ran["truncated"] and ran.get("fullOutputPath"),
+        ),
     )
     shown = "\n\n".join([f"Ran `{ran['command']}`\n{output}", *(note for note, is_said in notes if is_said)])
     return UserSaid(_when(record), (Text(shown),))
@@ -384,8 +423,8 @@ _READERS: dict[str, Callable[[dict[str, Json], list[int] | None], Event | None]]
     "label": _nothing,
     "session_info": _nothing,
 }
-"""Record type → its event; the second argument has, for each record so far, the index the next event would take there, in a file that is
-no tree."""
+"""Record type → its event; the second argument has, for each record so far, the index the next event would take there,
+in a file that is no tree."""
 
 
 def _event(record: dict[str, Json], placed: list[int] | None) -> Event | None:
@@ -399,8 +438,8 @@ def _event(record: dict[str, Json], placed: list[int] | None) -> Event | None:
 def ledger_of(recording: Recording) -> Ledger:
     """The calls of `recording` as a ledger in memory: one lane, prompts as outlines of what is known to have been sent.
 
-    Segments are the parts of the messages; an entry is an index into `recording.events`. System prompt and tools are in no file of pi,
-    so no segment stands for them. The namespaces hold model and effort. Every compaction opens an epoch.
+    Segments are the parts of the messages; an entry is an index into `recording.events`. System prompt and tools are in
+    no file of pi, so no segment stands for them. The namespaces hold model and effort. Every compaction opens an epoch.
     """
     ledger, calls = Ledger(), Calls(recording.session, recording.effort)
     for event in recording.events:

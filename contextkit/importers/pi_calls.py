@@ -1,6 +1,8 @@
-"""The calls of a pi session out of what happened in it: each with its bill and its prompt as a difference to the one before.
+"""The calls of a pi session out of what happened in it: each with its bill and its prompt as a difference to the one
+before.
 
-Takes events one by one, gives exchanges. System prompt and tools are in no file of pi, so no segment stands for them. Knows no file.
+Takes events one by one, gives exchanges. System prompt and tools are in no file of pi, so no segment stands for them.
+Knows no file.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ class Calls:
         return exchange
 
     def pass_over(self, event: Event) -> None:
-        """The next thing that happened, which is no call of this lane: a reply is what the branch before it was answered."""
+        """The next thing that happened, which is no call of this lane: a reply is what the branch before it was
+        answered.
+        """
         if isinstance(event, EffortChanged):
             self.effort = event.level
         elif isinstance(event, Compacted):
@@ -75,9 +79,19 @@ def _exchange(session: str, lane: str, number: int, said: AssistantSaid, prompt:
     kind = _ERROR_TYPE.search(said.error or "")
     error = {"aborted": "aborted", "error": kind[1] if kind else "error"}.get(said.stop)
     return Exchange(
-        id=f"{session}/{number}", session=session, lane=lane, at=said.started_at, first_byte_at=None, ended_at=said.ended_at,
-        provider=said.provider, model=said.model, prompt=prompt, usage=said.usage, predicted=None, error=error,
-    )  # fmt: skip
+        id=f"{session}/{number}",
+        session=session,
+        lane=lane,
+        at=said.started_at,
+        first_byte_at=None,
+        ended_at=said.ended_at,
+        provider=said.provider,
+        model=said.model,
+        prompt=prompt,
+        usage=said.usage,
+        predicted=None,
+        error=error,
+    )
 
 
 class _Sent:
@@ -148,9 +162,14 @@ class _Sent:
             self.per_token, self.ends_tokens = per_token, []
         self.ends_tokens += [round(size / per_token) for size in self.ends_bytes[len(self.ends_tokens) :]]
         return Prompt(
-            namespaces=(model, model, thinking), level_ends=(0, 0), digests=self.digests,
-            ends_tokens=self.ends_tokens, positions=range(n), breakpoints=(), n=n,
-        )  # fmt: skip
+            namespaces=(model, model, thinking),
+            level_ends=(0, 0),
+            digests=self.digests,
+            ends_tokens=self.ends_tokens,
+            positions=range(n),
+            breakpoints=(),
+            n=n,
+        )
 
 
 def _spelled(segment: Json) -> bytes:

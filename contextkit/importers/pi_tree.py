@@ -1,7 +1,8 @@
-"""The tree of a pi session (format versions 2 and 3): entries that name their parent, and the branches that grow from one another.
+"""The tree of a pi session (format versions 2 and 3): entries that name their parent, and the branches that grow from
+one another.
 
-Takes entries in the order of the file, gives the calls with their prompts; or the path from the root to the last entry, as pi resumes it.
-Knows no file.
+Takes entries in the order of the file, gives the calls with their prompts; or the path from the root to the last entry,
+as pi resumes it. Knows no file.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class Path:
 class Branches:
     """The calls of a session that branches, each with the path from the root to it as its prompt.
 
-    A call whose path continues the last call of a lane belongs to that lane. Any other call opens a lane, named after the first entry
-    of its path that no call before it had: `branch 4cd05a6e`. The first lane is `main`.
+    A call whose path continues the last call of a lane belongs to that lane. Any other call opens a lane, named after
+    the first entry of its path that no call before it had: `branch 4cd05a6e`. The first lane is `main`.
     """
 
     def __init__(self, session: str, effort: str) -> None:

@@ -1,13 +1,17 @@
-"""Scrapes of the `/metrics` page of vLLM and SGLang: how much of what was sent came out of the prefix cache, interval by interval.
+"""Scrapes of the `/metrics` page of vLLM and SGLang: how much of what was sent came out of the prefix cache, interval
+by interval.
 
-Takes a source in the Prometheus text format, gives one row for each engine and interval between two scrapes. A row is no call: it adds
-up all that ended in the interval, so it is never judged a miss (a remark `sum` says so). Writing costs an engine nothing, so writes are 0.
+Takes a source in the Prometheus text format, gives one row for each engine and interval between two scrapes. A row is
+no call: it adds up all that ended in the interval, so it is never judged a miss (a remark `sum` says so). Writing costs
+an engine nothing, so writes are 0.
 
 * vLLM: `prefix_cache_queries_total` and `prefix_cache_hits_total`, in tokens (`gpu_` before them in older versions).
   SGLang: `prompt_tokens_total` and `cached_tokens_total`, all cache sources added. Both: `generation_tokens_total`.
-* A file may hold several scrapes: a series that comes again begins the next one, and so does a comment or a line with a date.
+* A file may hold several scrapes: a series that comes again begins the next one, and so does a comment or a line with a
+  date.
 * A scrape's time is that of its samples, else of the comment before it, else the file's own date.
-* The first scrape is where counting starts. A file with one scrape only is compared with the file before it of the same name but for
+* The first scrape is where counting starts. A file with one scrape only is compared with the file before it of the same
+  name but for
   its digits (`metrics-001.prom`, `metrics-002.prom`); where there is none its row is all since the server was started.
 * Counters that fall are a server that was started again: a fault, and the new count is the growth.
 """
@@ -30,15 +34,20 @@ Place = tuple[str, str, str]
 """Engine, model, and which of several engines of one server."""
 METERS: dict[str, dict[str, str]] = {
     "vllm": {
-        "prefix_cache_queries": "sent", "gpu_prefix_cache_queries": "sent",
-        "prefix_cache_hits": "read", "gpu_prefix_cache_hits": "read", "generation_tokens": "output",
+        "prefix_cache_queries": "sent",
+        "gpu_prefix_cache_queries": "sent",
+        "prefix_cache_hits": "read",
+        "gpu_prefix_cache_hits": "read",
+        "generation_tokens": "output",
     },
     "sglang": {"prompt_tokens": "sent", "cached_tokens": "read", "generation_tokens": "output"},
-}  # fmt: skip
+}
 """Engine → its counter, without `_total` → what it counts, in tokens."""
 _SAMPLE = re.compile(r"^(vllm|sglang)[:_](\w+?)(?:_total)?(?:\{(.*)\})?\s+(\S+)(?:\s+(-?[\d.]+))?\s*$")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|(?<![\d.])1[5-9]\d{8}(?:\.\d+|\d{3})?(?![\d.])")
+_DATE = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|(?<![\d.])1[5-9]\d{8}(?:\.\d+|\d{3})?(?![\d.])"
+)
 _RANKS = ("tp_rank", "pp_rank")
 """Labels of the parts of one engine, which all count the same tokens."""
 UNTIMED = "its scrapes say no time; the file's own date stands in"
@@ -71,7 +80,9 @@ def read(source: Source) -> Iterator[Record]:
     server = re.sub(r"\d+", "#", source.name)
     key = ("prometheus", server)
     is_first = key not in source.faults.left
-    intervals: _Intervals = source.faults.left.setdefault(key, _Intervals("stdin" if server == STDIN else Path(server).name))
+    intervals: _Intervals = source.faults.left.setdefault(
+        key, _Intervals("stdin" if server == STDIN else Path(server).name)
+    )
     intervals.source = source
     n_scrapes = 0
     for scrape in _scrapes(source):
@@ -94,7 +105,9 @@ class _Intervals:
 
     def until(self, scrape: _Scrape) -> Iterator[Record]:
         """The rows of the interval that a scrape ends."""
-        if scrape.at is not None and not self.source.is_new(b"scrape", f"{self.server} {scrape.at} {scrape.counts}".encode()):
+        if scrape.at is not None and not self.source.is_new(
+            b"scrape", f"{self.server} {scrape.at} {scrape.counts}".encode()
+        ):
             self.source.fault(scrape.line, "a scrape that was read before; passed over")
             return
         at = self._time(scrape)
@@ -116,7 +129,10 @@ class _Intervals:
         if scrape.at is None:
             self.source.fault(0, UNTIMED)
         if at < self.at:
-            self.source.fault(scrape.line, "earlier than the scrape before it: a wrong clock, or scrapes out of order; taken as it stands")
+            self.source.fault(
+                scrape.line,
+                "earlier than the scrape before it: a wrong clock, or scrapes out of order; taken as it stands",
+            )
         return at
 
     def _row(self, line: int, place: Place, grown: dict[str, float], start: float, end: float) -> Iterator[Record]:
@@ -130,9 +146,19 @@ class _Intervals:
             yield Remark("sum", f"{self.server}/{lane}", "all that ended between two scrapes")
         self.n += 1
         yield Exchange(
-            id=f"scrape/{self.n}", session=self.server, lane=lane, at=start, first_byte_at=None, ended_at=end, provider=engine,
-            model=model, prompt=None, usage=usage, predicted=None, error=None,
-        )  # fmt: skip
+            id=f"scrape/{self.n}",
+            session=self.server,
+            lane=lane,
+            at=start,
+            first_byte_at=None,
+            ended_at=end,
+            provider=engine,
+            model=model,
+            prompt=None,
+            usage=usage,
+            predicted=None,
+            error=None,
+        )
 
 
 def _growth(source: Source, line: int, counts: dict[str, float], before: dict[str, float]) -> dict[str, float]:
@@ -145,7 +171,9 @@ def _growth(source: Source, line: int, counts: dict[str, float], before: dict[st
 
 def _usage(source: Source, line: int, grown: dict[str, float]) -> Usage | None:
     """The tokens of an interval, None where nothing ended in it."""
-    sent, read, output = (None if grown.get(meter) is None else round(grown[meter]) for meter in ("sent", "read", "output"))
+    sent, read, output = (
+        None if grown.get(meter) is None else round(grown[meter]) for meter in ("sent", "read", "output")
+    )
     if not (sent or read or output):
         return None
     if sent is None or read is None:

@@ -1,10 +1,11 @@
 """Request and response bodies as a program logged them: one JSON object a line, `{"request": …, "response": …}`.
 
-Takes a source, gives one exchange a line, with the body that was sent, so that a miss has its exact place. Bodies of Anthropic Messages,
-OpenAI Chat and Responses, Gemini generateContent, DeepSeek, Bedrock Converse, OpenRouter and any host that speaks like one of them, in one
-file or several. A response may be JSON, a list of the events it was streamed in, or the text of the stream; a body may be JSON or its text,
-alone or in an envelope `{"url", "body"}`. A line that is only a request is a prompt without a bill; one that is only a response, a bill
-without a prompt. A response that stands there twice is counted once. Headers are read for the name of the session and for nothing else.
+Takes a source, gives one exchange a line, with the body that was sent, so that a miss has its exact place. Bodies of
+Anthropic Messages, OpenAI Chat and Responses, Gemini generateContent, DeepSeek, Bedrock Converse, OpenRouter and any
+host that speaks like one of them, in one file or several. A response may be JSON, a list of the events it was streamed
+in, or the text of the stream; a body may be JSON or its text, alone or in an envelope `{"url", "body"}`. A line that is
+only a request is a prompt without a bill; one that is only a response, a bill without a prompt. A response that stands
+there twice is counted once. Headers are read for the name of the session and for nothing else.
 """
 
 from __future__ import annotations
@@ -26,24 +27,70 @@ from contextkit.ledger.bodies.reading import wire_of
 from contextkit.ledger.row import Record
 
 REQUESTS = ("request", "req", "request_body", "requestBody", "input_body", "request_json")
-RESPONSES = ("response", "resp", "response_body", "responseBody", "output_body", "response_json", "completion", "result")
+RESPONSES = (
+    "response",
+    "resp",
+    "response_body",
+    "responseBody",
+    "output_body",
+    "response_json",
+    "completion",
+    "result",
+)
 """Names under which programs log the two bodies."""
 _BODIES = ("body", "json", "content", "data", "text", "payload")
 _URLS = ("url", "endpoint", "base_url", "api_base", "host", "path")
-_STARTS = ("at", "timestamp", "started_at", "start_time", "startTime", "startedAt", "ts", "time", "created", "created_at", "request_time")
+_STARTS = (
+    "at",
+    "timestamp",
+    "started_at",
+    "start_time",
+    "startTime",
+    "startedAt",
+    "ts",
+    "time",
+    "created",
+    "created_at",
+    "request_time",
+)
 _ENDS = ("ended_at", "end_time", "endTime", "endedAt", "completed_at", "finished_at", "response_time")
 _FIRSTS = ("first_byte", "first_byte_at", "first_token_at", "completion_start_time", "completionStartTime")
-_TTFTS = (("ttft", 1.0), ("ttft_s", 1.0), ("ttft_ms", 1e3), ("time_to_first_token", 1.0), ("time_to_first_token_ms", 1e3))
-_TOOK = (("latency_ms", 1e3), ("duration_ms", 1e3), ("elapsed_ms", 1e3), ("latency_s", 1.0), ("duration_s", 1.0), ("elapsed", 1.0),
-         ("duration", 1.0), ("latency", 1.0))  # fmt: skip
+_TTFTS = (
+    ("ttft", 1.0),
+    ("ttft_s", 1.0),
+    ("ttft_ms", 1e3),
+    ("time_to_first_token", 1.0),
+    ("time_to_first_token_ms", 1e3),
+)
+_TOOK = (
+    ("latency_ms", 1e3),
+    ("duration_ms", 1e3),
+    ("elapsed_ms", 1e3),
+    ("latency_s", 1.0),
+    ("duration_s", 1.0),
+    ("elapsed", 1.0),
+    ("duration", 1.0),
+    ("latency", 1.0),
+)
 """(field, its units in a second)."""
 _IDS = ("id", "request_id", "requestId", "call_id")
 _HEADERS = ("x-session-id", "x-grok-conv-id", "x-session-affinity")
-_SHOWN = (b'"usage"', b'"usageMetadata"', b'"messages"', b'"contents"', b'"input"', b"message_start", b'"choices"', b'"candidates"')
+_SHOWN = (
+    b'"usage"',
+    b'"usageMetadata"',
+    b'"messages"',
+    b'"contents"',
+    b'"input"',
+    b"message_start",
+    b'"choices"',
+    b'"candidates"',
+)
 
 
 def is_raw_pairs(head: bytes) -> bool:
-    """Whether a file that starts like this holds bodies, by the names of its first line; asked after every format with names of its own.
+    """Whether a file that starts like this holds bodies, by the names of its first line.
+
+    Asked after every format with names of its own.
 
     >>> is_raw_pairs(b'{"request":{"model":"m","messages":[]},"response":{}}'), is_raw_pairs(b'{"model":"m","messages":[]}')
     (True, True)
@@ -56,7 +103,9 @@ def is_raw_pairs(head: bytes) -> bool:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:  # longer than what was looked at, or cut
-        return any(b'"%s"' % name.encode() in line[:4096] for name in (*REQUESTS, *RESPONSES)) and any(name in line for name in _SHOWN)
+        return any(b'"%s"' % name.encode() in line[:4096] for name in (*REQUESTS, *RESPONSES)) and any(
+            name in line for name in _SHOWN
+        )
     return isinstance(record, dict) and _is_pair(record)
 
 
@@ -104,14 +153,20 @@ _OPENING, _CLOSING, _BEFORE = re.compile(rb'"request":( ?)\{'), b'"response":', 
 
 
 def _record(source: Source, number: int, line: bytes, bodies: GrowingBodies) -> dict[str, Any] | None:
-    """The object of a line; its request as the bytes that stand there, where they can be told apart without reading twice."""
+    """The object of a line.
+
+    Its request as the bytes that stand there, where they can be told apart without reading twice.
+    """
     opening = _OPENING.search(line, 0, _BEFORE)
     # nothing else is open before it, so both names are of one object, and what stands between them is one value
     if opening and line.count(b"{", 0, opening.start()) == 1 and line.count(b"[", 0, opening.start()) == 0:
         for look in (line.rfind, line.find):
             end = look(_CLOSING, opening.end())
             try:
-                rest, raw = orjson.loads(line[: opening.start()] + line[end:]), line[opening.end() - 1 : line.rfind(b"}", 0, end) + 1]
+                rest, raw = (
+                    orjson.loads(line[: opening.start()] + line[end:]),
+                    line[opening.end() - 1 : line.rfind(b"}", 0, end) + 1],
+                )
                 fields = bodies.parsed(raw)
             except orjson.JSONDecodeError:
                 continue  # the name stands inside one of the bodies too, or nowhere
@@ -131,7 +186,9 @@ def _compact(bodies: GrowingBodies, fields: dict[str, Any]) -> bytes | None:
 def _heard(number: int, record: dict[str, Any]) -> Heard | None:
     request, response = _named(record, REQUESTS), _named(record, RESPONSES)
     if request is None and response is None:
-        request, response = (record, None) if _is_bare(record) else (None, record) if _is_response(record) else (None, None)
+        request, response = (
+            (record, None) if _is_bare(record) else (None, record) if _is_response(record) else (None, None)
+        )
     answer = answer_of(_body(response))
     body = request if isinstance(request, Body) else body_of(_body(request))
     if body or (answer and answer.counts and request is None):
@@ -176,7 +233,9 @@ def _is_bare(record: dict[str, Any]) -> bool:
 
 
 def _is_response(value: Any) -> bool:
-    return isinstance(value, dict) and any(isinstance(value.get(name), dict | list) for name in ("usage", "usageMetadata", "choices"))
+    return isinstance(value, dict) and any(
+        isinstance(value.get(name), dict | list) for name in ("usage", "usageMetadata", "choices")
+    )
 
 
 def _text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:

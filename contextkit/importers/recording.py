@@ -154,6 +154,7 @@ class Recording:
     branched_from: str | None
     """File it was copied from, None for a session of its own."""
     events: tuple[Event, ...]
-    """What happened, in the order of the file; of a session that branches, on the path from its root to its last entry."""
+    """What happened, in the order of the file; of a session that branches, on the path from its root to its last entry.
+    """
     n_calls_elsewhere: int = 0
     """Model calls on its other branches, which are not among the events."""

@@ -1,6 +1,8 @@
-"""The objects of a recording, however they stand in its file: one a line, in an array, one after another over many lines, or as a table.
+"""The objects of a recording, however they stand in its file: one a line, in an array, one after another over many
+lines, or as a table.
 
-Takes a source, gives each object with the line it starts on; what lacks its end is given as far as whole rows go. Knows no format.
+Takes a source, gives each object with the line it starts on; what lacks its end is given as far as whole rows go. Knows
+no format.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ _NEAR = 400
 def rows(source: Source, wrappers: Mapping[str, int] | None = None) -> Iterator[Row]:
     """Each object of a file; of an object with a key of `wrappers` the objects in the list behind it instead.
 
-    The number beside a wrapper says how many brackets are open around one row: what a file that was cut may be mended by. Lines and tables
-    are read as they come; a value that is spread over lines is read at once.
+    The number beside a wrapper says how many brackets are open around one row: what a file that was cut may be mended
+    by. Lines and tables are read as they come; a value that is spread over lines is read at once.
     """
     inside = wrappers or {}
     head = bare(source.head)
@@ -70,7 +72,9 @@ def is_spread(head: bytes) -> bool:
 
 
 def named(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row by its names in one spelling, so that `startTime`, `start_time` and `starttime` are one; what is null is left out.
+    """A row by its names in one spelling, so that `startTime`, `start_time` and `starttime` are one.
+
+    What is null is left out.
 
     >>> named({"startTime": 1, "model_id": "a", "user": None})
     {'starttime': 1, 'modelid': 'a'}
@@ -124,7 +128,9 @@ def _unwrapped(number: int, value: Any, inside: Mapping[str, int]) -> Iterator[R
             yield from _unwrapped(number, listed, inside)
 
 
-def _scanned(source: Source, data: bytes, line: int, inside: Mapping[str, int], *, is_line: bool = False) -> Iterator[Row]:
+def _scanned(
+    source: Source, data: bytes, line: int, inside: Mapping[str, int], *, is_line: bool = False
+) -> Iterator[Row]:
     """Each object, found by its brackets; of the one that lacks its end as much as is whole."""
     stack, start, depth, last, most = bytearray(), -1, 0, 0, 0
     safe: tuple[int, bytes] | None = None
@@ -133,7 +139,11 @@ def _scanned(source: Source, data: bytes, line: int, inside: Mapping[str, int], 
         if mark in _OPENING:
             if start < 0 and mark == _OPENING[1]:
                 start, depth, safe = token.start(), len(stack), None
-                line, last, most = line + data.count(b"\n", last, start), start, _rows_depth(data[start : start + _NEAR], inside)
+                line, last, most = (
+                    line + data.count(b"\n", last, start),
+                    start,
+                    _rows_depth(data[start : start + _NEAR], inside),
+                )
             stack.append(mark)
         elif mark != ord('"') and stack:
             stack.pop()
@@ -165,7 +175,10 @@ def _whole(source: Source, line: int, data: bytes, inside: Mapping[str, int]) ->
 
 
 def _table(source: Source) -> Iterator[Row]:
-    """The rows of comma-separated values under a line of names; cells that hold JSON are objects, empty ones are not there."""
+    """The rows of comma-separated values under a line of names.
+
+    Cells that hold JSON are objects, empty ones are not there.
+    """
     before = csv.field_size_limit(LONGEST_CELL)
     reader = csv.reader(_text(source), strict=True)
     try:

@@ -1,4 +1,5 @@
-"""Which calls were counted, exactly and in bounded memory: the latest in this process, the others in a file of the system's own.
+"""Which calls were counted, exactly and in bounded memory: the latest in this process, the others in a file of the
+system's own.
 
 Takes digests, says whether one is new. Knows no format.
 """
@@ -47,7 +48,9 @@ class Seen:
     def _put_away(self) -> None:
         """Sorted, so that a page of the file is written once."""
         if self._file is None:
-            self._file = sqlite3.connect("", isolation_level=None, check_same_thread=False)  # no name: gone when it is closed
+            self._file = sqlite3.connect(
+                "", isolation_level=None, check_same_thread=False
+            )  # no name: gone when it is closed
             self._file.execute(f"pragma cache_size = -{_PAGES_KB}")
             self._file.execute("pragma synchronous = off")
             self._file.execute("create table seen (digest blob primary key) without rowid")

@@ -147,7 +147,10 @@ class Source:
         """As `lines`, each with its newline where it has one: nothing is copied twice, by the system's own buffer."""
         came_by_pipe = bool(self.head and self._stream)
         try:
-            with told(self.name), nullcontext(_split(self.chunks())) if came_by_pipe else _opened(self.name, BUFFER) as lines:
+            with (
+                told(self.name),
+                nullcontext(_split(self.chunks())) if came_by_pipe else _opened(self.name, BUFFER) as lines,
+            ):
                 for number, line in enumerate(lines, 1):
                     if line[0] > _BLANK or not line.isspace():
                         yield number, line
@@ -199,8 +202,8 @@ _MAGIC = 4
 def open_file(path: str | Path, buffer: int = -1) -> IO[bytes]:
     """A file for reading, or the reading end of a pipe: a named one, or `/dev/fd/63` of a shell's `<(zcat session.gz)`.
 
-    Raises `UnreadableLog` for a socket, and for a pipe that no process writes to, which would be waited for without end; `OSError` as
-    `open` does.
+    Raises `UnreadableLog` for a socket, and for a pipe that no process writes to, which would be waited for without
+    end; `OSError` as `open` does.
     """
     try:
         mode = Path(path).stat().st_mode
@@ -234,7 +237,9 @@ def _first_bytes(path: str | Path, descriptor: int) -> bytes:
         if begins:
             return begins
         if waited >= WRITER_SECONDS:
-            raise UnreadableLog(f"{path}: an empty pipe that no process writes to; start the writer first, or give a file")
+            raise UnreadableLog(
+                f"{path}: an empty pipe that no process writes to; start the writer first, or give a file"
+            )
         time.sleep(_LOOK_SECONDS)
         waited += _LOOK_SECONDS
 
@@ -309,5 +314,8 @@ def _zstd(raw: IO[bytes]) -> IO[bytes]:
     return cast(IO[bytes], zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=True))
 
 
-_PACKED: tuple[tuple[bytes, Callable[[IO[bytes]], IO[bytes]]], ...] = ((b"\x1f\x8b", _gzip), (b"\x28\xb5\x2f\xfd", _zstd))
+_PACKED: tuple[tuple[bytes, Callable[[IO[bytes]], IO[bytes]]], ...] = (
+    (b"\x1f\x8b", _gzip),
+    (b"\x28\xb5\x2f\xfd", _zstd),
+)
 """(first bytes, how it is unpacked)."""

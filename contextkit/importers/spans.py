@@ -1,10 +1,13 @@
 """Model calls in a tree of spans: whose lane each belongs to, and which of several records of one call counts.
 
-Takes spans as they come, children before parents or after, gives exchanges with their remarks, trace by trace. Knows no format.
+Takes spans as they come, children before parents or after, gives exchanges with their remarks, trace by trace. Knows no
+format.
 
-* A call inside an agent that another agent called has a lane of its own, one for each time it was called; all others are `main`, or the
+* A call inside an agent that another agent called has a lane of its own, one for each time it was called; all others
+  are `main`, or the
   agent's name where one conversation is held by several agents in turn.
-* A call inside another call is the same one told twice, by a framework and by the client it uses: the inner one counts. So are calls with
+* A call inside another call is the same one told twice, by a framework and by the client it uses: the inner one counts.
+  So are calls with
   one response id: the one that says most counts.
 """
 
@@ -71,13 +74,18 @@ class Traces:
         return ahead
 
     def rest(self, n_known: int) -> Iterator[Record]:
-        """The calls of all traces still held, the earliest trace first, and what is to be said of all; `n_known` were read before."""
+        """The calls of all traces still held, the earliest trace first, and what is to be said of all.
+
+        `n_known` were read before.
+        """
         waiting = sorted(self.traces.values(), key=_start)
         self.traces = {}
         for spans in waiting:
             yield from self._told(spans)
         if self.n_twice:
-            self.source.fault(0, f"{self.n_twice:,} of its spans tell of calls that other spans tell of too; counted once")
+            self.source.fault(
+                0, f"{self.n_twice:,} of its spans tell of calls that other spans tell of too; counted once"
+            )
         if not self.n_calls and not n_known:
             self.source.fault(0, "no model call in it")
 
@@ -126,9 +134,19 @@ class Traces:
 def _placed(call: Exchange, session: str, lane: str) -> Exchange:
     """As `dataclasses.replace` does, in a third of the time."""
     return Exchange(
-        call.id, session, lane, call.at, call.first_byte_at, call.ended_at, call.provider, call.model, call.prompt, call.usage,
-        call.predicted, call.error,
-    )  # fmt: skip
+        call.id,
+        session,
+        lane,
+        call.at,
+        call.first_byte_at,
+        call.ended_at,
+        call.provider,
+        call.model,
+        call.prompt,
+        call.usage,
+        call.predicted,
+        call.error,
+    )
 
 
 def _ancestors(span: Span, by_id: dict[str, Span]) -> list[Span]:

@@ -14,7 +14,8 @@ from contextkit.importers.source import Source
 EARLIEST = 1_577_836_800.0
 """The first of January 2020: no log of these formats is older, so an earlier time is a clock that was never set."""
 _MILLIONS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
-"""(a number above this, counts so many a second): nanoseconds, microseconds, milliseconds; 1e11 seconds would be the year 5138."""
+"""(a number above this, counts so many a second): nanoseconds, microseconds, milliseconds; 1e11 seconds would be the
+year 5138."""
 _OPEN = ord("{")
 _HEAD = 4096
 
@@ -25,10 +26,12 @@ def has_blanks(head: bytes) -> bool:
 
 
 def spelled(source: Source, number: int, line: bytes, *, is_spaced: bool) -> bytes | None:
-    r"""A line without blanks between its parts: `{"a":1}`, its newline kept; None, and a fault, for what can be no object.
+    r"""A line without blanks between its parts: `{"a":1}`, its newline kept.
 
-    So a reader finds keys by their bytes: inside a string a quote is always escaped, `"key":"` can be nothing but a key. Files are written
-    like this; the lines of one that somebody wrote anew with blanks are spelled again.
+    None, and a fault, for what can be no object.
+
+    So a reader finds keys by their bytes: inside a string a quote is always escaped, `"key":"` can be nothing but a
+    key. Files are written like this; the lines of one that somebody wrote anew with blanks are spelled again.
     """
     has_end = line[-2:] == b"}\n" or line.rstrip().endswith(b"}")
     if not has_end or (line[0] != _OPEN and not line.lstrip().startswith(b"{")):
@@ -55,7 +58,9 @@ def parsed(source: Source, number: int, line: bytes) -> dict[str, object] | None
 
 
 def moment(value: object) -> float | None:
-    """Seconds since 1970 of a time as logs write it: ISO 8601, or a count of seconds, milli-, micro- or nanoseconds; None for what is none.
+    """Seconds since 1970 of a time as logs write it: ISO 8601, or a count of seconds, milli-, micro- or nanoseconds.
+
+    None for what is none.
 
     >>> moment("2026-04-09T01:03:35.960Z"), moment(1775696615960), moment(1775696615.96), moment("yesterday")
     (1775696615.96, 1775696615.96, 1775696615.96, None)

@@ -1,6 +1,7 @@
 """Whose model a call went to, by the names that gateways and tracers use, as the id that prices are looked up under.
 
-Takes a provider's name in anybody's words and a model's, gives a provider's id and the model's own name. Knows no format.
+Takes a provider's name in anybody's words and a model's, gives a provider's id and the model's own name. Knows no
+format.
 """
 
 from __future__ import annotations
@@ -12,21 +13,69 @@ from contextkit.importers.billed import provider_of
 UNKNOWN = "unknown"
 """The model of a call that names none."""
 PROVIDERS: dict[str, str] = {
-    "anthropic": "anthropic", "openai": "openai", "azure": "azure", "azure_ai": "azure", "azure_openai": "azure",
-    "azure.ai.openai": "azure", "azure.ai.inference": "azure", "az.ai.openai": "azure", "az.ai.inference": "azure",
-    "text-completion-openai": "openai", "bedrock": "aws", "bedrock_converse": "aws", "aws.bedrock": "aws", "aws_bedrock": "aws",
-    "amazon_bedrock": "aws", "aws": "aws", "gemini": "google", "google": "google", "google_genai": "google", "google_vertexai": "google",
-    "vertex_ai": "google", "vertex_ai_beta": "google", "google-gla": "google", "google-vertex": "google", "gcp.gemini": "google",
-    "gcp.vertex_ai": "google", "gcp.gen_ai": "google", "vertexai": "google", "x_ai": "x-ai", "xai": "x-ai", "x-ai": "x-ai", "grok": "x-ai",
-    "groq": "groq", "mistral": "mistral", "mistral_ai": "mistral", "mistralai": "mistral", "deepseek": "deepseek", "cohere": "cohere",
-    "cohere_chat": "cohere", "moonshot": "moonshotai", "moonshotai": "moonshotai", "moonshot_ai": "moonshotai",
-    "fireworks_ai": "fireworks", "fireworks": "fireworks", "together_ai": "together", "together": "together", "openrouter": "openrouter",
-    "perplexity": "perplexity", "zai": "zai", "z.ai": "zai", "cerebras": "cerebras", "minimax": "minimax", "novita": "novita",
-    "databricks": "databricks", "github_copilot": "github-copilot", "openai_responses": "openai", "openai-responses": "openai",
-    "openai.chat": "openai", "openai.responses": "openai", "anthropic.messages": "anthropic",
-}  # fmt: skip
-"""Name in LiteLLM (`custom_llm_provider`), OpenTelemetry (`gen_ai.provider.name`, `gen_ai.system`), LangChain (`ls_provider`) or
-pydantic-ai → id in genai-prices."""
+    "anthropic": "anthropic",
+    "openai": "openai",
+    "azure": "azure",
+    "azure_ai": "azure",
+    "azure_openai": "azure",
+    "azure.ai.openai": "azure",
+    "azure.ai.inference": "azure",
+    "az.ai.openai": "azure",
+    "az.ai.inference": "azure",
+    "text-completion-openai": "openai",
+    "bedrock": "aws",
+    "bedrock_converse": "aws",
+    "aws.bedrock": "aws",
+    "aws_bedrock": "aws",
+    "amazon_bedrock": "aws",
+    "aws": "aws",
+    "gemini": "google",
+    "google": "google",
+    "google_genai": "google",
+    "google_vertexai": "google",
+    "vertex_ai": "google",
+    "vertex_ai_beta": "google",
+    "google-gla": "google",
+    "google-vertex": "google",
+    "gcp.gemini": "google",
+    "gcp.vertex_ai": "google",
+    "gcp.gen_ai": "google",
+    "vertexai": "google",
+    "x_ai": "x-ai",
+    "xai": "x-ai",
+    "x-ai": "x-ai",
+    "grok": "x-ai",
+    "groq": "groq",
+    "mistral": "mistral",
+    "mistral_ai": "mistral",
+    "mistralai": "mistral",
+    "deepseek": "deepseek",
+    "cohere": "cohere",
+    "cohere_chat": "cohere",
+    "moonshot": "moonshotai",
+    "moonshotai": "moonshotai",
+    "moonshot_ai": "moonshotai",
+    "fireworks_ai": "fireworks",
+    "fireworks": "fireworks",
+    "together_ai": "together",
+    "together": "together",
+    "openrouter": "openrouter",
+    "perplexity": "perplexity",
+    "zai": "zai",
+    "z.ai": "zai",
+    "cerebras": "cerebras",
+    "minimax": "minimax",
+    "novita": "novita",
+    "databricks": "databricks",
+    "github_copilot": "github-copilot",
+    "openai_responses": "openai",
+    "openai-responses": "openai",
+    "openai.chat": "openai",
+    "openai.responses": "openai",
+    "anthropic.messages": "anthropic",
+}
+"""Name in LiteLLM (`custom_llm_provider`), OpenTelemetry (`gen_ai.provider.name`, `gen_ai.system`), LangChain
+(`ls_provider`) or pydantic-ai → id in genai-prices."""
 
 
 @lru_cache(maxsize=1024)

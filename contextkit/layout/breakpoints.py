@@ -1,7 +1,8 @@
 """Where explicit breakpoints go: the head, a bridge, and the tail.
 
-The cache looks back a limited number of positions from a mark, so a turn that adds many needs a bridge at the place the request
-before it ended; the head gets a mark of its own because other conversations share it. Takes a track, gives breakpoints in wire order.
+The cache looks back a limited number of positions from a mark, so a turn that adds many needs a bridge at the place the
+request before it ended; the head gets a mark of its own because other conversations share it. Takes a track, gives
+breakpoints in wire order.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from contextkit.cache.prompt import Breakpoint
 from contextkit.layout.track import Track
 
 LOOKBACK = 20
-"""Positions a lookup visits, the mark's own being the first (Anthropic prompt-caching docs, "How automatic prefix checking works")."""
+"""Positions a lookup visits, the mark's own being the first (Anthropic prompt-caching docs, "How automatic prefix
+checking works")."""
 
 
 MOST = 4
@@ -70,8 +72,8 @@ class Places:
 def plan(track: Track, n: int, previous: int, rules: Plan, shared: int = 0) -> tuple[Breakpoint, ...]:
     """Marks for the first `n` segments, when the request before held the first `previous` of them.
 
-    `shared`: how many segments other conversations send too, which branched off there. Costs the unmarkable segments it steps over, not
-    the conversation.
+    `shared`: how many segments other conversations send too, which branched off there. Costs the unmarkable segments it
+    steps over, not the conversation.
     """
     marks: dict[int, Breakpoint] = {}
     for name, place in places(track, n, previous, rules, shared).named.items():
@@ -83,13 +85,20 @@ def plan(track: Track, n: int, previous: int, rules: Plan, shared: int = 0) -> t
 
 def places(track: Track, n: int, previous: int, rules: Plan, shared: int = 0) -> Places:
     """Where those marks could go, whatever their size."""
-    sought = 0 if rules.has_tail else previous  # where the provider marks the end itself, only what is new is looked through
+    sought = (
+        0 if rules.has_tail else previous
+    )  # where the provider marks the end itself, only what is new is looked through
     last = markable(track, n, sought) if rules.has_tail or rules.long_ttl_seconds or rules.implicit_lookback else None
     before = markable(track, previous, 0 if rules.has_tail else previous - 1) if last is not None else None
     head = markable(track, min(track.level_ends[1], n)) if rules.has_head else None
     branch = markable(track, min(shared, n)) if rules.has_head and shared > track.level_ends[1] else None
     reach, end = (rules.lookback, last) if rules.has_tail else (rules.implicit_lookback, n - 1)
-    is_far = bool(reach) and end is not None and before is not None and track.positions[end] - track.positions[before] >= reach
+    is_far = (
+        bool(reach)
+        and end is not None
+        and before is not None
+        and track.positions[end] - track.positions[before] >= reach
+    )
     return Places(head, branch, before if is_far else None, last if rules.has_tail else None, before, last)
 
 

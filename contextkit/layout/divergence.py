@@ -48,9 +48,12 @@ def divergence(older: Layout, newer: Layout) -> Divergence | None:
         return None
     side = newer if shared < newer.n else older
     return Divergence(
-        LEVELS[side.track.levels[shared]], path_of(side.track, shared), shared, side.track.entries[shared] if side is newer else -1,
+        LEVELS[side.track.levels[shared]],
+        path_of(side.track, shared),
+        shared,
+        side.track.entries[shared] if side is newer else -1,
         *difference(_body(older, shared), _body(newer, shared)),
-    )  # fmt: skip
+    )
 
 
 def difference(before: bytes, after: bytes) -> tuple[int, str, str]:
@@ -59,7 +62,9 @@ def difference(before: bytes, after: bytes) -> tuple[int, str, str]:
     >>> difference(b'{"a":1}', b'{"a":2}')
     (5, '{"a":1}', '{"a":2}')
     """
-    offset = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
+    offset = next(
+        (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )
     return offset, _snippet(before, offset), _snippet(after, offset)
 
 

@@ -1,6 +1,7 @@
 """One request's view of a track: how much of it is sent, and where the breakpoints stand.
 
-Takes a track and a length, gives bytes and prompts. Making one costs nothing; its bytes are joined when they are asked for.
+Takes a track and a length, gives bytes and prompts. Making one costs nothing; its bytes are joined when they are asked
+for.
 """
 
 from __future__ import annotations

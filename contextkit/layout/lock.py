@@ -1,11 +1,11 @@
 """The head of an agent's prompts, pinned: what system and tools were, what they are now, and what the difference costs.
 
-Takes the layout of a first request, gives its head as a value; of two such values, where they first differ and what is billed once more.
-Knows nothing of files or agents' code: reading and writing `prompt.lock` is `cli/lock/`.
+Takes the layout of a first request, gives its head as a value; of two such values, where they first differ and what is
+billed once more. Knows nothing of files or agents' code: reading and writing `prompt.lock` is `cli/lock/`.
 
-A prompt is cached from its front, so a change re-bills what stands behind it: of the head at its first use, and, of every conversation
-that is going on, all that was said. A cache that is written at marks only has none before the end of the head, so there the whole head is
-written anew wherever in it the change stands (`docs/lock.md`).
+A prompt is cached from its front, so a change re-bills what stands behind it: of the head at its first use, and, of
+every conversation that is going on, all that was said. A cache that is written at marks only has none before the end of
+the head, so there the whole head is written anew wherever in it the change stands (`docs/lock.md`).
 """
 
 from __future__ import annotations
@@ -93,7 +93,12 @@ def head_of(layout: Layout, prompt: Prompt, wire: str, provider: str, model: str
     """The head of a request."""
     track, n = layout.track, min(layout.track.level_ends[1], layout.n)
     blocks = tuple(
-        LockedBlock(path_of(track, i), LEVELS[track.levels[i]], track.body(i), 0 if i in track.silent else track.segment(i).n_tokens)
+        LockedBlock(
+            path_of(track, i),
+            LEVELS[track.levels[i]],
+            track.body(i),
+            0 if i in track.silent else track.segment(i).n_tokens,
+        )
         for i in range(n)
     )
     tools, system, messages = (key.hex() for key in prompt.namespaces)
@@ -180,17 +185,28 @@ def _name(was: LockedHead, now: LockedHead, index: int) -> str:
     names, before = [block.name for block in now.prefix], [block.name for block in was.prefix]
     if old is not None and old.level == "tools" and (new is None or new.level != "tools" or old.name != new.name):
         fate = "moved" if old.name in names else "removed"
-        return f"tool {new.name!r} added" if new is not None and new.name and new.name not in before else f"tool {old.name!r} {fate}"
+        return (
+            f"tool {new.name!r} added"
+            if new is not None and new.name and new.name not in before
+            else f"tool {old.name!r} {fate}"
+        )
     if new is not None and new.level == "tools":
         return f"tool {new.name!r} {'changed' if new.name in before else 'added'}"
     return "the system prompt"
 
 
 def _behind(now: LockedHead, level: int, index: int | None) -> int:
-    """Tokens of the head from the block on, or from the level on; all of it where only marks are read, and it changed at all."""
+    """Tokens of the head from the block on, or from the level on.
+
+    All of it where only marks are read, and it changed at all.
+    """
     if level < _MESSAGES and model_named(now.model).cache == "breakpoints":
         return now.n_tokens
-    blocks = now.prefix[index:] if index is not None else [block for block in now.prefix if LEVELS.index(block.level) >= level]
+    blocks = (
+        now.prefix[index:]
+        if index is not None
+        else [block for block in now.prefix if LEVELS.index(block.level) >= level]
+    )
     return sum(block.n_tokens for block in blocks)
 
 
@@ -214,5 +230,7 @@ def _extra(head: LockedHead, calls: list[tuple[int, int]]) -> float | None:
 
 def _price(head: LockedHead, n_tokens: int, writes: bool) -> float:
     written = Usage(0, 0, n_tokens, 0, 0) if writes else Usage(n_tokens, 0, 0, 0, 0)
-    paid, spared = (cost_usd(head.provider, head.model, usage) or 0.0 for usage in (written, Usage(0, n_tokens, 0, 0, 0)))
+    paid, spared = (
+        cost_usd(head.provider, head.model, usage) or 0.0 for usage in (written, Usage(0, n_tokens, 0, 0, 0))
+    )
     return paid - spared

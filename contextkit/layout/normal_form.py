@@ -1,19 +1,31 @@
 """The one spelling of a block: `type` first, the other keys in order, markers out, meaning untouched.
 
-Providers render prompts from fields, so key order inside a block is noise, and so are cache markers; the order of keys inside tool
-arguments and schemas is what the model sees, and stays. Takes and gives JSON values; knows nothing of any one provider.
+Providers render prompts from fields, so key order inside a block is noise, and so are cache markers; the order of keys
+inside tool arguments and schemas is what the model sees, and stays. Takes and gives JSON values; knows nothing of any
+one provider.
 """
 
 from __future__ import annotations
 
 from contextkit.canonical import Json
 
-VERBATIM = frozenset({
-    "input", "input_schema", "parameters", "schema", "arguments", "input_examples",
-    "json", "args", "parametersJsonSchema", "response", "partMetadata",
-})  # fmt: skip
-"""Keys whose values a model or an author ordered (Anthropic keys `tool_use.input` on order: prompt-caching docs, troubleshooting). The
-second line is Bedrock's and Gemini's (botocore 1.44 bedrock-runtime, google-genai 3.4 types)."""
+VERBATIM = frozenset(
+    {
+        "input",
+        "input_schema",
+        "parameters",
+        "schema",
+        "arguments",
+        "input_examples",
+        "json",
+        "args",
+        "parametersJsonSchema",
+        "response",
+        "partMetadata",
+    }
+)
+"""Keys whose values a model or an author ordered (Anthropic keys `tool_use.input` on order: prompt-caching docs,
+troubleshooting). The second line is Bedrock's and Gemini's (botocore 1.44 bedrock-runtime, google-genai 3.4 types)."""
 MARKERS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 """Keys that mark a breakpoint and never enter a digest."""
 

@@ -1,6 +1,7 @@
 """The pieces a prompt is cut into.
 
-A *piece* is what an adapter says about one block, one message or one tool; a *segment* is that piece in its place on the wire.
+A *piece* is what an adapter says about one block, one message or one tool; a *segment* is that piece in its place on
+the wire.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Segment:
     role: str
     """Who speaks; `""` for a block that continues a message."""
     lead: bytes
-    """What stands before the body on the wire: brackets the segment before left open, commas, the opening of a message."""
+    """What stands before the body on the wire: brackets the segment before left open, commas, the opening of a message.
+    """
     body: bytes
     """The block in the wire's normal form."""
     n_tokens: int

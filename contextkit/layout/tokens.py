@@ -1,8 +1,9 @@
 """How many tokens a block or a message is.
 
-Takes provider JSON of any wire, gives a count: by o200k_base where its ranks are at hand, by size elsewhere, and says which. Text counts;
-ids, type names, signatures and markers do not; pictures, documents and sound count by what they show. Knows nothing of prompts or caches.
-Nothing is downloaded unless the environment says `CONTEXTKIT_TIKTOKEN_DOWNLOAD=1`.
+Takes provider JSON of any wire, gives a count: by o200k_base where its ranks are at hand, by size elsewhere, and says
+which. Text counts; ids, type names, signatures and markers do not; pictures, documents and sound count by what they
+show. Knows nothing of prompts or caches. Nothing is downloaded unless the environment says
+`CONTEXTKIT_TIKTOKEN_DOWNLOAD=1`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class TokenCounter:
         tally = _Tally()
         _walk(value, tally, False)
         encode = self._encode
-        return tally.n_tokens + (sum(self._n_exact(encode, text) for text in tally.texts) if encode else self._n_by_size(tally))
+        return tally.n_tokens + (
+            sum(self._n_exact(encode, text) for text in tally.texts) if encode else self._n_by_size(tally)
+        )
 
     def _n_by_size(self, tally: _Tally) -> int:
         return math.ceil((sum(map(_n_bytes, tally.texts)) + tally.n_frame_bytes) / self.bytes_per_token)
@@ -115,10 +118,15 @@ Rule = Callable[[dict[str, Json], _Tally], "str | None"]
 
 
 def _walk(value: Json, tally: _Tally, is_verbatim: bool) -> None:
-    """Put the leaves of `value` in the tally; of verbatim JSON (tool arguments, schemas) every key and leaf is prompt text."""
+    """Put the leaves of `value` in the tally.
+
+    Of verbatim JSON (tool arguments, schemas) every key and leaf is prompt text.
+    """
     walk = _WALKS.get(type(value))
     if walk is None:
-        raise NotSerialisable("$", f"{type(value).__name__} has no JSON form; pass dict, list, str, int, float, bool or None")
+        raise NotSerialisable(
+            "$", f"{type(value).__name__} has no JSON form; pass dict, list, str, int, float, bool or None"
+        )
     walk(value, tally, is_verbatim)
 
 
@@ -152,19 +160,52 @@ def _walk_none(value: None, tally: _Tally, is_verbatim: bool) -> None:
 
 
 _WALKS: dict[type, Callable[[Json, _Tally, bool], None]] = {
-    dict: _walk_dict, list: _walk_list, tuple: _walk_list, str: _walk_text, type(None): _walk_none,
-    int: _walk_number, float: _walk_number, bool: _walk_number,
-}  # fmt: skip
+    dict: _walk_dict,
+    list: _walk_list,
+    tuple: _walk_list,
+    str: _walk_text,
+    type(None): _walk_none,
+    int: _walk_number,
+    float: _walk_number,
+    bool: _walk_number,
+}
 _VERBATIM: dict[str, tuple[type, ...]] = {
-    "input": (dict,), "input_schema": (dict,), "parameters": (dict,), "schema": (dict,), "input_examples": (list,),
-    "json": (dict,), "args": (dict,), "parametersJsonSchema": (dict,),
-}  # fmt: skip
+    "input": (dict,),
+    "input_schema": (dict,),
+    "parameters": (dict,),
+    "schema": (dict,),
+    "input_examples": (list,),
+    "json": (dict,),
+    "args": (dict,),
+    "parametersJsonSchema": (dict,),
+}
 """Key → the types under it that are verbatim: a tool call's `input` is an object, a request's is a list of items."""
-_SILENT = frozenset({
-    "type", "id", "tool_use_id", "call_id", "tool_call_id", "file_id", "item_id", "status", "detail", "media_type", "file_data",
-    "cache_control", "prompt_cache_breakpoint", "signature", "encrypted_content", "encrypted_index", "citations",
-    "toolUseId", "thought", "thoughtSignature", "redactedContent", "mimeType",
-})  # fmt: skip
+_SILENT = frozenset(
+    {
+        "type",
+        "id",
+        "tool_use_id",
+        "call_id",
+        "tool_call_id",
+        "file_id",
+        "item_id",
+        "status",
+        "detail",
+        "media_type",
+        "file_data",
+        "cache_control",
+        "prompt_cache_breakpoint",
+        "signature",
+        "encrypted_content",
+        "encrypted_index",
+        "citations",
+        "toolUseId",
+        "thought",
+        "thoughtSignature",
+        "redactedContent",
+        "mimeType",
+    }
+)
 """Keys whose values are no prompt text: names for machines, markers, proofs, and what a rule below has counted."""
 
 
@@ -173,8 +214,9 @@ def _frame(block: dict[str, Json], tally: _Tally) -> None:
 
 
 _FRAME_BYTES = 154
-"""Text around a tool call or a tool result on Claude, ids included: over the 443 calls that `bytes_per_token` is measured with
-(contextkit/models.py), a call and its result cost 94 tokens beyond their text; split evenly, at 3.28 bytes a token."""
+"""Text around a tool call or a tool result on Claude, ids included: over the 443 calls that `bytes_per_token` is
+measured with (contextkit/models.py), a call and its result cost 94 tokens beyond their text; split evenly, at 3.28
+bytes a token."""
 
 
 def _base64(source: dict[str, Json], tally: _Tally) -> str:
@@ -183,7 +225,11 @@ def _base64(source: dict[str, Json], tally: _Tally) -> str:
     return "data"
 
 
-_MEDIA: dict[str, Callable[[str], int]] = {"image": n_image_tokens, "application": n_pdf_tokens, "audio": n_sound_tokens}
+_MEDIA: dict[str, Callable[[str], int]] = {
+    "image": n_image_tokens,
+    "application": n_pdf_tokens,
+    "audio": n_sound_tokens,
+}
 
 
 def _sourced(n_tokens: int) -> Rule:
@@ -237,8 +283,11 @@ def _in_bytes(measure: Callable[[str], int]) -> Callable[[dict[str, Json]], int 
 
 
 _MEASURES: dict[str, Callable[[dict[str, Json]], int | None]] = {
-    "inlineData": _inline, "fileData": lambda item: IMAGE_MOST, "image": _in_bytes(n_image_tokens), "document": _in_bytes(n_pdf_tokens),
-}  # fmt: skip
+    "inlineData": _inline,
+    "fileData": lambda item: IMAGE_MOST,
+    "image": _in_bytes(n_image_tokens),
+    "document": _in_bytes(n_pdf_tokens),
+}
 """Key → tokens of what stands under it, for blocks that are named by a key and not by a type."""
 
 
@@ -255,12 +304,23 @@ def _letters(holder: Json, key: str) -> str:
 
 
 _RULES: dict[str, Rule] = {
-    "tool_use": _frame, "server_tool_use": _frame, "mcp_tool_use": _frame, "tool_result": _frame, "mcp_tool_result": _frame,
-    "base64": _base64, "image": _sourced(IMAGE_MOST), "document": _sourced(PDF_PAGE), "redacted_thinking": _opaque("data", 0),
-    "image_url": _opaque("image_url", OPENAI_IMAGE), "input_image": _opaque("image_url", OPENAI_IMAGE),
-    "computer_screenshot": _opaque("image_url", OPENAI_IMAGE), "image_generation_call": _opaque("result", OPENAI_IMAGE),
-    "file": _openai_file, "input_file": _openai_file, "input_audio": _openai_sound,
-}  # fmt: skip
+    "tool_use": _frame,
+    "server_tool_use": _frame,
+    "mcp_tool_use": _frame,
+    "tool_result": _frame,
+    "mcp_tool_result": _frame,
+    "base64": _base64,
+    "image": _sourced(IMAGE_MOST),
+    "document": _sourced(PDF_PAGE),
+    "redacted_thinking": _opaque("data", 0),
+    "image_url": _opaque("image_url", OPENAI_IMAGE),
+    "input_image": _opaque("image_url", OPENAI_IMAGE),
+    "computer_screenshot": _opaque("image_url", OPENAI_IMAGE),
+    "image_generation_call": _opaque("result", OPENAI_IMAGE),
+    "file": _openai_file,
+    "input_file": _openai_file,
+    "input_audio": _openai_sound,
+}
 """Block type → its rule; every other block is the text of its leaves."""
 
 
@@ -269,9 +329,11 @@ def _n_bytes(text: str) -> int:
 
 
 _CHUNK = 16_384
-"""Letters encoded at once: bpe-openai takes at most 200,000 tokens, and no tokenizer is slow on a long run of one letter this short."""
+"""Letters encoded at once: bpe-openai takes at most 200,000 tokens, and no tokenizer is slow on a long run of one
+letter this short."""
 _CUT = re.compile(r".*\S(?= \S)", re.DOTALL)
-"""Up to the last single blank between words, where o200k_base always starts a new token: cut there, the parts count as the whole does."""
+"""Up to the last single blank between words, where o200k_base always starts a new token: cut there, the parts count as
+the whole does."""
 
 
 def chunks(text: str) -> Iterator[str]:
@@ -297,7 +359,8 @@ _RANKS: dict[str, tuple[str, str]] = {
         "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
     ),
 }
-"""Where tiktoken downloads an encoding's ranks from, and their SHA-256 (tiktoken 0.14.0, tiktoken_ext/openai_public.py:88-92)."""
+"""Where tiktoken downloads an encoding's ranks from, and their SHA-256 (tiktoken 0.14.0,
+tiktoken_ext/openai_public.py:88-92)."""
 
 
 def _tiktoken(tokenizer: str, ranks: tuple[str, str]) -> Encode | None:
@@ -309,7 +372,9 @@ def _tiktoken(tokenizer: str, ranks: tuple[str, str]) -> Encode | None:
 
 
 def _is_cached(url: str, sha256: str) -> bool:
-    """Whether tiktoken would find these ranks on disk (the rule of tiktoken 0.14.0, load.py:35-60), so loads without a download."""
+    """Whether tiktoken would find these ranks on disk (the rule of tiktoken 0.14.0, load.py:35-60), so loads without a
+    download.
+    """
     named = (os.environ[name] for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR") if name in os.environ)
     folder = next(named, str(Path(tempfile.gettempdir(), "data-gym-cache")))
     file = Path(folder, hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest())
@@ -320,7 +385,9 @@ def _bpe_openai(tokenizer: str, ranks: tuple[str, str]) -> Encode | None:
     """bpe-openai carries its ranks, so nothing is looked up."""
     if importlib.util.find_spec("bpe_openai") is None:
         return None
-    with warnings.catch_warnings():  # it opens its ranks in a way Python 3.11 calls deprecated, which is an error under `-W error`
+    with (
+        warnings.catch_warnings()
+    ):  # it opens its ranks in a way Python 3.11 calls deprecated, which is an error under `-W error`
         warnings.simplefilter("ignore", DeprecationWarning)
         encode: Encode = importlib.import_module("bpe_openai").get_encoding(tokenizer).encode_ordinary
     return encode

@@ -1,7 +1,7 @@
 """Everything about a conversation that grows: its wire bytes, sizes, positions, mark places and running digests.
 
-Takes pieces in order, keeps each as a segment and never moves one again, so that a request costs what was added, not what was said
-before. Knows nothing of any one provider: how brackets, positions and markers go is told by a `Grammar`.
+Takes pieces in order, keeps each as a segment and never moves one again, so that a request costs what was added, not
+what was said before. Knows nothing of any one provider: how brackets, positions and markers go is told by a `Grammar`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,19 @@ DIGEST_BYTES = 16
 """Length of a running digest: 128 bits, collisions out of reach for any real number of prompts."""
 
 _COLUMNS = (
-    "bodies", "ends", "marks", "sizes", "entries", "levels", "roles", "runs", "closers", "digests", "ends_tokens", "positions",
-)  # fmt: skip
+    "bodies",
+    "ends",
+    "marks",
+    "sizes",
+    "entries",
+    "levels",
+    "roles",
+    "runs",
+    "closers",
+    "digests",
+    "ends_tokens",
+    "positions",
+)
 """What a track holds one of for each segment."""
 _FADING = ("pieces_thinking", "pieces_passing")
 """Columns of segments that a later turn takes out of the prompt."""
@@ -43,8 +54,8 @@ class Grammar:
     has_mark_blocks: bool = False
     """Whether a marker is a block of its own behind the marked one, and not a field inside it."""
     opened: Callable[[Track, int, bytes], tuple[bytes, int]] | None = None
-    """(track, segments sent, JSON object of the other fields) → what stands before the first segment, and where in `wire` that one
-    begins; None for the fields themselves, and all segments."""
+    """(track, segments sent, JSON object of the other fields) → what stands before the first segment, and where in
+    `wire` that one begins; None for the fields themselves, and all segments."""
 
     def bracket(self, level: Level) -> tuple[bytes, bytes]:
         """What opens and closes the array of a level."""
@@ -56,10 +67,29 @@ class Track:
     """Segments of one conversation for one wire and model, in columns."""
 
     __slots__ = (
-        "bodies", "closers", "digests", "ends", "ends_tokens", "entries", "flags", "grammar", "level_ends", "levels",
-        "marks", "pieces_passing", "pieces_thinking", "positions", "roles", "runs", "silent", "sizes", "speaker", "strips",
-        "strips_thinking", "wire",
-    )  # fmt: skip
+        "bodies",
+        "closers",
+        "digests",
+        "ends",
+        "ends_tokens",
+        "entries",
+        "flags",
+        "grammar",
+        "level_ends",
+        "levels",
+        "marks",
+        "pieces_passing",
+        "pieces_thinking",
+        "positions",
+        "roles",
+        "runs",
+        "silent",
+        "sizes",
+        "speaker",
+        "strips",
+        "strips_thinking",
+        "wire",
+    )
 
     def __init__(self, grammar: Grammar, *, strips_thinking: bool = False) -> None:
         self.grammar = grammar
@@ -118,7 +148,10 @@ class Track:
         self._count(len(self.ends) - 1, piece.body)
 
     def withhold(self, segments: Iterable[int]) -> None:
-        """Take thinking out of the prompt that the provider says it left out, as of the last segment; the wire keeps it."""
+        """Take thinking out of the prompt that the provider says it left out, as of the last segment.
+
+        The wire keeps it.
+        """
         found = tuple(sorted(index for index in segments if index in self.pieces_thinking))
         if found:
             self.strips.append((len(self) - 1, found, "pieces_thinking"))
@@ -150,9 +183,15 @@ class Track:
         body = self.bodies[index]
         n_tokens = self.ends_tokens[index] - (self.ends_tokens[index - 1] if index else 0)
         return Segment(
-            self.entries[index], LEVELS[self.levels[index]], self.roles[index], bytes(self.wire[start:body]),
-            bytes(self.wire[body : self.ends[index]]), n_tokens, self.positions[index], None if mark < 0 else mark - body,
-        )  # fmt: skip
+            self.entries[index],
+            LEVELS[self.levels[index]],
+            self.roles[index],
+            bytes(self.wire[start:body]),
+            bytes(self.wire[body : self.ends[index]]),
+            n_tokens,
+            self.positions[index],
+            None if mark < 0 else mark - body,
+        )
 
     def body(self, index: int) -> bytes:
         """The block of segment `index`, in normal form."""
@@ -211,7 +250,9 @@ class Track:
         position = self.positions[index - 1] if index else 0
         if index not in self.silent:
             level, role = LEVELS[self.levels[index]], self._opener(index)
-            digest = blake2b(b"%b%b\x00%b\x00%b" % (digest, level.encode(), role.encode(), body), digest_size=DIGEST_BYTES).digest()
+            digest = blake2b(
+                b"%b%b\x00%b\x00%b" % (digest, level.encode(), role.encode(), body), digest_size=DIGEST_BYTES
+            ).digest()
             position += bool(index) and self.grammar.advances(self.runs[index - 1], self.runs[index], bool(role))
             tokens += self.sizes[index] + (self.grammar.message_tokens if role and not self.roles[index] else 0)
         self.digests.append(digest)
@@ -219,7 +260,9 @@ class Track:
         self.positions.append(position)
 
     def _opener(self, index: int) -> str:
-        """Who speaks, where segment `index` is the first of its message that counts: what was stripped before it took no role along."""
+        """Who speaks, where segment `index` is the first of its message that counts: what was stripped before it took
+        no role along.
+        """
         while index and not self.roles[index] and index - 1 in self.silent:
             index -= 1
         return self.roles[index]
@@ -234,6 +277,10 @@ class Track:
 
     def _recount(self, first: int) -> None:
         """Count again from `first` on, in new arrays: prompts that borrowed the old ones keep them."""
-        self.digests, self.ends_tokens, self.positions = self.digests[:first], self.ends_tokens[:first], self.positions[:first]
+        self.digests, self.ends_tokens, self.positions = (
+            self.digests[:first],
+            self.ends_tokens[:first],
+            self.positions[:first],
+        )
         for index in range(first, len(self)):
             self._count(index, self.body(index))

@@ -1,7 +1,7 @@
 """The table of causes: what can be seen in two neighbouring calls that explains why the second read less.
 
-Takes what is known of a call, of the one before it and of their lane; gives evidence or None, one function a cause. The order of
-`CAUSES` is the order they are asked in: what changed the prompt comes before what time or timing did.
+Takes what is known of a call, of the one before it and of their lane; gives evidence or None, one function a cause. The
+order of `CAUSES` is the order they are asked in: what changed the prompt comes before what time or timing did.
 """
 
 from __future__ import annotations
@@ -22,9 +22,20 @@ DEFAULT_TTL_SECONDS, LONG_TTL_SECONDS = 300, 3600
 (https://platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
 
 Cause = Literal[
-    "below_minimum", "first_write", "model_changed", "compaction", "params_changed", "tools_changed", "system_changed",
-    "messages_changed", "ttl_expired", "cold_fan_out", "out_of_reach", "aborted", "unknown",
-]  # fmt: skip
+    "below_minimum",
+    "first_write",
+    "model_changed",
+    "compaction",
+    "params_changed",
+    "tools_changed",
+    "system_changed",
+    "messages_changed",
+    "ttl_expired",
+    "cold_fan_out",
+    "out_of_reach",
+    "aborted",
+    "unknown",
+]
 
 NOTHING_SAID: Mapping[Cause, str] = MappingProxyType({})
 """Where nobody remarked anything."""
@@ -124,7 +135,9 @@ def call_of(exchange: Exchange, usage: Usage, prompt: Prompt | None) -> Call:
 
 
 def _marks(prompt: Prompt) -> tuple[Mark, ...]:
-    ends: list[tuple[int, int | None]] = [(mark.segment, mark.ttl_seconds) for mark in prompt.breakpoints if mark.is_written]
+    ends: list[tuple[int, int | None]] = [
+        (mark.segment, mark.ttl_seconds) for mark in prompt.breakpoints if mark.is_written
+    ]
     ends = ends or [(prompt.n - 1, None)]
     return tuple(Mark(i, prompt.digests[i], prompt.positions[i], prompt.ends_tokens[i], ttl) for i, ttl in ends)
 
@@ -182,7 +195,9 @@ def first_change(pair: Pair) -> int | None:
 
 
 def _level(pair: Pair, segment: int) -> int:
-    """The level it stands on in either prompt, the earlier one where they differ: a tool put behind the tools moves all the rest."""
+    """The level it stands on in either prompt, the earlier one where they differ: a tool put behind the tools moves all
+    the rest.
+    """
     ends = [(call.outline.level_ends, call.n) for call in (pair.before, pair.now) if call.outline]
     return min((segment >= tools) + (segment >= system) for (tools, system), n in ends if segment < n)
 
@@ -213,7 +228,10 @@ def not_yet(call: Call, now: Call) -> Evidence | None:
     if call.began_at is None or now.exchange.at >= call.began_at:
         return None
     early = call.began_at - now.exchange.at
-    return f"started {early:.1f} s before the response of {call.exchange.id!r} began", call.exchange.first_byte_at is not None
+    return (
+        f"started {early:.1f} s before the response of {call.exchange.id!r} began",
+        call.exchange.first_byte_at is not None,
+    )
 
 
 def _cold_fan_out(pair: Pair) -> Evidence | None:
@@ -224,7 +242,11 @@ def _out_of_reach(pair: Pair) -> Evidence | None:
     if pair.prompt is None or not pair.before.marks or pair.before.marks[-1].ttl_seconds is None:
         return None
     last, positions = pair.before.marks[-1], pair.prompt.positions
-    behind = [(positions[mark.segment] - last.position, mark.lookback) for mark in pair.prompt.breakpoints if mark.segment >= last.segment]
+    behind = [
+        (positions[mark.segment] - last.position, mark.lookback)
+        for mark in pair.prompt.breakpoints
+        if mark.segment >= last.segment
+    ]
     if not behind:
         return f"no breakpoint at or behind segment {last.segment}, up to which the call before was cached", True
     if any(distance < lookback for distance, lookback in behind):
@@ -236,7 +258,11 @@ def _out_of_reach(pair: Pair) -> Evidence | None:
 def _aborted(pair: Pair) -> Evidence | None:
     call = pair.before
     has_begun = call.exchange.first_byte_at is not None or bool(call.usage.output)
-    return None if call.exchange.error is None or has_begun else (f"{call.exchange.id!r} ended before its response began", False)
+    return (
+        None
+        if call.exchange.error is None or has_begun
+        else (f"{call.exchange.id!r} ended before its response began", False)
+    )
 
 
 CAUSES: tuple[tuple[Cause, Callable[[Pair], Evidence | None]], ...] = (
@@ -258,7 +284,11 @@ def nothing_visible(pair: Pair) -> str:
     """What can be said of a miss that nothing explains."""
     gap, (ttl, _) = _gap(pair), _ttl(pair)
     if pair.prompt and pair.before.outline:
-        intact = "prefix intact" if pair.is_whole or pair.prompt.level_ends[1] else "messages intact, tools and system not in the record"
+        intact = (
+            "prefix intact"
+            if pair.is_whole or pair.prompt.level_ends[1]
+            else "messages intact, tools and system not in the record"
+        )
         return f"{intact}, gap {int(gap)} s ≤ {ttl} s"
     was, now = pair.before.prompt_tokens, pair.now.prompt_tokens
     shrunk = f", and shrank from {was:,} to {now:,} tokens" if now < was else ""

@@ -42,8 +42,8 @@ class Outline:
     epoch: int = 0
     """How many declared breaks came before it."""
     base: str = ""
-    """The first hex digits of the running digest of the last kept segment, by which a reader tells that it has the right ones; empty where
-    none is kept, and in rows of older versions."""
+    """The first hex digits of the running digest of the last kept segment, by which a reader tells that it has the
+    right ones; empty where none is kept, and in rows of older versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,9 @@ class BlockIds:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A prompt as token ids, written as a difference to what the exchange before it in the same lane left: O(turn) to store."""
+    """A prompt as token ids, written as a difference to what the exchange before it in the same lane left: O(turn) to
+    store.
+    """
 
     keep: int
     """How many leading tokens are those of the exchange before, what it generated included."""
@@ -111,11 +113,12 @@ class Exchange:
 
 
 RemarkKind = Literal["verdict", "project", "agent", "caller", "repair", "compaction", "setting", "sum", "passed"]
-"""verdict: the provider's own diagnosis of a call (`system_changed`); project: where a conversation was held; agent: who a lane is;
-caller: `file:line` of the code that sent a call; repair: what a proxy changed in a request before passing it on; compaction: what rewrote
-the history since the call before in the lane; setting: a request setting that is another one than that call's (`effort low → high`);
-sum: what each row of a lane adds up, where rows are no calls, as between two scrapes of an engine's counters; passed: what went through a
-proxy and is no model call it knows, in sizes only."""
+"""verdict: the provider's own diagnosis of a call (`system_changed`); project: where a conversation was held; agent:
+who a lane is; caller: `file:line` of the code that sent a call; repair: what a proxy changed in a request before
+passing it on; compaction: what rewrote the history since the call before in the lane; setting: a request setting that
+is another one than that call's (`effort low → high`); sum: what each row of a lane adds up, where rows are no calls, as
+between two scrapes of an engine's counters; passed: what went through a proxy and is no model call it knows, in sizes
+only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ class Remark:
     kind: RemarkKind
     """What it says."""
     about: str
-    """Id of the exchange (verdict, caller, repair, compaction, setting), the session (project), `session/lane` (agent, sum),
-    or the run of the proxy (passed)."""
+    """Id of the exchange (verdict, caller, repair, compaction, setting), the session (project), `session/lane` (agent,
+    sum), or the run of the proxy (passed)."""
     text: str
     """In as few words as it has: `system_changed`, `prompts.py:41`, `researcher`."""

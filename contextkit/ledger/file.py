@@ -1,7 +1,9 @@
-"""The file of a ledger: lines are appended to it, whole or not at all, by one process for each object and by as many as open it.
+"""The file of a ledger: lines are appended to it, whole or not at all, by one process for each object and by as many as
+open it.
 
-Takes lines that are encoded already; knows nothing of what they say. Each append is made under a lock of the operating system, so that the
-line of one process never stands inside that of another, and what a failed one left is taken away before anything follows it.
+Takes lines that are encoded already; knows nothing of what they say. Each append is made under a lock of the operating
+system, so that the line of one process never stands inside that of another, and what a failed one left is taken away
+before anything follows it.
 """
 
 from __future__ import annotations
@@ -41,8 +43,9 @@ class LedgerFile:
     def append(self, line: bytes) -> None:
         """Hand one line to the operating system; the disk is not waited for.
 
-        Raises `OSError` when the disk is full or fails, and nothing of the line is left then. Raises `LogLocked` in another
-        process than the one that opened it, `StorageError` where the file was replaced or deleted: nothing is written then.
+        Raises `OSError` when the disk is full or fails, and nothing of the line is left then. Raises `LogLocked` in
+        another process than the one that opened it, `StorageError` where the file was replaced or deleted: nothing is
+        written then.
         """
         if os.getpid() != self._pid:
             raise LogLocked(
@@ -60,7 +63,10 @@ class LedgerFile:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Other processes that append to the file wait until the block ends. Windows has no such lock: there one process may write."""
+        """Other processes that append to the file wait until the block ends.
+
+        Windows has no such lock: there one process may write.
+        """
         if sys.platform != "win32":
             descriptor = self._open()
             with suppress(OSError):  # a file system without locks
@@ -85,11 +91,16 @@ class LedgerFile:
             try:
                 os.ftruncate(descriptor, end)
             except OSError as error:
-                failure.add_note(f"{self.path} could not be cut back to its last whole line either ({error}); the next append tries again")
+                failure.add_note(
+                    f"{self.path} could not be cut back to its last whole line either ({error}); the next append tries again"
+                )
             raise
 
     def drop_tail(self, good: int) -> bytes:
-        """Move what stands behind the first `good` bytes to `<file>.torn`, there first, so that nothing is lost; inside `alone`."""
+        """Move what stands behind the first `good` bytes to `<file>.torn`, there first, so that nothing is lost.
+
+        Inside `alone`.
+        """
         descriptor = self._open()
         size = os.fstat(descriptor).st_size
         if size <= good:

@@ -1,7 +1,7 @@
 """A recording judged call by call: each with its bill, its two prices, its miss, and what was said of it.
 
-Takes records as they come, gives one `Judged` an exchange; keeps one call a lane and what the remarks said, so a recording may be
-larger than memory. Whoever adds up, draws or lists reads this.
+Takes records as they come, gives one `Judged` an exchange; keeps one call a lane and what the remarks said, so a
+recording may be larger than memory. Whoever adds up, draws or lists reads this.
 """
 
 from __future__ import annotations
@@ -109,10 +109,17 @@ def _judged(index: int, exchange: Exchange, miss: Miss | None, said: _Said) -> J
     usage = measured(exchange)
     cost, uncached, has_price = _priced(exchange, usage)
     return Judged(
-        index, exchange, usage, cost, uncached, has_price, miss,
-        said.verdicts.pop(exchange.id, ""), said.projects.get(exchange.session, ""),
+        index,
+        exchange,
+        usage,
+        cost,
+        uncached,
+        has_price,
+        miss,
+        said.verdicts.pop(exchange.id, ""),
+        said.projects.get(exchange.session, ""),
         said.agents.get(f"{exchange.session}/{exchange.lane}", exchange.lane),
-    )  # fmt: skip
+    )
 
 
 def _priced(exchange: Exchange, usage: Usage | None) -> tuple[float | None, float | None, bool]:

@@ -1,7 +1,8 @@
 """The trace of everything that was sent: one line an exchange, in memory or in a file that only grows.
 
-Takes exchanges, gives them back in the order they were recorded, and with them the prompts that a cache saw. Holds digests, sizes
-and bills; headers and keys never, and text only where a recorder was asked for whole bodies. Knows nothing of why a call missed.
+Takes exchanges, gives them back in the order they were recorded, and with them the prompts that a cache saw. Holds
+digests, sizes and bills; headers and keys never, and text only where a recorder was asked for whole bodies. Knows
+nothing of why a call missed.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         """An empty ledger in memory, or the one at `path`, made if it is not there.
 
-        Raises `UnreadableLog` where the file is not a ledger, `LogCorrupt` where one of its lines is not an exchange, `StorageError` where
-        the system lets nobody read or write there.
+        Raises `UnreadableLog` where the file is not a ledger, `LogCorrupt` where one of its lines is not an exchange,
+        `StorageError` where the system lets nobody read or write there.
         """
         self._rows: dict[type, list[Any]] = {Exchange: [], Remark: []}
         self._file: LedgerFile | None = None
@@ -66,15 +67,18 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
-        """The ledger at `path`, to be read and appended to; an unfinished last line is moved to `<file>.torn`, with a warning."""
+        """The ledger at `path`, to be read and appended to.
+
+        An unfinished last line is moved to `<file>.torn`, with a warning.
+        """
         return cls(path)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], on_corrupt: Callable[[LogCorrupt], object] | None = None) -> Ledger:
         """The exchanges at `path`, in memory: the file is not touched, and what is appended does not reach it.
 
-        A damaged row raises `LogCorrupt`, or, with `on_corrupt`, is left out: `on_corrupt` is called with the error, which names file and
-        line. The prompts of rows that continue a row left out are unknown then.
+        A damaged row raises `LogCorrupt`, or, with `on_corrupt`, is left out: `on_corrupt` is called with the error,
+        which names file and line. The prompts of rows that continue a row left out are unknown then.
         """
         ledger = cls()
         path = folder_at(path)
@@ -111,8 +115,9 @@ class Ledger:
     def append(self, exchange: Exchange) -> None:
         """Record one exchange: one write of one line, handed to the operating system, not forced to disk.
 
-        Raises `OSError` when the disk is full or fails; the file is then cut back to its last whole line. Raises `LogLocked` in a process
-        forked from the one that opened it, `StorageError` where the file was deleted or replaced.
+        Raises `OSError` when the disk is full or fails; the file is then cut back to its last whole line. Raises
+        `LogLocked` in a process forked from the one that opened it, `StorageError` where the file was deleted or
+        replaced.
         """
         if not isinstance(exchange, Exchange):
             raise UsageError(f"a ledger keeps exchanges, not {type(exchange).__name__}")
@@ -132,8 +137,8 @@ class Ledger:
     def prompts(self) -> Iterator[tuple[Exchange, Prompt | None]]:
         """Each exchange with the prompt a cache saw, rebuilt from the differences; None where no outline was recorded.
 
-        A prompt borrows the arrays of its lane: it is good until the iterator moves on. Copy what must stay. Costs what each
-        exchange added. Raises `LogCorrupt` where an outline keeps segments that its lane does not have.
+        A prompt borrows the arrays of its lane: it is good until the iterator moves on. Copy what must stay. Costs what
+        each exchange added. Raises `LogCorrupt` where an outline keeps segments that its lane does not have.
         """
         return prompts_of(self.exchanges)
 
@@ -146,11 +151,15 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _continue(self, file: LedgerFile) -> None:
-        """Read what is there, and set aside what a crash left of a last line, so that the next line starts clean and nothing is lost."""
+        """Read what is there, and set aside what a crash left of a last line, so that the next line starts clean and
+        nothing is lost.
+        """
         with file.alone():
             good = self._load(file.path.read_bytes(), str(file.path), None)
             self.torn = file.drop_tail(good) or None
@@ -178,10 +187,11 @@ class Ledger:
 
 
 class Rows:
-    """Reads the lines behind a header: damaged ones raise `LogCorrupt`, naming file and line, or are left out and reported.
+    """Reads the lines behind a header: damaged ones raise `LogCorrupt`, naming file and line, or are left out and
+    reported.
 
-    A prompt is written as the difference to the row before it in its lane. Behind a row left out, a prompt that continues another without
-    saying which is unknown.
+    A prompt is written as the difference to the row before it in its lane. Behind a row left out, a prompt that
+    continues another without saying which is unknown.
     """
 
     __slots__ = ("_name", "_on_corrupt", "_sure")
@@ -244,7 +254,9 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
-        raise StorageError(f"{path} cannot be opened ({fault.strerror or fault}): name a ledger you may read and write") from fault
+        raise StorageError(
+            f"{path} cannot be opened ({fault.strerror or fault}): name a ledger you may read and write"
+        ) from fault
 
 
 def check_header(line: bytes, name: str) -> None:
@@ -257,4 +269,6 @@ def check_header(line: bytes, name: str) -> None:
     if version is None:
         raise UnreadableLog(f'{name} line 1: not a ledger, which starts with {{"contextkit_ledger":{VERSION}}}')
     if version != VERSION:
-        raise UnreadableLog(f"{name} line 1: ledger format {version}, this contextkit reads {VERSION}: upgrade contextkit")
+        raise UnreadableLog(
+            f"{name} line 1: ledger format {version}, this contextkit reads {VERSION}: upgrade contextkit"
+        )

@@ -1,8 +1,8 @@
 """Why each cache miss happened: the first cause in one ordered table that the record bears out.
 
-Takes exchanges, gives a `Miss` for every call that read clearly less than the calls before it had left in the cache, and for every
-call that had nothing to read yet. Bills decide whether there is a miss; prompts and times only name its cause. Where nothing that
-was recorded explains it, the cause is `unknown`. Knows nothing of reports.
+Takes exchanges, gives a `Miss` for every call that read clearly less than the calls before it had left in the cache,
+and for every call that had nothing to read yet. Bills decide whether there is a miss; prompts and times only name its
+cause. Where nothing that was recorded explains it, the cause is `unknown`. Knows nothing of reports.
 """
 
 from __future__ import annotations
@@ -16,7 +16,18 @@ from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.errors import UnknownModel
 from contextkit.ledger.bodies.comparing import KeptBodies
-from contextkit.ledger.causes import CAUSES, NOTHING_SAID, Call, Cause, Lane, Mark, Pair, call_of, not_yet, nothing_visible
+from contextkit.ledger.causes import (
+    CAUSES,
+    NOTHING_SAID,
+    Call,
+    Cause,
+    Lane,
+    Mark,
+    Pair,
+    call_of,
+    not_yet,
+    nothing_visible,
+)
 from contextkit.ledger.exchange import Bodies, Exchange, Outline
 from contextkit.ledger.outlines import Growing
 from contextkit.models import Model, find_model, model_named
@@ -65,8 +76,8 @@ def misses(exchanges: Iterable[Exchange]) -> list[Miss]:
 class Judge:
     """Is shown a recording call by call, and says which calls missed.
 
-    A miss is a shortfall above `SHARE` and `TOKENS`, or the first write of a lane. Calls whose bill is unknown, or lacks a counter,
-    are passed over. Costs what each exchange added; keeps one call a lane.
+    A miss is a shortfall above `SHARE` and `TOKENS`, or the first write of a lane. Calls whose bill is unknown, or
+    lacks a counter, are passed over. Costs what each exchange added; keeps one call a lane.
     """
 
     __slots__ = ("_bodies", "_growing", "_lanes", "_seen")
@@ -78,11 +89,16 @@ class Judge:
         self._seen = -1
 
     def pass_over(self) -> None:
-        """A row of the recording that is no call: it has its place, and neither misses nor leaves anything in the cache."""
+        """A row of the recording that is no call: it has its place, and neither misses nor leaves anything in the
+        cache.
+        """
         self._seen += 1
 
     def see(self, exchange: Exchange, said: Mapping[Cause, str] = NOTHING_SAID) -> Miss | None:
-        """The next call of the recording; gives its miss, if it is one. `said` is what was remarked of the time since the call before."""
+        """The next call of the recording.
+
+        Gives its miss, if it is one. `said` is what was remarked of the time since the call before.
+        """
         self._seen += 1
         lanes = self._lanes.setdefault(exchange.session, {})
         lane = lanes.setdefault(exchange.lane, Lane())
@@ -105,7 +121,9 @@ class Judge:
         _advance(lane, now, is_miss=miss is not None)
         return replace(miss, index=self._seen) if miss else None
 
-    def _see_body(self, lane: Lane, exchange: Exchange, raw: bytes, usage: Usage, siblings: list[Call]) -> tuple[Call, Miss | None]:
+    def _see_body(
+        self, lane: Lane, exchange: Exchange, raw: bytes, usage: Usage, siblings: list[Call]
+    ) -> tuple[Call, Miss | None]:
         """A call whose body was recorded: the body is read only where a cause is looked for."""
         now = call_of(replace(exchange, prompt=None), usage, None)
         if siblings and not usage.read:
@@ -127,7 +145,10 @@ def measured(exchange: Exchange) -> Usage | None:
 
 
 def _is_free_to_write(provider: str, model: str) -> bool:
-    """By the model table; for a model without a row by the price list, or as its nearest relative's host reports writes."""
+    """By the model table.
+
+    For a model without a row by the price list, or as its nearest relative's host reports writes.
+    """
     row = find_model(model)
     return row.cache in _FREE if row else _is_listed_free(provider, model)
 
@@ -135,7 +156,8 @@ def _is_free_to_write(provider: str, model: str) -> bool:
 _FREE = ("implicit", "units")
 """Kinds of caches that cost nothing to write."""
 _REPORTING = ("anthropic", "aws")
-"""Hosts whose input count leaves out what was written: without a count of writes the size of the prompt is not known."""
+"""Hosts whose input count leaves out what was written: without a count of writes the size of the prompt is not known.
+"""
 
 
 @lru_cache(maxsize=256)
@@ -182,7 +204,11 @@ def _cached_tokens(call: Call, row: Model) -> int:
 
 
 def _judge(
-    lane: Lane, now: Call, prompt: Prompt | None, siblings: Sequence[Call], told: Callable[[Pair], Pair] = lambda pair: pair
+    lane: Lane,
+    now: Call,
+    prompt: Prompt | None,
+    siblings: Sequence[Call],
+    told: Callable[[Pair], Pair] = lambda pair: pair,
 ) -> Miss | None:
     """The miss of a call, if it is one; `told` adds to a pair what its bodies say."""
     row = _row_of(now.exchange)
@@ -200,7 +226,9 @@ def _judge(
 
 
 def _opening(now: Call, prompt: Prompt | None, siblings: Sequence[Call], row: Model) -> Miss | None:
-    """A call of a lane that has nothing in the cache yet: a shared prefix may be on its way, or this is the first write."""
+    """A call of a lane that has nothing in the cache yet: a shared prefix may be on its way, or this is the first
+    write.
+    """
     if now.usage.read:
         return None
     late = _on_its_way(now, prompt, siblings)
@@ -217,7 +245,12 @@ def _opening(now: Call, prompt: Prompt | None, siblings: Sequence[Call], row: Mo
 
 def _on_its_way(now: Call, prompt: Prompt | None, siblings: Sequence[Call]) -> Miss | None:
     """The longest prefix that a sibling lane was writing while this call started."""
-    shared = [(mark.n_tokens, call) for call in siblings for mark in call.marks if _is_shared(mark, call, prompt) and _overlap(call, now)]
+    shared = [
+        (mark.n_tokens, call)
+        for call in siblings
+        for mark in call.marks
+        if _is_shared(mark, call, prompt) and _overlap(call, now)
+    ]
     expected, call = max(shared, key=lambda pair: pair[0], default=(0, now))
     evidence = not_yet(call, now) if is_shortfall(min(expected, now.prompt_tokens), 0) else None
     return _miss(now, "cold_fan_out", min(expected, now.prompt_tokens), *evidence) if evidence else None
@@ -241,25 +274,36 @@ def _written(call: Call) -> int:
 def _miss(now: Call, cause: Cause, expected: int, where: str, certain: bool) -> Miss:
     exchange, read = now.exchange, now.usage.read or 0
     lost = max(0, expected - read)
-    return Miss(exchange.id, -1, exchange.lane, exchange.at, cause, expected, read, lost, _extra_usd(now, lost), where, certain)
+    return Miss(
+        exchange.id, -1, exchange.lane, exchange.at, cause, expected, read, lost, _extra_usd(now, lost), where, certain
+    )
 
 
 def _extra_usd(call: Call, lost: int) -> float | None:
     """The bill less the bill had the lost tokens been read."""
     exchange, paid = call.exchange, replace(call.usage, output=0)
     try:
-        bills = [prices.cost_usd(exchange.provider, exchange.model, usage, exchange.at) for usage in (paid, _had_it_been_read(paid, lost))]
+        bills = [
+            prices.cost_usd(exchange.provider, exchange.model, usage, exchange.at)
+            for usage in (paid, _had_it_been_read(paid, lost))
+        ]
     except UnknownModel:
         return None  # an unknown price is said as unknown by whoever shows this
     return None if bills[0] is None or bills[1] is None else bills[0] - bills[1]
 
 
 def _had_it_been_read(usage: Usage, lost: int) -> Usage:
-    """Lost tokens stand right behind what was read, so they were paid as long writes first, then short ones, then plain input."""
+    """Lost tokens stand right behind what was read, so they were paid as long writes first, then short ones, then plain
+    input.
+    """
     long = min(lost, usage.write_1h or 0)
     short = min(lost - long, usage.write_5m or 0)
     plain = lost - long - short
     return Usage(
-        (usage.fresh or 0) - plain, (usage.read or 0) + lost, (usage.write_5m or 0) - short, (usage.write_1h or 0) - long, 0,
+        (usage.fresh or 0) - plain,
+        (usage.read or 0) + lost,
+        (usage.write_5m or 0) - short,
+        (usage.write_1h or 0) - long,
+        0,
         service_tier=usage.service_tier,
-    )  # fmt: skip
+    )

@@ -26,9 +26,11 @@ class Growing:
         """Lanes that miss an exchange: what continues them by length alone may continue something else."""
 
     def prompt(self, exchange: Exchange) -> Prompt | None:
-        """The prompt a cache saw, None where no outline was recorded, or the exchange that it continues is missing from the recording.
+        """The prompt a cache saw, None where no outline was recorded, or the exchange that it continues is missing from
+        the recording.
 
-        It borrows the arrays of its lane: good until the next call of that lane. Copy what must stay. Costs what the exchange added.
+        It borrows the arrays of its lane: good until the next call of that lane. Copy what must stay. Costs what the
+        exchange added.
         """
         outline, lane = exchange.prompt, (exchange.session, exchange.lane)
         if not isinstance(outline, Outline) or (lane in self._broken and outline.keep and not outline.base):
@@ -76,15 +78,22 @@ class Lane:
             digests = [bytes.fromhex(digest) for digest in outline.digests]
             tools, system, messages = map(bytes.fromhex, outline.namespaces)
         except (TypeError, ValueError) as error:
-            raise LogCorrupt(f"exchange {exchange_id!r} has an outline that cannot be read ({type(error).__name__}: {error})") from None
+            raise LogCorrupt(
+                f"exchange {exchange_id!r} has an outline that cannot be read ({type(error).__name__}: {error})"
+            ) from None
         del self.digests[outline.keep :], self.ends_tokens[outline.keep :], self.positions[outline.keep :]
         self.digests.extend(digests)
         self.ends_tokens.extend(outline.ends_tokens)
         self.positions.extend(outline.positions)
         self.prompt = Prompt(
-            (tools, system, messages), outline.level_ends, self.digests, self.ends_tokens, self.positions,
-            outline.breakpoints, len(self.digests),
-        )  # fmt: skip
+            (tools, system, messages),
+            outline.level_ends,
+            self.digests,
+            self.ends_tokens,
+            self.positions,
+            outline.breakpoints,
+            len(self.digests),
+        )
         return self.prompt
 
     def _check(self, outline: Outline, exchange_id: str) -> None:
@@ -102,19 +111,28 @@ class Lane:
 
 
 def outline(previous: Prompt | None, prompt: Prompt, entries: Sequence[int], epoch: int) -> Outline:
-    """`prompt` as a difference to `previous`, the prompt recorded before it in its lane; `entries` has one log sequence a segment.
+    """`prompt` as a difference to `previous`, the prompt recorded before it in its lane.
 
-    Kept is what both say in the same words: a changed namespace stands beside it and does not shorten it. O(log n + what is new).
+    `entries` has one log sequence a segment.
+
+    Kept is what both say in the same words: a changed namespace stands beside it and does not shorten it. O(log n +
+    what is new).
     """
     keep = _same_words(previous, prompt) if previous else 0
     new = range(keep, prompt.n)
     tools, system, messages = (namespace.hex() for namespace in prompt.namespaces)
     return Outline(
-        keep=keep, namespaces=(tools, system, messages), level_ends=prompt.level_ends,
-        digests=tuple(prompt.digests[i].hex() for i in new), ends_tokens=tuple(prompt.ends_tokens[i] for i in new),
-        positions=tuple(prompt.positions[i] for i in new), entries=tuple(entries[i] for i in new),
-        breakpoints=prompt.breakpoints, epoch=epoch, base=prompt.digests[keep - 1].hex()[:_BASE_DIGITS] if keep else "",
-    )  # fmt: skip
+        keep=keep,
+        namespaces=(tools, system, messages),
+        level_ends=prompt.level_ends,
+        digests=tuple(prompt.digests[i].hex() for i in new),
+        ends_tokens=tuple(prompt.ends_tokens[i] for i in new),
+        positions=tuple(prompt.positions[i] for i in new),
+        entries=tuple(entries[i] for i in new),
+        breakpoints=prompt.breakpoints,
+        epoch=epoch,
+        base=prompt.digests[keep - 1].hex()[:_BASE_DIGITS] if keep else "",
+    )
 
 
 def _same_words(one: Prompt, other: Prompt) -> int:

@@ -1,7 +1,7 @@
 """Writes exchanges into a ledger, each prompt as its difference to the one before it in the same lane.
 
-Takes an exchange and the prompt that was sent, gives the row that was recorded. Keeps digests of each lane, so that the caller's
-arrays may go on growing, or be rewound. Knows nothing of providers or bodies.
+Takes an exchange and the prompt that was sent, gives the row that was recorded. Keeps digests of each lane, so that the
+caller's arrays may go on growing, or be rewound. Knows nothing of providers or bodies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class Recorder:
         for exchange in ledger:
             self._follow(exchange)
 
-    def record(self, exchange: Exchange, prompt: Prompt | None = None, entries: Sequence[int] = (), epoch: int = 0) -> Exchange:
+    def record(
+        self, exchange: Exchange, prompt: Prompt | None = None, entries: Sequence[int] = (), epoch: int = 0
+    ) -> Exchange:
         """Append `exchange`, its prompt replaced by the outline of `prompt` where one is given.
 
         `entries` holds the log sequence of each segment of `prompt`; `epoch` counts the declared breaks before it.

@@ -2,8 +2,8 @@
 
 Takes a row, gives the bytes of its line without the newline; and the other way. Knows nothing of files.
 
-The last field of a line is `"sum"`: the first 16 hex digits of the SHA-256 of all bytes before it. A line without it, as older versions
-wrote them, is read unchecked.
+The last field of a line is `"sum"`: the first 16 hex digits of the SHA-256 of all bytes before it. A line without it,
+as older versions wrote them, is read unchecked.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def decode(line: bytes) -> Record:
         row = parse(line) if _LONG in line.translate(_DIGITS) else loads(line)
         return Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _exchange(row)
     except JSONDecodeError as error:
-        raise LogCorrupt(f"not an exchange (NotSerialisable: line {error.lineno} column {error.colno}: not JSON ({error.msg}))") from None
+        raise LogCorrupt(
+            f"not an exchange (NotSerialisable: line {error.lineno} column {error.colno}: not JSON ({error.msg}))"
+        ) from None
     except (NotSerialisable, KeyError, TypeError, ValueError, AttributeError) as error:
         raise LogCorrupt(f"not an exchange ({type(error).__name__}: {error})") from None
 
@@ -83,10 +85,19 @@ _DIGITS, _LONG = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord
 def _exchange(row: Json) -> Exchange:
     prompt, usage, predicted = row["prompt"], row["usage"], row["predicted"]
     return Exchange(
-        row["id"], row["session"], row["lane"], row["at"], row["first_byte_at"], row["ended_at"], row["provider"], row["model"],
+        row["id"],
+        row["session"],
+        row["lane"],
+        row["at"],
+        row["first_byte_at"],
+        row["ended_at"],
+        row["provider"],
+        row["model"],
         None if prompt is None else _READERS[prompt["kind"]](prompt),
-        None if usage is None else _read_usage(usage), None if predicted is None else _read_usage(predicted), row["error"],
-    )  # fmt: skip
+        None if usage is None else _read_usage(usage),
+        None if predicted is None else _read_usage(predicted),
+        row["error"],
+    )
 
 
 def _fields(value: Any) -> dict[str, Json]:
@@ -128,11 +139,17 @@ def _read_outline(row: Json) -> Outline:
     if not all(type(number) is int and number >= 0 for number in (row["keep"], first, second)):
         raise ValueError("an outline counts segments")
     return Outline(
-        keep=row["keep"], namespaces=(tools, system, messages), level_ends=(first, second),
-        digests=tuple(row["digests"]), ends_tokens=tuple(row["ends_tokens"]), positions=tuple(row["positions"]),
-        entries=tuple(row["entries"]), breakpoints=tuple(Breakpoint(**mark) for mark in row["breakpoints"]), epoch=row["epoch"],
+        keep=row["keep"],
+        namespaces=(tools, system, messages),
+        level_ends=(first, second),
+        digests=tuple(row["digests"]),
+        ends_tokens=tuple(row["ends_tokens"]),
+        positions=tuple(row["positions"]),
+        entries=tuple(row["entries"]),
+        breakpoints=tuple(Breakpoint(**mark) for mark in row["breakpoints"]),
+        epoch=row["epoch"],
         base=row.get("base", ""),
-    )  # fmt: skip
+    )
 
 
 def _write_bodies(bodies: Bodies) -> dict[str, Json]:
@@ -144,7 +161,9 @@ def _write_bodies(bodies: Bodies) -> dict[str, Json]:
 
 
 def _read_bodies(row: Json) -> Bodies:
-    return Bodies(row["request"].encode("utf-8") if "request" in row else b64decode(row["request_base64"], validate=True))
+    return Bodies(
+        row["request"].encode("utf-8") if "request" in row else b64decode(row["request_base64"], validate=True)
+    )
 
 
 def _write_blocks(blocks: BlockIds) -> dict[str, Json]:
@@ -166,8 +185,11 @@ def _read_tokens(row: Json) -> Tokens:
 Recorded = Outline | Bodies | BlockIds | Tokens
 """What a prompt may be recorded as."""
 _WRITERS: dict[type, Callable[[Any], dict[str, Json]]] = {
-    Outline: _write_outline, Bodies: _write_bodies, BlockIds: _write_blocks, Tokens: _write_tokens,
-}  # fmt: skip
+    Outline: _write_outline,
+    Bodies: _write_bodies,
+    BlockIds: _write_blocks,
+    Tokens: _write_tokens,
+}
 _READERS: dict[str, Callable[[Json], Recorded]] = {
     "outline": _read_outline,
     "bodies": _read_bodies,
@@ -178,4 +200,3 @@ _READERS: dict[str, Callable[[Json], Recorded]] = {
 
 def _write_prompt(prompt: Recorded) -> dict[str, Json]:
     return _WRITERS[type(prompt)](prompt)
-

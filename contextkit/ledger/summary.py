@@ -1,7 +1,7 @@
 """A ledger judged: how much was read from the cache, what it cost, what it would have cost, what was lost and to what.
 
-Takes a `Ledger`, or records as they are read, gives a `Summary`: plain numbers, no layout. What nobody reported is counted as unknown,
-never as zero.
+Takes a `Ledger`, or records as they are read, gives a `Summary`: plain numbers, no layout. What nobody reported is
+counted as unknown, never as zero.
 """
 
 from __future__ import annotations
@@ -126,19 +126,29 @@ class Summary:
 
     def to_json(self) -> str:
         """All of it, as one JSON object; unknown is null."""
-        return canonical({
-            "format": 1, "total": _row_json(self.total), "models": [*map(_row_json, self.models)], "lanes": [*map(_row_json, self.lanes)],
-            "misses": [asdict(miss) for miss in self.misses], "hit_rates": self.hit_rates,
-            "models_without_price": self.models_without_price, "groups": [*map(_row_json, self.groups)],
-        }).decode()  # fmt: skip
+        return canonical(
+            {
+                "format": 1,
+                "total": _row_json(self.total),
+                "models": [*map(_row_json, self.models)],
+                "lanes": [*map(_row_json, self.lanes)],
+                "misses": [asdict(miss) for miss in self.misses],
+                "hit_rates": self.hit_rates,
+                "models_without_price": self.models_without_price,
+                "groups": [*map(_row_json, self.groups)],
+            }
+        ).decode()
 
     def __str__(self) -> str:
         """One line: `94.1 % of input read from cache · $0.12 spent · $0.83 saved · 0 misses`, and what is unknown."""
-        return " · ".join(part for part in (_hit_text(self), *_money_texts(self), _miss_text(self), *_unknown_texts(self)) if part)
+        return " · ".join(
+            part for part in (_hit_text(self), *_money_texts(self), _miss_text(self), *_unknown_texts(self)) if part
+        )
 
 
 def summarise(records: Iterable[Record], by: str = "") -> Summary:
-    """Judge a ledger, or any records as they are read: bills added up, calls priced one by one at the prices of their day, misses named.
+    """Judge a ledger, or any records as they are read: bills added up, calls priced one by one at the prices of their
+    day, misses named.
 
     `by` names a key of `GROUPS`, whose rows `Summary.groups` then holds.
     """
@@ -159,7 +169,10 @@ GROUPS: dict[str, Callable[[Judged], str]] = {
 
 
 class Tally:
-    """Adds calls up as they come; keeps a row a lane and group, and of the rest a bounded number: memory does not grow with calls."""
+    """Adds calls up as they come.
+
+    Keeps a row a lane and group, and of the rest a bounded number: memory does not grow with calls.
+    """
 
     __slots__ = ("_by", "_groups", "_lanes", "_misses", "_models", "_rates", "_total", "_without_price")
 
@@ -196,7 +209,9 @@ class Tally:
         return Summary(
             total=self._total.row("all"),
             models=tuple(one.row(name) for name, one in self._models.items()),
-            lanes=tuple(one.row(f"{session}/{lane}" if has_sessions else lane) for (session, lane), one in self._lanes.items()),
+            lanes=tuple(
+                one.row(f"{session}/{lane}" if has_sessions else lane) for (session, lane), one in self._lanes.items()
+            ),
             misses=tuple(dearest(self._misses, MOST_MISSES)),
             hit_rates=tuple(self._rates),
             models_without_price=tuple(self._without_price),
@@ -272,22 +287,30 @@ class _Sum:
     def _count(self, usage: Usage) -> None:
         """As adding usages up does, without making one a call."""
         parts = (usage.fresh, usage.read, usage.write_5m, usage.write_1h, usage.output)
-        self.counts = [None if one is None or other is None else one + other for one, other in zip(self.counts, parts, strict=True)]
+        self.counts = [
+            None if one is None or other is None else one + other for one, other in zip(self.counts, parts, strict=True)
+        ]
         self.estimated |= usage.estimated
 
     def row(self, name: str) -> Row:
         has_price = bool(self.calls_with_price)
         fresh, read, short, long, output = self.counts
         return Row(
-            name=name, calls=self.calls, calls_with_usage=self.calls_with_usage, calls_with_price=self.calls_with_price,
+            name=name,
+            calls=self.calls,
+            calls_with_usage=self.calls_with_usage,
+            calls_with_price=self.calls_with_price,
             usage=Usage(fresh, read, short, long, output, self.estimated),
-            cost_usd=self.cost if has_price else None, cost_uncached_usd=self.uncached if has_price else None,
+            cost_usd=self.cost if has_price else None,
+            cost_uncached_usd=self.uncached if has_price else None,
             n_misses=self.n_misses,
-        )  # fmt: skip
+        )
 
 
 def _row_json(row: Row) -> dict[str, Json]:
-    usage = {name: value for name, value in asdict(row.usage).items() if name != "service_tier"}  # of one call, not of a sum
+    usage = {
+        name: value for name, value in asdict(row.usage).items() if name != "service_tier"
+    }  # of one call, not of a sum
     derived = {"hit_rate": row.hit_rate, "saved_usd": row.saved_usd, "cost_is_lower_bound": row.is_cost_lower_bound}
     return {**asdict(row), "usage": usage, **derived}
 
@@ -308,7 +331,9 @@ def unpriced_name(model: str, service_tier: str) -> str:
 
 
 def spent(row: Row) -> str:
-    """What a row cost as people read it: `≥` before what leaves out calls of models without a price, `unknown` where all are."""
+    """What a row cost as people read it: `≥` before what leaves out calls of models without a price, `unknown` where
+    all are.
+    """
     if row.cost_usd is None:
         return "unknown"
     return f"{'≥ ' if row.is_cost_lower_bound else ''}{dollars(row.cost_usd)}"
@@ -319,13 +344,21 @@ def _hit_text(summary: Summary) -> str:
         return "no calls recorded"
     if summary.hit_rate is None:
         return "hit rate unknown"
-    return f"{summary.hit_rate:.1%}".replace("%", " %") + " of input read from cache" + (" (estimated)" if summary.usage.estimated else "")
+    return (
+        f"{summary.hit_rate:.1%}".replace("%", " %")
+        + " of input read from cache"
+        + (" (estimated)" if summary.usage.estimated else "")
+    )
 
 
 def _money_texts(summary: Summary) -> tuple[str, ...]:
     if summary.cost_usd is None or summary.saved_usd is None:
         return ()
-    change = f"{dollars(summary.saved_usd)} saved" if summary.saved_usd >= 0 else f"{dollars(-summary.saved_usd)} more than without a cache"
+    change = (
+        f"{dollars(summary.saved_usd)} saved"
+        if summary.saved_usd >= 0
+        else f"{dollars(-summary.saved_usd)} more than without a cache"
+    )
     return f"{spent(summary.total)} spent", change
 
 

@@ -1,7 +1,8 @@
 """What was found once and is known: of later findings in code only the new ones are told.
 
-Takes findings and the lines of their files, gives a JSON file, and of later findings those that are not in it. A finding is known again by
-its code, its file and the text of its line, so that code that moves stays known; as often as it was found then.
+Takes findings and the lines of their files, gives a JSON file, and of later findings those that are not in it. A
+finding is known again by its code, its file and the text of its line, so that code that moves stays known; as often as
+it was found then.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ class Known(NamedTuple):
 
 
 def write_baseline(path: str, findings: Iterable[Finding], lines: Lines) -> int:
-    """Write down findings in code; gives how many. The same findings give the same bytes. Raises `OSError` where nobody can write."""
+    """Write down findings in code.
+
+    Gives how many. The same findings give the same bytes. Raises `OSError` where nobody can write.
+    """
     counts = _counts(path, findings, lines)
     rows = [{**known._asdict(), "count": counts[known]} for known in sorted(counts)]
     text = json.dumps({"version": VERSION, "findings": rows}, ensure_ascii=True, indent=2)
@@ -50,7 +54,9 @@ def read_baseline(path: str) -> Counter[Known]:
     except FileNotFoundError:
         raise UsageError(f"{path}: no such baseline; make one with --write-baseline {path}") from None
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise UsageError(f"{path}: no baseline of version {VERSION}; make it anew with --write-baseline {path}") from None
+        raise UsageError(
+            f"{path}: no baseline of version {VERSION}; make it anew with --write-baseline {path}"
+        ) from None
 
 
 def _read(told: Any) -> Counter[Known]:
@@ -67,7 +73,10 @@ def _read(told: Any) -> Counter[Known]:
 
 
 def new(findings: Iterable[Finding], *, path: str, baseline: Counter[Known], lines: Lines) -> list[Finding]:
-    """Those that the baseline at a path does not hold; where a line's finding is met more often than then, the last ones."""
+    """Those that the baseline at a path does not hold.
+
+    Where a line's finding is met more often than then, the last ones.
+    """
     left, told, read = baseline.copy(), list[Finding](), _read_once(lines)
     for finding in findings:
         known = _known(finding, path, read)

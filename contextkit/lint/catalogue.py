@@ -1,6 +1,7 @@
 """Every hazard of `rules/`: its row, its page, and the table of them all.
 
-Takes the modules as they stand in the folders, gives rows in the order of their codes; knows nothing of how a hazard is found.
+Takes the modules as they stand in the folders, gives rows in the order of their codes; knows nothing of how a hazard is
+found.
 
     python -m contextkit.lint.catalogue --write docs/hazards.md        puts the table between the marks of a page
 """
@@ -59,18 +60,23 @@ def table() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, or write it into a page."""
-    parser = argparse.ArgumentParser(prog="python -m contextkit.lint.catalogue", description="The table of all hazards.")
+    parser = argparse.ArgumentParser(
+        prog="python -m contextkit.lint.catalogue", description="The table of all hazards."
+    )
     parser.add_argument("--write", type=Path, metavar="PAGE", help="a Markdown page with the marks for the table")
     target: Path | None = parser.parse_args(arguments).write
     if target is None:
         print(table())
     elif not target.is_file() or not _MARKED.search(text := target.read_text(encoding="utf-8")):
-        parser.error(f"{target}: no file with the lines <!-- table: hazards --> and <!-- end -->; add them where the table belongs")
+        parser.error(
+            f"{target}: no file with the lines <!-- table: hazards --> and <!-- end -->; add them where the table belongs"
+        )
     else:
         target.write_text(_MARKED.sub(lambda _: table(), text), encoding="utf-8", newline="\n")
 
 
-# Finding them -------------------------------------------------------------------------------------------------------------
+# Finding them
+# -------------------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -84,7 +90,9 @@ def _modules() -> Mapping[str, ModuleType]:
 def _imported() -> Iterator[ModuleType]:
     for folder in LEVELS.values():
         package = import_module(f"{rules.__name__}.{folder}")
-        yield from (import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__))
+        yield from (
+            import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)
+        )
 
 
 def _row(module: ModuleType) -> Hazard:
@@ -106,11 +114,16 @@ def _near(wanted: str) -> list[str]:
 
 def _unknown(code: str, near: Sequence[str]) -> str:
     known = [f"{_named()[word]} {_row(_modules()[_named()[word]]).name}" for word in near]
-    offer = f"did you mean {', '.join(dict.fromkeys(known))}?" if known else "codes look like CKS01, names like clock-in-system"
+    offer = (
+        f"did you mean {', '.join(dict.fromkeys(known))}?"
+        if known
+        else "codes look like CKS01, names like clock-in-system"
+    )
     return f"no hazard is called {code!r}; {offer}"
 
 
-# The table ----------------------------------------------------------------------------------------------------------------
+# The table
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def _has(ask: Callable[[Hazard], object]) -> Callable[[str], str]:

@@ -54,7 +54,9 @@ class LintConfig:
             return False
         if code == "CK000" and dropped == len(code):
             return False
-        return not file or not any(_is_meant(file, glob) and code.startswith(names) for glob, names in self.per_file_ignores.items())
+        return not file or not any(
+            _is_meant(file, glob) and code.startswith(names) for glob, names in self.per_file_ignores.items()
+        )
 
 
 def _longest(names: Iterable[str], code: str) -> int:
@@ -72,7 +74,10 @@ def _is_meant(file: str, glob: str) -> bool:
 
 
 def read_config(path: str | Path) -> LintConfig:
-    """The config that holds for a file or folder: of the nearest pyproject.toml above it that has one; `UsageError` where it is wrong."""
+    """The config that holds for a file or folder: of the nearest pyproject.toml above it that has one.
+
+    `UsageError` where it is wrong.
+    """
     start = Path(path).absolute()
     for folder in (start, *start.parents):
         file = folder / "pyproject.toml"
@@ -136,7 +141,9 @@ def _tests(where: str, value: object) -> dict[str, Any]:
 
 
 def _ignores(where: str, value: object) -> dict[str, Any]:
-    return {"per_file_ignores": {glob: _names(f"{where}.{glob}", names) for glob, names in _mapping(where, value).items()}}
+    return {
+        "per_file_ignores": {glob: _names(f"{where}.{glob}", names) for glob, names in _mapping(where, value).items()}
+    }
 
 
 def _sources(where: str, value: object) -> dict[str, Any]:

@@ -14,11 +14,19 @@ from contextkit.lint.trace.rule import RequestRule
 Grade = Literal["A", "B", "C", "D", "I"]
 """A measured or fixed in a public tracker; B reported; C another tool's rule; D provider documentation; I inferred."""
 Severity = Literal["error", "warning", "note"]
-"""error: breaks every request it touches; warning: breaks some, or depends on the model; note: counting, or never seen in the wild."""
+"""error: breaks every request it touches; warning: breaks some, or depends on the model; note: counting, or never seen
+in the wild."""
 LEVELS = {
-    "T": "tools", "S": "system", "M": "messages", "B": "breakpoints", "P": "parameters",
-    "R": "routing", "L": "lifetime", "E": "engine", "A": "accounting",
-}  # fmt: skip
+    "T": "tools",
+    "S": "system",
+    "M": "messages",
+    "B": "breakpoints",
+    "P": "parameters",
+    "R": "routing",
+    "L": "lifetime",
+    "E": "engine",
+    "A": "accounting",
+}
 """The letter behind `CK` → the folder of `rules/`."""
 
 
@@ -39,7 +47,8 @@ class Hazard:
     requests: tuple[RequestRule, ...] = ()
     """What the request detector and the guard look for; empty where requests cannot show it."""
     confirmed_by: tuple[str, ...] = ()
-    """The provider's verdicts that agree with it: `tools_changed`, `system_changed`, `messages_changed`, `model_changed`."""
+    """The provider's verdicts that agree with it: `tools_changed`, `system_changed`, `messages_changed`,
+    `model_changed`."""
 
     @property
     def level(self) -> str:

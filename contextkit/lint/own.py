@@ -71,5 +71,8 @@ class Own:
     """What `--explain` prints: as the page of a hazard, a first line with the name, then chapters."""
 
 
-OWN: Mapping[str, Own] = {"CK000": Own("unreadable", "error", _UNREADABLE), "CK001": Own("unnamed-break", "warning", _UNNAMED)}
+OWN: Mapping[str, Own] = {
+    "CK000": Own("unreadable", "error", _UNREADABLE),
+    "CK001": Own("unnamed-break", "warning", _UNNAMED),
+}
 """A file or request nobody can read, and a prefix that broke in a way no hazard describes."""

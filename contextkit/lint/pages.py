@@ -37,7 +37,9 @@ def parts(word: str) -> dict[str, Json]:
     head, _, body = page(word).strip().partition("\n")
     name, _, title = head.partition(": ")
     _, *chapters = _CHAPTER.split(body)
-    sections: dict[str, Json] = {heading: text.strip("\n") for heading, text in zip(chapters[::2], chapters[1::2], strict=True)}
+    sections: dict[str, Json] = {
+        heading: text.strip("\n") for heading, text in zip(chapters[::2], chapters[1::2], strict=True)
+    }
     return {**_known(name), "title": title, "sections": sections}
 
 

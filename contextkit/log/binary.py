@@ -1,7 +1,8 @@
-"""What bytes become that a tool returned: a picture or a PDF that a model looks at, or a document that only a memory takes.
+"""What bytes become that a tool returned: a picture or a PDF that a model looks at, or a document that only a memory
+takes.
 
-Takes bytes, gives a part. Looks at the first bytes, and at what providers take: a picture that is refused would be refused in every
-request from then on.
+Takes bytes, gives a part. Looks at the first bytes, and at what providers take: a picture that is refused would be
+refused in every request from then on.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from contextkit.log.media import pixels
 BINARY = "application/octet-stream"
 """Media type of a document that no provider takes."""
 _IMAGES = (
-    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"), (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
-    (re.compile(rb"GIF8[79]a"), "image/gif"), (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
-)  # fmt: skip
-"""First bytes → media type of the pictures that every provider with pictures takes (Anthropic vision docs; OpenAI images guide)."""
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
+    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
+    (re.compile(rb"GIF8[79]a"), "image/gif"),
+    (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
+)
+"""First bytes → media type of the pictures that every provider with pictures takes (Anthropic vision docs; OpenAI
+images guide)."""
 MAX_IMAGE_BYTES = 3_750_000
 """Largest picture that is sent: Bedrock's 3.75 MB, the least of all (Anthropic: 5 MB of base64, which is as much)."""
 MAX_IMAGE_PIXELS = 8_000

@@ -1,7 +1,8 @@
 """What changed while a conversation runs, told in band: a new date, mode, effort, folder, memory, permission or file.
 
-Takes values, gives the text the model reads and the fields a provider may take instead; the text is frozen when the entry is written.
-Knows nothing of providers. A change is never an edit: what was true before stays in the history, the news stands behind it.
+Takes values, gives the text the model reads and the fields a provider may take instead; the text is frozen when the
+entry is written. Knows nothing of providers. A change is never an edit: what was true before stays in the history, the
+news stands behind it.
 """
 
 from __future__ import annotations
@@ -26,16 +27,22 @@ class Change:
     @property
     def text(self) -> str:
         """What the model is told."""
-        raise InvalidContent(f"{type(self).__name__} says nothing: use one of the kinds of change in contextkit.log.change")
+        raise InvalidContent(
+            f"{type(self).__name__} says nothing: use one of the kinds of change in contextkit.log.change"
+        )
 
     @property
     def body(self) -> Json:
         """Body of the `notice` entry. Raises `InvalidContent` for a change that says nothing."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         optional = {field.name for field in fields(self) if field.default is None}
-        wrong = next((name for name, value in values.items() if not _is_told(value, is_optional=name in optional)), None)
+        wrong = next(
+            (name for name, value in values.items() if not _is_told(value, is_optional=name in optional)), None
+        )
         if wrong is not None:
-            raise InvalidContent(f"{type(self).__name__}({wrong}=…) is text, or a date, not {type(values[wrong]).__name__}")
+            raise InvalidContent(
+                f"{type(self).__name__}({wrong}=…) is text, or a date, not {type(values[wrong]).__name__}"
+            )
         told = {name: str(value) for name, value in values.items() if value is not None}
         empty = next((name for name, value in told.items() if not value.strip()), None)
         if empty is not None:
@@ -123,7 +130,9 @@ class MemoryUpdated(Change):
     @property
     def text(self) -> str:
         """What the model is told."""
-        return f"The memory file {self.path} was updated." + (f" {self.what}" if self.what else " Read it again where it matters.")
+        return f"The memory file {self.path} was updated." + (
+            f" {self.what}" if self.what else " Read it again where it matters."
+        )
 
     @property
     def is_repeatable(self) -> bool:
@@ -174,7 +183,8 @@ class Changes:
     def __init__(self, log: Iterable[Entry] = ()) -> None:
         self._last: dict[str, tuple[bytes, int]] = {}
         self._holding: dict[str, bytes] = {}
-        """Subject → body of the notice that holds until another one about it comes; those for a while change nothing here."""
+        """Subject → body of the notice that holds until another one about it comes; those for a while change nothing
+        here."""
         self._lost: dict[str, bytes] = {}
         """Those of them that an epoch took out of the prompt."""
         for entry in log:
@@ -198,7 +208,10 @@ class Changes:
         return None if said is None else parse(said)["event"]
 
     def due(self) -> tuple[Kind, Json] | None:
-        """A notice that an epoch took out and that holds on: the form of replies, the effort; None where the prompt says all of them."""
+        """A notice that an epoch took out and that holds on: the form of replies, the effort.
+
+        None where the prompt says all of them.
+        """
         return ("notice", parse(next(iter(self._lost.values())))) if self._lost else None
 
     def told(self, change: Change, body: bytes) -> int | None:

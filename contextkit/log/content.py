@@ -16,16 +16,19 @@ _FORMS: dict[str, tuple[frozenset[str], ...]] = {
     "text": (frozenset({"type", "text"}),),
     "image": (frozenset({"type", "media_type", "data"}), frozenset({"type", "url"})),
     "document": (
-        frozenset({"type", "media_type", "data"}), frozenset({"type", "url"}),
-        frozenset({"type", "media_type", "data", "title"}), frozenset({"type", "url", "title"}),
+        frozenset({"type", "media_type", "data"}),
+        frozenset({"type", "url"}),
+        frozenset({"type", "media_type", "data", "title"}),
+        frozenset({"type", "url", "title"}),
     ),
     "native": (frozenset({"type", "wire", "block"}),),
-}  # fmt: skip
+}
 """Part type → sets of keys it may have."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+|data:\S+", re.IGNORECASE)
 """What some provider may fetch: https, s3, gs, data; which scheme it takes is its own affair."""
 _DEEPEST = 100
-"""Levels of nesting in a provider's own block; what is said once is read, normalised and counted again for every wire, level by level."""
+"""Levels of nesting in a provider's own block; what is said once is read, normalised and counted again for every wire,
+level by level."""
 
 
 def content_parts(content: str | Mapping[str, Json] | Sequence[str | Mapping[str, Json]]) -> list[Json]:
@@ -47,7 +50,8 @@ def content_parts(content: str | Mapping[str, Json] | Sequence[str | Mapping[str
 
 
 def check_media(parts: Iterable[Json]) -> None:
-    """Raises `InvalidContent` for an image or document whose data is no base64, or whose URL is none: it would be refused in every request.
+    """Raises `InvalidContent` for an image or document whose data is no base64, or whose URL is none: it would be
+    refused in every request.
 
     Plain text (a document of `text/plain`) is its own data.
     """
@@ -90,7 +94,9 @@ def said_text(text: str) -> str:
 def _part(item: Json, index: int) -> Json:
     if isinstance(item, str):
         if not item.strip():
-            raise InvalidContent(f"content[{index}] is text without a visible character, which providers refuse: leave it out")
+            raise InvalidContent(
+                f"content[{index}] is text without a visible character, which providers refuse: leave it out"
+            )
         return {"type": "text", "text": item}
     kind = item.get("type") if isinstance(item, Mapping) else None
     forms = _FORMS.get(kind) if isinstance(kind, str) else None
@@ -98,7 +104,9 @@ def _part(item: Json, index: int) -> Json:
         raise InvalidContent(f"content[{index}] is of no known type: use {', '.join(_FORMS)}, or a string")
     if frozenset(item) not in forms:
         wanted = " or ".join(" + ".join(sorted(form - {"type"})) for form in forms)
-        raise InvalidContent(f"content[{index}] ({kind}) has keys {', '.join(sorted(map(str, item)))}: it takes {wanted}")
+        raise InvalidContent(
+            f"content[{index}] ({kind}) has keys {', '.join(sorted(map(str, item)))}: it takes {wanted}"
+        )
     _check_values(item, index)
     return _part(item["text"], index) if kind == "text" else dict(item)
 
@@ -107,17 +115,23 @@ def _check_values(item: Mapping[str, Json], index: int) -> None:
     """Every value is text; a native part's block is an object that says what it is."""
     for key, value in item.items():
         if key != "block" and (not isinstance(value, str) or not value):
-            raise InvalidContent(f"content[{index}].{key} is text, not {type(value).__name__ if value != '' else 'nothing'}")
+            raise InvalidContent(
+                f"content[{index}].{key} is text, not {type(value).__name__ if value != '' else 'nothing'}"
+            )
     block = item.get("block", {"type": ""})
     if not isinstance(block, Mapping) or not _says_what_it_is(block):
-        raise InvalidContent(f"content[{index}].block is an object with a type, or one that holds an object, as its provider takes it")
+        raise InvalidContent(
+            f"content[{index}].block is an object with a type, or one that holds an object, as its provider takes it"
+        )
     if is_deeper(block, _DEEPEST):
         raise InvalidContent(f"content[{index}].block is nested deeper than {_DEEPEST} levels, or a circle")
 
 
 def _says_what_it_is(block: Mapping[str, Json]) -> bool:
     """By its type or role, or, on wires that name a block so, by the key of the object it holds (`{"video": {…}}`)."""
-    return any(isinstance(block.get(key), str) for key in ("type", "role")) or any(isinstance(held, Mapping) for held in block.values())
+    return any(isinstance(block.get(key), str) for key in ("type", "role")) or any(
+        isinstance(held, Mapping) for held in block.values()
+    )
 
 
 def is_deeper(value: Json, limit: int) -> bool:

@@ -1,6 +1,7 @@
 """The log: what was said, in order; it only grows.
 
-Takes JSON bodies, gives entries whose bytes, order and digests never change again. Knows nothing of providers, prompts or turns.
+Takes JSON bodies, gives entries whose bytes, order and digests never change again. Knows nothing of providers, prompts
+or turns.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from contextkit.log.storage import JSONLStorage, MemoryStorage, Storage
 def check_clock(clock: object) -> None:
     """Raises `UsageError` for what cannot be asked for the time."""
     if not callable(clock):
-        raise UsageError(f"clock is a function that gives seconds since 1970, such as time.time, not {type(clock).__name__}")
+        raise UsageError(
+            f"clock is a function that gives seconds since 1970, such as time.time, not {type(clock).__name__}"
+        )
 
 
 class Log(Sequence[Entry]):
@@ -68,11 +71,12 @@ class Log(Sequence[Entry]):
         return entry
 
     def fork(self, at: Entry | int, path: str | os.PathLike[str] | Storage | None = None) -> Log:
-        """A log that shares every entry up to and including `at`, and goes its own way after an `opened` entry that names this one.
+        """A log that shares every entry up to and including `at`, and goes its own way after an `opened` entry that
+        names this one.
 
-        With `path` the child is a file: it holds only its own lines and names this log's file, relative to its own; when this log
-        is not in a file, the shared entries are written into the child. With a storage the child is kept there, likewise. Raises
-        `UsageError` for an entry of another log, and for a path that holds a log already.
+        With `path` the child is a file: it holds only its own lines and names this log's file, relative to its own;
+        when this log is not in a file, the shared entries are written into the child. With a storage the child is kept
+        there, likewise. Raises `UsageError` for an entry of another log, and for a path that holds a log already.
         """
         try:
             last = self.find(at)
@@ -87,7 +91,10 @@ class Log(Sequence[Entry]):
         return child
 
     def find(self, at: Entry | int) -> Entry:
-        """The entry `at` stands for, a negative number counting from the end. Raises `UsageError` where it is none of this log."""
+        """The entry `at` stands for, a negative number counting from the end.
+
+        Raises `UsageError` where it is none of this log.
+        """
         if not isinstance(at, int | Entry):
             raise UsageError(f"an entry, or its sequence, not {type(at).__name__}")
         index = at if isinstance(at, int) else at.sequence
@@ -124,7 +131,9 @@ class Log(Sequence[Entry]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _inherit(self, parent: Log, last: Entry) -> None:

@@ -1,10 +1,12 @@
 """Where a log is kept: nowhere, or in a JSONL file that survives the process.
 
-Takes entries that are already frozen, gives them back byte for byte; knows nothing of what they mean, but for the parent a fork names.
+Takes entries that are already frozen, gives them back byte for byte; knows nothing of what they mean, but for the
+parent a fork names.
 
-An append is one write of one line, and is over when the line is on the disk. A crash can therefore leave at most one unfinished
-line, the last: it is set aside in `<file>.torn` when the log is next opened. So is the line of an append that raised, where the disk did
-not even let it be cut off: `<file>.lock` notes where the file ended before it. Anything else that does not fit raises `LogCorrupt`.
+An append is one write of one line, and is over when the line is on the disk. A crash can therefore leave at most one
+unfinished line, the last: it is set aside in `<file>.torn` when the log is next opened. So is the line of an append
+that raised, where the disk did not even let it be cut off: `<file>.lock` notes where the file ended before it. Anything
+else that does not fit raises `LogCorrupt`.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ class Storage(Protocol):
         """Keep one more; when it returns the entry is safe, when it raises the entry is not there."""
 
     def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
-        """Begin as a fork: how what is kept here finds in `parent` what both share; None where it does not, and keeps that itself."""
+        """Begin as a fork: how what is kept here finds in `parent` what both share.
+
+        None where it does not, and keeps that itself.
+        """
 
     def close(self) -> None:
         """Let others write."""
@@ -74,8 +79,8 @@ class MemoryStorage:
 class JSONLStorage:
     """One line an entry; one writer, any number of readers.
 
-    Raises `LogLocked` when somebody writes the file already, `LogCorrupt` when a line before the last does not fit, `StorageError` where
-    the system lets nobody read or write there.
+    Raises `LogLocked` when somebody writes the file already, `LogCorrupt` when a line before the last does not fit,
+    `StorageError` where the system lets nobody read or write there.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -86,7 +91,9 @@ class JSONLStorage:
         """What was set aside on opening, None when the last line was whole."""
         self._file = self.path
         held = ExitStack()
-        self._close = weakref.finalize(self, held.close)  # a log that is dropped unclosed must not lock its file until the process ends
+        self._close = weakref.finalize(
+            self, held.close
+        )  # a log that is dropped unclosed must not lock its file until the process ends
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(self._file)
@@ -101,14 +108,18 @@ class JSONLStorage:
             self._set_aside()
         except OSError as fault:
             self.close()
-            raise StorageError(f"{self._file} cannot be opened ({fault.strerror or fault}): choose a folder you may write to") from fault
+            raise StorageError(
+                f"{self._file} cannot be opened ({fault.strerror or fault}): choose a folder you may write to"
+            ) from fault
         except BaseException:
             self.close()
             raise
 
     @staticmethod
     def read(path: str | os.PathLike[str]) -> Iterator[Entry]:
-        """The entries of a file, also while somebody writes it: no lock, no repair, an unfinished last line is passed over."""
+        """The entries of a file, also while somebody writes it: no lock, no repair, an unfinished last line is passed
+        over.
+        """
         return (entry for entry, _ in _read(_real(path)))
 
     def load(self) -> Iterator[Entry]:
@@ -118,8 +129,9 @@ class JSONLStorage:
     def append(self, entry: Entry, prev: bytes) -> None:
         """Write one line and wait until the disk has it.
 
-        Raises `OSError` when the disk is full or fails; the file is then cut back to its last whole line. Raises `LogLocked` in another
-        process than the one that opened the file, `StorageError` where the file was replaced, deleted or changed by somebody else.
+        Raises `OSError` when the disk is full or fails; the file is then cut back to its last whole line. Raises
+        `LogLocked` in another process than the one that opened the file, `StorageError` where the file was replaced,
+        deleted or changed by somebody else.
         """
         if not self._close.alive:
             raise StorageError(f"{self._file} is closed: open the log again to append to it")
@@ -137,7 +149,10 @@ class JSONLStorage:
             raise
 
     def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
-        """The way to the parent's file, relative, so that a folder of logs can be moved as one; what no file holds is written here."""
+        """The way to the parent's file, relative, so that a folder of logs can be moved as one.
+
+        What no file holds is written here.
+        """
         there, here = parent.path, self._file.parent
         if there is not None:
             try:
@@ -180,8 +195,8 @@ class JSONLStorage:
     def _rewind_after(self, failure: BaseException, prev: bytes) -> None:
         """Cut off what a failed append left.
 
-        When that fails too, the next append tries first, and a note makes the next open set it aside: the caller was told that the entry
-        is not there.
+        When that fails too, the next append tries first, and a note makes the next open set it aside: the caller was
+        told that the entry is not there.
         """
         try:
             self._rewind()
@@ -206,9 +221,13 @@ class JSONLStorage:
             finally:
                 os.close(descriptor)
             _sync_folder(self._file.parent)
-            what = "an entry whose append had failed" if self._lock.note and tail.endswith(b"\n") else "an unfinished line"
+            what = (
+                "an entry whose append had failed" if self._lock.note and tail.endswith(b"\n") else "an unfinished line"
+            )
             self.torn = tail
-            text = f"{self._file} ended in {what}: {len(tail)} bytes set aside in {aside}, every line before it is whole"
+            text = (
+                f"{self._file} ended in {what}: {len(tail)} bytes set aside in {aside}, every line before it is whole"
+            )
             warnings.warn(sanitize(text), stacklevel=3)
         if tail or self._lock.note:
             self._rewind()
@@ -217,7 +236,9 @@ class JSONLStorage:
 def folder_at(place: str | os.PathLike[str]) -> Path:
     """The folder somebody named. Raises `UsageError` for what names none."""
     if not isinstance(place, str | os.PathLike) or not str(place) or "\0" in str(place):
-        raise UsageError(f"a folder is a path, not {place!r}" if place == "" else f"a folder is a path, not {type(place).__name__}")
+        raise UsageError(
+            f"a folder is a path, not {place!r}" if place == "" else f"a folder is a path, not {type(place).__name__}"
+        )
     return Path(place)
 
 
@@ -255,7 +276,9 @@ def _failed(path: Path) -> bytes:
 
 
 def _read(path: Path, children: tuple[Path, ...] = ()) -> Iterator[tuple[Entry, int]]:
-    """Each entry with the offset its line ends at (0 for a parent's), up to a last line that an interrupted or a failed append left."""
+    """Each entry with the offset its line ends at (0 for a parent's), up to a last line that an interrupted or a failed
+    append left.
+    """
     end, sequence, digest, failed = 0, 0, GENESIS, _failed(path)
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -290,13 +313,21 @@ def _inherited(path: Path, first: Entry, children: tuple[Path, ...]) -> list[Ent
         raise _corrupt(path, 1, f"the file begins with entry {first.sequence} and names no parent")
     origin, sequence = _real(path.parent / parent["path"]), parent["sequence"]
     if not origin.is_file() or origin in children:
-        raise LogCorrupt(f"{path}, line 1: its parent is not at {origin}: move the parent back there, this file holds only what came after")
+        raise LogCorrupt(
+            f"{path}, line 1: its parent is not at {origin}: move the parent back there, this file holds only what came after"
+        )
     shared = [entry for entry, _ in islice(_read(origin, children), sequence + 1)]
     if len(shared) <= sequence or shared[-1].digest.hex() != parent["digest"]:
-        raise LogCorrupt(f"{path}, line 1: {origin} is not the parent it was forked from (entry {sequence} differs): restore the parent")
+        raise LogCorrupt(
+            f"{path}, line 1: {origin} is not the parent it was forked from (entry {sequence} differs): restore the parent"
+        )
     return shared
 
 
 def _corrupt(path: Path, number: int, what: str) -> LogCorrupt:
-    keep = "restore it from a copy" if number == 1 else f"restore it from a copy, or cut it after line {number - 1} to keep what is whole"
+    keep = (
+        "restore it from a copy"
+        if number == 1
+        else f"restore it from a copy, or cut it after line {number - 1} to keep what is whole"
+    )
     return LogCorrupt(f"{path}, line {number}: {what}; {keep}")

@@ -1,16 +1,17 @@
 """The log read as a conversation: what is ready for the model, in which order, and which calls are open.
 
-Takes entries one by one, gives positions in the log; knows nothing of bytes on a wire. A pure function of the entries, O(1) each
-(amortised; an epoch costs what it keeps).
+Takes entries one by one, gives positions in the log; knows nothing of bytes on a wire. A pure function of the entries,
+O(1) each (amortised; an epoch costs what it keeps).
 
-Three rules make the order: the results of a reply stand behind it in call order, once the last is there; what is said while calls are
-open waits behind those results; what was said while a reply was under way stands behind that reply. So the order only changes at its
-tail, and a reader who remembers what it took compares from the end: where the same sequence stands at the same index, everything
-before it is the same too, until `epoch` moves.
+Three rules make the order: the results of a reply stand behind it in call order, once the last is there; what is said
+while calls are open waits behind those results; what was said while a reply was under way stands behind that reply. So
+the order only changes at its tail, and a reader who remembers what it took compares from the end: where the same
+sequence stands at the same index, everything before it is the same too, until `epoch` moves.
 
-What a phase, an announced tool or an event tells the model is said last, behind what the user says before the model answers, and never
-right behind a reply: providers take a system message between turns in that one place only. An epoch takes phases and tools out; whoever
-opens one tells them anew. What is told until the next reply is not in the order: it stands behind it, and is gone when that reply comes.
+What a phase, an announced tool or an event tells the model is said last, behind what the user says before the model
+answers, and never right behind a reply: providers take a system message between turns in that one place only. An epoch
+takes phases and tools out; whoever opens one tells them anew. What is told until the next reply is not in the order: it
+stands behind it, and is gone when that reply comes.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Turns:
     n: int = 0
     """Entries fed; the next one has this sequence."""
     ordered: list[int] = field(default_factory=list)
-    """Sequences ready to be rendered, in that order: the epoch if there is one, then user, notice, assistant and result entries."""
+    """Sequences ready to be rendered, in that order: the epoch if there is one, then user, notice, assistant and result
+    entries."""
     waiting: list[int] = field(default_factory=list)
     """Sequences of what was said while calls are open; they follow the results."""
     epoch: int = 0
@@ -64,7 +66,8 @@ class Turns:
     last_stop: str | None = None
     """Why that reply ended."""
     n_before_last_assistant: int | None = None
-    """Index of the last reply in `ordered`, so the length of what its request included; None when no reply stands there."""
+    """Index of the last reply in `ordered`, so the length of what its request included; None when no reply stands
+    there."""
     has_pending_user: bool = False
     """Whether something ready waits for the model to speak: a user entry or results with no reply behind them."""
     replaced: dict[int, Json] = field(default_factory=dict)
@@ -84,7 +87,8 @@ class Turns:
     _replies: dict[int, int] = field(default_factory=dict)
     """Sequence of a result in `ordered` → sequence of the reply it answers."""
     _speaks: dict[int, bool] = field(default_factory=dict)
-    """Sequences that could still move behind a reply → whether the model is to speak after them (user), or not (notice)."""
+    """Sequences that could still move behind a reply → whether the model is to speak after them (user), or not
+    (notice)."""
     _told: set[int] = field(default_factory=set)
     """Entries of this epoch that are told last: phases that tell the model something, tools that came late, events."""
     _dated: set[int] = field(default_factory=set)
@@ -105,7 +109,9 @@ class Turns:
     def feed(self, entry: Entry) -> None:
         """Take the next entry; raises `InvalidCall` like `check`, and `UsageError` when an entry was left out."""
         if entry.sequence != self.n:
-            raise UsageError(f"entry {entry.sequence} came where entry {self.n} was due: feed every entry of the log once, in order")
+            raise UsageError(
+                f"entry {entry.sequence} came where entry {self.n} was due: feed every entry of the log once, in order"
+            )
         body = parse(entry.body) if entry.kind in _READ else None
         self.check(entry.kind, body)
         _FEEDS[entry.kind](self, entry.sequence, body)
@@ -114,15 +120,17 @@ class Turns:
     def check(self, kind: str, body: Json) -> None:
         """Whether an entry could come next; changes nothing. Call it before the log keeps the entry.
 
-        Raises `InvalidCall` for a result or a start of a call that is not open, for a reply while calls are open, for a reply that
-        uses an id twice, and for an epoch that would keep results without the reply they answer.
+        Raises `InvalidCall` for a result or a start of a call that is not open, for a reply while calls are open, for a
+        reply that uses an id twice, and for an epoch that would keep results without the reply they answer.
         """
         check = _CHECKS.get(kind)
         if check is not None:
             try:
                 check(self, body)
             except (KeyError, TypeError, AttributeError) as fault:
-                raise LogCorrupt(f"entry {self.n} ({kind}) is not as contextkit writes one ({type(fault).__name__}: {fault})") from fault
+                raise LogCorrupt(
+                    f"entry {self.n} ({kind}) is not as contextkit writes one ({type(fault).__name__}: {fault})"
+                ) from fault
 
     @property
     def open_calls(self) -> list[OpenCall]:
@@ -170,17 +178,25 @@ class Turns:
         if call in self._open:
             return
         if call in self._answers:
-            raise InvalidCall(f"call {call!r} of entry {self.last_assistant} is answered already, by entry {self._answers[call]}")
+            raise InvalidCall(
+                f"call {call!r} of entry {self.last_assistant} is answered already, by entry {self._answers[call]}"
+            )
         raise InvalidCall(f"call {call!r} is unknown: {self._said_open()}")
 
     def _check_assistant(self, body: Json) -> None:
         if self._open:
-            raise InvalidCall(f"a reply cannot be kept yet: {self._said_open()}; append a result for each, then ask the model again")
+            raise InvalidCall(
+                f"a reply cannot be kept yet: {self._said_open()}; append a result for each, then ask the model again"
+            )
         if self.last_assistant is not None and body["after"] < self.last_assistant:
-            raise InvalidCall(f"this reply answers a request from before entry {self.last_assistant}, the last reply: ask the model again")
+            raise InvalidCall(
+                f"this reply answers a request from before entry {self.last_assistant}, the last reply: ask the model again"
+            )
         calls = [call["id"] for call in body["calls"]]
         if len(set(calls)) < len(calls):
-            raise InvalidCall(f"a reply uses one id for several calls: its ids are {', '.join(map(repr, calls))}, give each its own")
+            raise InvalidCall(
+                f"a reply uses one id for several calls: its ids are {', '.join(map(repr, calls))}, give each its own"
+            )
 
     def _check_phase(self, body: Json) -> None:
         body.get("text")
@@ -226,7 +242,10 @@ class Turns:
         self.has_pending_user = False
         last = len(body["calls"]) - 1 if body["stop"] == "truncated" else None
         said = enumerate(body["calls"])
-        calls = [OpenCall(call["id"], call["name"], call["arguments"], sequence, is_cut=index == last) for index, call in said]
+        calls = [
+            OpenCall(call["id"], call["name"], call["arguments"], sequence, is_cut=index == last)
+            for index, call in said
+        ]
         self._open = {call.call_id: call for call in calls}
         self._answers = {call.call_id: None for call in calls}
         self._let_through()
@@ -300,14 +319,19 @@ class Turns:
         if self._open:
             return
         spoken = [said for said in self.waiting if said not in self._told]
-        told = sorted([*(self._lifted() if self.waiting else ()), *(said for said in self.waiting if said in self._told)])
+        told = sorted(
+            [*(self._lifted() if self.waiting else ()), *(said for said in self.waiting if said in self._told)]
+        )
         self.ordered.extend(spoken)
         self.has_pending_user |= any(self._speaks[said] for said in spoken)
         self.waiting = told if self._is_reply_last() else []
         self.ordered.extend(said for said in told if not self.waiting)
 
     def _take_late(self, after: int) -> list[int]:
-        """Take back what was said after the last entry the request included; it stands at the tail, what is told last behind it."""
+        """Take back what was said after the last entry the request included.
+
+        It stands at the tail, what is told last behind it.
+        """
         late, told = list(self.waiting), self._lifted()
         while self.ordered and self.ordered[-1] > after and self.ordered[-1] in self._speaks:
             late.append(self.ordered.pop())
@@ -329,7 +353,9 @@ class Turns:
 
 def _speaks(epoch: Json) -> bool:
     """Whether an epoch says something in the user's turn; a provider's own compaction stands in the model's."""
-    return any(part["type"] != "native" or part["block"].get("type") != "compaction" for part in epoch.get("summary", ()))
+    return any(
+        part["type"] != "native" or part["block"].get("type") != "compaction" for part in epoch.get("summary", ())
+    )
 
 
 _FEEDS: dict[str, Callable[[Turns, int, Json], None]] = {

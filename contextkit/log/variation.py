@@ -1,7 +1,9 @@
-"""Out of the rut: how often an agent's steps repeat one another, and new results told in another form, chosen once and frozen.
+"""Out of the rut: how often an agent's steps repeat one another, and new results told in another form, chosen once and
+frozen.
 
-A model that sees twenty near-equal steps makes a twenty-first. Takes entries of a log; gives a rate, and the body of a result with its
-text in one of a few forms, each of which can be undone exactly. What was written never changes: only what is about to be.
+A model that sees twenty near-equal steps makes a twenty-first. Takes entries of a log; gives a rate, and the body of a
+result with its text in one of a few forms, each of which can be undone exactly. What was written never changes: only
+what is about to be.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class Variation:
         if type(self.seed) is not int or type(self.window) is not int or not isinstance(self.similarity, float | int):
             raise UsageError(f"{self}: seed and window are whole numbers, similarity a share")
         if self.window < 1 or not 0 < self.similarity <= 1:
-            raise UsageError(f"window={self.window}, similarity={self.similarity}: at least one step, and a share above 0 and up to 1")
+            raise UsageError(
+                f"window={self.window}, similarity={self.similarity}: at least one step, and a share above 0 and up to 1"
+            )
 
     def form(self, call_id: str, recent: Iterable[str] = ()) -> str:
         """The form of the answer to a call: none of the `recent` ones, while there is another."""
@@ -145,7 +149,10 @@ def varied(body: Mapping[str, Json], form: str) -> Json:
     if body["is_error"] or form == "plain" or all(part["type"] != "text" for part in body["content"]):
         return body
     wrap = FORMS[form][0]
-    told = [{**part, "text": wrap(body["name"], part["text"])} if part["type"] == "text" else part for part in body["content"]]
+    told = [
+        {**part, "text": wrap(body["name"], part["text"])} if part["type"] == "text" else part
+        for part in body["content"]
+    ]
     return {**body, "content": told, "form": form}
 
 
@@ -157,7 +164,10 @@ def unvaried(body: Mapping[str, Json]) -> list[Json]:
     True
     """
     undo = FORMS[body.get("form", "plain")][1]
-    return [{**part, "text": undo(body["name"], part["text"])} if part["type"] == "text" else part for part in body["content"]]
+    return [
+        {**part, "text": undo(body["name"], part["text"])} if part["type"] == "text" else part
+        for part in body["content"]
+    ]
 
 
 Told = tuple[Callable[[str, str], str], Callable[[str, str], str]]
@@ -181,7 +191,10 @@ def _by_line(mark: Callable[[int], str]) -> Told:
 
 
 def _both(frame: Told, lines: Told) -> Told:
-    return (lambda name, text: frame[0](name, lines[0](name, text)), lambda name, text: lines[1](name, frame[1](name, text)))
+    return (
+        lambda name, text: frame[0](name, lines[0](name, text)),
+        lambda name, text: lines[1](name, frame[1](name, text)),
+    )
 
 
 _FRAMES: dict[str, Told] = {
@@ -198,9 +211,11 @@ _LINES: dict[str, Told] = {
 }
 FORMS: dict[str, Told] = {
     "plain" if (frame, lines) == ("bare", "plain") else f"{frame} {lines}": _both(_FRAMES[frame], _LINES[lines])
-    for frame in _FRAMES for lines in _LINES
-}  # fmt: skip
-"""Form → how a tool's text is told in it, and got back; more than a window of steps, so that none need come twice in one."""
+    for frame in _FRAMES
+    for lines in _LINES
+}
+"""Form → how a tool's text is told in it, and got back; more than a window of steps, so that none need come twice in
+one."""
 
 
 def _words(text: str) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""What a new epoch begins with, and what an old one leaves in files: a compaction is declared, and loses nothing for good.
+"""What a new epoch begins with, and what an old one leaves in files: a compaction is declared, and loses nothing for
+good.
 
 Takes parts, entries and references, gives parts. Everything before stays in the log; `context.restore` reaches it.
 """
@@ -35,7 +36,9 @@ def opening(summary: Sequence[Json], goal: str, todo: str, references: Iterable[
     ['The user asked, at the beginning:\\nFind three prices.', 'Since then:', 'Two of three prices found.']
     """
     kept = list(references)[-MOST_REFERENCES:]
-    listed = [f"{one.id}: {one.kind}, {one.n_bytes:,} bytes{f', from {one.source}' if one.source else ''}" for one in kept]
+    listed = [
+        f"{one.id}: {one.kind}, {one.n_bytes:,} bytes{f', from {one.source}' if one.source else ''}" for one in kept
+    ]
     told = preview(goal.encode(), "text", GOAL_TOKENS * BYTES_PER_TOKEN)
     before = [_text(f"The user asked, at the beginning:\n{told}"), _text("Since then:")] if goal else []
     plan = [_text(todo)] if todo else []
@@ -50,14 +53,20 @@ def goal_of(entries: Iterable[Entry]) -> str:
 
 
 def replaced(results: Iterable[Entry], files: FileMemory, rule: Offload) -> Mapping[str, Any]:
-    """Sequence → the content and references of each result that has a part large enough to go; for the body of an epoch."""
+    """Sequence → the content and references of each result that has a part large enough to go.
+
+    For the body of an epoch.
+    """
     found = {}
     for entry in results:
         body = parse(entry.body)
         kept = offload(body["content"], files, rule, is_error=body["is_error"])
         if kept.references:
             named = [*references_of(entry), *kept.references]
-            found[str(entry.sequence)] = {"content": kept.content, "references": [reference.body for reference in named]}
+            found[str(entry.sequence)] = {
+                "content": kept.content,
+                "references": [reference.body for reference in named],
+            }
     return found
 
 

@@ -1,9 +1,11 @@
 """One confined folder of files, by path and by content: what an agent keeps outside its window.
 
-Takes paths and contents, gives them back; no path leads out of the root, and no write is half done. Knows nothing of what the files mean.
+Takes paths and contents, gives them back; no path leads out of the root, and no write is half done. Knows nothing of
+what the files mean.
 
-Every content is kept twice: at its path, where people and other programs read it, and under its digest, where a reference finds it after
-the path was overwritten. What is kept under digests grows until `sweep` or `forget` takes it away.
+Every content is kept twice: at its path, where people and other programs read it, and under its digest, where a
+reference finds it after the path was overwritten. What is kept under digests grows until `sweep` or `forget` takes it
+away.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ class Stored:
     path: str | None
     """Where it stands, None for content alone."""
     digest: str
-    """SHA-256 of the content, 64 hexadecimal digits: `version(digest)` gives it back, also after the path was overwritten."""
+    """SHA-256 of the content, 64 hexadecimal digits: `version(digest)` gives it back, also after the path was
+    overwritten."""
     n_bytes: int
     """Its size."""
 
@@ -51,9 +54,9 @@ class Listed:
 class FileMemory:
     """Files in one folder that no path leads out of.
 
-    `root` is a local folder, made where it is not there yet, or an `fsspec` URL (`s3://bucket/agent`; extra `files`). `max_bytes` counts
-    all files at paths and all versions underneath, `max_files` files and folders at paths, `max_file_bytes` one file. Threads share one
-    object; processes may each open the same local folder.
+    `root` is a local folder, made where it is not there yet, or an `fsspec` URL (`s3://bucket/agent`; extra `files`).
+    `max_bytes` counts all files at paths and all versions underneath, `max_files` files and folders at paths,
+    `max_file_bytes` one file. Threads share one object; processes may each open the same local folder.
 
     >>> import tempfile
     >>> memory = FileMemory(tempfile.mkdtemp())
@@ -64,11 +67,18 @@ class FileMemory:
     """
 
     def __init__(
-        self, root: str | os.PathLike[str], *, max_bytes: int = 1 << 30, max_files: int = 10_000, max_file_bytes: int = 1 << 26
+        self,
+        root: str | os.PathLike[str],
+        *,
+        max_bytes: int = 1 << 30,
+        max_files: int = 10_000,
+        max_file_bytes: int = 1 << 26,
     ) -> None:
         """Open or make the store. Raises `UsageError`, `MissingExtra`, `StorageError` where nobody may write."""
         limits = {"max_bytes": max_bytes, "max_files": max_files, "max_file_bytes": max_file_bytes}
-        wrong = next((f"{name}={limit!r}" for name, limit in limits.items() if type(limit) is not int or limit < 0), None)
+        wrong = next(
+            (f"{name}={limit!r}" for name, limit in limits.items() if type(limit) is not int or limit < 0), None
+        )
         if wrong:
             raise UsageError(f"{wrong}: a limit is a whole number, 0 or more")
         self._folder: Folder = folder_at(root)
@@ -85,7 +95,9 @@ class FileMemory:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Other writers, in threads and processes, wait until the block ends: for reading, deciding and writing as one step."""
+        """Other writers, in threads and processes, wait until the block ends: for reading, deciding and writing as one
+        step.
+        """
         with self._lock:
             if self._slate is not None:
                 yield
@@ -98,14 +110,22 @@ class FileMemory:
                     self._slate = None
 
     def read(self, path: str) -> str:
-        """The text at `path`, byte for byte as UTF-8. Raises `FileMissing`, `NotText`, `PathRefused`, `PathTaken` for a folder."""
+        """The text at `path`, byte for byte as UTF-8.
+
+        Raises `FileMissing`, `NotText`, `PathRefused`, `PathTaken` for a folder.
+        """
         try:
             return self.read_bytes(path).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise NotText(f"{shown(path)} is not UTF-8 text at byte {error.start}: read_bytes gives it as it is") from None
+            raise NotText(
+                f"{shown(path)} is not UTF-8 text at byte {error.start}: read_bytes gives it as it is"
+            ) from None
 
     def read_bytes(self, path: str) -> bytes:
-        """The bytes at `path`. Raises `FileMissing`, `PathRefused`, `PathTaken` for a folder or another spelling of a name."""
+        """The bytes at `path`.
+
+        Raises `FileMissing`, `PathRefused`, `PathTaken` for a folder or another spelling of a name.
+        """
         names = _file_names(path)
         if self._folder.folds:
             look(self._folder, names)
@@ -125,9 +145,12 @@ class FileMemory:
             return self._put(path, names, content)
 
     def append(self, path: str, data: str | bytes) -> Stored:
-        """Put `data` behind what stands at `path`, or begin the file with it: one step, whoever else appends. Raises as `write` does.
+        """Put `data` behind what stands at `path`, or begin the file with it: one step, whoever else appends.
 
-        The whole file is a new version each time, so a file that grows by many small pieces is better kept as many small files.
+        Raises as `write` does.
+
+        The whole file is a new version each time, so a file that grows by many small pieces is better kept as many
+        small files.
         """
         names, more = _file_names(path), _content(data)
         with self.alone():
@@ -136,9 +159,12 @@ class FileMemory:
             return self._put(path, names, before + more)
 
     def list(self, path: str = "", *, folders: bool = False) -> list[Listed]:
-        """Every file below `path` in the order of their names, folder by folder; `folders` adds the folders, each before what is in it.
+        """Every file below `path` in the order of their names, folder by folder.
 
-        Links and other things that are no files are not listed. Raises `FileMissing`, `PathRefused`, `PathTaken` for a file.
+        `folders` adds the folders, each before what is in it.
+
+        Links and other things that are no files are not listed. Raises `FileMissing`, `PathRefused`, `PathTaken` for a
+        file.
         """
         names = names_of(path)
         with self.alone():
@@ -147,7 +173,9 @@ class FileMemory:
         sizes: Counter[Names] = Counter()
         for at, one in found:
             sizes.update({at[:depth]: one.n_bytes for depth in range(len(names) + 1, len(at) + 1)})
-        return [Listed("/".join(at), sizes[at], one.kind == "folder") for at, one in found if folders or one.kind == "file"]
+        return [
+            Listed("/".join(at), sizes[at], one.kind == "folder") for at, one in found if folders or one.kind == "file"
+        ]
 
     def exists(self, path: str) -> bool:
         """Whether a file or a folder stands at `path`, spelled just so. Raises `PathRefused`."""
@@ -160,7 +188,10 @@ class FileMemory:
         return found is not None and found.kind == "folder"
 
     def rename(self, old: str, new: str) -> None:
-        """Move a file or a folder to a path where nothing stands. Raises `FileMissing`, `PathTaken`, `PathRefused`, `QuotaExceeded`."""
+        """Move a file or a folder to a path where nothing stands.
+
+        Raises `FileMissing`, `PathTaken`, `PathRefused`, `QuotaExceeded`.
+        """
         source, target = _file_names(old), _file_names(new)
         with self.alone():
             found = look(self._folder, source).found
@@ -172,12 +203,17 @@ class FileMemory:
             if sight.found is not None:
                 raise PathTaken(f"something stands at {shown(new)} already: delete it first, or choose another path")
             for at, _ in walk(self._folder, source) if found.kind == "folder" else ():
-                names_of("/".join((*target, *at[len(source) :])))  # what is in a folder must be within reach where the folder goes
+                names_of(
+                    "/".join((*target, *at[len(source) :]))
+                )  # what is in a folder must be within reach where the folder goes
             with self._changing(0, sight.n_missing):
                 self._folder.move(source, target)
 
     def delete(self, path: str) -> None:
-        """Take away the file, or the folder with all in it, in one step; its versions stay. Raises `FileMissing`, `PathRefused`."""
+        """Take away the file, or the folder with all in it, in one step.
+
+        Its versions stay. Raises `FileMissing`, `PathRefused`.
+        """
         names = _file_names(path)
         with self.alone():
             found = look(self._folder, names).found
@@ -189,7 +225,10 @@ class FileMemory:
                 self._folder.discard(names)
 
     def keep(self, data: bytes) -> Stored:
-        """Store a content without a path; safe when it returns, and once however often it is kept. Raises `QuotaExceeded`."""
+        """Store a content without a path.
+
+        Safe when it returns, and once however often it is kept. Raises `QuotaExceeded`.
+        """
         content = _content(data)
         with self.alone():
             self._quota.check_file(len(content))
@@ -217,10 +256,14 @@ class FileMemory:
                 return
             n_bytes = self._objects.size(digest)
             if n_bytes is None:
-                raise FileMissing(f"no content {digest[:12]}… is kept here, so none can be erased: open the store it was written to")
+                raise FileMissing(
+                    f"no content {digest[:12]}… is kept here, so none can be erased: open the store it was written to"
+                )
             holder = next((path for path, held in self._digests(n_bytes) if held == digest), None)
             if holder is not None:
-                raise PathTaken(f"{shown(holder)} still holds content {digest[:12]}…: delete or overwrite it first, then forget it")
+                raise PathTaken(
+                    f"{shown(holder)} still holds content {digest[:12]}…: delete or overwrite it first, then forget it"
+                )
             with self._changing(-n_bytes, 0):
                 self._folder.clear()  # a writer that died may have left a copy
                 self._objects.erase(digest)
@@ -228,7 +271,8 @@ class FileMemory:
     def sweep(self, kept: Iterable[str]) -> int:
         """Take away every version that no path holds and that is not among the digests `kept`; the bytes set free.
 
-        Give the digests of all references that are still to be restored: for the others `version` raises `FileMissing` afterwards.
+        Give the digests of all references that are still to be restored: for the others `version` raises `FileMissing`
+        afterwards.
         """
         needed = set(kept)
         with self.alone():
@@ -240,7 +284,9 @@ class FileMemory:
         return sum(n_bytes for _, n_bytes in unneeded)
 
     def _put(self, path: str, names: Names, content: bytes) -> Stored:
-        """Content first, path second: a process that dies between leaves a version nobody names, never a path without one."""
+        """Content first, path second: a process that dies between leaves a version nobody names, never a path without
+        one.
+        """
         self._quota.check_file(len(content))
         sight = self._sight(path, names)
         digest = digest_of(content)
@@ -259,7 +305,10 @@ class FileMemory:
 
     @contextmanager
     def _changing(self, n_bytes: int, n_files: int) -> Iterator[None]:
-        """Hold a change against the quota, and count it when it is done; a change that fails leaves the count open, to be done anew."""
+        """Hold a change against the quota, and count it when it is done.
+
+        A change that fails leaves the count open, to be done anew.
+        """
         slate = self._slate
         assert slate is not None, "a change is made alone"  # noqa: S101 - for the type checker
         before = self._tally(slate)
@@ -276,7 +325,9 @@ class FileMemory:
         self._folder.clear()
         self._objects.finish()
         found = [one for _, one in walk(self._folder, ())]
-        counted = Tally(sum(one.n_bytes for one in found) + sum(n_bytes for _, n_bytes in self._objects.all()), len(found))
+        counted = Tally(
+            sum(one.n_bytes for one in found) + sum(n_bytes for _, n_bytes in self._objects.all()), len(found)
+        )
         slate.write(counted.text())
         self._has_counted = True
         return counted
@@ -288,7 +339,9 @@ class FileMemory:
         if kind == "folder":
             raise PathTaken(f"{shown(path)} is a folder: name a file in it, or choose another path")
         if kind == "other":
-            raise PathRefused(f"{shown(path)} is a link, has a second name, or is no regular file: delete it first, or choose another path")
+            raise PathRefused(
+                f"{shown(path)} is a link, has a second name, or is no regular file: delete it first, or choose another path"
+            )
         return sight
 
     def _folder_at(self, path: str, names: Names) -> None:
@@ -322,7 +375,9 @@ def _content(data: str | bytes) -> bytes:
         try:
             return data.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise NotText(f"the text has a lone surrogate at character {error.start}, which has no bytes: replace it") from None
+            raise NotText(
+                f"the text has a lone surrogate at character {error.start}, which has no bytes: replace it"
+            ) from None
     if not isinstance(data, bytes | bytearray | memoryview):
         raise UsageError(f"a file's content is text or bytes, not {type(data).__name__}")
     return bytes(data)

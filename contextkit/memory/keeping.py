@@ -1,6 +1,7 @@
 """The memory of one conversation: what goes to files as it is written, what is recited, what a reference brings back.
 
-Takes the entries of a log, in order, and bodies about to be written; gives bodies. Keeps nothing that the log does not say.
+Takes the entries of a log, in order, and bodies about to be written; gives bodies. Keeps nothing that the log does not
+say.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Keeping:
         self.memory, self.variation = memory, variation
         self._tools = () if memory is None else tuple(memory.tools())
         self.can_read = False
-        """Whether the model has the tool that reads references: not where the conversation was begun without a memory."""
+        """Whether the model has the tool that reads references: not where the conversation was begun without a memory.
+        """
         self._recital = Recital()
         self._steps = Steps() if variation is None else Steps(variation.window, variation.similarity)
         for entry in log:
@@ -66,11 +68,16 @@ class Keeping:
             self.memory.index.follow(log)
 
     def joined(self, toolbox: Toolbox) -> Toolbox:
-        """The tools of a conversation and, behind them, those of its memory; of two with one name the conversation's stands."""
+        """The tools of a conversation and, behind them, those of its memory.
+
+        Of two with one name the conversation's stands.
+        """
         return Toolbox([*toolbox, *(tool for tool in self._tools if tool.name not in toolbox.names)])
 
     def rebound(self, tools: Iterable[Tool]) -> list[Tool]:
-        """`tools` with those of a todo list answered by the list of this memory: a sub-agent has its caller's tools, not its plan."""
+        """`tools` with those of a todo list answered by the list of this memory: a sub-agent has its caller's tools,
+        not its plan.
+        """
         todo = None if self.memory is None else self.memory.todo
         own = {} if todo is None else {tool.name: tool for tool in todo.tools()}
         return [own[tool.name] if tool.name in own and own[tool.name].body == tool.body else tool for tool in tools]
@@ -98,7 +105,11 @@ class Keeping:
         """The entry that should stand behind what was said, None where none is due."""
         if self.memory is None or self.memory.recitation is None or self.memory.todo is None or turns.open_calls:
             return None
-        body = self._recital.due(self.memory.recitation, turns, self.memory.todo.told()) if turns.has_pending_user else None
+        body = (
+            self._recital.due(self.memory.recitation, turns, self.memory.todo.told())
+            if turns.has_pending_user
+            else None
+        )
         return None if body is None else ("notice", body)
 
     def written(self, body: Mapping[str, Json], source: str | None = None) -> Json:
@@ -110,7 +121,10 @@ class Keeping:
         return self._kept(body, source)
 
     def _kept(self, body: Mapping[str, Json], source: str | None = None) -> Json:
-        """Body of a result, its large parts stored. Where the store takes no more, they stay in the window, with a warning."""
+        """Body of a result, its large parts stored.
+
+        Where the store takes no more, they stay in the window, with a warning.
+        """
         if self.memory is None:
             return {**body, "content": without_binary(body["content"])}
         try:
@@ -135,7 +149,8 @@ class Keeping:
     def restored(self, entry: Entry) -> list[Json]:
         """The parts of a result as the tool gave them.
 
-        Raises `MemoryRefused` where a part is in no file any more, `UsageError` where there are references and no memory.
+        Raises `MemoryRefused` where a part is in no file any more, `UsageError` where there are references and no
+        memory.
         """
         content, references = unvaried(parse(entry.body)), list(references_of(entry))
         if not references:

@@ -35,13 +35,25 @@ class Memory:
     """
 
     def __init__(
-        self, files: FileMemory, *, offload: Offload | None = Offload(), todo: Todo | str | None = "todo.md",  # noqa: B008 (frozen)
-        recitation: Recitation | None = Recitation(), has_file_tool: bool = True, fetch: Callable[[str], bytes] | None = None,  # noqa: B008
-        index: Index | None = None, facts: Facts | None = None,
-    ) -> None:  # fmt: skip
-        """`todo` is a path in `files`; `fetch` gets the bytes of a source that was not stored; an `index` makes all of it searchable."""
+        self,
+        files: FileMemory,
+        *,
+        offload: Offload | None = Offload(),  # noqa: B008 (frozen)
+        todo: Todo | str | None = "todo.md",
+        recitation: Recitation | None = Recitation(),  # noqa: B008 (frozen)
+        has_file_tool: bool = True,
+        fetch: Callable[[str], bytes] | None = None,
+        index: Index | None = None,
+        facts: Facts | None = None,
+    ) -> None:
+        """`todo` is a path in `files`.
+
+        `fetch` gets the bytes of a source that was not stored; an `index` makes all of it searchable.
+        """
         if not isinstance(files, FileMemory):
-            raise UsageError(f"a memory is a contextkit.FileMemory, or a Memory over one, not {type(files).__name__}: FileMemory(folder)")
+            raise UsageError(
+                f"a memory is a contextkit.FileMemory, or a Memory over one, not {type(files).__name__}: FileMemory(folder)"
+            )
         if fetch is not None and not callable(fetch):
             raise UsageError(f"fetch is a function from a source to its bytes, not {type(fetch).__name__}")
         self.files, self.offload, self.recitation, self.fetch = files, offload, recitation, fetch
@@ -53,7 +65,9 @@ class Memory:
         for name, kind in _RULES.items():
             if not isinstance(getattr(self, name), kind | None):
                 given = type(getattr(self, name)).__name__
-                raise UsageError(f"{name} is {'a path, ' * (name == 'todo')}a contextkit.memory.{kind.__name__} or None, not {given}")
+                raise UsageError(
+                    f"{name} is {'a path, ' * (name == 'todo')}a contextkit.memory.{kind.__name__} or None, not {given}"
+                )
 
     @classmethod
     def of(cls, memory: Memory | FileMemory) -> Memory:
@@ -61,14 +75,19 @@ class Memory:
         return memory if isinstance(memory, Memory) else cls(memory)
 
     def with_plan(self, path: str) -> Memory:
-        """The same files, references and index with another todo list, at `path`; the model is told of it by the name of this one."""
+        """The same files, references and index with another todo list, at `path`.
+
+        The model is told of it by the name of this one.
+        """
         other = copy(self)
         if self.todo is not None:
             other.todo = Todo(self.files, path, name=self.todo.name)
         return other
 
     def tools(self) -> list[Tool]:
-        """What the model works with, in a fixed order: they belong into the head of a conversation from its first call on."""
+        """What the model works with, in a fixed order: they belong into the head of a conversation from its first call
+        on.
+        """
         files = memory_tools(self.files) if self._has_file_tool else []
         reading = [tool(self._reading())] if self.offload is not None else []
         searching = search_tools(self.index) if self.index is not None else []
@@ -98,6 +117,8 @@ class Memory:
             try:
                 return passage(content.decode(), start_line, n_lines, most)
             except UnicodeDecodeError:
-                raise NotText(f"reference {reference.id} is {reference.kind}, not text: it has no lines to read") from None
+                raise NotText(
+                    f"reference {reference.id} is {reference.kind}, not text: it has no lines to read"
+                ) from None
 
         return read_reference

@@ -1,11 +1,11 @@
 """The memory tool: a model keeps notes in a file store, by six commands.
 
-Takes a `FileMemory`, gives a `Tool` that answers Anthropic's `memory_20250818` word for word, or the same as a plain function tool for
-every other provider. Knows nothing of conversations.
+Takes a `FileMemory`, gives a `Tool` that answers Anthropic's `memory_20250818` word for word, or the same as a plain
+function tool for every other provider. Knows nothing of conversations.
 
-The texts are those of `anthropic/lib/tools/_beta_builtin_memory_tool.py` (SDK 2.11), which a model was trained on. What is otherwise:
-a folder's size is the sum of its files (there: of its entry on the disk), and a path the store refuses is refused here (there, some are
-resolved: `/memories/a/../b`, `/memoriesfoo`).
+The texts are those of `anthropic/lib/tools/_beta_builtin_memory_tool.py` (SDK 2.11), which a model was trained on. What
+is otherwise: a folder's size is the sum of its files (there: of its entry on the disk), and a path the store refuses is
+refused here (there, some are resolved: `/memories/a/../b`, `/memoriesfoo`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ PARAMETERS: Json = {
         "file_text": _text("create: the content of the new file."),
         "old_str": _text("str_replace: the text to replace; it must occur exactly once."),
         "new_str": _text("str_replace: the text to put there."),
-        "insert_line": {"type": "integer", "description": "insert: the line after which to insert; 0 for the beginning."},
+        "insert_line": {
+            "type": "integer",
+            "description": "insert: the line after which to insert; 0 for the beginning.",
+        },
         "insert_text": _text("insert: the text to insert."),
         "old_path": _text("rename: the file or directory to move."),
         "new_path": _text("rename: where to move it; nothing may stand there yet."),

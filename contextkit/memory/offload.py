@@ -1,4 +1,6 @@
-"""A large result goes to a file when it is written, and its reference into the log in its place; never later, which would break a prefix.
+"""A large result goes to a file when it is written, and its reference into the log in its place.
+
+Never later, which would break a prefix.
 
 Takes the parts of a result, gives the parts that stand in the window and the references that bring the others back:
 `restore(offload(x)) == x`, byte for byte. Knows nothing of conversations.
@@ -20,7 +22,8 @@ from contextkit.memory.preview import kind_of, preview
 from contextkit.memory.reference import Reference
 
 BYTES_PER_TOKEN = 4
-"""What a threshold in tokens is in bytes; a rule of thumb, the same for every model, so that the log does not depend on one."""
+"""What a threshold in tokens is in bytes; a rule of thumb, the same for every model, so that the log does not depend on
+one."""
 _SEEN = frozenset({"image"})
 """Parts a model looks at: a preview in words is not what it would have seen."""
 
@@ -36,7 +39,8 @@ class Offload:
     has_images: bool = False
     """Whether images go too: the model then reads their size, and no longer sees them."""
     keeps_sources: bool = True
-    """Whether content that names its source is stored as well; if not, only its digest is kept, and it must be fetched again."""
+    """Whether content that names its source is stored as well; if not, only its digest is kept, and it must be fetched
+    again."""
 
     def __post_init__(self) -> None:
         for name in "above_tokens", "preview_tokens":
@@ -63,7 +67,9 @@ class Offloaded:
     """What brings the others back."""
 
 
-def offload(parts: list[Json], files: FileMemory, rule: Offload, *, is_error: bool = False, source: str | None = None) -> Offloaded:
+def offload(
+    parts: list[Json], files: FileMemory, rule: Offload, *, is_error: bool = False, source: str | None = None
+) -> Offloaded:
     """`parts` with the large ones stored in `files`, durable when this returns.
 
     Raises what `FileMemory.keep` raises; then nothing of the result is changed.
@@ -82,7 +88,10 @@ def offload(parts: list[Json], files: FileMemory, rule: Offload, *, is_error: bo
 
 
 def store_binary(parts: list[Json], files: FileMemory) -> Offloaded:
-    """`parts` with the documents that no provider takes in files, whatever their size. Raises what `FileMemory.keep` raises."""
+    """`parts` with the documents that no provider takes in files, whatever their size.
+
+    Raises what `FileMemory.keep` raises.
+    """
     content, references = list(parts), list[Reference]()
     for index, part in enumerate(parts):
         data = _decoded(part.get("data", "")) if is_binary(part) else None
@@ -90,13 +99,18 @@ def store_binary(parts: list[Json], files: FileMemory) -> Offloaded:
             files.keep(data)
             reference = replace(_referred(index, part, "data", data, False, None), kind="binary")
             references.append(reference)
-            content[index] = _text(f"[Binary data, {len(data):,} bytes, kept outside as {reference.id}: it is no text and cannot be shown]")
+            content[index] = _text(
+                f"[Binary data, {len(data):,} bytes, kept outside as {reference.id}: it is no text and cannot be shown]"
+            )
     return Offloaded(without_binary(content), tuple(references))
 
 
 def without_binary(parts: list[Json]) -> list[Json]:
     """`parts` with the size of a document that no provider takes in its place."""
-    return [_text(f"({len(_decoded(part.get('data', '')) or b''):,} bytes of binary data)") if is_binary(part) else part for part in parts]
+    return [
+        _text(f"({len(_decoded(part.get('data', '')) or b''):,} bytes of binary data)") if is_binary(part) else part
+        for part in parts
+    ]
 
 
 def _text(text: str) -> Json:
@@ -110,7 +124,10 @@ def size_of(part: Json, rule: Offload) -> int:
 
 
 def restore(
-    content: Iterable[Json], references: Iterable[Reference], files: FileMemory, fetch: Callable[[str], bytes] | None = None
+    content: Iterable[Json],
+    references: Iterable[Reference],
+    files: FileMemory,
+    fetch: Callable[[str], bytes] | None = None,
 ) -> list[Json]:
     """The parts as they were. Raises like `bytes_of`.
 
@@ -131,8 +148,8 @@ def restore(
 def bytes_of(reference: Reference, files: FileMemory, fetch: Callable[[str], bytes] | None = None) -> bytes:
     """The content: from the store, else from its source through `fetch`.
 
-    Raises `FileMissing` where it is in neither place, `FileErased` where it was erased, `SourceChanged` where the source now says
-    something else.
+    Raises `FileMissing` where it is in neither place, `FileErased` where it was erased, `SourceChanged` where the
+    source now says something else.
     """
     try:
         return files.version(reference.digest)
@@ -140,13 +157,19 @@ def bytes_of(reference: Reference, files: FileMemory, fetch: Callable[[str], byt
         if reference.source is None:
             raise
         if fetch is None:
-            where = f"{reference.source}, and only its digest here: give Memory(…, fetch=…) a function that gets its bytes"
+            where = (
+                f"{reference.source}, and only its digest here: give Memory(…, fetch=…) a function that gets its bytes"
+            )
             raise FileMissing(f"the content of reference {reference.id} is at its source, {where}") from missing
     value = fetch(reference.source)
     if not isinstance(value, bytes):
-        raise UsageError(f"fetch({reference.source!r}) gives bytes, not {type(value).__name__}: the digest is over them")
+        raise UsageError(
+            f"fetch({reference.source!r}) gives bytes, not {type(value).__name__}: the digest is over them"
+        )
     if sha256(value).hexdigest() != reference.digest:
-        raise SourceChanged(f"{reference.source} no longer says what reference {reference.id} names: it was changed since")
+        raise SourceChanged(
+            f"{reference.source} no longer says what reference {reference.id} names: it was changed since"
+        )
     return value
 
 
@@ -180,5 +203,7 @@ def _decoded(text: str) -> bytes | None:
 
 def _referred(index: int, part: Json, field: str, content: bytes, is_error: bool, source: str | None) -> Reference:
     form = tuple((key, value) for key, value in part.items() if key != field)
-    named = Reference(sha256(content).hexdigest(), len(content), kind_of(content, part.get("media_type"), is_error=is_error), index)
+    named = Reference(
+        sha256(content).hexdigest(), len(content), kind_of(content, part.get("media_type"), is_error=is_error), index
+    )
     return replace(named, form=form, field=field, source=source)

@@ -1,7 +1,8 @@
 """When the plan is said again at the tail, where the model looks, and never in the system prompt.
 
-Takes the entries of a log and the text to recite, gives the notice that is due. What was recited stays where it is (a later request reads
-it from cache), or stands behind the last breakpoint for one reply only and is paid for in full each time: `stays` chooses.
+Takes the entries of a log and the text to recite, gives the notice that is due. What was recited stays where it is (a
+later request reads it from cache), or stands behind the last breakpoint for one reply only and is paid for in full each
+time: `stays` chooses.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ class Recital:
             self._last, self._recited_at = parse(entry.body)["text"], entry.sequence
 
     def due(self, rule: Recitation, turns: Turns, text: str) -> Json | None:
-        """Body of the notice that should stand behind what was said, None where nothing is due, or the model is not to speak next."""
+        """Body of the notice that should stand behind what was said, None where nothing is due, or the model is not to
+        speak next.
+        """
         speaks_next = turns.has_pending_user and not turns.open_calls
         if not text or not speaks_next or turns.is_behind_reply(self._recited_at) or not self._has_reason(rule, text):
             return None
@@ -69,7 +72,10 @@ class Recital:
 
     def _has_reason(self, rule: Recitation, text: str) -> bool:
         counts = (
-            (rule.every_replies, self._n_replies), (rule.every_calls, self._n_calls),
+            (rule.every_replies, self._n_replies),
+            (rule.every_calls, self._n_calls),
             (rule.beyond_tokens, self._n_bytes // BYTES_PER_TOKEN),
-        )  # fmt: skip
-        return (rule.on_change and text != self._last) or any(limit is not None and count >= limit for limit, count in counts)
+        )
+        return (rule.on_change and text != self._last) or any(
+            limit is not None and count >= limit for limit, count in counts
+        )

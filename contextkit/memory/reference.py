@@ -47,7 +47,12 @@ class Reference:
     def body(self) -> dict[str, Json]:
         """As an entry keeps it."""
         told: dict[str, Json] = {"digest": self.digest, "n_bytes": self.n_bytes, "kind": self.kind, "part": self.part}
-        return {**told, "form": dict(self.form), "field": self.field, **({"source": self.source} if self.source else {})}
+        return {
+            **told,
+            "form": dict(self.form),
+            "field": self.field,
+            **({"source": self.source} if self.source else {}),
+        }
 
     @classmethod
     def of(cls, body: Mapping[str, Json]) -> Reference:
@@ -82,7 +87,11 @@ class References:
         exact = self._by_id.get(wanted[:ID_DIGITS])
         if exact is not None and exact.digest.startswith(wanted):
             return exact
-        found = [one for one in self._by_id.values() if one.digest.startswith(wanted)] if len(wanted) >= FEWEST_DIGITS else []
+        found = (
+            [one for one in self._by_id.values() if one.digest.startswith(wanted)]
+            if len(wanted) >= FEWEST_DIGITS
+            else []
+        )
         if len(found) == 1:
             return found[0]
         known = ", ".join([one.id for one in found] or list(self._by_id)[-5:]) or "none yet"
@@ -96,14 +105,23 @@ def lines_of(text: str) -> list[str]:
     >>> [len(line) for line in lines_of("short" + chr(10) + "x" * 4_500)]
     [5, 2000, 2000, 500]
     """
-    return [line[at : at + LINE_CHARACTERS] for line in text.splitlines() for at in range(0, max(len(line), 1), LINE_CHARACTERS)]
+    return [
+        line[at : at + LINE_CHARACTERS]
+        for line in text.splitlines()
+        for at in range(0, max(len(line), 1), LINE_CHARACTERS)
+    ]
 
 
 def passage(text: str, start_line: int, n_lines: int, most_characters: int) -> str:
-    """Lines of `text` from `start_line` (1-based), and how to go on. Raises `InvalidCall` for what is no range, in words for the model."""
+    """Lines of `text` from `start_line` (1-based), and how to go on.
+
+    Raises `InvalidCall` for what is no range, in words for the model.
+    """
     lines = lines_of(text)
     if start_line < 1 or n_lines < 1:
-        raise InvalidCall(f"start_line={start_line}, n_lines={n_lines}: lines are counted from 1, and at least one is read")
+        raise InvalidCall(
+            f"start_line={start_line}, n_lines={n_lines}: lines are counted from 1, and at least one is read"
+        )
     if start_line > max(len(lines), 1):
         raise InvalidCall(f"start_line={start_line}: there are {len(lines)} lines")
     shown = _fitting(lines[start_line - 1 : start_line - 1 + n_lines], most_characters)

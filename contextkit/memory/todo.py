@@ -1,7 +1,7 @@
 """A todo list the model keeps by tool calls, as markdown in a file.
 
-Takes a store and a path, gives the items and a tool that changes them. What else stands in the file stays where it is. Nothing is
-removed: an item that is no longer wanted is dropped, and says so.
+Takes a store and a path, gives the items and a tool that changes them. What else stands in the file stays where it is.
+Nothing is removed: an item that is no longer wanted is dropped, and says so.
 """
 
 from __future__ import annotations
@@ -82,7 +82,10 @@ class Todo:
         return parse_items(self.markdown)
 
     def add(self, texts: Iterable[str], before: int | None = None) -> list[Item]:
-        """Put new items behind all others, or before item `before` (from 1). Raises `ToolRefusal` like every change here."""
+        """Put new items behind all others, or before item `before` (from 1).
+
+        Raises `ToolRefusal` like every change here.
+        """
         new = [Item(_words(text)) for text in _each(texts, str, "texts")]
         if not new:
             raise ToolRefusal("nothing to add: give items, a list of texts")
@@ -127,7 +130,9 @@ class Todo:
 
 
 def _keeping(todo: Todo) -> Callable[..., str]:
-    def keep(action: Action, items: list[str] | None = None, numbers: list[int] | None = None, before: int | None = None) -> str:
+    def keep(
+        action: Action, items: list[str] | None = None, numbers: list[int] | None = None, before: int | None = None
+    ) -> str:
         """Keep the list of what is still to do. Add items before you begin, and mark each done as soon as it is.
 
         Args:
@@ -138,7 +143,9 @@ def _keeping(todo: Todo) -> Callable[..., str]:
 
         """
         _ACTIONS[action](todo, items or [], numbers or [], before)
-        lines = [f"{number}. [{_BOXES[item.state]}] {item.indent}{item.text}" for number, item in enumerate(todo.items, 1)]
+        lines = [
+            f"{number}. [{_BOXES[item.state]}] {item.indent}{item.text}" for number, item in enumerate(todo.items, 1)
+        ]
         return "\n".join(lines)
 
     keep.__name__ = "todo"

@@ -27,7 +27,8 @@ _PLACES = {
     "OpenAICompatible": "openai_compatible",
     "OpenAIResponses": "openai.responses",
 }
-"""Public name → the module it lives in; imported on first use, so that whoever needs one adapter does not wait for all."""
+"""Public name → the module it lives in; imported on first use, so that whoever needs one adapter does not wait for all.
+"""
 _WIRES = {
     "anthropic_messages": "anthropic.messages",
     "openai_chat": "openai.chat",

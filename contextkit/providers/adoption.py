@@ -10,7 +10,15 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import HeadChanged, InvalidContent, LogCorrupt, NotSerialisable, UnreadableReply, UnreadableRequest, UsageError
+from contextkit.errors import (
+    HeadChanged,
+    InvalidContent,
+    LogCorrupt,
+    NotSerialisable,
+    UnreadableReply,
+    UnreadableRequest,
+    UsageError,
+)
 from contextkit.log.entry import Entry
 from contextkit.log.log import Log
 from contextkit.log.turns import Turns
@@ -31,7 +39,9 @@ def check_provider(provider: object, log: object = None) -> None:
     if not isinstance(log, Log | None):
         raise UsageError(f"log is a contextkit.Log, not {type(log).__name__}: Context.open(folder, …) opens one")
     if not isinstance(getattr(provider, "wire", None), str) or not callable(getattr(provider, "pieces", None)):
-        raise UsageError(f"provider is AnthropicMessages(…), OpenAIChat(…) or OpenAIResponses(…), not {type(provider).__name__}")
+        raise UsageError(
+            f"provider is AnthropicMessages(…), OpenAIChat(…) or OpenAIResponses(…), not {type(provider).__name__}"
+        )
 
 
 def opening(provider: Provider, system: Json, tools: Json) -> Json:
@@ -84,7 +94,9 @@ def understood(provider: Provider, response: Any) -> Reply:
 def _readable(provider: Provider, response: Any) -> Reply:
     """`provider.reply`. Raises `NotSerialisable` for a reply the log cannot keep."""
     reply = provider.reply(response)
-    canonical([reply.id, reply.native.model, reply.text, [[call.id, call.name, call.arguments] for call in reply.calls]])
+    canonical(
+        [reply.id, reply.native.model, reply.text, [[call.id, call.name, call.arguments] for call in reply.calls]]
+    )
     return reply
 
 
@@ -127,7 +139,9 @@ def _following(turns: Iterable[Turn], n: int) -> Iterable[Turn]:
 def check_fresh(log: Sequence[Entry]) -> None:
     """Raises `UsageError` for a log in which something was said already."""
     if len(log) > 1:
-        raise UsageError(f"the folder holds a conversation of {len(log)} entries already: Context.open(…) continues it, or choose another")
+        raise UsageError(
+            f"the folder holds a conversation of {len(log)} entries already: Context.open(…) continues it, or choose another"
+        )
 
 
 def lane_of(log: Sequence[Entry]) -> str:
@@ -139,10 +153,13 @@ def lane_of(log: Sequence[Entry]) -> str:
 def check_head(log: Sequence[Entry], turns: Turns, provider: Provider, system: Json | None, tools: Json | None) -> None:
     """Compare what the caller gives (None: nothing) with what the log stored.
 
-    Raises `HeadChanged`: every request of this conversation would start with other bytes, and nothing cached would be found.
+    Raises `HeadChanged`: every request of this conversation would start with other bytes, and nothing cached would be
+    found.
     """
     if log[0].kind != "opened" or "system" not in parse(log[0].body):
-        raise LogCorrupt(f"entry 0 of this log is of kind {log[0].kind!r}, not what Context writes first: give it an empty log, or its own")
+        raise LogCorrupt(
+            f"entry 0 of this log is of kind {log[0].kind!r}, not what Context writes first: give it an empty log, or its own"
+        )
     stored = {"system": (turns.head_system, system), "tools": (turns.head_tools, tools)}
     for name, (sequence, given) in stored.items():
         kept = parse(log[sequence].body)[name]

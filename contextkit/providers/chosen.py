@@ -13,7 +13,10 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 def chosen_model(name: str, provider: str) -> Model:
-    """Return `model_named(name, provider)`; warns with `AssumedModelWarning`, at the user's own line, where its rules are assumed."""
+    """Return `model_named(name, provider)`.
+
+    Warns with `AssumedModelWarning`, at the user's own line, where its rules are assumed.
+    """
     row = model_named(name, provider)
     if row.is_assumed:
         warnings.warn(sanitize(assumption(row)), AssumedModelWarning, stacklevel=_users_level())

@@ -1,7 +1,7 @@
 """One block of a request body → one piece, remembered.
 
-The client cuts what it renders, the server what it received; both come through here, so both count the same bytes. What was cut once
-is kept by its bytes: a server that sees the same conversation 500 times cuts each block once.
+The client cuts what it renders, the server what it received; both come through here, so both count the same bytes. What
+was cut once is kept by its bytes: a server that sees the same conversation 500 times cuts each block once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,14 @@ _Key = tuple[bytes, Level, str, Trait, str, tuple[bytes, bytes], bool]
 
 
 def cut(
-    block: Json, level: Level, role: str, trait: Trait, model: str, frame: tuple[bytes, bytes] = (b"", b""), *, is_turn: bool = False
+    block: Json,
+    level: Level,
+    role: str,
+    trait: Trait,
+    model: str,
+    frame: tuple[bytes, bytes] = (b"", b""),
+    *,
+    is_turn: bool = False,
 ) -> Cut:
     """The piece `block` makes on `level`, counted for `model`, in the message that `frame` opens and closes.
 
@@ -64,7 +71,8 @@ def cut(
 
 
 def remember(n_bytes: int) -> None:
-    """Keep what is cut from now on, up to `n_bytes` of blocks: for whoever is sent the same conversations again and again.
+    """Keep what is cut from now on, up to `n_bytes` of blocks: for whoever is sent the same conversations again and
+    again.
 
     A client cuts each block once and keeps it on its track; it needs no memo and has none.
     """
@@ -96,14 +104,26 @@ def _keep(key: _Key, made: Cut) -> Cut:
     return made
 
 
-def _cut(raw: bytes, level: Level, role: str, trait: Trait, model: str, frame: tuple[bytes, bytes], is_turn: bool) -> Cut:
+def _cut(
+    raw: bytes, level: Level, role: str, trait: Trait, model: str, frame: tuple[bytes, bytes], is_turn: bool
+) -> Cut:
     block = parse(raw)
     counter = counter_for(model_named(model))
     is_markable = trait.is_markable and not (isinstance(block, dict) and block.get("text") == "")
     flags = trait.flags(block) if isinstance(block, dict) else ()
     piece = Piece(
-        level, role, canonical(normal(block)), counter.count(block), trait.run, frame[0], frame[1],
-        is_markable=is_markable, is_thinking=trait.is_thinking, is_turn=is_turn, is_silent=trait.is_silent,
-        is_passing=trait.is_passing, flags=flags,
-    )  # fmt: skip
+        level,
+        role,
+        canonical(normal(block)),
+        counter.count(block),
+        trait.run,
+        frame[0],
+        frame[1],
+        is_markable=is_markable,
+        is_thinking=trait.is_thinking,
+        is_turn=is_turn,
+        is_silent=trait.is_silent,
+        is_passing=trait.is_passing,
+        flags=flags,
+    )
     return Cut(piece, marker_of(block))

@@ -15,7 +15,8 @@ from contextkit.models import Model
 from contextkit.tools.tool import INVALID_ARGUMENTS
 
 MAX_ARGUMENT_DEPTH = 200
-"""Levels of nesting in what a model wrote as arguments; deeper values cannot be counted and spelled on every Python's stack."""
+"""Levels of nesting in what a model wrote as arguments; deeper values cannot be counted and spelled on every Python's
+stack."""
 
 
 def spoken(block: Mapping[str, Json]) -> str:
@@ -60,7 +61,8 @@ def object_of(arguments: Json) -> Json:
 
 
 def written_object(written: str) -> Json:
-    """Arguments as a stream wrote them, where only objects are taken back: what is cut off or none stands under a key that says so.
+    """Arguments as a stream wrote them, where only objects are taken back: what is cut off or none stands under a key
+    that says so.
 
     Source: platform.claude.com "Fine-grained tool streaming", Handling invalid JSON in tool responses.
 
@@ -77,7 +79,8 @@ def written_object(written: str) -> Json:
 
 
 def read_object(value: Json) -> Json:
-    """The arguments of a call, where only objects are taken back: another value, or one that JSON cannot carry, as `written_object` has it.
+    """The arguments of a call, where only objects are taken back: another value, or one that JSON cannot carry, as
+    `written_object` has it.
 
     The SDKs let NaN, lone surrogates and nesting without end through.
 
@@ -95,7 +98,10 @@ def read_object(value: Json) -> Json:
 
 
 def json_text(value: Json) -> str:
-    """The JSON text of a value with what only Python's JSON reads (NaN, lone surrogates as escapes); a remark where there is none."""
+    """The JSON text of a value with what only Python's JSON reads (NaN, lone surrogates as escapes).
+
+    A remark where there is none.
+    """
     try:
         return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     except (RecursionError, TypeError, ValueError):
@@ -137,7 +143,8 @@ def announcement(body: Mapping[str, Json]) -> str:
 
 
 def taken(definition: Mapping[str, Json], model: Model) -> Mapping[str, Json]:
-    """The definition as `model` takes it: a function where it knows no custom tools, or cannot ask its caller for tools.
+    """The definition as `model` takes it: a function where it knows no custom tools, or cannot ask its caller for
+    tools.
 
     >>> from contextkit.models import model_named
     >>> sql = {"name": "sql", "description": "", "parameters": {}, "format": {"type": "text"}}
@@ -172,5 +179,7 @@ def function_of(definition: Mapping[str, Json]) -> tuple[Json, Json, Json]:
     fields = block["function"] if isinstance(block.get("function"), dict) else block
     parameters = fields.get("parameters", fields.get("input_schema"))
     if parameters is None or "name" not in fields:
-        raise InvalidTool(f"tool of type {block.get('type')!r} runs at its own provider only: leave it out or give a function")
+        raise InvalidTool(
+            f"tool of type {block.get('type')!r} runs at its own provider only: leave it out or give a function"
+        )
     return fields["name"], fields.get("description", ""), parameters

@@ -1,8 +1,9 @@
 """What besides the segments must be equal for a prefix to be re-used, per level.
 
-Takes a request's parameters and the flags its segments raise, gives three keys: a parameter that invalidates a level stands in that
-level's key and in those behind it. Only parameters that a table names are in a key: a field that no documented rule names, one that a
-newer client adds included, is neutral. Knows no provider: the tables come with the call.
+Takes a request's parameters and the flags its segments raise, gives three keys: a parameter that invalidates a level
+stands in that level's key and in those behind it. Only parameters that a table names are in a key: a field that no
+documented rule names, one that a newer client adds included, is neutral. Knows no provider: the tables come with the
+call.
 """
 
 from __future__ import annotations
@@ -46,7 +47,12 @@ def namespaces(keying: Keying, params: Mapping[str, Json], flags: tuple[str, ...
 
 
 def keyed(
-    keying: Keying, params: Mapping[str, Json], flags: tuple[str, ...], track: Track, n: int, marks: tuple[Breakpoint, ...]
+    keying: Keying,
+    params: Mapping[str, Json],
+    flags: tuple[str, ...],
+    track: Track,
+    n: int,
+    marks: tuple[Breakpoint, ...],
 ) -> Prompt:
     """What a cache sees of the first `n` segments of `track`, with these marks."""
     ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))

@@ -18,16 +18,25 @@ MODEL_FIELDS = ("model", "modelId")
 
 
 def parameters(
-    provider: Provider, overrides: Mapping[str, Json], decided: Mapping[str, Json] | None = None, above: Mapping[str, str] | None = None
+    provider: Provider,
+    overrides: Mapping[str, Json],
+    decided: Mapping[str, Json] | None = None,
+    above: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, Json], dict[str, str]]:
-    """Fields and extra headers of a request; `decided` are the fields its mask and its key say themselves in, `above` its key's header.
+    """Fields and extra headers of a request.
+
+    `decided` are the fields its mask and its key say themselves in, `above` its key's header.
 
     None leaves a field out.
 
     Raises `UsageError` for a field that is not a parameter's to set, `NotSerialisable` for a value JSON cannot carry.
     """
     given, extra, headers = apart(lowered(provider.wire, overrides, provider.params)[1])
-    params = {name: value for name, value in {**provider.params, **(decided or {}), **given, **extra}.items() if value is not None}
+    params = {
+        name: value
+        for name, value in {**provider.params, **(decided or {}), **given, **extra}.items()
+        if value is not None
+    }
     check_fields(params, provider.wire, provider.grammar, getattr(provider, "least_output", 0))
     named = next(field for field in MODEL_FIELDS if field in provider.params)
     if params.get(named) != provider.params[named]:
@@ -58,7 +67,9 @@ def is_prewarm(params: Mapping[str, Json]) -> bool:
 
 
 def prewarming(provider: Provider) -> dict[str, Json]:
-    """What turns a request of `provider` into one that only fills the cache. Raises `UsageError` where the endpoint has no such request.
+    """What turns a request of `provider` into one that only fills the cache.
+
+    Raises `UsageError` where the endpoint has no such request.
 
     Anthropic: `max_tokens=0` (platform.claude.com/docs/en/build-with-claude/prompt-caching); Responses: an option of
     `prompt_cache_options` (responses/response_create_params.py:482).
@@ -67,4 +78,6 @@ def prewarming(provider: Provider) -> dict[str, Json]:
         return {"max_tokens": 0}
     if provider.wire == "openai_responses" and provider.model.cache == "breakpoints":
         return {"prompt_cache_options": {**(provider.params.get("prompt_cache_options") or {}), "prewarm": True}}
-    raise UsageError(f"{provider.model.name} on {provider.wire} has no request that only fills the cache: send a short one instead")
+    raise UsageError(
+        f"{provider.model.name} on {provider.wire} has no request that only fills the cache: send a short one instead"
+    )

@@ -51,9 +51,11 @@ def _with_numbers(written: Json, typed: Any) -> Json:
 
 
 def sendable(value: Any) -> Json:
-    """A response's JSON as JSON can carry it: surrogate pairs joined, lone surrogates escaped, NaN and the like as text.
+    """A response's JSON as JSON can carry it: surrogate pairs joined, lone surrogates escaped, NaN and the like as
+    text.
 
-    Python's JSON reader lets all of these through. Objects that a model wrote as arguments stay as they are: each wire decides about them.
+    Python's JSON reader lets all of these through. Objects that a model wrote as arguments stay as they are: each wire
+    decides about them.
 
     >>> sendable({"text": "\\ud83d\\ude00 \\ud83d", "n": float("nan"), "input": {"n": float("nan")}})
     {'text': '😀 \\\\ud83d', 'n': 'nan', 'input': {'n': nan}}
@@ -61,8 +63,10 @@ def sendable(value: Any) -> Json:
     if isinstance(value, str):
         return _joined_pairs(value)
     if isinstance(value, Mapping):
-        return {_joined_pairs(str(key)): item if key in _ARGUMENTS and isinstance(item, Mapping) else sendable(item)
-                for key, item in value.items()}  # fmt: skip
+        return {
+            _joined_pairs(str(key)): item if key in _ARGUMENTS and isinstance(item, Mapping) else sendable(item)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [sendable(item) for item in value]
     if isinstance(value, bytes):
@@ -80,7 +84,9 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def _joined_pairs(text: str) -> str:
-    """Text with surrogate pairs (halves that came in two events of a stream) as characters and lone surrogates as JSON escapes."""
+    """Text with surrogate pairs (halves that came in two events of a stream) as characters and lone surrogates as JSON
+    escapes.
+    """
     whole = _PAIR.sub(lambda pair: pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text)
     return whole.encode("utf-8", "backslashreplace").decode()
 

@@ -1,7 +1,8 @@
 """One request, ready to leave: a mapping for the stock client, and prepared bytes for the fast road.
 
-Takes a layout and parameters, gives bytes. The stock typed method gets `**request`; `.send` hands the same bytes to the SDK's own
-`client.post(content=…)`, with its auth, retries, time-outs and typed result, and skips its walk over the whole conversation.
+Takes a layout and parameters, gives bytes. The stock typed method gets `**request`; `.send` hands the same bytes to the
+SDK's own `client.post(content=…)`, with its auth, retries, time-outs and typed result, and skips its walk over the
+whole conversation.
 """
 
 from __future__ import annotations
@@ -41,24 +42,36 @@ class Endpoint:
     streaming: Mapping[str, Json]
     """Body fields that ask for a stream."""
     untimed_tokens: int | None
-    """Above this `max_tokens` the typed method refuses not to stream (anthropic/_base_client.py, an hour per 128,000 tokens)."""
+    """Above this `max_tokens` the typed method refuses not to stream (anthropic/_base_client.py, an hour per 128,000
+    tokens)."""
 
 
 ENDPOINTS: dict[str, Endpoint] = {
     "anthropic_messages": Endpoint(
-        "anthropic.types:Message", "anthropic.types:RawMessageStreamEvent", "anthropic", "anthropic.resources.messages:Messages",
-        {"stream": True}, 21_333,
+        "anthropic.types:Message",
+        "anthropic.types:RawMessageStreamEvent",
+        "anthropic",
+        "anthropic.resources.messages:Messages",
+        {"stream": True},
+        21_333,
     ),
     "openai_chat": Endpoint(
-        "openai.types.chat:ChatCompletion", "openai.types.chat:ChatCompletionChunk", "openai",
+        "openai.types.chat:ChatCompletion",
+        "openai.types.chat:ChatCompletionChunk",
+        "openai",
         "openai.resources.chat.completions:Completions",
-        {"stream": True, "stream_options": {"include_usage": True}}, None,
+        {"stream": True, "stream_options": {"include_usage": True}},
+        None,
     ),
     "openai_responses": Endpoint(
-        "openai.types.responses:Response", "openai.types.responses:ResponseStreamEvent", "openai", "openai.resources.responses:Responses",
-        {"stream": True}, None,
+        "openai.types.responses:Response",
+        "openai.types.responses:ResponseStreamEvent",
+        "openai",
+        "openai.resources.responses:Responses",
+        {"stream": True},
+        None,
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +97,43 @@ class Request(Mapping[str, Json]):
     """
 
     __slots__ = (
-        "_fields", "_observe", "after", "at", "continued", "epoch", "headers", "layout", "mask", "model", "params", "path", "predicted",
-        "prompt", "provider", "wire",
-    )  # fmt: skip
+        "_fields",
+        "_observe",
+        "after",
+        "at",
+        "continued",
+        "epoch",
+        "headers",
+        "layout",
+        "mask",
+        "model",
+        "params",
+        "path",
+        "predicted",
+        "prompt",
+        "provider",
+        "wire",
+    )
 
     def __init__(
-        self, layout: Layout, path: str, params: Mapping[str, Json], headers: Mapping[str, str], predicted: Usage, *,
-        wire: str, provider: str, model: Model, prompt: Prompt, after: int, epoch: int, at: float, mask: Lowered,
-        observe: Callable[[Request, BaseException], object] | None = None, continued: Continued | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        layout: Layout,
+        path: str,
+        params: Mapping[str, Json],
+        headers: Mapping[str, str],
+        predicted: Usage,
+        *,
+        wire: str,
+        provider: str,
+        model: Model,
+        prompt: Prompt,
+        after: int,
+        epoch: int,
+        at: float,
+        mask: Lowered,
+        observe: Callable[[Request, BaseException], object] | None = None,
+        continued: Continued | None = None,
+    ) -> None:
         self.layout = layout
         """The segments and marks of its prompt; all of them leave unless `continued` says where the body begins."""
         self.path = path
@@ -128,7 +169,9 @@ class Request(Mapping[str, Json]):
 
     def _written(self, more: Mapping[str, Json]) -> bytes:
         params = {**self.params, **more}
-        return self.layout.body(canonical(params)) if self.continued is None else self.continued.body(self.layout, params)
+        return (
+            self.layout.body(canonical(params)) if self.continued is None else self.continued.body(self.layout, params)
+        )
 
     @property
     def overflow(self) -> Overflow | None:
@@ -151,7 +194,11 @@ class Request(Mapping[str, Json]):
         """`send` for `AsyncAnthropic` and `AsyncOpenAI`; the bytes are joined off the event loop."""
         if road := ROADS.get(self.wire):
             method = road.amethod(client)
-            return await (asyncio.to_thread(self._typed, called(road.method, road, client)) if method is None else self._atyped(method))
+            return await (
+                asyncio.to_thread(self._typed, called(road.method, road, client))
+                if method is None
+                else self._atyped(method)
+            )
         _check(client, ENDPOINTS[self.wire].sdk, is_async=True)
         options = self._options(client)
         body = await asyncio.to_thread(lambda: self.body)
@@ -202,7 +249,12 @@ class Request(Mapping[str, Json]):
         if self.params.get("stream"):
             raise UsageError("this request asks for a stream: leave stream out and use request.stream(client)")
         limit, asked = endpoint.untimed_tokens, self.params.get("max_tokens")
-        if limit is not None and asked is not None and asked > limit and client.timeout == _default_timeout(endpoint.sdk):
+        if (
+            limit is not None
+            and asked is not None
+            and asked > limit
+            and client.timeout == _default_timeout(endpoint.sdk)
+        ):
             raise UsageError(
                 f"max_tokens={asked:,} may take longer than ten minutes: use request.stream(client), or give the client a timeout"
             )
@@ -224,8 +276,10 @@ class Request(Mapping[str, Json]):
             extra = {name: value for name, value in body.items() if name not in known}
             headers = {"extra_headers": dict(self.headers)} if self.headers else {}
             self._fields = {
-                **{name: value for name, value in body.items() if name in known}, **({"extra_body": extra} if extra else {}), **headers,
-            }  # fmt: skip
+                **{name: value for name, value in body.items() if name in known},
+                **({"extra_body": extra} if extra else {}),
+                **headers,
+            }
         return self._fields
 
     def __getitem__(self, name: str) -> Json:
@@ -247,23 +301,35 @@ class Request(Mapping[str, Json]):
 
 
 _REWRITING = ("anthropic.lib.bedrock._client", "anthropic.lib.vertex.", "openai.lib.")
-"""Where the SDKs keep clients that move fields between body, path and headers; Foundry's, Mantle's, AWS's and Google Cloud's send what they
-are given."""
+"""Where the SDKs keep clients that move fields between body, path and headers; Foundry's, Mantle's, AWS's and Google
+Cloud's send what they are given."""
 
 
 def _check(client: Any, sdk: str, *, is_async: bool | None) -> None:
-    """Raises `UsageError` before anything is sent with what is no client, one of another SDK, or one of the other kind (None: any)."""
+    """Raises `UsageError` before anything is sent with what is no client, one of another SDK, or one of the other kind
+    (None: any).
+    """
     post = getattr(client, "post", None)
     if not callable(post):
-        raise UsageError(f"{type(client).__name__} is no client: pass anthropic.Anthropic(), openai.OpenAI() or their async twins")
+        raise UsageError(
+            f"{type(client).__name__} is no client: pass anthropic.Anthropic(), openai.OpenAI() or their async twins"
+        )
     if type(client).__module__.startswith(_REWRITING):
         name = type(client).__name__
-        raise UsageError(f"{name} rewrites bodies on their way and takes no prepared bytes: use its typed method with **request")
-    made_by = {kind.__module__.partition(".")[0] for kind in type(client).__mro__} & {endpoint.sdk for endpoint in ENDPOINTS.values()}
+        raise UsageError(
+            f"{name} rewrites bodies on their way and takes no prepared bytes: use its typed method with **request"
+        )
+    made_by = {kind.__module__.partition(".")[0] for kind in type(client).__mro__} & {
+        endpoint.sdk for endpoint in ENDPOINTS.values()
+    }
     if made_by and sdk not in made_by:
         raise UsageError(f"this request is for a client of {sdk}, not of {', '.join(made_by)}: nothing was sent")
     if is_async is not None and inspect.iscoroutinefunction(post) != is_async:
-        raise UsageError("this client is not async: request.send(client)" if is_async else "an async client: await request.asend(client)")
+        raise UsageError(
+            "this client is not async: request.send(client)"
+            if is_async
+            else "an async client: await request.asend(client)"
+        )
 
 
 @cache
@@ -285,4 +351,10 @@ def _default_timeout(sdk: str) -> Any:
 @cache
 def _method_fields(wire: str) -> frozenset[str]:
     method = _load(ENDPOINTS[wire].method).create
-    return frozenset(inspect.signature(method).parameters) - {"self", "extra_headers", "extra_query", "extra_body", "timeout"}
+    return frozenset(inspect.signature(method).parameters) - {
+        "self",
+        "extra_headers",
+        "extra_query",
+        "extra_body",
+        "timeout",
+    }

@@ -1,7 +1,8 @@
-"""The log in each wire's bytes: one track per wire, model, way to tell phases and tools, and epoch, grown by what was said.
+"""The log in each wire's bytes: one track per wire, model, way to tell phases and tools, and epoch, grown by what was
+said.
 
-Takes a log and its turns, gives layouts. Keeps no rule of its own: the order comes from `Turns`, the words from the adapter, the marks
-from the planner.
+Takes a log and its turns, gives layouts. Keeps no rule of its own: the order comes from `Turns`, the words from the
+adapter, the marks from the planner.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Tracks:
     ) -> Layout:
         """The whole conversation so far, marked; costs what was added since the last call for this provider.
 
-        `n_shared`: how many entries of the order siblings send too; the end of them is marked. `known`: what is known of the session.
+        `n_shared`: how many entries of the order siblings send too; the end of them is marked. `known`: what is known
+        of the session.
         """
         grown = self._synced(log, turns, provider)
         previous, shared = _ends(grown, turns, n_shared)
@@ -59,7 +61,11 @@ class Tracks:
             marks = plan(grown.track, len(grown.track), previous, provider.plan, shared)
         else:
             marks = choose(grown.track, len(grown.track), previous, provider.plan, known, shared).marks
-        track = _passed(grown.track, (log[sequence] for sequence in turns.passing), provider) if turns.passing else grown.track
+        track = (
+            _passed(grown.track, (log[sequence] for sequence in turns.passing), provider)
+            if turns.passing
+            else grown.track
+        )
         return Layout(track, len(track), marks)
 
     def choice(self, log: Sequence[Entry], turns: Turns, provider: Provider, known: Known, n_shared: int = 0) -> Choice:
@@ -76,7 +82,14 @@ class Tracks:
         return (ends[n - 1] if n else 0) - (ends[start - 1] if start else 0)
 
     def _synced(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
-        names = provider.wire, provider.name, provider.model.name, provider.telling, provider.announcing, provider.noticing
+        names = (
+            provider.wire,
+            provider.name,
+            provider.model.name,
+            provider.telling,
+            provider.announcing,
+            provider.noticing,
+        )
         key = (*names, str(_strips(provider)))
         epoch, grown = self._grown.get(key, (-1, None))
         if grown is None or epoch != turns.epoch:
@@ -84,7 +97,9 @@ class Tracks:
             self._grown[key] = turns.epoch, grown
         _rewind(grown, turns.ordered)
         for sequence in turns.ordered[len(grown.rendered) :]:
-            holds = sequence not in turns.thoughtless and not is_of_another(turns.spoken_by.get(sequence, ""), provider.model)
+            holds = sequence not in turns.thoughtless and not is_of_another(
+                turns.spoken_by.get(sequence, ""), provider.model
+            )
             grown.track.extend(provider.pieces(_told(log[sequence], turns), keeps_thinking=holds))
             if left_out := turns.withheld.get(sequence):
                 grown.track.withhold(named_in(grown.track, left_out).values())

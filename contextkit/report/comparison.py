@@ -1,6 +1,7 @@
 """A comparison of caches as JSON and as a table.
 
-Takes `Outcome`s, gives plain values or prints a table. Knows nothing of traces or engines. rich is imported when something is drawn.
+Takes `Outcome`s, gives plain values or prints a table. Knows nothing of traces or engines. rich is imported when
+something is drawn.
 """
 
 from __future__ import annotations
@@ -27,13 +28,24 @@ UNBOUNDED = "unbounded"
 def as_json(comparison: Comparison, bytes_per_token: int | None, *, has_sessions: bool) -> dict[str, Json]:
     """The first outcome's figures, then every outcome's; what nobody counts is null."""
     rows: list[dict[str, Json]] = [_row(outcome, comparison.sizes, bytes_per_token) for outcome in comparison.outcomes]
-    document: dict[str, Json] = {"format": 1, "block_tokens": list(comparison.sizes), **(rows[0] if rows else {}), "per_capacity": rows}
+    document: dict[str, Json] = {
+        "format": 1,
+        "block_tokens": list(comparison.sizes),
+        **(rows[0] if rows else {}),
+        "per_capacity": rows,
+    }
     if has_sessions and comparison.outcomes:
         document["per_session"] = [
-            {"cache": outcome.setting.cache, "policy": outcome.setting.policy, "capacity": outcome.setting.capacity, "session": name}
+            {
+                "cache": outcome.setting.cache,
+                "policy": outcome.setting.policy,
+                "capacity": outcome.setting.capacity,
+                "session": name,
+            }
             | _counts(counts)
-            for outcome in comparison.outcomes for name, counts in outcome.sessions.items()
-        ]  # fmt: skip
+            for outcome in comparison.outcomes
+            for name, counts in outcome.sessions.items()
+        ]
         document["session_hit_rate"] = spread([counts.hit_rate for counts in comparison.outcomes[0].sessions.values()])
     return document
 
@@ -41,9 +53,14 @@ def as_json(comparison: Comparison, bytes_per_token: int | None, *, has_sessions
 def _row(outcome: Outcome, sizes: Sequence[int], bytes_per_token: int | None) -> dict[str, Json]:
     setting, counts = outcome.setting, outcome.counts
     row: dict[str, Json] = {
-        "cache": setting.cache, "policy": setting.policy, "order": setting.order or None, "instances": setting.instances,
-        "capacity": setting.capacity, **_counts(counts), "evictions": outcome.evictions,
-    }  # fmt: skip
+        "cache": setting.cache,
+        "policy": setting.policy,
+        "order": setting.order or None,
+        "instances": setting.instances,
+        "capacity": setting.capacity,
+        **_counts(counts),
+        "evictions": outcome.evictions,
+    }
     if counts.blocks is None:
         row |= {"cost_usd": outcome.cost_usd, "cost_uncached_usd": outcome.cost_uncached_usd}
     if bytes_per_token is not None:
@@ -55,9 +72,14 @@ def _row(outcome: Outcome, sizes: Sequence[int], bytes_per_token: int | None) ->
 
 def _counts(counts: Counts) -> dict[str, Json]:
     return {
-        "requests": counts.requests, "blocks": counts.blocks, "hit_blocks": counts.hit_blocks, "hit_rate": counts.hit_rate,
-        "tokens": counts.tokens, "hit_tokens": counts.hit_tokens, "token_hit_rate": counts.token_hit_rate,
-    }  # fmt: skip
+        "requests": counts.requests,
+        "blocks": counts.blocks,
+        "hit_blocks": counts.hit_blocks,
+        "hit_rate": counts.hit_rate,
+        "tokens": counts.tokens,
+        "hit_tokens": counts.hit_tokens,
+        "token_hit_rate": counts.token_hit_rate,
+    }
 
 
 def spread(rates: Sequence[float]) -> dict[str, Json]:
@@ -77,13 +99,19 @@ def label(outcome: Outcome, outcomes: Sequence[Outcome]) -> str:
     return " ".join(part for part in parts if part)
 
 
-def show(comparison: Comparison, bytes_per_token: int | None, file: TextIO | None = None, width: int | None = None) -> None:
+def show(
+    comparison: Comparison, bytes_per_token: int | None, file: TextIO | None = None, width: int | None = None
+) -> None:
     """Print a row an outcome to `file`, standard output by default."""
     console = rich_console(file=file, width=width, soft_wrap=False)
     if not comparison.outcomes:
         return
     counts = comparison.outcomes[0].counts
-    blocks = "" if counts.blocks is None else f" · {counts.blocks:,} blocks of {', '.join(map(str, comparison.sizes)) or '?'} tokens"
+    blocks = (
+        ""
+        if counts.blocks is None
+        else f" · {counts.blocks:,} blocks of {', '.join(map(str, comparison.sizes)) or '?'} tokens"
+    )
     line = f"{counts.requests:,} requests{blocks} · {counts.tokens:,} tokens"
     console.print(line.replace("·", "-") if console.options.ascii_only else line, markup=False)
     console.print(f"counted: {HOSTED if counts.blocks is None else HELD}", markup=False)
@@ -97,13 +125,19 @@ def _table(comparison: Comparison, bytes_per_token: int | None) -> Table:
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     is_hosted = any(outcome.counts.blocks is None for outcome in comparison.outcomes)
-    last = ("spent", "uncached") if is_hosted else ("evicted", *(("read bytes",) if bytes_per_token is not None else ()))
+    last = (
+        ("spent", "uncached") if is_hosted else ("evicted", *(("read bytes",) if bytes_per_token is not None else ()))
+    )
     for heading in ("cache", "capacity", "blocks hit", "tokens hit", *last):
         table.add_column(heading, justify="left" if heading == "cache" else "right", no_wrap=heading != "cache")
     for outcome in comparison.outcomes:
         counts = outcome.counts
         room = UNBOUNDED if outcome.setting.capacity is None else f"{outcome.setting.capacity:,}"
-        cells = [_dollars(outcome.cost_usd), _dollars(outcome.cost_uncached_usd)] if is_hosted else [_number(outcome.evictions)]
+        cells = (
+            [_dollars(outcome.cost_usd), _dollars(outcome.cost_uncached_usd)]
+            if is_hosted
+            else [_number(outcome.evictions)]
+        )
         cells += [] if is_hosted or bytes_per_token is None else [_number(counts.hit_tokens * bytes_per_token)]
         hit = "-" if counts.blocks is None else f"{counts.hit_rate:.4f}"
         table.add_row(label(outcome, comparison.outcomes), room, hit, f"{counts.token_hit_rate:.4f}", *cells)

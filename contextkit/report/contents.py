@@ -1,4 +1,5 @@
-"""What every face of a report shows: the sums, the misses with whose they are and what the provider said, and how whole it all is.
+"""What every face of a report shows: the sums, the misses with whose they are and what the provider said, and how whole
+it all is.
 
 Takes judged calls one by one, gives `Contents`. Knows nothing of terminals, pages or files.
 """
@@ -90,7 +91,8 @@ class Contents:
     counted: str = ""
     """What the sums are of: bills, or what a cache would have billed; empty where whoever shows it says so."""
     calls_without_writes: Mapping[str, int] = field(default_factory=dict)
-    """Model → how many of its calls say what was read and not what was written, where that costs: their bills are unknown."""
+    """Model → how many of its calls say what was read and not what was written, where that costs: their bills are
+    unknown."""
     calls_without_usage: Mapping[str, int] = field(default_factory=dict)
     """Model → how many of its calls come without any usage: the recording does not say what was billed."""
 
@@ -99,10 +101,20 @@ class Gathering:
     """Adds calls up for a report as they come."""
 
     __slots__ = (
-        "_also", "_chosen", "_left_out", "_sessions", "_tally", "_verdicts", "_without_usage", "_without_writes", "by",
-    )  # fmt: skip
+        "_also",
+        "_chosen",
+        "_left_out",
+        "_sessions",
+        "_tally",
+        "_verdicts",
+        "_without_usage",
+        "_without_writes",
+        "by",
+    )
 
-    def __init__(self, by: str = "", chosen: Chosen | None = None, also: Sequence[Callable[[Judged], None]] = ()) -> None:
+    def __init__(
+        self, by: str = "", chosen: Chosen | None = None, also: Sequence[Callable[[Judged], None]] = ()
+    ) -> None:
         """`also` is shown each call that counts."""
         self.by = by
         self._tally, self._chosen, self._also = Tally(by), chosen or Chosen(), tuple(also)
@@ -140,9 +152,15 @@ class Gathering:
     def copied(self) -> Gathering:
         """Another one with the same sums, that goes on by itself and shows its calls to nobody."""
         ahead = Gathering(self.by, self._chosen)
-        kept: dict[int, Any] = {id(miss): miss for miss in self._tally.summary().misses}  # they never change, and may be many
+        kept: dict[int, Any] = {
+            id(miss): miss for miss in self._tally.summary().misses
+        }  # they never change, and may be many
         ahead._tally = deepcopy(self._tally, kept)
-        ahead._verdicts, ahead._sessions, ahead._left_out = dict(self._verdicts), dict(self._sessions), deepcopy(self._left_out)
+        ahead._verdicts, ahead._sessions, ahead._left_out = (
+            dict(self._verdicts),
+            dict(self._sessions),
+            deepcopy(self._left_out),
+        )
         ahead._without_writes, ahead._without_usage = self._without_writes.copy(), self._without_usage.copy()
         return ahead
 
@@ -151,12 +169,24 @@ class Gathering:
         for call in calls:
             self.add(call)
 
-    def contents(self, title: str, *, is_partial: bool = False, faults: Sequence[Fault] = (), n_faults: int = 0) -> Contents:
+    def contents(
+        self, title: str, *, is_partial: bool = False, faults: Sequence[Fault] = (), n_faults: int = 0
+    ) -> Contents:
         """What was gathered so far."""
         return Contents(
-            title, self._tally.summary(), self.by, self._verdicts, self._sessions, is_partial, tuple(faults), n_faults, self._left_out,
-            BILLED, dict(self._without_writes), dict(self._without_usage),
-        )  # fmt: skip
+            title,
+            self._tally.summary(),
+            self.by,
+            self._verdicts,
+            self._sessions,
+            is_partial,
+            tuple(faults),
+            n_faults,
+            self._left_out,
+            BILLED,
+            dict(self._without_writes),
+            dict(self._without_usage),
+        )
 
 
 def _lacks_writes(call: Judged) -> bool:
@@ -170,7 +200,9 @@ def unknowns(contents: Contents) -> list[str]:
 
     Usage, writes and price are told apart: a model whose usage is missing needs no price yet.
     """
-    lines = [_UNBILLED.format(n=n, model=model) for model, n in list(contents.calls_without_writes.items())[:MOST_NAMED]]
+    lines = [
+        _UNBILLED.format(n=n, model=model) for model, n in list(contents.calls_without_writes.items())[:MOST_NAMED]
+    ]
     missing = [(row, contents.calls_without_usage.get(row.name, 0)) for row in contents.summary.models]
     without = sorted(((n, row) for row, n in missing if n), key=lambda pair: -pair[0])
     lines += [_NO_USAGE.format(n=n, calls=row.calls, model=row.name) for n, row in without[:MOST_NAMED]]
@@ -207,5 +239,7 @@ def dearest_misses(misses: Sequence[Miss], most: int) -> list[Miss]:
 
 def dearest_rows(rows: Sequence[Row], most: int) -> list[Row]:
     """At most so many of them, those that cost or sent most, in the order they came."""
-    ranked = sorted(range(len(rows)), key=lambda i: (-(rows[i].cost_usd or 0.0), -(rows[i].usage.prompt or 0), -rows[i].calls))
+    ranked = sorted(
+        range(len(rows)), key=lambda i: (-(rows[i].cost_usd or 0.0), -(rows[i].usage.prompt or 0), -rows[i].calls)
+    )
     return [rows[i] for i in sorted(ranked[:most])]

@@ -14,7 +14,8 @@ WIDTH, HEIGHT = 880, 470
 LEFT, RIGHT, TOP, BOTTOM = 64, 24, 24, 62
 """Margins of the figure, in the units of its size."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", "#5b5bd6", "#7f7f7f")
-"""Told apart also by those who see few colours (Okabe and Ito), dark enough for white paper and light enough for black."""
+"""Told apart also by those who see few colours (Okabe and Ito), dark enough for white paper and light enough for black.
+"""
 DASHES = ("", "8 4", "2 4", "10 4 2 4")
 """The second sign by which lines are told apart, once the colours are used up."""
 
@@ -70,7 +71,9 @@ class _Scale:
 
     def __init__(self, lines: Sequence[Line]) -> None:
         sizes = [capacity for line in lines for capacity, _ in (*line.points, *line.marks)] or [1, 10]
-        rates = [rate for line in lines for _, rate in (*line.points, *line.marks)] + [line.ceiling or 0.0 for line in lines]
+        rates = [rate for line in lines for _, rate in (*line.points, *line.marks)] + [
+            line.ceiling or 0.0 for line in lines
+        ]
         low, high = log10(min(sizes)), log10(max(sizes))
         self.low: float
         self.high: float
@@ -140,8 +143,16 @@ def _short(capacity: float) -> str:
 
 
 def _table(lines: Sequence[Line], unit: str) -> str:
-    rows = [f"<tr><td>{escape(line.name)}<td>{capacity:,}<td>{rate:.4f}</tr>" for line in lines for capacity, rate in line.marks]
-    rows += [f"<tr><td>{escape(line.name)}<td>unbounded<td>{line.ceiling:.4f}</tr>" for line in lines if line.ceiling is not None]
+    rows = [
+        f"<tr><td>{escape(line.name)}<td>{capacity:,}<td>{rate:.4f}</tr>"
+        for line in lines
+        for capacity, rate in line.marks
+    ]
+    rows += [
+        f"<tr><td>{escape(line.name)}<td>unbounded<td>{line.ceiling:.4f}</tr>"
+        for line in lines
+        if line.ceiling is not None
+    ]
     return f"<table><tr><th>cache<th>{escape(unit)}<th>hit rate</tr>{''.join(rows)}</table>" if rows else ""
 
 

@@ -89,4 +89,6 @@ def losses(summary: Summary) -> list[Loss]:
 def _loss(summary: Summary, cause: str) -> Loss:
     same = [miss for miss in summary.losses if miss.cause == cause]
     costs = [miss.cost_usd for miss in same if miss.cost_usd is not None]
-    return Loss(cause, len(same), sum(miss.lost_tokens for miss in same), sum(costs) if len(costs) == len(same) else None)
+    return Loss(
+        cause, len(same), sum(miss.lost_tokens for miss in same), sum(costs) if len(costs) == len(same) else None
+    )

@@ -22,65 +22,67 @@ class Fix:
     """Whether it ends the misses, so that what they cost can be saved; a step to find the cause saves nothing yet."""
 
 
-FIXES: Mapping[str, Fix] = MappingProxyType({
-    "below_minimum": Fix(
-        "none needed",
-        "The prompt is shorter than the model caches; short prompts are cheap.",
-    ),
-    "first_write": Fix(
-        "none needed",
-        "Nothing was cached in this lane before; the first write loses nothing.",
-    ),
-    "model_changed": Fix(
-        "one model a lane",
-        "Caches are kept per model: hold one for a conversation, and give another one a lane of its own.",
-    ),
-    "compaction": Fix(
-        "compact less often",
-        "Compact rarer and by more at once, best at a moment when the cache has run out anyway.",
-    ),
-    "params_changed": Fix(
-        "freeze the setting",
-        "A setting that keys the cache (thinking, effort, tool choice, speed) is best held for a conversation.",
-    ),
-    "tools_changed": Fix(
-        "freeze the tools",
-        "Send the same tools in the same order in every call; mask those that may not be used now.",
-    ),
-    "system_changed": Fix(
-        "freeze the system prompt",
-        "Move what changes (clock, memory, plan, directory listing) to the end of the conversation.",
-    ),
-    "messages_changed": Fix(
-        "append only",
-        "Never edit, prune or re-render what was sent: append, and compact in one declared step.",
-    ),
-    "ttl_expired": Fix(
-        "longer lifetime",
-        "Ask for the 1-hour lifetime in this lane, or send a keep-alive where the pause is shorter than that.",
-    ),
-    "cold_fan_out": Fix(
-        "leader first",
-        "Let one call begin to answer before the others that share its prefix start.",
-    ),
-    "out_of_reach": Fix(
-        "a marker in between",
-        "Place a further breakpoint: a lookup goes only so many blocks back from one. `Context` places it.",
-    ),
-    "aborted": Fix(
-        "let it begin",
-        "A call that ended before its reply began left nothing to read: cancel later, or retry sooner.",
-    ),
-    "early_eviction": Fix(
-        "keep it warm",
-        "The provider dropped it before its lifetime ran out: keep calls of a prefix on one route and closer together.",
-    ),
-    "unknown": Fix(
-        "record the requests",
-        "Nothing recorded explains it: `contextkit proxy --record` or `contextkit.watch` keeps what the next report needs.",
-        saves=False,
-    ),
-})
+FIXES: Mapping[str, Fix] = MappingProxyType(
+    {
+        "below_minimum": Fix(
+            "none needed",
+            "The prompt is shorter than the model caches; short prompts are cheap.",
+        ),
+        "first_write": Fix(
+            "none needed",
+            "Nothing was cached in this lane before; the first write loses nothing.",
+        ),
+        "model_changed": Fix(
+            "one model a lane",
+            "Caches are kept per model: hold one for a conversation, and give another one a lane of its own.",
+        ),
+        "compaction": Fix(
+            "compact less often",
+            "Compact rarer and by more at once, best at a moment when the cache has run out anyway.",
+        ),
+        "params_changed": Fix(
+            "freeze the setting",
+            "A setting that keys the cache (thinking, effort, tool choice, speed) is best held for a conversation.",
+        ),
+        "tools_changed": Fix(
+            "freeze the tools",
+            "Send the same tools in the same order in every call; mask those that may not be used now.",
+        ),
+        "system_changed": Fix(
+            "freeze the system prompt",
+            "Move what changes (clock, memory, plan, directory listing) to the end of the conversation.",
+        ),
+        "messages_changed": Fix(
+            "append only",
+            "Never edit, prune or re-render what was sent: append, and compact in one declared step.",
+        ),
+        "ttl_expired": Fix(
+            "longer lifetime",
+            "Ask for the 1-hour lifetime in this lane, or send a keep-alive where the pause is shorter than that.",
+        ),
+        "cold_fan_out": Fix(
+            "leader first",
+            "Let one call begin to answer before the others that share its prefix start.",
+        ),
+        "out_of_reach": Fix(
+            "a marker in between",
+            "Place a further breakpoint: a lookup goes only so many blocks back from one. `Context` places it.",
+        ),
+        "aborted": Fix(
+            "let it begin",
+            "A call that ended before its reply began left nothing to read: cancel later, or retry sooner.",
+        ),
+        "early_eviction": Fix(
+            "keep it warm",
+            "The provider dropped it before its lifetime ran out: keep calls of a prefix on one route and closer together.",
+        ),
+        "unknown": Fix(
+            "record the requests",
+            "Nothing recorded explains it: `contextkit proxy --record` or `contextkit.watch` keeps what the next report needs.",
+            saves=False,
+        ),
+    }
+)
 """Cause → its fix."""
 _UNNAMED = Fix("see docs", "docs/report.md names the causes.", saves=False)
 
@@ -90,17 +92,19 @@ def fix_of(cause: str) -> Fix:
     return FIXES.get(cause, _UNNAMED)
 
 
-_MEANS: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "model_changed": ("model_changed",),
-    "system_changed": ("system_changed",),
-    "tools_changed": ("tools_changed",),
-    "messages_changed": ("messages_changed", "compaction"),
-    "input_changed": ("messages_changed", "compaction"),
-    "service_tier_changed": ("params_changed",),
-    "prompt_cache_key_changed": ("params_changed",),
-})  # fmt: skip
-"""A provider's verdict → the causes of ours that say the same: Anthropic's `cache_miss_reason`, OpenAI's `prompt_cache_diagnostics`.
-A compaction is a changed history to a provider, who is not told that it was meant."""
+_MEANS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "model_changed": ("model_changed",),
+        "system_changed": ("system_changed",),
+        "tools_changed": ("tools_changed",),
+        "messages_changed": ("messages_changed", "compaction"),
+        "input_changed": ("messages_changed", "compaction"),
+        "service_tier_changed": ("params_changed",),
+        "prompt_cache_key_changed": ("params_changed",),
+    }
+)
+"""A provider's verdict → the causes of ours that say the same: Anthropic's `cache_miss_reason`, OpenAI's
+`prompt_cache_diagnostics`. A compaction is a changed history to a provider, who is not told that it was meant."""
 _SILENT = frozenset({"unavailable", "previous_message_not_found", "comparison_response_not_found", "cache_hit", ""})
 """Verdicts that name no cause."""
 

@@ -1,6 +1,7 @@
 """A session that is still being written, on a terminal: its report drawn anew as it grows, until Ctrl-C.
 
-Takes how to read it and what tells that it has grown; knows nothing of formats. rich is imported when something is drawn.
+Takes how to read it and what tells that it has grown; knows nothing of formats. rich is imported when something is
+drawn.
 """
 
 from __future__ import annotations
@@ -35,12 +36,16 @@ class _Ended(BaseException):
         self.number = number
 
 
-def follow(read: Callable[[], Contents], look: Callable[[], Hashable], wait: Callable[[float], None] = time.sleep) -> int:
-    """Draw the report whenever what `look` gives has changed, until Ctrl-C; gives 0, or the number of the signal that ended it.
+def follow(
+    read: Callable[[], Contents], look: Callable[[], Hashable], wait: Callable[[float], None] = time.sleep
+) -> int:
+    """Draw the report whenever what `look` gives has changed, until Ctrl-C.
 
-    On a terminal one picture is redrawn in place; elsewhere each change is a line. SIGTERM and SIGHUP end it at once, with the terminal as
-    it was. Raises `BrokenPipeError` within a look where standard output is a pipe that nobody reads any more: a session that no longer
-    grows would write nothing, and so never learn of it.
+    Gives 0, or the number of the signal that ended it.
+
+    On a terminal one picture is redrawn in place; elsewhere each change is a line. SIGTERM and SIGHUP end it at once,
+    with the terminal as it was. Raises `BrokenPipeError` within a look where standard output is a pipe that nobody
+    reads any more: a session that no longer grows would write nothing, and so never learn of it.
     """
     from rich.live import Live
 
@@ -80,7 +85,10 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _check_reader() -> None:
-    """Raises `BrokenPipeError` where nobody reads what is printed any more; where the system cannot say, the next line tells."""
+    """Raises `BrokenPipeError` where nobody reads what is printed any more.
+
+    Where the system cannot say, the next line tells.
+    """
     if sys.stdout is None or not hasattr(select, "poll"):
         return
     try:
@@ -94,7 +102,11 @@ def _check_reader() -> None:
 
 
 def _next(
-    read: Callable[[], Contents], look: Callable[[], Hashable], seen: Hashable, before: Contents, wait: Callable[[float], None]
+    read: Callable[[], Contents],
+    look: Callable[[], Hashable],
+    seen: Hashable,
+    before: Contents,
+    wait: Callable[[float], None],
 ) -> tuple[Hashable, Contents]:
     """Waits, then reads again if there is news; what is read too long to be read each second is waited for longer."""
     wait(EVERY)

@@ -1,7 +1,7 @@
 """A Summary on a terminal: totals, the hit rate call by call, and every miss with its cause and its price.
 
-Takes a `Summary`, or the `Contents` of a report, prints tables; readable without colour, in forty columns, and where only ASCII can be
-shown. Knows nothing of ledgers or importers. rich is imported when something is drawn.
+Takes a `Summary`, or the `Contents` of a report, prints tables; readable without colour, in forty columns, and where
+only ASCII can be shown. Knows nothing of ledgers or importers. rich is imported when something is drawn.
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ _TOTALS: tuple[tuple[str, Callable[[Row], str], int], ...] = (
 def _missed(contents: Contents, console: Console) -> Table:
     is_wide, has_verdicts = console.width >= NARROW, bool(contents.verdicts)
     middle = [*([("where", False)] if is_wide else []), *([("provider", False)] if is_wide and has_verdicts else [])]
-    table = _table(("call", True), ("cause", False), *middle, ("lost tokens" if is_wide else "lost", True), ("cost", True))
+    table = _table(
+        ("call", True), ("cause", False), *middle, ("lost tokens" if is_wide else "lost", True), ("cost", True)
+    )
     for miss in dearest_misses(contents.summary.losses, SHOWN):
         said = [_where(miss), *([_said(contents.verdicts, miss)] if has_verdicts else [])] if is_wide else []
         cells = [_cell(words, console) for words in said]
@@ -172,7 +174,10 @@ def _said(verdicts: Mapping[int, str], miss: Miss) -> str:
 
 def _explain(contents: Contents, console: Console) -> None:
     """What the table leaves out."""
-    lost, free = contents.summary.losses, Counter(miss.cause for miss in contents.summary.misses if not miss.lost_tokens)
+    lost, free = (
+        contents.summary.losses,
+        Counter(miss.cause for miss in contents.summary.misses if not miss.lost_tokens),
+    )
     if len(lost) > SHOWN:
         _say(console, f"and {len(lost) - SHOWN} more, smaller ones")
     if console.width < NARROW:

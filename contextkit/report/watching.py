@@ -1,4 +1,5 @@
-"""A long command under way: how far it is, on a terminal's standard error, and Ctrl-C, which ends it early without losing what is done.
+"""A long command under way: how far it is, on a terminal's standard error, and Ctrl-C, which ends it early without
+losing what is done.
 
 Takes whatever is worked through, gives the same; knows nothing of what it is. rich is imported when something is drawn.
 """
@@ -74,7 +75,10 @@ class Watch:
             return
 
     def share(self, rows: Iterable[T], total: int) -> Iterator[T]:
-        """The same rows up to Ctrl-C, which together are the part of the work that is under way; `total` is how many there may be."""
+        """The same rows up to Ctrl-C, which together are the part of the work that is under way.
+
+        `total` is how many there may be.
+        """
         for number, row in enumerate(self._until_stopped(rows), 1):
             yield row
             self._n_steps += 1
@@ -102,7 +106,9 @@ class Watch:
 
     def _show(self, share: float) -> None:
         self._done = max(self._done, (self._parts + share) / self._n_parts)
-        self._bar.update(self._task, completed=self._done, description=f"{self._n_steps:,} requests" if self._n_steps else "reading")
+        self._bar.update(
+            self._task, completed=self._done, description=f"{self._n_steps:,} requests" if self._n_steps else "reading"
+        )
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""Requests whose model stands in the path, and contents that are made by a call of their own: Bedrock's, Google's and Gemini's endpoints.
+"""Requests whose model stands in the path, and contents that are made by a call of their own: Bedrock's, Google's and
+Gemini's endpoints.
 
-Takes a path and a body, gives the body as `answer.py` understands it: the model in it, whether it is streamed, and what a content holds
-that it names. Knows no sockets.
+Takes a path and a body, gives the body as `answer.py` understands it: the model in it, whether it is streamed, and what
+a content holds that it names. Knows no sockets.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def invoke(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, 
 
 
 def predict(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
-    """`POST …/publishers/anthropic/models/{model}:rawPredict` and `:streamRawPredict`: the same on Google Cloud, and counting."""
+    """`POST …/publishers/anthropic/models/{model}:rawPredict` and `:streamRawPredict`: the same on Google Cloud, and
+    counting.
+    """
     if model == "count-tokens":
         return count_tokens(state, COUNTED, _opted(headers, _fields(raw)), raw)
     return _claude(state, PREDICT, headers, raw, {"model": model, **({"stream": True} if is_stream else {})})
@@ -84,7 +87,9 @@ def _is_mantle(raw: bytes) -> bool:
     return model_named(str(_fields(raw).get("model"))).provider == MANTLE.family
 
 
-def _claude(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes, asked: Mapping[str, Json]) -> Outcome | Call:
+def _claude(
+    state: State, wire: Wire, headers: Mapping[str, str], raw: bytes, asked: Mapping[str, Json]
+) -> Outcome | Call:
     """A body with its model, whose betas stand in it instead of a header."""
     body = _fields(raw)
     return admit(state, wire, _opted(headers, body), canonical({**body, **asked}) if body else raw)
@@ -103,7 +108,9 @@ def create(state: State, headers: Mapping[str, str], raw: bytes) -> Outcome:
     except NotSerialisable as fault:
         return refused(state, GENERATE, invalid("body", str(fault)))
     if not isinstance(given, dict) or is_nested_deeper(given, MOST_LEVELS):
-        return refused(state, GENERATE, invalid("body", f"expected an object, nested no deeper than {MOST_LEVELS} levels"))
+        return refused(
+            state, GENERATE, invalid("body", f"expected an object, nested no deeper than {MOST_LEVELS} levels")
+        )
     body = spelled(given)
     sent = Sent(headers, body, is_strict=state.is_strict)
     refusal = first(check for check in (authenticated(sent), shaped(sent, CREATED)))
@@ -160,7 +167,9 @@ def _named(state: State, raw: bytes) -> bytes | Refusal:
     if isinstance(kept, Refusal):
         return kept
     if beside := [field for field in _OF_HEAD if field in body]:
-        return invalid("cachedContent", f"CachedContent can not be used with GenerateContent request setting {', '.join(beside)}")
+        return invalid(
+            "cachedContent", f"CachedContent can not be used with GenerateContent request setting {', '.join(beside)}"
+        )
     if kept.body["model"] != body.get("model"):
         return invalid("model", "Model used by GenerateContent request and CachedContent has to be the same.")
     said = [*(kept.body.get("contents") or []), *(body.get("contents") or [])]
@@ -178,13 +187,18 @@ def _made(state: State, body: dict[str, Json]) -> Kept | Refusal:
     lived, model = _lifetime(body), str(body.get("model")).removeprefix("models/")
     if isinstance(lived, Refusal):
         return lived
-    held = {**{name: value for name, value in body.items() if name not in ("ttl", "expireTime", "displayName")}, "model": model}
+    held = {
+        **{name: value for name, value in body.items() if name not in ("ttl", "expireTime", "displayName")},
+        "model": model,
+    }
     try:
         row, seen = model_named(model), parsed_content({**held, "contents": held.get("contents") or []}).prompt
     except ContextKitError as fault:
         return invalid("body", str(fault))
     if seen.n_tokens < row.min_tokens or not seen.n:
-        return invalid("contents", f"Cached content is too small: {seen.n_tokens} tokens, the minimum is {row.min_tokens}")
+        return invalid(
+            "contents", f"Cached content is too small: {seen.n_tokens} tokens, the minimum is {row.min_tokens}"
+        )
     name = f"cachedContents/{state.number('content'):012d}"
     field = {"name": name, "segments": seen.n, "digest": seen.digests[seen.n - 1].hex()}
     state.contents[name] = Kept(held, field, seen.n_tokens, state.clock.now() + lived)
@@ -201,6 +215,10 @@ def _shown(state: State, kept: Kept) -> Json:
     times = (min(at, _LAST_SECOND) for at in (state.clock.now(), kept.expires_at))
     now, ends = (datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z") for at in times)
     return {
-        "name": kept.field["name"], "model": f"models/{kept.body['model']}", "createTime": now, "updateTime": now, "expireTime": ends,
+        "name": kept.field["name"],
+        "model": f"models/{kept.body['model']}",
+        "createTime": now,
+        "updateTime": now,
+        "expireTime": ends,
         "usageMetadata": {"totalTokenCount": kept.n_tokens},
-    }  # fmt: skip
+    }

@@ -1,7 +1,7 @@
 """One request, from its bytes to the bytes that answer it; no sockets.
 
-read → check → parse → lease → next script → publish → end → one exchange in the ledger. What is billed comes from the reference cache
-over what was parsed from the bytes, and from nothing else.
+read → check → parse → lease → next script → publish → end → one exchange in the ledger. What is billed comes from the
+reference cache over what was parsed from the bytes, and from nothing else.
 """
 
 from __future__ import annotations
@@ -30,14 +30,26 @@ from contextkit.server.replies import Part, ReplyScript
 from contextkit.server.signatures import places_in
 from contextkit.server.state import State
 from contextkit.server.stored.stored import Stored
-from contextkit.server.wires import anthropic_messages, bedrock_converse, gemini, openai_chat, openai_compact, openai_responses
+from contextkit.server.wires import (
+    anthropic_messages,
+    bedrock_converse,
+    gemini,
+    openai_chat,
+    openai_compact,
+    openai_responses,
+)
 from contextkit.server.wires.wire import Answer, Wire
 from contextkit.terminal import sanitize
 
 if TYPE_CHECKING:
     from contextkit.server.replies import ErrorEvent
 
-MESSAGES, CHAT, RESPONSES, COMPACT = anthropic_messages.WIRE, openai_chat.WIRE, openai_responses.WIRE, openai_compact.WIRE
+MESSAGES, CHAT, RESPONSES, COMPACT = (
+    anthropic_messages.WIRE,
+    openai_chat.WIRE,
+    openai_responses.WIRE,
+    openai_compact.WIRE,
+)
 CONVERSE, GENERATE = bedrock_converse.WIRE, gemini.WIRE
 COUNT = replace(MESSAGES, early=EARLY_COUNT)
 """`/v1/messages/count_tokens`."""
@@ -85,7 +97,10 @@ class Call:
 
 
 def answer(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome:
-    """The response to a request with body `raw`, in the provider's words; raises only what the callable that replies raises."""
+    """The response to a request with body `raw`, in the provider's words.
+
+    Raises only what the callable that replies raises.
+    """
     call = admit(state, wire, headers, raw)
     return call if isinstance(call, Outcome) else serve(call)
 
@@ -123,11 +138,15 @@ def count_tokens(state: State, wire: Wire, headers: Mapping[str, str], raw: byte
         asked = _understood(state, wire, headers, raw)
         if isinstance(asked, Refusal):
             return refused(state, wire, asked)
-        return _warning(answered(state, wire, {"input_tokens": asked.parsed.prompt.n_tokens, **_unedited(asked)}), asked)
+        return _warning(
+            answered(state, wire, {"input_tokens": asked.parsed.prompt.n_tokens, **_unedited(asked)}), asked
+        )
 
 
 def _unedited(asked: Asked) -> dict[str, Json]:
-    """What a prompt counted before it was edited (anthropic/types/beta/beta_count_tokens_context_management_response.py)."""
+    """What a prompt counted before it was edited
+    (anthropic/types/beta/beta_count_tokens_context_management_response.py).
+    """
     layout = asked.parsed.layout
     whole = {"original_input_tokens": layout.track.ends_tokens[layout.n - 1] if layout.n else 0}
     return {"context_management": whole} if asked.sent.body.get("context_management") else {}
@@ -145,7 +164,9 @@ def refused(state: State, wire: Wire, refusal: Refusal) -> Outcome:
 
 
 def failed(state: State, wire: Wire, fault: Exception) -> Outcome:
-    """A mistake in our own code, or in the callable that replies: logged with its trace, answered with a 500 that no SDK retries."""
+    """A mistake in our own code, or in the callable that replies: logged with its trace, answered with a 500 that no
+    SDK retries.
+    """
     logging.getLogger("contextkit.server").error("request failed: %s", sanitize(trace_of(fault)))
     what = str(fault) if isinstance(fault, ContextKitError) else type(fault).__name__
     refusal = wire.fault(500, None, f"the local server could not answer: {what}; its log has the trace")
@@ -153,7 +174,9 @@ def failed(state: State, wire: Wire, fault: Exception) -> Outcome:
 
 
 def trace_of(fault: BaseException) -> str:
-    """Where a fault came from, without its text, which may quote a prompt or a header; an error of ours says what it says.
+    """Where a fault came from, without its text, which may quote a prompt or a header.
+
+    An error of ours says what it says.
 
     >>> trace_of(KeyError("what the user said"))
     'KeyError'
@@ -165,14 +188,17 @@ def trace_of(fault: BaseException) -> str:
 
 def _json(state: State, wire: Wire, status: int, value: Json, *headers: tuple[str, str]) -> Outcome:
     body = canonical(value)
-    return Outcome(status, (*_headers(state, wire), ("content-type", "application/json"), *headers), (body,), len(body), True)
+    return Outcome(
+        status, (*_headers(state, wire), ("content-type", "application/json"), *headers), (body,), len(body), True
+    )
 
 
 def _headers(state: State, wire: Wire) -> tuple[tuple[str, str], ...]:
     return ((wire.id_header, f"req_{state.number('request'):024d}"),)
 
 
-# Understanding -----------------------------------------------------------------------------------------------------------------------
+# Understanding
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def _understood(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Asked | Refusal:
@@ -187,7 +213,9 @@ def _understood(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes
     if is_nested_deeper(body, MOST_LEVELS):
         return wire.fault(400, None, f"The request body is nested deeper than {MOST_LEVELS} levels.")
     sent = _resolved(state, wire, Sent(headers, body, is_strict=state.is_strict))
-    found = sent if isinstance(sent, Refusal) else first(check(sent) for check in wire.early) or _parsed(state, wire, sent)
+    found = (
+        sent if isinstance(sent, Refusal) else first(check(sent) for check in wire.early) or _parsed(state, wire, sent)
+    )
     if isinstance(found, Refusal):
         return found
     notices = _notices(state, wire, body, found.model)
@@ -196,7 +224,10 @@ def _understood(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes
 
 
 def _notices(state: State, wire: Wire, body: Mapping[str, Json], model: Model) -> tuple[Notice, ...]:
-    """What of the request is accepted on an assumption; nothing where an engine answers, which takes any field and any model."""
+    """What of the request is accepted on an assumption.
+
+    Nothing where an engine answers, which takes any field and any model.
+    """
     if wire.fields is None:
         return ()
     return (*unknown_fields(wire.name, body, wire.fields), *of_model(wire.name, model, state.clock.now()))
@@ -244,7 +275,8 @@ def _instead(wire: Wire, script: ReplyScript) -> Refusal | None:
     return wire.impossible.get(script.ending)
 
 
-# Serving -----------------------------------------------------------------------------------------------------------------------------
+# Serving
+# -----------------------------------------------------------------------------------------------------------------------------
 
 
 def _begun(state: State, wire: Wire, asked: Asked, script: ReplyScript) -> Call:
@@ -262,18 +294,28 @@ def _named(state: State, wire: Wire, part: Part) -> Part:
 
 
 def _signed(state: State, wire: Wire, part: Any) -> Part:
-    proof = blake2b(f"{state.number('signature')} {part.thinking}".encode("utf-8", "surrogatepass"), digest_size=48).digest()
-    signed: Part = part if part.signature is not None else part.model_copy(update={"signature": base64.b64encode(proof).decode()})
+    proof = blake2b(
+        f"{state.number('signature')} {part.thinking}".encode("utf-8", "surrogatepass"), digest_size=48
+    ).digest()
+    signed: Part = (
+        part if part.signature is not None else part.model_copy(update={"signature": base64.b64encode(proof).decode()})
+    )
     return signed
 
 
 def _identified(state: State, wire: Wire, part: Any) -> Part:
     prefix = "toolu" if wire.family == "anthropic" else "call"
-    called: Part = part if part.id is not None else part.model_copy(update={"id": f"{prefix}_{state.number('call'):024d}"})
+    called: Part = (
+        part if part.id is not None else part.model_copy(update={"id": f"{prefix}_{state.number('call'):024d}"})
+    )
     return called
 
 
-_NAMES: dict[str, Callable[[State, Wire, Any], Part]] = {"text": lambda state, wire, part: part, "thinking": _signed, "call": _identified}
+_NAMES: dict[str, Callable[[State, Wire, Any], Part]] = {
+    "text": lambda state, wire, part: part,
+    "thinking": _signed,
+    "call": _identified,
+}
 
 
 def _never(call: Call) -> Outcome:
@@ -287,7 +329,11 @@ def _completed(call: Call) -> Outcome:
     """The response as it should be."""
     spoken = _spoken(call, call.parts, None)
     _remember(call, spoken)
-    return _streamed(call, spoken, None) if call.asked.sent.body.get("stream") else answered(call.state, call.wire, call.wire.whole(spoken))
+    return (
+        _streamed(call, spoken, None)
+        if call.asked.sent.body.get("stream")
+        else answered(call.state, call.wire, call.wire.whole(spoken))
+    )
 
 
 def _cut(call: Call) -> Outcome:
@@ -305,10 +351,19 @@ def _broken(call: Call) -> Outcome:
     spoken = _spoken(call, call.parts[: _n_parts(call)], fault.type)
     refusal = call.wire.fault(call.wire.statuses.get(fault.type, 500), fault.type, fault.message)
     is_streamed = call.asked.sent.body.get("stream")
-    return _streamed(call, spoken, call.wire.error_event(refusal)) if is_streamed else refused(call.state, call.wire, refusal)
+    return (
+        _streamed(call, spoken, call.wire.error_event(refusal))
+        if is_streamed
+        else refused(call.state, call.wire, refusal)
+    )
 
 
-_ENDINGS: dict[str, Callable[[Call], Outcome]] = {"none": _completed, "never": _never, "cut": _cut, "error_event": _broken}
+_ENDINGS: dict[str, Callable[[Call], Outcome]] = {
+    "none": _completed,
+    "never": _never,
+    "cut": _cut,
+    "error_event": _broken,
+}
 
 
 def _n_parts(call: Call) -> int:
@@ -336,10 +391,32 @@ def _spoken(call: Call, parts: tuple[Part, ...], error: str | None) -> Answer:
     diagnosis = call.wire.diagnose(state.fingerprints, now, usage.read or 0)
     if call.wire.is_remembered(asked.sent.body):
         state.fingerprints.keep(call.id, now)
-    _record(state, call.wire, asked, error=error, call=call, said=said, usage=usage, ended_at=state.clock.now(), first_byte_at=began)
+    _record(
+        state,
+        call.wire,
+        asked,
+        error=error,
+        call=call,
+        said=said,
+        usage=usage,
+        ended_at=state.clock.now(),
+        first_byte_at=began,
+    )
     thought, billed = min(said.n_thinking, output), call.books.billed(call.lease)
     told = call.wire.told(asked)
-    return Answer(call.id, call.number, int(call.at), asked.sent.body, parts, script.ending, usage, thought, diagnosis, billed, told)
+    return Answer(
+        call.id,
+        call.number,
+        int(call.at),
+        asked.sent.body,
+        parts,
+        script.ending,
+        usage,
+        thought,
+        diagnosis,
+        billed,
+        told,
+    )
 
 
 def _remember(call: Call, spoken: Answer) -> None:
@@ -353,9 +430,17 @@ def _remember(call: Call, spoken: Answer) -> None:
 
 
 def _record(
-    state: State, wire: Wire, asked: Asked, *, error: str | None, call: Call | None = None, said: Said | None = None,
-    usage: Usage | None = None, ended_at: float | None = None, first_byte_at: float | None = None,
-) -> None:  # fmt: skip
+    state: State,
+    wire: Wire,
+    asked: Asked,
+    *,
+    error: str | None,
+    call: Call | None = None,
+    said: Said | None = None,
+    usage: Usage | None = None,
+    ended_at: float | None = None,
+    first_byte_at: float | None = None,
+) -> None:
     """One exchange: digests and sizes, no text. Conversations are told apart by their first message."""
     layout, prompt = asked.parsed.layout, asked.parsed.prompt
     start = prompt.level_ends[1]
@@ -363,5 +448,7 @@ def _record(
     sent = call.books.recorded(session, asked, call.seen, said) if call else None
     at, provider = call.at if call else state.clock.now(), state.books(wire).provider(wire, asked.model)
     made_up = f"attempt_{state.number('attempt'):024d}" if call is None else call.id
-    exchange = Exchange(made_up, session, "main", at, first_byte_at, ended_at, provider, asked.model.name, sent, usage, None, error)
+    exchange = Exchange(
+        made_up, session, "main", at, first_byte_at, ended_at, provider, asked.model.name, sent, usage, None, error
+    )
     state.ledger.append(exchange)

@@ -1,7 +1,8 @@
 """Why this request could not re-use the one before: each provider's own diagnosis, on request.
 
-Takes two fingerprints (parameters and prompt, no text), gives the JSON of the response field. Sources: anthropic/types/cache_miss_*.py,
-openai/types/responses/response.py, and platform.claude.com/docs/en/build-with-claude/cache-diagnostics.
+Takes two fingerprints (parameters and prompt, no text), gives the JSON of the response field. Sources:
+anthropic/types/cache_miss_*.py, openai/types/responses/response.py, and
+platform.claude.com/docs/en/build-with-claude/cache-diagnostics.
 """
 
 from __future__ import annotations
@@ -127,4 +128,9 @@ def openai_diagnosis(kept: Fingerprints, now: Fingerprint, read_tokens: int) -> 
         return {"type": "cache_hit" if read_tokens else "unavailable"}
     reusable = previous.reusable_tokens
     missed = max(0, reusable - read_tokens)
-    return {"type": "cache_miss", "reason": reason, "cache_missed_tokens": missed, "comparison_reusable_tokens": reusable}
+    return {
+        "type": "cache_miss",
+        "reason": reason,
+        "cache_missed_tokens": missed,
+        "comparison_reusable_tokens": reusable,
+    }

@@ -35,20 +35,28 @@ _START_SECONDS = 10.0
 class LocalServer:
     """A provider that is not there, for the real SDK clients.
 
-    `replies` is a list of scripts (see `replies.py`), a callable `(parsed, body) -> script`, or None for an echo. `now` starts the clock
-    at a given second; a clock that was given stands still unless `is_frozen=False`. `cache` is an engine, or the name of one
-    (`contextkit.simulator.engines`): then the OpenAI-compatible endpoints take any model and are billed by that engine's cache.
-    `allow_hosts` are names it answers to besides `localhost`, loopback addresses and `host` (`http/hosts.py`). `strict` refuses fields that
-    an endpoint does not know, and models that are unknown or retired, as the provider does; without it they are accepted and listed in
-    `findings`. `billing_header="significant"` lets Claude Code's billing header take part in the cache key
-    (`providers/anthropic/billing.py`).
+    `replies` is a list of scripts (see `replies.py`), a callable `(parsed, body) -> script`, or None for an echo. `now`
+    starts the clock at a given second; a clock that was given stands still unless `is_frozen=False`. `cache` is an
+    engine, or the name of one (`contextkit.simulator.engines`): then the OpenAI-compatible endpoints take any model and
+    are billed by that engine's cache. `allow_hosts` are names it answers to besides `localhost`, loopback addresses and
+    `host` (`http/hosts.py`). `strict` refuses fields that an endpoint does not know, and models that are unknown or
+    retired, as the provider does; without it they are accepted and listed in `findings`. `billing_header="significant"`
+    lets Claude Code's billing header take part in the cache key (`providers/anthropic/billing.py`).
     """
 
     def __init__(
-        self, replies: ReplySource | Iterable[Any] | None = None, *, now: float | None = None, is_frozen: bool | None = None,
-        host: str = LOOPBACK, port: int = 0, cache: Engine | str | None = None, allow_hosts: Iterable[str] = (),
-        strict: bool = False, billing_header: BillingHeader = "neutral",
-    ) -> None:  # fmt: skip
+        self,
+        replies: ReplySource | Iterable[Any] | None = None,
+        *,
+        now: float | None = None,
+        is_frozen: bool | None = None,
+        host: str = LOOPBACK,
+        port: int = 0,
+        cache: Engine | str | None = None,
+        allow_hosts: Iterable[str] = (),
+        strict: bool = False,
+        billing_header: BillingHeader = "neutral",
+    ) -> None:
         """Raises `UsageError` for an engine there is not, and for an allowed host that is not a host name."""
         clock = Clock(now, is_frozen=now is not None if is_frozen is None else is_frozen)
         own = engine(cache) if isinstance(cache, str) else cache
@@ -69,7 +77,9 @@ class LocalServer:
 
     @property
     def findings(self) -> list[Notice]:
-        """What was accepted on an assumption since the last reset: unknown fields, assumed and retired models, each once."""
+        """What was accepted on an assumption since the last reset: unknown fields, assumed and retired models, each
+        once.
+        """
         return self._state.notices.all()
 
     @property
@@ -87,7 +97,10 @@ class LocalServer:
         self._state.reset()
 
     def start(self) -> Self:
-        """Listen; one that listens already goes on. Raises `UsageError` where the port is taken, `MissingExtra` without the extra."""
+        """Listen.
+
+        One that listens already goes on. Raises `UsageError` where the port is taken, `MissingExtra` without the extra.
+        """
         if self._server is not None:
             return self
         server, listener = _server(self._state, self._hosts), _listener(self._host, self._port)
@@ -113,15 +126,25 @@ class LocalServer:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
 
 def serve(
-    host: str = LOOPBACK, port: int = 8787, *, replies: ReplySource | Iterable[Any] | None = None, now: float | None = None,
-    is_frozen: bool = False, cache: Engine | None = None, announce: Callable[[str], None] = lambda url: None,
-    allow_hosts: Iterable[str] = (), strict: bool = False, billing_header: BillingHeader = "neutral",
-) -> None:  # fmt: skip
+    host: str = LOOPBACK,
+    port: int = 8787,
+    *,
+    replies: ReplySource | Iterable[Any] | None = None,
+    now: float | None = None,
+    is_frozen: bool = False,
+    cache: Engine | None = None,
+    announce: Callable[[str], None] = lambda url: None,
+    allow_hosts: Iterable[str] = (),
+    strict: bool = False,
+    billing_header: BillingHeader = "neutral",
+) -> None:
     """Answer in the foreground until interrupted; `announce` is told the URL once it answers there.
 
     Raises `UsageError` where the port is taken or an allowed host is not one, `MissingExtra` without the extra.
@@ -147,15 +170,25 @@ def _server(state: State, hosts: Hosts, started: Callable[[], None] = lambda: No
     from contextkit.server.http.listening import Listening
 
     settings = uvicorn.Config(
-        app(state, hosts), log_config=None, log_level="critical", access_log=False, lifespan="off", loop="asyncio", http="h11", ws="none",
-        timeout_keep_alive=75, timeout_graceful_shutdown=1, server_header=False,
-    )  # fmt: skip
+        app(state, hosts),
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        lifespan="off",
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=1,
+        server_header=False,
+    )
     return Listening(settings, started)
 
 
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named because asyncio switches Nagle's delay off (40 ms a reply) only on sockets that say they are TCP.
+    # The protocol is named because asyncio switches Nagle's delay off (40 ms a reply) only on sockets that say they are
+    # TCP.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
@@ -165,7 +198,9 @@ def _listener(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as fault:
         listener.close()
-        raise UsageError(f"cannot listen on {host}:{port} ({fault.strerror}): choose another port, 0 for any free one") from None
+        raise UsageError(
+            f"cannot listen on {host}:{port} ({fault.strerror}): choose another port, 0 for any free one"
+        ) from None
     return listener
 
 

@@ -1,7 +1,8 @@
-"""What the local provider accepted on an assumption: fields that no table knows, models without rules of their own, retired models.
+"""What the local provider accepted on an assumption: fields that no table knows, models without rules of their own,
+retired models.
 
-Each notice stands in the header `x-contextkit-warning` of every answer it concerns, and once in the log, in `GET /_contextkit/findings`
-and in `LocalServer.findings`. Takes texts; knows no request and no socket.
+Each notice stands in the header `x-contextkit-warning` of every answer it concerns, and once in the log, in `GET
+/_contextkit/findings` and in `LocalServer.findings`. Takes texts; knows no request and no socket.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Notices:
         for notice in notices:
             if notice not in self._given and len(self._given) < _MOST:
                 self._given[notice] = None
-                logging.getLogger("contextkit.server").warning("%s: %s", sanitize(notice.endpoint), sanitize(notice.text))
+                logging.getLogger("contextkit.server").warning(
+                    "%s: %s", sanitize(notice.endpoint), sanitize(notice.text)
+                )
 
     def all(self) -> list[Notice]:
         """In the order they were given."""
@@ -63,7 +66,12 @@ def unknown_fields(endpoint: str, body: Mapping[str, Json], known: Iterable[str]
     """A notice for each top-level field that the endpoint's table does not name."""
     names = sorted(set(body) - set(known))[:_MOST]
     return tuple(
-        Notice("unknown_field", endpoint, _short(name), f"field {_short(name)!r} is not known: accepted, and neutral for the cache")
+        Notice(
+            "unknown_field",
+            endpoint,
+            _short(name),
+            f"field {_short(name)!r} is not known: accepted, and neutral for the cache",
+        )
         for name in names
     )
 

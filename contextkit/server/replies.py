@@ -2,10 +2,12 @@
 
 Takes JSON or Python values, gives `ReplyScript`s; knows nothing of wires or caches.
 
-    {"parts": [{"type": "thinking", "thinking": "…"}, {"type": "text", "text": "…"}, {"type": "call", "name": "f", "arguments": {}}],
+    {"parts": [{"type": "thinking", "thinking": "…"}, {"type": "text", "text": "…"}, {"type": "call", "name": "f",
+    "arguments": {}}],
      "stop": "calls", "output_tokens": 12, "seconds": 3, "fault": {"kind": "cut", "after_parts": 1}}
 
-Every field may be left out. A script with a `status` fault is used up by the attempt it refuses, so that an SDK's retry meets the next.
+Every field may be left out. A script with a `status` fault is used up by the attempt it refuses, so that an SDK's retry
+meets the next.
 """
 
 from __future__ import annotations
@@ -100,7 +102,8 @@ class ReplyScript(_Value):
     seconds: float = Field(default=0.0, ge=0)
     """How far the clock moves between the beginning of the response and its end."""
     wait_seconds: float = Field(default=0.0, ge=0, le=600)
-    """Real seconds between the request and the beginning of its response: calls made meanwhile find nothing of it in the cache."""
+    """Real seconds between the request and the beginning of its response: calls made meanwhile find nothing of it in
+    the cache."""
     fault: Fault | None = None
 
     @property

@@ -1,8 +1,8 @@
 """Thinking is bound to what stood before it: which signatures were issued after which conversation.
 
-Takes layouts, gives the first thinking segment whose past has changed. Markers, deferred tools and the order of keys do not count, and
-thinking may be left out oldest first (https://platform.claude.com/docs/en/build-with-claude/extended-thinking). Signatures this server
-did not issue pass.
+Takes layouts, gives the first thinking segment whose past has changed. Markers, deferred tools and the order of keys do
+not count, and thinking may be left out oldest first
+(https://platform.claude.com/docs/en/build-with-claude/extended-thinking). Signatures this server did not issue pass.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ class Signatures:
     def issue(self, request: Sequence[Place], blocks: Iterable[Json]) -> None:
         """Remember the thinking among `blocks`, the reply to a request with these places."""
         *places, end = request
-        past, before = end.past, next((place.signature for place in reversed(places) if place.signature in self._issued), None)
+        past, before = (
+            end.past,
+            next((place.signature for place in reversed(places) if place.signature in self._issued), None),
+        )
         for block in map(normal, blocks):
             signature = _signature(block)
             if signature is not None:
@@ -104,7 +107,9 @@ def _signature(block: Mapping[str, Json]) -> str | None:
 
 
 def _grown(past: bytes, level: str, speaker: str, body: bytes) -> bytes:
-    return blake2b(b"%b%b\x00%b\x00%b" % (past, level.encode(), speaker.encode(), _essence(body)), digest_size=16).digest()
+    return blake2b(
+        b"%b%b\x00%b\x00%b" % (past, level.encode(), speaker.encode(), _essence(body)), digest_size=16
+    ).digest()
 
 
 @lru_cache(maxsize=1 << 16)

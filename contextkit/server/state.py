@@ -51,13 +51,17 @@ class Clock:
     def advance(self, seconds: float) -> None:
         """Move forward. Raises `UnreadableRequest` for what is not a finite number of at least 0."""
         if not math.isfinite(seconds) or seconds < 0:
-            raise UnreadableRequest("advance_seconds", "a finite number, 0 or more: time does not go back, reset the server instead")
+            raise UnreadableRequest(
+                "advance_seconds", "a finite number, 0 or more: time does not go back, reset the server instead"
+            )
         self._base += seconds
 
     def set(self, now: float) -> None:
         """Move forward to `now`. Raises `UnreadableRequest` where that lies behind."""
         if not math.isfinite(now) or now < self.now():
-            raise UnreadableRequest("now", "a time that has not passed yet: time does not go back, reset the server instead")
+            raise UnreadableRequest(
+                "now", "a time that has not passed yet: time does not go back, reset the server instead"
+            )
         self._base += now - self.now()
 
     def reset(self) -> None:
@@ -67,7 +71,8 @@ class Clock:
 
 
 REMEMBERED_BYTES = 1 << 28
-"""Blocks kept so that a conversation that comes again is not cut again: a quarter of a gigabyte, hundreds of long ones."""
+"""Blocks kept so that a conversation that comes again is not cut again: a quarter of a gigabyte, hundreds of long ones.
+"""
 
 
 class State:
@@ -84,7 +89,8 @@ class State:
     ) -> None:
         """`engine` bills the OpenAI-compatible endpoints where it is given.
 
-        `is_strict` refuses unknown fields and unknown or retired models; `billing_header` as in `providers/anthropic/billing.py`.
+        `is_strict` refuses unknown fields and unknown or retired models; `billing_header` as in
+        `providers/anthropic/billing.py`.
         """
         remember(REMEMBERED_BYTES)
         self.lock = RLock()

@@ -1,7 +1,7 @@
 """The books of a live conversation: what each request should be billed, and what became of it.
 
-Takes requests and replies, gives predictions and ledger rows. The reference caches are warmed by what was really sent, and rebuilt from
-the ledger when a conversation is opened again.
+Takes requests and replies, gives predictions and ledger rows. The reference caches are warmed by what was really sent,
+and rebuilt from the ledger when a conversation is opened again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,19 @@ class Account:
     """
 
     __slots__ = (
-        "_answered", "_billed", "_caches", "_clock", "_has_unique_ids", "_lane", "_last", "_lock", "_noted", "_pace", "_recorder",
+        "_answered",
+        "_billed",
+        "_caches",
+        "_clock",
+        "_has_unique_ids",
+        "_lane",
+        "_last",
+        "_lock",
+        "_noted",
+        "_pace",
+        "_recorder",
         "_session",
-    )  # fmt: skip
+    )
 
     def __init__(self, ledger: Ledger, session: str, lane: str, clock: Callable[[], float]) -> None:
         if not isinstance(ledger, Ledger):
@@ -56,7 +66,8 @@ class Account:
         self._lock = Lock()
         self._last: Request | None = None
         self._billed: dict[str, tuple[_PromptKey, Usage | None]] = {}
-        """Id of a response → what it answered and what it was billed. Responses of a host that gives all of them one id differ in that."""
+        """Id of a response → what it answered and what it was billed. Responses of a host that gives all of them one id
+        differ in that."""
         self._has_unique_ids = True
         self._answered: tuple[Request, object, Exchange] | None = None
         """The request and the response received last, and their row."""
@@ -70,18 +81,39 @@ class Account:
         self._recorder, self._pace = Recorder(ledger), Pace((session, lane))
 
     def request(
-        self, provider: Provider, layout: Layout, params: Mapping[str, Json], headers: Mapping[str, str], after: int, epoch: int,
-        mask: Lowered, continued: Continued | None = None,
-    ) -> Request:  # fmt: skip
+        self,
+        provider: Provider,
+        layout: Layout,
+        params: Mapping[str, Json],
+        headers: Mapping[str, str],
+        after: int,
+        epoch: int,
+        mask: Lowered,
+        continued: Continued | None = None,
+    ) -> Request:
         """The request that sends `layout` now, with what it should be billed."""
         now, prompt = self._clock(), provider.prompt(layout, params)
         with self._lock:
-            usage = replace(self._cache(provider.model.name, provider.name).quote(prompt, now), output=None, estimated=True)
+            usage = replace(
+                self._cache(provider.model.name, provider.name).quote(prompt, now), output=None, estimated=True
+            )
         self._last = Request(
-            layout, provider.path, params, headers, usage,
-            wire=provider.wire, provider=provider.name, model=provider.model, prompt=prompt, after=after, epoch=epoch, at=now,
-            mask=mask.over(layout), observe=self.failed, continued=continued,
-        )  # fmt: skip
+            layout,
+            provider.path,
+            params,
+            headers,
+            usage,
+            wire=provider.wire,
+            provider=provider.name,
+            model=provider.model,
+            prompt=prompt,
+            after=after,
+            epoch=epoch,
+            at=now,
+            mask=mask.over(layout),
+            observe=self.failed,
+            continued=continued,
+        )
         return self._last
 
     def quote(self, provider: Provider, layout: Layout, fields: Mapping[str, Json] | None = None) -> Usage:
@@ -104,12 +136,17 @@ class Account:
         self._caches, self._lock = other._caches, other._lock
 
     def keep_with(self, other: Account) -> None:
-        """Write into the ledger of `other`, and follow its caches: a sub-agent's bills are its caller's. Reads nothing again."""
+        """Write into the ledger of `other`, and follow its caches: a sub-agent's bills are its caller's.
+
+        Reads nothing again.
+        """
         self.share(other)
         self._recorder = other._recorder
 
     def resume(self) -> None:
-        """Read which responses of this lane have rows in the ledger already, so that one received again is not billed twice."""
+        """Read which responses of this lane have rows in the ledger already, so that one received again is not billed
+        twice.
+        """
         for exchange, prompt in self._recorder.ledger.prompts():
             if prompt is not None and (exchange.session, exchange.lane) == (self._session, self._lane):
                 self._remember(exchange.id, prompt, exchange.usage)
@@ -119,14 +156,18 @@ class Account:
         return self._last or build()
 
     def told(self, name: str, reasons: Iterable[str]) -> None:
-        """The provider says of the reply `name` why earlier reasoning was left out of its prompt: a remark on the call, nothing else."""
+        """The provider says of the reply `name` why earlier reasoning was left out of its prompt: a remark on the call,
+        nothing else.
+        """
         if text := ", ".join(reasons):
             remark = Remark("verdict", name, f"reasoning removed: {text}")
             if remark not in self._recorder.ledger.remarks:
                 self._recorder.ledger.remark(remark)
 
     def was_billed_before(self, name: str, usage: Usage) -> bool:
-        """Whether a response of this id and bill is the last row of this lane, written before the conversation was opened."""
+        """Whether a response of this id and bill is the last row of this lane, written before the conversation was
+        opened.
+        """
         if self._answered is not None:
             return False
         lane = self._session, self._lane
@@ -134,13 +175,18 @@ class Account:
         return bool(name) and last is not None and (last.id, last.usage) == (name, usage)
 
     def received(self, request: Request, reply: Reply, response: object, first_byte_at: float | None = None) -> None:
-        """A reply came: note what it was billed, unless it is noted already. `response` is what the reply was read from."""
+        """A reply came: note what it was billed, unless it is noted already.
+
+        `response` is what the reply was read from.
+        """
         self._bill(request, response, reply.id, reply.usage, None, first_byte_at)
 
     def unkept(
         self, request: Request, response: object, name: str, usage: Usage, why: str, first_byte_at: float | None = None
     ) -> None:
-        """A reply came and was billed, but cannot be part of the conversation; one that is in the ledger already is not billed twice.
+        """A reply came and was billed, but cannot be part of the conversation.
+
+        One that is in the ledger already is not billed twice.
 
         Where the host's ids are its responses' own, that is so whatever request the reply is said to answer.
         """
@@ -150,7 +196,11 @@ class Account:
         self._bill(request, response, name, usage, why, first_byte_at)
 
     def failed(
-        self, request: Request, error: BaseException | str, usage: Usage | None = None, first_byte_at: float | None = None
+        self,
+        request: Request,
+        error: BaseException | str,
+        usage: Usage | None = None,
+        first_byte_at: float | None = None,
     ) -> None:
         """It came to nothing: note why, and what is known of the bill. Without a first byte it warmed nothing.
 
@@ -170,7 +220,13 @@ class Account:
         self._noted = request, error
 
     def _bill(
-        self, request: Request, response: object, name: str, usage: Usage, error: str | None, first_byte_at: float | None
+        self,
+        request: Request,
+        response: object,
+        name: str,
+        usage: Usage,
+        error: str | None,
+        first_byte_at: float | None,
     ) -> None:
         if self._is_billed(request, response, name, usage):
             return
@@ -184,7 +240,9 @@ class Account:
         self._billed[name] = _key(prompt), usage
 
     def _is_billed(self, request: Request, response: object, name: str, usage: Usage) -> bool:
-        """Whether this response has its row: the same id for the same prompt, or, where the host gives none, the same object."""
+        """Whether this response has its row: the same id for the same prompt, or, where the host gives none, the same
+        object.
+        """
         if name and self._billed.get(name) == (_key(request.prompt), usage):
             return True
         if self._answered is None:
@@ -193,13 +251,29 @@ class Account:
         return answered is request and row.usage == usage and row.id == name and (before is response or bool(name))
 
     def _note(
-        self, request: Request, name: str | None, usage: Usage | None, first: float | None, ended: float, error: str | None
+        self,
+        request: Request,
+        name: str | None,
+        usage: Usage | None,
+        first: float | None,
+        ended: float,
+        error: str | None,
     ) -> Exchange:
         with self._lock:
             exchange = Exchange(
-                self._free_name() if name is None else name, self._session, self._lane, request.at, first, ended, request.provider,
-                request.model.name, None, usage, request.predicted, error,
-            )  # fmt: skip
+                self._free_name() if name is None else name,
+                self._session,
+                self._lane,
+                request.at,
+                first,
+                ended,
+                request.provider,
+                request.model.name,
+                None,
+                usage,
+                request.predicted,
+                error,
+            )
             exchange = self._recorder.record(exchange, request.prompt, request.layout.track.entries, request.epoch)
             self._warm(exchange, request.prompt)
             return exchange

@@ -1,11 +1,11 @@
 """One trace on several caches, side by side, in one pass over it.
 
-Takes requests as block ids and `Setting`s, gives one `Outcome` a setting; every request is read once, however many caches there are.
-Where an LRU is asked for at many capacities, or at all of them, `reuse_distance` answers for all at once, with the same numbers. Knows
-nothing of files.
+Takes requests as block ids and `Setting`s, gives one `Outcome` a setting; every request is read once, however many
+caches there are. Where an LRU is asked for at many capacities, or at all of them, `reuse_distance` answers for all at
+once, with the same numbers. Knows nothing of files.
 
-Two rates, which are different numbers: `hit_rate` is blocks read over blocks asked for; `token_hit_rate` is tokens read over all tokens of
-the prompts, the last block counted at its own size and what fills no block counted as not read.
+Two rates, which are different numbers: `hit_rate` is blocks read over blocks asked for; `token_hit_rate` is tokens read
+over all tokens of the prompts, the last block counted at its own size and what fills no block counted as not read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from contextkit.simulator.blocks.routed import Fleet
 from contextkit.simulator.reuse_distance import Curve, Distances
 
 MANY = 8
-"""Capacities of one LRU from which on they are read off its curve, where NumPy is installed: about what the curve costs."""
+"""Capacities of one LRU from which on they are read off its curve, where NumPy is installed: about what the curve
+costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +121,17 @@ class _Replay:
 
 
 def compare(
-    requests: Iterable[BlockRequest], settings: Sequence[Setting], routing: str = "round-robin", *, has_sessions: bool = False,
+    requests: Iterable[BlockRequest],
+    settings: Sequence[Setting],
+    routing: str = "round-robin",
+    *,
+    has_sessions: bool = False,
     has_curve: bool = False,
-) -> Comparison:  # fmt: skip
+) -> Comparison:
     """Replay `requests` on every one of `settings`; `routing` sends them to instances where there are several.
 
-    `has_sessions` counts each session apart; `has_curve` gives every capacity of an LRU too, for the orders of use that `settings` name.
-    Raises `UsageError` for a setting no cache has, `MissingExtra` for a curve without NumPy.
+    `has_sessions` counts each session apart; `has_curve` gives every capacity of an LRU too, for the orders of use that
+    `settings` name. Raises `UsageError` for a setting no cache has, `MissingExtra` for a curve without NumPy.
 
     >>> trace = [BlockRequest("s", "main", 0.0, 16, ids, 48) for ids in ([1, 2, 3], [1, 2, 9], [1, 2, 3])]
     >>> [outcome.counts.hit_blocks for outcome in compare(trace, [Setting(capacity=3), Setting()]).outcomes]
@@ -135,7 +140,9 @@ def compare(
     for setting in settings:
         Fleet(build(setting), routing)
     swept = _swept(settings, has_sessions=has_sessions)
-    orders = dict.fromkeys(setting.order for setting in settings if _is_lru(setting) and (has_curve or setting in swept))
+    orders = dict.fromkeys(
+        setting.order for setting in settings if _is_lru(setting) and (has_curve or setting in swept)
+    )
     replays = {setting: _Replay(setting, routing) for setting in settings if setting not in swept}
     distances, total, sizes = Distances() if orders else None, _Tally(), dict[int, None]()
     if distances:
@@ -148,7 +155,9 @@ def compare(
         if distances:
             distances.add(request)
     curves = {order: distances.curve(order) for order in orders} if distances else {}
-    outcomes = (replays[setting].outcome() if setting in replays else _read_off(setting, total, curves) for setting in settings)
+    outcomes = (
+        replays[setting].outcome() if setting in replays else _read_off(setting, total, curves) for setting in settings
+    )
     return Comparison(tuple(outcomes), curves if has_curve else {}, tuple(sizes))
 
 

@@ -1,12 +1,12 @@
 """A recorded ledger on a hosted provider's cache: what it would have read, and what it would have cost.
 
-Takes a ledger whose prompts are outlines, gives an `Outcome`; knows nothing of files. Blocks are none of the hosted caches' business:
-everything is counted in tokens. `anthropic` and `openai` follow the row of each call's model; every other name is a row of
-`cache.hosted.rules`.
+Takes a ledger whose prompts are outlines, gives an `Outcome`; knows nothing of files. Blocks are none of the hosted
+caches' business: everything is counted in tokens. `anthropic` and `openai` follow the row of each call's model; every
+other name is a row of `cache.hosted.rules`.
 
-Assumed where a trace does not say: a mark stands on the last segment, with the shortest lifetime on offer; a mark that asks for a lifetime
-nobody offers there gets the next longer one; a host that is asked to cache by a key is asked; calls are routed by what they begin with; a
-reply began when it ended.
+Assumed where a trace does not say: a mark stands on the last segment, with the shortest lifetime on offer; a mark that
+asks for a lifetime nobody offers there gets the next longer one; a host that is asked to cache by a key is asked; calls
+are routed by what they begin with; a reply began when it ended.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ from contextkit.simulator.simulate import Watch, simulate
 _OPEN = ("deepseek", "mistral", "moonshotai", "zai")
 """Whose models others may serve."""
 _BY_MODEL = {"anthropic": 0, "openai": HOSTED["openai"].per_minute}
-"""Providers whose models each have rules of their own → requests of one prefix a minute that one of several servers takes, 0 for any."""
+"""Providers whose models each have rules of their own → requests of one prefix a minute that one of several servers
+takes, 0 for any."""
 _SELLS: Mapping[str, tuple[str, ...]] = {
-    "azure-openai": ("openai",), "bedrock-claude": ("anthropic", "aws"), "groq": ("groq", *_OPEN),
+    "azure-openai": ("openai",),
+    "bedrock-claude": ("anthropic", "aws"),
+    "groq": ("groq", *_OPEN),
     "fireworks": ("fireworks", *_OPEN),
-}  # fmt: skip
+}
 """Provider → whose models it answers for, where these are not its own alone."""
 _ANY = "openrouter"
 """Answers for everybody's models."""
@@ -64,14 +67,20 @@ class _Host:
 
 
 def replay_hosted(
-    ledger: Ledger, provider: str, model: str | None = None, *, servers: int | None = None, per_minute: int | None = None,
+    ledger: Ledger,
+    provider: str,
+    model: str | None = None,
+    *,
+    servers: int | None = None,
+    per_minute: int | None = None,
     watch: Watch = iter,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """Send every outlined call of `ledger` to `provider` again, to `model` or else to the model it was sent to.
 
-    `servers` have a cache each, and beyond `per_minute` requests of one beginning another one answers; None for what the provider's row
-    says. Where `watch` stops, the figures are those of the calls before. Raises `UsageError` where there is no such provider, a model is
-    another one's or no call has an outline, `UnknownModel` for a model that has to have a row and has none.
+    `servers` have a cache each, and beyond `per_minute` requests of one beginning another one answers; None for what
+    the provider's row says. Where `watch` stops, the figures are those of the calls before. Raises `UsageError` where
+    there is no such provider, a model is another one's or no call has an outline, `UnknownModel` for a model that has
+    to have a row and has none.
     """
     host = _host(provider, model, servers, per_minute)
     asked = Ledger()
@@ -98,7 +107,11 @@ def why_no_price(ledger: Ledger, provider: str, model: str | None = None) -> str
     if missing:
         return f"{provider} has no known price for model {', '.join(map(repr, missing[:3]))}: name one that has with --model"
     n_silent = sum(exchange.usage is None or exchange.usage.output is None for exchange in asked)
-    return f"{n_silent:,} of {len(asked):,} calls do not say how many tokens were generated, and those cost too" if n_silent else ""
+    return (
+        f"{n_silent:,} of {len(asked):,} calls do not say how many tokens were generated, and those cost too"
+        if n_silent
+        else ""
+    )
 
 
 def _host(provider: str, model: str | None, servers: int | None, per_minute: int | None) -> _Host:
@@ -121,7 +134,13 @@ def _host(provider: str, model: str | None, servers: int | None, per_minute: int
     marks = rule.kind == "breakpoints" or rule.is_opt_in
     offered = rule.ttls_seconds or (rule.ttl_seconds,)
     host = rule.provider or provider
-    return _Host(host, model, cache_of, lambda exchange, outline: _marked(outline, offered, marks), rule.storage_usd_per_mtok_hour)
+    return _Host(
+        host,
+        model,
+        cache_of,
+        lambda exchange, outline: _marked(outline, offered, marks),
+        rule.storage_usd_per_mtok_hour,
+    )
 
 
 def _by_model(provider: str, model: str | None, servers: int | None, per_minute: int | None) -> _Host:
@@ -129,7 +148,11 @@ def _by_model(provider: str, model: str | None, servers: int | None, per_minute:
 
     def cache_of(name: str) -> Any:
         row = _row(provider, name)
-        return Routed(lambda: reference_cache(row), head_of, n_servers, per_minute=limit) if n_servers > 1 else reference_cache(row)
+        return (
+            Routed(lambda: reference_cache(row), head_of, n_servers, per_minute=limit)
+            if n_servers > 1
+            else reference_cache(row)
+        )
 
     def asked(exchange: Exchange, outline: Outline) -> Outline:
         row = _row(provider, model) if model else _recorded(provider, exchange.model)
@@ -155,7 +178,9 @@ def _recorded(provider: str, model: str) -> Model:
 def _check_sold(provider: str, row: Model, vendor: str) -> None:
     """Raises `UsageError` for a model that nobody can ask there: its bill would be made up."""
     if row.provider not in _SELLS.get(provider, (vendor,)):
-        raise UsageError(f"{row.name} is a model of {row.provider or 'another provider'}, not of {provider}", **_named(provider))
+        raise UsageError(
+            f"{row.name} is a model of {row.provider or 'another provider'}, not of {provider}", **_named(provider)
+        )
 
 
 def _named(provider: str) -> dict[str, str]:
@@ -181,7 +206,9 @@ def _asked(exchange: Exchange, outline: Outline, host: _Host) -> Exchange:
     if began is None and exchange.usage is not None:
         began = exchange.ended_at
     asked = host.asked(exchange, outline)
-    return replace(exchange, prompt=asked, provider=host.provider, model=host.name or exchange.model, first_byte_at=began)
+    return replace(
+        exchange, prompt=asked, provider=host.provider, model=host.name or exchange.model, first_byte_at=began
+    )
 
 
 def _outcome(provider: str, servers: int | None, replayed: Ledger, extra_usd: float | None) -> Outcome:
@@ -221,4 +248,6 @@ def _price(provider: str, model: str, usage: Usage, at: float) -> float | None:
 
 def _counts(usages: Iterable[Usage]) -> Counts:
     known = list(usages)
-    return Counts(len(known), None, None, sum(usage.prompt or 0 for usage in known), sum(usage.read or 0 for usage in known))
+    return Counts(
+        len(known), None, None, sum(usage.prompt or 0 for usage in known), sum(usage.read or 0 for usage in known)
+    )

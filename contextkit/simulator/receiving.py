@@ -20,15 +20,23 @@ from contextkit.simulator.account import Account
 
 
 def take(
-    response: Any, request: Request, provider: Provider, account: Account, check: Callable[[str, Json], None],
-    is_kept: Callable[[Json], bool], first_byte_at: float | None,
-) -> dict[str, Json] | bool:  # fmt: skip
-    """The body of the entry that keeps `response`, once its bill is in the ledger; `check` says whether it may come next.
+    response: Any,
+    request: Request,
+    provider: Provider,
+    account: Account,
+    check: Callable[[str, Json], None],
+    is_kept: Callable[[Json], bool],
+    first_byte_at: float | None,
+) -> dict[str, Json] | bool:
+    """The body of the entry that keeps `response`, once its bill is in the ledger.
 
-    True where the log ends with that body already, as `is_kept` says: whoever received it died before learning of that. False for the
-    reply to a prewarm: it filled the cache and says nothing.
+    `check` says whether it may come next.
 
-    Raises `UnreadableReply` and what `check` raises; the bill is in the ledger then too, as far as the response says it.
+    True where the log ends with that body already, as `is_kept` says: whoever received it died before learning of that.
+    False for the reply to a prewarm: it filled the cache and says nothing.
+
+    Raises `UnreadableReply` and what `check` raises; the bill is in the ledger then too, as far as the response says
+    it.
     """
     try:
         reply = understood(provider, response)

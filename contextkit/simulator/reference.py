@@ -25,7 +25,9 @@ _IMPLICIT: dict[str, type[ImplicitCache]] = {"google": NamedContents}
 
 
 def _implicit(model: Model) -> PrefixCache[Prompt]:
-    return _IMPLICIT.get(model.provider, ImplicitCache)(model.min_tokens, model.granularity_tokens, model.default_ttl_seconds)
+    return _IMPLICIT.get(model.provider, ImplicitCache)(
+        model.min_tokens, model.granularity_tokens, model.default_ttl_seconds
+    )
 
 
 def _billed(model: Model) -> PrefixCache[Prompt]:
@@ -38,8 +40,11 @@ def _units(model: Model) -> PrefixCache[Prompt]:
 
 
 _KINDS: dict[str, Callable[[Model], PrefixCache[Prompt]]] = {
-    "breakpoints": _breakpoints, "implicit": _implicit, "billed": _billed, "units": _units,
-}  # fmt: skip
+    "breakpoints": _breakpoints,
+    "implicit": _implicit,
+    "billed": _billed,
+    "units": _units,
+}
 
 
 def reference_cache(model: Model) -> PrefixCache[Prompt]:

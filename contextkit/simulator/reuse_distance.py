@@ -1,17 +1,17 @@
 """Every capacity of an LRU at once: how far back each block was last used, instead of one replay a capacity.
 
-Takes requests as block ids, gives a `Curve`: hits and evictions for every capacity, exactly those of a replay. Knows nothing of files.
-NumPy is imported when a curve is made.
+Takes requests as block ids, gives a `Curve`: hits and evictions for every capacity, exactly those of a replay. Knows
+nothing of files. NumPy is imported when a curve is made.
 
-An LRU of C blocks holds the C blocks used last (Mattson 1970), so a block is there when a request begins exactly if at most C blocks
-were used since its last use, itself included: its distance. A request reads its leading blocks up to the first one that is not there,
-so block j is a hit where the largest distance among blocks 0…j is at most C.
+An LRU of C blocks holds the C blocks used last (Mattson 1970), so a block is there when a request begins exactly if at
+most C blocks were used since its last use, itself included: its distance. A request reads its leading blocks up to the
+first one that is not there, so block j is a hit where the largest distance among blocks 0…j is at most C.
 
-A distance is s - p - (blocks used again in between, the second use counted), s being where the request begins and p the last use. Blocks
-that were used together and are used together again have distances that fall by one from use to use, so one count for a whole stretch is
-enough; and as a use is the last one of at most one later use, stretches never overlap and are counted whole. What is left is a count of
-pairs of stretches, done level by level over the bits of their times. Assumed: no block stands twice in one request, as ids stand for all
-before them.
+A distance is s - p - (blocks used again in between, the second use counted), s being where the request begins and p the
+last use. Blocks that were used together and are used together again have distances that fall by one from use to use, so
+one count for a whole stretch is enough; and as a use is the last one of at most one later use, stretches never overlap
+and are counted whole. What is left is a count of pairs of stretches, done level by level over the bits of their times.
+Assumed: no block stands twice in one request, as ids stand for all before them.
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ def _distances(np: Any, previous: Ints, starts: Ints, request: Ints, n_distinct:
 def _again_since(np: Any, times: Ints, last_use: Ints, length: Ints) -> Ints:
     """For each stretch, the uses in stretches of an earlier time whose own last use was later than its own.
 
-    In falling order of last use, level by level from the highest bit of the time: what has the bit adds up what stands before it in
-    its group without the bit; then each group is divided by the bit, stably.
+    In falling order of last use, level by level from the highest bit of the time: what has the bit adds up what stands
+    before it in its group without the bit; then each group is divided by the bit, stably.
     """
     total: Ints = np.zeros(len(times), np.int64)
     falling = np.argsort(-last_use)
@@ -199,7 +199,9 @@ def _again_since(np: Any, times: Ints, last_use: Ints, length: Ints) -> Ints:
 
 
 def _running_maximum(np: Any, distance: Ints, request: Ints, n_distinct: int) -> Ints:
-    """Largest distance from the front of the request to each block: requests are lifted apart, so one pass does them all."""
+    """Largest distance from the front of the request to each block: requests are lifted apart, so one pass does them
+    all.
+    """
     lift = request * (n_distinct + 2)
     reach: Ints = np.maximum.accumulate(distance + lift) - lift
     return reach

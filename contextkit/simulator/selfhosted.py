@@ -1,7 +1,8 @@
-"""A recorded ledger of token ids on a self-hosted engine's cache: the bills `contextkit serve --cache` made, made again.
+"""A recorded ledger of token ids on a self-hosted engine's cache: the bills `contextkit serve --cache` made, made
+again.
 
-Takes a ledger whose prompts are token ids, gives an `Outcome`; knows nothing of files. Sizes are the engine's own, in tokens, those left
-out as `serve` leaves them out: with the same sizes every call is billed what the server billed it.
+Takes a ledger whose prompts are token ids, gives an `Outcome`; knows nothing of files. Sizes are the engine's own, in
+tokens, those left out as `serve` leaves them out: with the same sizes every call is billed what the server billed it.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from contextkit.simulator.simulate import Watch, simulate
 
 _ROOMS = ("capacity_tokens", "host_tokens")
 """Options that say how much is held; what an engine has of them, the first is its capacity."""
-_EVICTED: Mapping[str, Callable[[Mapping[str, int], int], int]] = MappingProxyType({
-    "vllm": lambda stats, size: stats["blocks_evicted"],
-    "sglang": lambda stats, size: stats["tokens_evicted"] // size,
-    "tiered": lambda stats, size: stats["evicted_tokens_host"] // size,
-})
-"""Engine → blocks it forgot to make room, of its counters and its block; those of an engine that is not here are not counted."""
+_EVICTED: Mapping[str, Callable[[Mapping[str, int], int], int]] = MappingProxyType(
+    {
+        "vllm": lambda stats, size: stats["blocks_evicted"],
+        "sglang": lambda stats, size: stats["tokens_evicted"] // size,
+        "tiered": lambda stats, size: stats["evicted_tokens_host"] // size,
+    }
+)
+"""Engine → blocks it forgot to make room, of its counters and its block; those of an engine that is not here are not
+counted."""
 
 
 def has_tokens(ledger: Ledger) -> bool:
@@ -37,17 +41,19 @@ def has_tokens(ledger: Ledger) -> bool:
 def replay_engine(ledger: Ledger, name: str, *, watch: Watch = iter, **options: Any) -> Outcome:
     """Send every call of `ledger` that recorded token ids through an empty cache of engine `name` again.
 
-    `options` are those of `contextkit.simulator.engines.engine`; those that are left out or None are the engine's own. Blocks are the
-    engine's (pages, chunks, for llama.cpp tokens), the last one of a prompt counted whole. Where `watch` stops, the figures are those of
-    the calls before. Raises `UsageError` for an engine, an option
-    or a size there is not, and where no call recorded token ids.
+    `options` are those of `contextkit.simulator.engines.engine`; those that are left out or None are the engine's own.
+    Blocks are the engine's (pages, chunks, for llama.cpp tokens), the last one of a prompt counted whole. Where `watch`
+    stops, the figures are those of the calls before. Raises `UsageError` for an engine, an option or a size there is
+    not, and where no call recorded token ids.
     """
     asked = Ledger()
     for exchange in ledger:
         if type(exchange.prompt) is Tokens:
             asked.append(exchange)
     if not len(asked):
-        raise UsageError(f"{name} reads token ids, and no call of this ledger recorded any: record one with `contextkit serve --cache`")
+        raise UsageError(
+            f"{name} reads token ids, and no call of this ledger recorded any: record one with `contextkit serve --cache`"
+        )
     cache = engine(name, **options).cache
     setting, size = _setting(name, options), block_tokens(name, options.get("block_size"))
     sessions: dict[str, list[Usage]] = {}
@@ -55,11 +61,15 @@ def replay_engine(ledger: Ledger, name: str, *, watch: Watch = iter, **options: 
         sessions.setdefault(exchange.session, []).append(exchange.usage or ZERO)
     everything = _counts((usage for usages in sessions.values() for usage in usages), size)
     evicted = _EVICTED[name](cache.stats(), size) if name in _EVICTED else None
-    return Outcome(setting, everything, evicted, {session: _counts(usages, size) for session, usages in sessions.items()})
+    return Outcome(
+        setting, everything, evicted, {session: _counts(usages, size) for session, usages in sessions.items()}
+    )
 
 
 def block_tokens(name: str, size: int | None = None) -> int:
-    """Tokens in a block of engine `name`, its own where `size` says none; raises `UsageError` for an engine there is not.
+    """Tokens in a block of engine `name`, its own where `size` says none.
+
+    Raises `UsageError` for an engine there is not.
 
     >>> block_tokens("vllm"), block_tokens("tiered", 64), block_tokens("llamacpp")
     (16, 64, 1)

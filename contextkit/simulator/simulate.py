@@ -1,7 +1,8 @@
 """What a cache would have done with a recorded trace.
 
-Takes a ledger and a cache, gives the same exchanges with the usage that cache bills. Prompts may be recorded as outlines (for the caches
-of hosted providers), as token ids or as block ids (for those of engines). Times come from the trace; nothing is sent.
+Takes a ledger and a cache, gives the same exchanges with the usage that cache bills. Prompts may be recorded as
+outlines (for the caches of hosted providers), as token ids or as block ids (for those of engines). Times come from the
+trace; nothing is sent.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ def _own(model: str) -> PrefixCache[Prompt]:
 def simulate(
     ledger: Ledger, cache: Cache | None = None, *, cache_of: Callable[[str], Any] = _own, watch: Watch = iter
 ) -> Ledger:
-    """Replay every exchange with a recorded prompt, in order of start, through `cache` (by default the one each model's provider runs).
+    """Replay every exchange with a recorded prompt, in order of start, through `cache` (by default the one each model's
+    provider runs).
 
-    Calls that overlap are seen as they were: a response that had not begun has published nothing, an engine's request that had not ended
-    holds what it uses. Exchanges without a prompt are left out; without `cache`, those of engines too, since nobody says which engine.
-    `cache_of` makes a model's cache where `cache` is not given. Every exchange passes `watch`; where that stops, so does the replay.
-    Raises `UsageError` where `cache` does not read what was recorded.
+    Calls that overlap are seen as they were: a response that had not begun has published nothing, an engine's request
+    that had not ended holds what it uses. Exchanges without a prompt are left out; without `cache`, those of engines
+    too, since nobody says which engine. `cache_of` makes a model's cache where `cache` is not given. Every exchange
+    passes `watch`; where that stops, so does the replay. Raises `UsageError` where `cache` does not read what was
+    recorded.
     """
     if not isinstance(ledger, Ledger):
         raise UsageError(f"a ledger is replayed, not {type(ledger).__name__}: Ledger.read(path), or context.ledger")
@@ -67,7 +70,8 @@ def simulate(
 
 
 class _Answers:
-    """Ends of answers, for caches that keep a prefix there: seen in the next prompt of the lane, where they follow the prompt before.
+    """Ends of answers, for caches that keep a prefix there: seen in the next prompt of the lane, where they follow the
+    prompt before.
 
     Assumed: an answer is one segment, as in Chat; told when the next call starts, with the time the answer ended.
     """
@@ -86,7 +90,9 @@ class _Answers:
     def note(self, exchange: Exchange, prompt: Any, lease: Lease) -> None:
         """Remember a call for the one that goes on with it."""
         if type(prompt) is Prompt and prompt.n and exchange.error is None and exchange.ended_at is not None:
-            self._last[exchange.session, exchange.lane] = _Asked(prompt.n, prompt.key(prompt.n - 1), exchange.ended_at, lease)
+            self._last[exchange.session, exchange.lane] = _Asked(
+                prompt.n, prompt.key(prompt.n - 1), exchange.ended_at, lease
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +129,18 @@ class _UnderWay:
         self._numbers = count()
 
     def add(self, exchange: Exchange, cache: Any, lease: Lease) -> None:
-        """Note when its response begins and when it ends. What never began published nothing; an engine lets go of it all the same."""
+        """Note when its response begins and when it ends.
+
+        What never began published nothing; an engine lets go of it all the same.
+        """
         begins, is_hosted = exchange.first_byte_at, type(exchange.prompt) is Outline
         if begins is not None:
             self._at(begins, lambda: cache.publish(lease, begins))
         if begins is not None or not is_hosted:
-            ends = max(exchange.at if begins is None else begins, exchange.at if exchange.ended_at is None else exchange.ended_at)
+            ends = max(
+                exchange.at if begins is None else begins,
+                exchange.at if exchange.ended_at is None else exchange.ended_at,
+            )
             self._at(ends, lambda: _end(exchange, cache, lease, ends))
 
     def _at(self, moment: float, act: Callable[[], object]) -> None:
@@ -141,14 +153,19 @@ class _UnderWay:
 
 
 def _end(exchange: Exchange, cache: Any, lease: Lease, at: float) -> None:
-    generate = getattr(cache, "generate", None)  # an engine's cache wants to know what was generated: the next prompt repeats it
+    generate = getattr(
+        cache, "generate", None
+    )  # an engine's cache wants to know what was generated: the next prompt repeats it
     if generate and type(exchange.prompt) is Tokens and exchange.prompt.generated:
         generate(lease, exchange.prompt.generated)
     cache.end(lease, (exchange.usage.output if exchange.usage else None) or 0, at)
 
 
 def _in_order(ledger: Ledger) -> Iterable[_Row]:
-    """Exchanges with their prompts by time of start. Recorded is when they ended: where calls overlapped the prompts are copied."""
+    """Exchanges with their prompts by time of start.
+
+    Recorded is when they ended: where calls overlapped the prompts are copied.
+    """
     if all(one.at <= other.at for one, other in pairwise(ledger)):
         return _prompts(ledger)
     return sorted(((exchange, _copied(prompt)) for exchange, prompt in _prompts(ledger)), key=lambda row: row[0].at)

@@ -1,6 +1,7 @@
 """A stream of events on its way through: every event is passed on, and at the end they amount to a reply.
 
-Takes the SDK's events, sync or async, gives the same events. A stream that stops early is a failed exchange, billed as far as it said.
+Takes the SDK's events, sync or async, gives the same events. A stream that stops early is a failed exchange, billed as
+far as it said.
 """
 
 from __future__ import annotations
@@ -23,16 +24,25 @@ class Passing:
     __slots__ = ("_account", "_first_byte_at", "_keep", "_provider", "_request", "_seen")
 
     def __init__(
-        self, provider: Provider, request: Request, account: Account, keep: Callable[[Mapping[str, Json], Request, float | None], object]
+        self,
+        provider: Provider,
+        request: Request,
+        account: Account,
+        keep: Callable[[Mapping[str, Json], Request, float | None], object],
     ) -> None:
         self._provider, self._request, self._account, self._keep = provider, request, account, keep
         self._seen: list[Any] = []
         self._first_byte_at: float | None = None
 
     def through(self, events: Any) -> Any:
-        """The same events: an async iterator for an async stream, else an iterator. Raises `UsageError` for what is no stream."""
+        """The same events: an async iterator for an async stream, else an iterator.
+
+        Raises `UsageError` for what is no stream.
+        """
         if not hasattr(events, "__aiter__") and not hasattr(events, "__iter__"):
-            raise UsageError(f"{type(events).__name__} is no stream: pass what request.stream(client) gave, awaited for an async client")
+            raise UsageError(
+                f"{type(events).__name__} is no stream: pass what request.stream(client) gave, awaited for an async client"
+            )
         return self._apassed(events) if hasattr(events, "__aiter__") else self._passed(events)
 
     def _passed(self, events: Any) -> Iterator[Any]:
@@ -78,7 +88,10 @@ class Passing:
         self._account.failed(self._request, error, self._usage(joined), self._first_byte_at)
 
     def _joined(self) -> Mapping[str, Json] | None:
-        """What has come so far; None where that is not even the start of a reply (a ping, or nothing, or events of another kind)."""
+        """What has come so far.
+
+        None where that is not even the start of a reply (a ping, or nothing, or events of another kind).
+        """
         try:
             return self._provider.joined(self._seen) if self._seen else None
         except (UnreadableReply, NotSerialisable, KeyError, TypeError, AttributeError, IndexError):

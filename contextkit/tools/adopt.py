@@ -25,7 +25,9 @@ def adopted(definitions: Sequence[Json], tools: Iterable[Any]) -> list[Tool]:
     unknown = sorted(set(given.names) - {tool.name for tool in declared})
     if unknown:
         names = ", ".join(unknown)
-        raise InvalidTool(f"{names}: not among the tools of this request; declare them there, or open an epoch with context.retool(...)")
+        raise InvalidTool(
+            f"{names}: not among the tools of this request; declare them there, or open an epoch with context.retool(...)"
+        )
     return [_run_by(given[tool.name], tool) if tool.name in given else tool for tool in declared]
 
 

@@ -44,9 +44,12 @@ class Call:
         return self._refusal(self.name)
 
     def run(self, tries: int = 1) -> object:
-        """Validate the arguments and run the tool; its value, or the exception it raised, which `context.result` renders as an error.
+        """Validate the arguments and run the tool.
 
-        A tool that fails is run again, up to `tries` times in all; what failed before stands in the result, in front of what came last.
+        Its value, or the exception it raised, which `context.result` renders as an error.
+
+        A tool that fails is run again, up to `tries` times in all; what failed before stands in the result, in front of
+        what came last.
         """
         failures: list[Exception] = []
         for _ in range(_checked(tries)):
@@ -68,7 +71,9 @@ class Call:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                failures.append(RuntimeError("the tool was cancelled before it had a result"))  # by itself: nobody stopped this loop
+                failures.append(
+                    RuntimeError("the tool was cancelled before it had a result")
+                )  # by itself: nobody stopped this loop
             except Exception as error:
                 failures.append(_answerable(error))
                 if isinstance(error, InvalidCall):
@@ -85,7 +90,9 @@ class Call:
 
     def _known(self) -> Tool:
         if self.is_cut:
-            raise InvalidCall("the reply reached its token limit in this call, so it was not run; make it again, with shorter arguments")
+            raise InvalidCall(
+                "the reply reached its token limit in this call, so it was not run; make it again, with shorter arguments"
+            )
         if why := self.refusal:
             raise InvalidCall(why)
         if self.tool is None:
@@ -94,9 +101,12 @@ class Call:
 
 
 async def run_all(calls: Iterable[Call], answer: Callable[[Call, object], T], limit: int, tries: int = 1) -> list[T]:
-    """Run calls, at most `limit` at a time and each up to `tries` times, and `answer` each as it ends, in a thread; in call order.
+    """Run calls, at most `limit` at a time and each up to `tries` times, and `answer` each as it ends, in a thread.
 
-    Raises the program's own mistake (a tool with nothing to run) when all others are answered, `UsageError` for a limit below 1.
+    In call order.
+
+    Raises the program's own mistake (a tool with nothing to run) when all others are answered, `UsageError` for a limit
+    below 1.
     """
     if type(limit) is not int or limit < 1:
         raise UsageError(f"limit={limit!r}: how many calls run at a time, 1 or more")

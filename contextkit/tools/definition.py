@@ -1,12 +1,13 @@
 """A tool as somebody else wrote it down, in our neutral form.
 
-Takes a dict in the form of Anthropic, OpenAI (either endpoint), contextkit itself, or one MCP listing; gives a name and a neutral
-definition: `{"name", "description", "parameters"}`, with `"format"` where it is called with text, or `{"native": {"wire", "block"}}` for
-what only one provider understands, with `"instead"` a function for the others where there is one.
-Knows nothing of functions.
+Takes a dict in the form of Anthropic, OpenAI (either endpoint), contextkit itself, or one MCP listing; gives a name and
+a neutral definition: `{"name", "description", "parameters"}`, with `"format"` where it is called with text, or
+`{"native": {"wire", "block"}}` for what only one provider understands, with `"instead"` a function for the others where
+there is one. Knows nothing of functions.
 
-Nothing is lost and nothing added: a provider's function tool that says more than name, description and schema (`strict`,
-`defer_loading`, …), or less, stays native. The one exception is `cache_control`: where the marks stand is the layout's to decide.
+Nothing is lost and nothing added: a provider's function tool that says more than name, description and schema
+(`strict`, `defer_loading`, …), or less, stays native. The one exception is `cache_control`: where the marks stand is
+the layout's to decide.
 """
 
 from __future__ import annotations
@@ -45,9 +46,21 @@ class Form:
 
 
 FORMS: tuple[Form, ...] = (
-    Form("openai_chat", lambda d: d.get("type") == "function" and "function" in d, {"type", "function"}, "function", "parameters"),
+    Form(
+        "openai_chat",
+        lambda d: d.get("type") == "function" and "function" in d,
+        {"type", "function"},
+        "function",
+        "parameters",
+    ),
     Form("openai_responses", lambda d: d.get("type") == "function", {"type"}, "", "parameters"),
-    Form("anthropic_messages", lambda d: d.get("type") in (None, "custom") and "input_schema" in d, set(), "", "input_schema"),
+    Form(
+        "anthropic_messages",
+        lambda d: d.get("type") in (None, "custom") and "input_schema" in d,
+        set(),
+        "",
+        "input_schema",
+    ),
     Form("", lambda d: d.get("type") is None and "name" in d, set(), "", "parameters"),
 )
 """The first that fits is the one."""
@@ -109,7 +122,9 @@ def _read_function(plain: dict[str, Json], form: Form) -> tuple[str, Json]:
     if not isinstance(inner, dict):
         raise InvalidTool(f"a tool definition has no object under {form.inside!r}; known forms: {_KNOWN}")
     parameters = inner.get(form.schema)
-    definition = neutral(inner.get("name", ""), inner.get("description") or "", _NO_PARAMETERS if parameters is None else parameters)
+    definition = neutral(
+        inner.get("name", ""), inner.get("description") or "", _NO_PARAMETERS if parameters is None else parameters
+    )
     if not form.wire and "format" in inner:
         check_format(inner["name"], inner["format"])
         definition = {**definition, "format": inner["format"]}
@@ -117,7 +132,9 @@ def _read_function(plain: dict[str, Json], form: Form) -> tuple[str, Json]:
     said = {*plain, *inner}
     if said - expected and not form.wire:
         unknown = ", ".join(sorted(said - expected))
-        raise InvalidTool(f"tool {inner['name']!r}: {unknown} is unknown; a neutral definition has name, description, parameters, format")
+        raise InvalidTool(
+            f"tool {inner['name']!r}: {unknown} is unknown; a neutral definition has name, description, parameters, format"
+        )
     is_exact = said == expected or not form.wire
     return inner["name"], definition if is_exact else {"native": {"wire": form.wire, "block": plain}}
 
@@ -125,10 +142,16 @@ def _read_function(plain: dict[str, Json], form: Form) -> tuple[str, Json]:
 def _read_native(plain: dict[str, Json], wire: str) -> tuple[str, Json]:
     """Our own native form, or a block whose type is its provider's business."""
     own = plain.get("native")
-    is_ours = plain.keys() in ({"native"}, {"native", "instead"}) and isinstance(own, dict) and own.keys() == {"wire", "block"}
+    is_ours = (
+        plain.keys() in ({"native"}, {"native", "instead"})
+        and isinstance(own, dict)
+        and own.keys() == {"wire", "block"}
+    )
     if isinstance(own, dict) and is_ours and isinstance(own["block"], dict):
         if not isinstance(own["wire"], str) or not own["block"]:
-            raise InvalidTool('a native tool definition is {"native": {"wire": text, "block": the provider\'s own object}}')
+            raise InvalidTool(
+                'a native tool definition is {"native": {"wire": text, "block": the provider\'s own object}}'
+            )
         return _label(own["block"]), {**plain, **_instead(plain)}
     if not isinstance(plain.get("type"), str):
         raise InvalidTool(f"a tool definition with the keys {sorted(plain)} is in no known form: {_KNOWN}")

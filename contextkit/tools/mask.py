@@ -1,7 +1,7 @@
 """What may be called now: a table of phases over a toolbox, and the words for it.
 
-Takes a `Phases` and a `Toolbox`; gives masks, refusals, and what the model is told when a phase begins. Knows nothing of logs or
-providers: which mechanism carries a mask is `providers/masking/`.
+Takes a `Phases` and a `Toolbox`; gives masks, refusals, and what the model is told when a phase begins. Knows nothing
+of logs or providers: which mechanism carries a mask is `providers/masking/`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from contextkit.tools.tool import Tool
 from contextkit.tools.toolbox import Toolbox
 
 Mode = Literal["auto", "required", "specified", "none"]
-"""auto: may call what is allowed. required: must call some tool. specified: must call one of a subset. none: no call."""
+"""auto: may call what is allowed. required: must call some tool. specified: must call one of a subset. none: no call.
+"""
 MOST_BYTES = 120
-"""Longest notice: with what a wire writes around it, at most 60 tokens of any model in the table (2.52 bytes a token at the densest)."""
+"""Longest notice: with what a wire writes around it, at most 60 tokens of any model in the table (2.52 bytes a token at
+the densest)."""
 MOST_CHANGED_BYTES = 140
-"""Most that in-band changes may say, ten bytes a tool added for what stands around its name; beyond, a notice is cheaper."""
+"""Most that in-band changes may say, ten bytes a tool added for what stands around its name; beyond, a notice is
+cheaper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ class Limits:
     denied: frozenset[str] = frozenset()
     """Names that the caller of this sub-agent was not allowed when it was spawned: never allowed."""
     known: frozenset[str] | None = None
-    """Of a table inherited from the caller: the names it was made for. Another tool was given to the sub-agent, and is allowed."""
+    """Of a table inherited from the caller: the names it was made for. Another tool was given to the sub-agent, and is
+    allowed."""
     start: str | None = None
     """Of an inherited table: the phase the caller was in."""
 
@@ -82,7 +86,8 @@ class Permit:
     __slots__ = ("_masks", "_removable", "is_in_band", "limits", "phases", "start", "toolbox")
 
     def __init__(self, phases: Phases, toolbox: Toolbox, limits: Limits = Limits()) -> None:
-        """Raises `UsageError` for a tool or a family that is not in the toolbox, and for a rule on a call its phase forbids.
+        """Raises `UsageError` for a tool or a family that is not in the toolbox, and for a rule on a call its phase
+        forbids.
 
         An inherited table is taken as it is: it may speak of tools that the sub-agent does not have.
         """
@@ -96,9 +101,12 @@ class Permit:
             for name in phases:
                 _check(name, phases[name], toolbox, table_limits)
         self._masks = {name: _mask(name, phases[name], toolbox, limits) for name in phases}
-        self._removable = frozenset(tool.name for tool in toolbox if not tool.is_native or "name" in tool.definition["native"]["block"])
+        self._removable = frozenset(
+            tool.name for tool in toolbox if not tool.is_native or "name" in tool.definition["native"]["block"]
+        )
         self.is_in_band = self._fits_in_band()
-        """Whether tools are withdrawn and given back in band where a provider can: asked for (`force`), or no dearer than a notice."""
+        """Whether tools are withdrawn and given back in band where a provider can: asked for (`force`), or no dearer
+        than a notice."""
 
     def over(self, toolbox: Toolbox) -> Permit:
         """The same table and limits, for another toolbox."""
@@ -119,11 +127,18 @@ class Permit:
         mask = self._masks[phase]
         if name in mask.allowed:
             return None
-        what = f"{name!r} may not be called in phase {phase!r}" if name in self.toolbox else f"there is no tool named {name!r}"
+        what = (
+            f"{name!r} may not be called in phase {phase!r}"
+            if name in self.toolbox
+            else f"there is no tool named {name!r}"
+        )
         return f"{what}; {self._now(mask)}"
 
     def step(self, phase: str, calls: Iterable[tuple[str, bool]]) -> str:
-        """The phase after calls (name, is an error) in `phase`, in call order; what it does not allow was refused, and leads nowhere."""
+        """The phase after calls (name, is an error) in `phase`, in call order.
+
+        What it does not allow was refused, and leads nowhere.
+        """
         here = phase
         for name, is_error in calls:
             if name in self._masks[phase].allowed and name in self._masks[here].allowed:
@@ -131,7 +146,10 @@ class Permit:
         return here
 
     def told(self, phase: str, removed: frozenset[str], *, is_first: bool) -> Told:
-        """What is said when `phase` begins and `removed` are withdrawn; `is_first`: nothing was said of any phase before."""
+        """What is said when `phase` begins and `removed` are withdrawn.
+
+        `is_first`: nothing was said of any phase before.
+        """
         mask = self._masks[phase]
         hidden = self._hidden(phase) if self.is_in_band else frozenset()
         text = "" if is_first and mask.is_all and mask.mode == "auto" else notice(mask, self.toolbox)
@@ -153,7 +171,11 @@ class Permit:
         if any(self.phases[name].force for name in self.phases):
             return True
         starts = [self._hidden(name) for name in self.phases if name == self.start or self.phases[name].by_hand]
-        steps = [self._hidden(name) ^ self._hidden(target) for name in self.phases for target in self.phases[name].then.values()]
+        steps = [
+            self._hidden(name) ^ self._hidden(target)
+            for name in self.phases
+            for target in self.phases[name].then.values()
+        ]
         return all(sum(len(tool) + 10 for tool in change) <= MOST_CHANGED_BYTES for change in (*starts, *steps))
 
 
@@ -168,7 +190,11 @@ def notice(mask: Mask, toolbox: Toolbox) -> str:
     """
     head, tail = _WORDS[mask.mode, mask.is_all]
     head = f"Phase {mask.phase}: {head}"
-    listed = "" if mask.is_all or not mask.allowed else _listed(families(mask.allowed, toolbox), MOST_BYTES - len(head) - len(tail))
+    listed = (
+        ""
+        if mask.is_all or not mask.allowed
+        else _listed(families(mask.allowed, toolbox), MOST_BYTES - len(head) - len(tail))
+    )
     return f"{head}{listed}{tail}"
 
 
@@ -186,7 +212,11 @@ _WORDS: dict[tuple[Mode, bool], tuple[str, str]] = {
 def families(names: Iterable[str], toolbox: Toolbox) -> list[str]:
     """Names, whole families as one, in the order of the toolbox."""
     given = frozenset(names)
-    complete = {family: members for family, members in toolbox.families.items() if len(members) > 1 and given.issuperset(members)}
+    complete = {
+        family: members
+        for family, members in toolbox.families.items()
+        if len(members) > 1 and given.issuperset(members)
+    }
     whole = {member: f"{family}_*" for family, members in complete.items() for member in members}
     return list(dict.fromkeys(whole.get(name, name) for name in toolbox.names if name in given))
 
@@ -221,7 +251,9 @@ def _check(name: str, phase: Phase, toolbox: Toolbox, limits: Limits) -> None:
         pattern = split(rule)[0]
         _check_pattern(f"phase {name!r} waits for {rule!r}", pattern, toolbox)
         if not any(fits(pattern, tool.name) and limits.allows(phase, tool) for tool in toolbox):
-            raise UsageError(f"phase {name!r} waits for {rule!r}, a call it does not allow: put the tool in allow, or leave the rule out")
+            raise UsageError(
+                f"phase {name!r} waits for {rule!r}, a call it does not allow: put the tool in allow, or leave the rule out"
+            )
 
 
 def _check_pattern(what: str, pattern: str, toolbox: Toolbox) -> None:

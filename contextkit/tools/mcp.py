@@ -1,7 +1,8 @@
 """The tools an MCP server lists, as neutral definitions, and what they give as neutral parts.
 
-Takes the answer to `tools/list` as the `mcp` package's object, as its dict, or as a plain list of tools; gives rows in the server's
-order. Of a session it takes the pages it lists and the answers to its calls; opening and closing it are the caller's.
+Takes the answer to `tools/list` as the `mcp` package's object, as its dict, or as a plain list of tools; gives rows in
+the server's order. Of a session it takes the pages it lists and the answers to its calls; opening and closing it are
+the caller's.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from contextkit.errors import InvalidCall, InvalidTool, MissingExtra, UsageError
 from contextkit.tools.definition import neutral, sealed
 
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
-"""MCP allows dots and slashes in names (modelcontextprotocol.io, specification 2025-11-25, server/tools); no provider does."""
+"""MCP allows dots and slashes in names (modelcontextprotocol.io, specification 2025-11-25, server/tools); no provider
+does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,15 @@ def read_listing(listing: object, prefix: str = "") -> list[Listed]:
     tools = _plain(listing)
     tools = tools.get("tools") if isinstance(tools, Mapping) else tools
     if not isinstance(tools, Iterable) or isinstance(tools, str | bytes):
-        raise InvalidTool(f'an MCP listing is {{"tools": […]}}, its object, or a list of tools, not {type(listing).__name__}')
+        raise InvalidTool(
+            f'an MCP listing is {{"tools": […]}}, its object, or a list of tools, not {type(listing).__name__}'
+        )
     return [_listed(_plain(tool), prefix) for tool in tools]
 
 
 async def read_pages(session: Any) -> list[Json]:
-    """Every tool of a server, page by page, as `session.list_tools` gives them (an `mcp.ClientSession` or an `mcp.Client`).
+    """Every tool of a server, page by page, as `session.list_tools` gives them (an `mcp.ClientSession` or an
+    `mcp.Client`).
 
     Raises `InvalidTool` for a server whose pages have no end, `UsageError` for what is no session.
     """
@@ -65,7 +70,9 @@ async def read_pages(session: Any) -> list[Json]:
         if not cursor:
             return found
         if cursor in seen:
-            raise InvalidTool(f"the MCP server gives the cursor {cursor[:40]!r} twice, so its list of tools has no end: mend the server")
+            raise InvalidTool(
+                f"the MCP server gives the cursor {cursor[:40]!r} twice, so its list of tools has no end: mend the server"
+            )
         seen.add(cursor)
 
 
@@ -79,7 +86,9 @@ def caller(session: Any) -> Callable[[str, dict[str, Json]], Awaitable[list[Json
         answer = _plain(await session.call_tool(name, arguments))
         parts = [_result_part(block) for block in answer.get("content") or []]
         if answer.get("isError"):
-            raise InvalidCall("\n".join(str(part.get("text", "")) for part in parts) or "the MCP server says that the call failed")
+            raise InvalidCall(
+                "\n".join(str(part.get("text", "")) for part in parts) or "the MCP server says that the call failed"
+            )
         return parts or [{"type": "text", "text": sealed(name, answer.get("structuredContent") or {}).decode()}]
 
     return call
@@ -89,7 +98,8 @@ _RESULT_PARTS: Mapping[str, Callable[[Mapping[str, Json]], Json]] = {
     "text": lambda block: {"type": "text", "text": block["text"]},
     "image": lambda block: {"type": "image", "media_type": block["mimeType"], "data": block["data"]},
 }
-"""Type of a content block → the neutral part it is (specification 2025-11-25, server/tools, "Tool Result"); others are said as JSON."""
+"""Type of a content block → the neutral part it is (specification 2025-11-25, server/tools, "Tool Result"); others are
+said as JSON."""
 
 
 def _result_part(block: Mapping[str, Json]) -> Json:
@@ -98,7 +108,9 @@ def _result_part(block: Mapping[str, Json]) -> Json:
 
 
 def _at(listing: Callable[..., object], cursor: str | None) -> dict[str, Any]:
-    """Arguments of `list_tools` for one page: `mcp.Client` takes the cursor itself, `mcp.ClientSession` within `params`."""
+    """Arguments of `list_tools` for one page: `mcp.Client` takes the cursor itself, `mcp.ClientSession` within
+    `params`.
+    """
     if cursor is None:
         return {}
     if "params" not in inspect.signature(listing).parameters:
@@ -119,4 +131,6 @@ def _listed(tool: Json, prefix: str) -> Listed:
     if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str):
         raise InvalidTool("an MCP tool has no name; pass the answer to tools/list as it came")
     name = prefix + _FOREIGN.sub("_", tool["name"])
-    return Listed(name, tool["name"], sealed(name, neutral(name, tool.get("description") or "", tool.get("inputSchema"))))
+    return Listed(
+        name, tool["name"], sealed(name, neutral(name, tool.get("description") or "", tool.get("inputSchema")))
+    )

@@ -1,9 +1,10 @@
 """Phases: which tools may be called when, as a table with nothing hidden.
 
-Takes a table of phases, gives the next phase for a call and its outcome, and a diagram. Knows no tools, no log, no provider: a `Permit`
-(`mask.py`) joins a table with a toolbox.
+Takes a table of phases, gives the next phase for a call and its outcome, and a diagram. Knows no tools, no log, no
+provider: a `Permit` (`mask.py`) joins a table with a toolbox.
 
-Tool definitions stand first in every prompt, so taking one out re-bills everything behind it. A phase moves the permission instead.
+Tool definitions stand first in every prompt, so taking one out re-bills everything behind it. A phase moves the
+permission instead.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Phase:
     force: bool = False
     """Whether the provider must enforce it where it can, also where that costs cached tokens (`docs/masking.md`)."""
     deny: Iterable[str] = ()
-    """Names or families that may not be called, whatever `allow` says; the only way to forbid a tool of the context's own memory."""
+    """Names or families that may not be called, whatever `allow` says; the only way to forbid a tool of the context's
+    own memory."""
 
     def __post_init__(self) -> None:
         """Raises `UsageError` for what is no pattern, no rule, or cannot be met."""
@@ -52,7 +54,9 @@ class Phase:
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"{name} is True or False, not {type(getattr(self, name)).__name__}")
         if self.require and not self.allow:
-            raise UsageError("a phase that allows nothing cannot require a call: name tools in allow, or leave require out")
+            raise UsageError(
+                "a phase that allows nothing cannot require a call: name tools in allow, or leave require out"
+            )
 
     def allows(self, name: str) -> bool:
         """Whether a call of that name may be made."""
@@ -65,8 +69,8 @@ class Phase:
     def leads(self, call: str, is_error: bool) -> str | None:
         """Where a call leads, None for nowhere.
 
-        The most exact rule wins: the name with the outcome, the name, then families, the longest first, with the outcome before
-        without.
+        The most exact rule wins: the name with the outcome, the name, then families, the longest first, with the
+        outcome before without.
 
         >>> phase = Phase(then={"page_*": "a", "page_open:error": "b", "page_*:error": "c"})
         >>> [phase.leads("page_open", True), phase.leads("page_close", True), phase.leads("page_open", False), phase.leads("x", False)]
@@ -120,7 +124,10 @@ class Phases:
         return len(self.table)
 
     def next(self, phase: str, call: str, is_error: bool = False) -> str:
-        """The phase after a call in `phase` has come to its outcome; the same one where no rule fits or the call was not allowed."""
+        """The phase after a call in `phase` has come to its outcome.
+
+        The same one where no rule fits or the call was not allowed.
+        """
         here = self[phase]
         return here.leads(call, is_error) or phase if here.allows(call) else phase
 
@@ -136,8 +143,16 @@ class Phases:
         """
         states = [f'state "{name}: {_allowed(phase)}" as {_id(name)}' for name, phase in self.table.items()]
         starts = [f"[*] --> {_id(self.start)}"]
-        by_hand = [f"[*] --> {_id(name)}: by hand" for name, phase in self.table.items() if phase.by_hand and name != self.start]
-        edges = [f"{_id(name)} --> {_id(target)}: {rule.replace(':', ' ')}" for name in self for rule, target in self[name].then.items()]
+        by_hand = [
+            f"[*] --> {_id(name)}: by hand"
+            for name, phase in self.table.items()
+            if phase.by_hand and name != self.start
+        ]
+        edges = [
+            f"{_id(name)} --> {_id(target)}: {rule.replace(':', ' ')}"
+            for name in self
+            for rule, target in self[name].then.items()
+        ]
         return "\n    ".join(["stateDiagram-v2", *states, *starts, *by_hand, *edges])
 
 
@@ -172,20 +187,28 @@ def _exactness(rule: str) -> tuple[bool, int, bool]:
 
 def _patterns(given: object, field: str = "allow") -> Iterator[str]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise UsageError(f'{field} is a list of tool names and families (["browser_*", "notes_read"]), not {type(given).__name__}')
+        raise UsageError(
+            f'{field} is a list of tool names and families (["browser_*", "notes_read"]), not {type(given).__name__}'
+        )
     for pattern in given:
         if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern):
-            raise UsageError(f"{field}: {pattern!r} is no tool name and no family (browser_*: its beginning and one star at the end)")
+            raise UsageError(
+                f"{field}: {pattern!r} is no tool name and no family (browser_*: its beginning and one star at the end)"
+            )
         yield pattern
 
 
 def _rules(then: object) -> Iterator[tuple[str, str]]:
     if not isinstance(then, Mapping):
-        raise UsageError(f'then is a dict from a call to a phase ({{"browser_close:ok": "report"}}), not {type(then).__name__}')
+        raise UsageError(
+            f'then is a dict from a call to a phase ({{"browser_close:ok": "report"}}), not {type(then).__name__}'
+        )
     for rule, target in then.items():
         name, _, outcome = rule.partition(":") if isinstance(rule, str) else ("", "", "")
         if not _PATTERN.fullmatch(name) or (":" in rule and outcome not in OUTCOMES):
-            raise UsageError(f"then: {rule!r} is no call: write name, name:ok or name:error; a family (browser_*) may stand for the name")
+            raise UsageError(
+                f"then: {rule!r} is no call: write name, name:ok or name:error; a family (browser_*) may stand for the name"
+            )
         if not isinstance(target, str):
             raise UsageError(f"then: {rule!r} leads to the name of a phase, not to {type(target).__name__}")
         yield rule, target

@@ -1,6 +1,7 @@
 """What a tool returned, as parts a provider takes.
 
-Takes any value a tool may return, gives neutral parts (text, image, document, native); knows nothing of calls or the log.
+Takes any value a tool may return, gives neutral parts (text, image, document, native); knows nothing of calls or the
+log.
 """
 
 from __future__ import annotations
@@ -46,14 +47,15 @@ _OPTIONAL = {"document": frozenset({"title"})}
 
 
 def render_result(value: object, binary: Callable[[bytes], Json] | None = None) -> list[Json]:
-    """The parts of a result: text as it is, a list of parts as it is, data as JSON in its own order, nothing as `(no output)`.
+    """The parts of a result: text as it is, a list of parts as it is, data as JSON in its own order, nothing as `(no
+    output)`.
 
-    What JSON cannot carry is written as text: NaN and infinities by name, lone surrogates escaped (`\\udc80`), bytes as UTF-8 text
-    where they are text. `binary` gives the part for bytes that are no text; without it, and for bytes inside data, a text gives their
-    size. Of an iterator at most `MAX_ITEMS` items are read.
+    What JSON cannot carry is written as text: NaN and infinities by name, lone surrogates escaped (`\\udc80`), bytes as
+    UTF-8 text where they are text. `binary` gives the part for bytes that are no text; without it, and for bytes inside
+    data, a text gives their size. Of an iterator at most `MAX_ITEMS` items are read.
 
-    Raises `InvalidContent` for objects without a JSON form, for circles and for what is nested deeper than `MAX_DEPTH` levels. An
-    exception that the value's own code raises (a generator that fails) passes through.
+    Raises `InvalidContent` for objects without a JSON form, for circles and for what is nested deeper than `MAX_DEPTH`
+    levels. An exception that the value's own code raises (a generator that fails) passes through.
 
     >>> render_result({"pages": 3, "first": None})
     [{'type': 'text', 'text': '{"pages":3,"first":null}'}]
@@ -71,7 +73,9 @@ def render_result(value: object, binary: Callable[[bytes], Json] | None = None) 
 
 
 def render_error(error: BaseException) -> str:
-    """The error as the model is told of it: type and message, no traceback; a tool's own words as they are, a group with its members.
+    """The error as the model is told of it: type and message, no traceback.
+
+    A tool's own words as they are, a group with its members.
 
     >>> render_error(KeyError("city"))
     "KeyError: 'city'"
@@ -107,8 +111,8 @@ class Tried:
 def answer(value: object, is_error: bool = False, binary: Callable[[bytes], Json] | None = None) -> dict[str, Json]:
     """`content` and `is_error` of a result; never raises for what a tool returned.
 
-    An exception is always an error, and earlier tries stand in front. A value that cannot be rendered (`render_result`) is an error too,
-    whose text says what happened and that the call was made.
+    An exception is always an error, and earlier tries stand in front. A value that cannot be rendered (`render_result`)
+    is an error too, whose text says what happened and that the call was made.
 
     >>> answer(ValueError("no such file"))
     {'content': [{'type': 'text', 'text': 'ValueError: no such file'}], 'is_error': True}
@@ -145,14 +149,18 @@ def _text(plain: Json) -> str:
 
 def _visible(parts: list[Json]) -> list[Json]:
     """The parts without texts that show nothing, which providers refuse."""
-    return [part for part in parts if part["type"] != "text" or part["text"].strip()] or [{"type": "text", "text": NO_OUTPUT}]
+    return [part for part in parts if part["type"] != "text" or part["text"].strip()] or [
+        {"type": "text", "text": NO_OUTPUT}
+    ]
 
 
 def _with_base64(items: Sequence[Any]) -> list[Any]:
     """A list of parts whose images and documents have bytes for data, with base64 in their place."""
     return [
         {**item, "data": base64.b64encode(item["data"]).decode()}
-        if isinstance(item, dict) and item.get("type") in ("image", "document") and isinstance(item.get("data"), bytes | bytearray)
+        if isinstance(item, dict)
+        and item.get("type") in ("image", "document")
+        and isinstance(item.get("data"), bytes | bytearray)
         else item
         for item in items
     ]
@@ -181,7 +189,8 @@ def escaped(text: str) -> str:
 
 
 def plain_data(value: object) -> Json:
-    """The JSON form of a value a tool returned: dicts, lists, texts, finite numbers, booleans and None, in their own order.
+    """The JSON form of a value a tool returned: dicts, lists, texts, finite numbers, booleans and None, in their own
+    order.
 
     Raises what `render_result` raises.
     """
@@ -251,7 +260,10 @@ class _Reader:
 
 
 def _dumped(model: Any) -> Any:
-    """A pydantic model as data; in Python's types where its own JSON form fails (bytes that are no text, lone surrogates)."""
+    """A pydantic model as data.
+
+    In Python's types where its own JSON form fails (bytes that are no text, lone surrogates).
+    """
     try:
         return model.model_dump(mode="json", by_alias=True)
     except ValueError:
@@ -268,7 +280,10 @@ def _formless(value: object) -> InvalidContent:
 
 
 def _integer(value: int) -> Json:
-    """The integer; from 309 digits on, where readers that use doubles take it for infinity, as text, in base 16 where it is very long."""
+    """The integer.
+
+    From 309 digits on, where readers that use doubles take it for infinity, as text, in base 16 where it is very long.
+    """
     if -_HUGE < value < _HUGE:
         return int.__pos__(value)
     try:
@@ -286,7 +301,10 @@ def _number(value: float) -> Json:
 
 
 def _key(key: object) -> str:
-    """A key of a mapping as text, as json.dumps writes it; keys of other types by their JSON form, or as Python prints them."""
+    """A key of a mapping as text, as json.dumps writes it.
+
+    Keys of other types by their JSON form, or as Python prints them.
+    """
     if isinstance(key, str):
         return escaped(key.value if isinstance(key, Enum) else key)
     plain = plain_data(key)
@@ -337,7 +355,10 @@ _FORMS: tuple[tuple[Any, _Form], ...] = (
     (float, lambda reader, value, level: _number(value)),
     ((bytes, bytearray, memoryview), lambda reader, value, level: _raw(bytes(value))),
     ((datetime, date, time), lambda reader, value, level: value.isoformat()),
-    ((Decimal, UUID, PurePath, Fraction, complex, timedelta, UserString), lambda reader, value, level: escaped(str(value))),
+    (
+        (Decimal, UUID, PurePath, Fraction, complex, timedelta, UserString),
+        lambda reader, value, level: escaped(str(value)),
+    ),
     (BaseException, lambda reader, value, level: render_error(value)),
     ((list, tuple), _Reader.items),
     (Mapping, _Reader.members),

@@ -1,7 +1,8 @@
 """One tool: what the model reads of it, and what runs when the model calls it.
 
-Takes a typed, documented function, a definition somebody wrote by hand, or an MCP listing; gives a `Tool` whose definition is frozen
-bytes. Knows nothing of conversations: a call's place in the log, its result and its errors are the caller's.
+Takes a typed, documented function, a definition somebody wrote by hand, or an MCP listing; gives a `Tool` whose
+definition is frozen bytes. Knows nothing of conversations: a call's place in the log, its result and its errors are the
+caller's.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from contextkit.tools.signature.schema import read_signature
 Function = Callable[..., object]
 """A function or bound method, sync or async."""
 _WRAPPED, _SEEN = re.compile(r"\s"), 200
-"""Blanks, and how much of a text shows whether it is arguments after all: a function's that are no JSON arrive as text too."""
+"""Blanks, and how much of a text shows whether it is arguments after all: a function's that are no JSON arrive as text
+too."""
 Arguments = Mapping[str, Json] | str
 """What a model wrote: named arguments, or the text of a tool that is called with text."""
 INVALID_ARGUMENTS = "INVALID_JSON"
@@ -56,7 +58,10 @@ class Tool:
 
     @property
     def definition(self) -> Json:
-        """`{"name", "description", "parameters"}`, or `{"native": {"wire", "block"}}`; a fresh copy, in the order it was written."""
+        """`{"name", "description", "parameters"}`, or `{"native": {"wire", "block"}}`.
+
+        A fresh copy, in the order it was written.
+        """
         return parse(self.body)
 
     @property
@@ -75,10 +80,12 @@ class Tool:
         return "native" in self.definition
 
     def run(self, arguments: Arguments) -> object:
-        """What the function returns for the arguments a model wrote; for the text, where it is a tool that is called with text.
+        """What the function returns for the arguments a model wrote.
 
-        Raises `InvalidCall`, in words for the model, when they do not fit; `UsageError` when the tool is async or has nothing to run;
-        and whatever the function raises.
+        For the text, where it is a tool that is called with text.
+
+        Raises `InvalidCall`, in words for the model, when they do not fit; `UsageError` when the tool is async or has
+        nothing to run; and whatever the function raises.
         """
         if self.is_async:
             raise UsageError(f"tool {self.name!r} is async; await tool.arun(arguments)")
@@ -96,12 +103,20 @@ class Tool:
 
     def _ready(self, arguments: Arguments) -> Callable[[], object]:
         if self._bind is None:
-            raise UsageError(f"tool {self.name!r} has nothing to run; give it run=…, or run it yourself and record the result")
-        if isinstance(arguments, Mapping) and arguments.keys() == {INVALID_ARGUMENTS} and not self._declares(INVALID_ARGUMENTS):
+            raise UsageError(
+                f"tool {self.name!r} has nothing to run; give it run=…, or run it yourself and record the result"
+            )
+        if (
+            isinstance(arguments, Mapping)
+            and arguments.keys() == {INVALID_ARGUMENTS}
+            and not self._declares(INVALID_ARGUMENTS)
+        ):
             raise InvalidCall(_not_an_object(self.name, str(arguments[INVALID_ARGUMENTS])))
         if isinstance(arguments, str) and self.text_parameter:
             if _WRAPPED.sub("", arguments[:_SEEN]).startswith(f'{{"{self.text_parameter}":'):
-                raise InvalidCall(f"tool {self.name!r} was called with torn JSON, or with JSON around its text; call it again")
+                raise InvalidCall(
+                    f"tool {self.name!r} was called with torn JSON, or with JSON around its text; call it again"
+                )
             return self._bind({self.text_parameter: arguments})
         if not isinstance(arguments, Mapping):
             text = arguments if isinstance(arguments, str) else canonical(arguments).decode()
@@ -119,10 +134,12 @@ class Tool:
 
     @classmethod
     def raw(cls, definition: Mapping[str, Json], *, run: Function | None = None, wire: str = "") -> Tool:
-        """A tool from a dict in the form of Anthropic, OpenAI chat, OpenAI responses, or our own; `run` takes the arguments as one dict.
+        """A tool from a dict in the form of Anthropic, OpenAI chat, OpenAI responses, or our own.
 
-        Any other `type` is a provider's own tool, kept verbatim; `wire` says whose, where its type does not. `cache_control` is dropped:
-        the layout places the marks. Raises `InvalidTool`.
+        `run` takes the arguments as one dict.
+
+        Any other `type` is a provider's own tool, kept verbatim; `wire` says whose, where its type does not.
+        `cache_control` is dropped: the layout places the marks. Raises `InvalidTool`.
 
         >>> Tool.raw({"name": "ping", "description": "Ping.", "input_schema": {"type": "object"}}, run=lambda arguments: "pong").run({})
         'pong'
@@ -134,13 +151,19 @@ class Tool:
         return cls(name, sealed(name, neutral_form), run, _is_async(run), bind, text_parameter(neutral_form))
 
     @classmethod
-    def from_mcp(cls, listing: object, *, call: Callable[[str, dict[str, Json]], object], prefix: str = "") -> list[Tool]:
-        """The tools of one page of an MCP `tools/list` answer; `call(name, arguments)` is `session.call_tool`, its result yours to render.
+    def from_mcp(
+        cls, listing: object, *, call: Callable[[str, dict[str, Json]], object], prefix: str = ""
+    ) -> list[Tool]:
+        """The tools of one page of an MCP `tools/list` answer.
+
+        `call(name, arguments)` is `session.call_tool`, its result yours to render.
 
         Names get `prefix`, and `_` for what no provider takes; `call` gets the server's own. Raises `InvalidTool`.
         """
         if not callable(call):
-            raise InvalidTool(f"call is a function that takes name and arguments (session.call_tool), not {type(call).__name__}")
+            raise InvalidTool(
+                f"call is a function that takes name and arguments (session.call_tool), not {type(call).__name__}"
+            )
         return [cls._listed(one, partial(call, one.remote), _is_async(call)) for one in read_listing(listing, prefix)]
 
     @classmethod
@@ -159,13 +182,19 @@ def tool(
 
 
 def tool(
-    function: Function | None = None, /, *, name: str | None = None, description: str | None = None, format: Format | None = None
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    format: Format | None = None,
 ) -> Tool | Callable[[Function], Tool]:
     """Make a tool of a typed, documented function: `@tool`, or `@tool(name=…, description=…)`.
 
-    The schema comes from the signature, the description from the docstring above its first section, a parameter's description from
-    `Annotated[…, "text"]`, `Field(description=…)` or the docstring. With `format="text"`, or a `Grammar`, the model calls it with text
-    instead of JSON where its provider has custom tools. Raises `InvalidTool` naming the parameter at fault.
+    The schema comes from the signature, the description from the docstring above its first section, a parameter's
+    description from `Annotated[…, "text"]`, `Field(description=…)` or the docstring. With `format="text"`, or a
+    `Grammar`, the model calls it with text instead of JSON where its provider has custom tools. Raises `InvalidTool`
+    naming the parameter at fault.
 
     >>> @tool
     ... def search(query: str, limit: int = 10) -> str:
@@ -183,7 +212,9 @@ def tool(
 
 def _of_function(function: Function, name: str | None, description: str | None, text_format: Format | None) -> Tool:
     if not inspect.isroutine(function):
-        raise InvalidTool(f"a tool is made of a function or a bound method, not {type(function).__name__}; wrap it in a def")
+        raise InvalidTool(
+            f"a tool is made of a function or a bound method, not {type(function).__name__}; wrap it in a def"
+        )
     own = function.__name__ if name is None else name
     check_name(own, PORTABLE)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -192,7 +223,9 @@ def _of_function(function: Function, name: str | None, description: str | None, 
     parameters = read_signature(function, own, written.parameters)
     text = written.description if description is None else description
     if not text.strip():
-        raise InvalidTool(f"tool {own!r}: it has no docstring; write one, it is what the model reads to decide when to call it")
+        raise InvalidTool(
+            f"tool {own!r}: it has no docstring; write one, it is what the model reads to decide when to call it"
+        )
 
     def bind(arguments: Mapping[str, Json]) -> Callable[[], object]:
         return partial(function, **parameters.bind(own, arguments))
@@ -214,7 +247,10 @@ def _not_an_object(name: str, written: str) -> str:
 
 
 def _run_in_thread(ready: Callable[[], object]) -> object:
-    """Make a call in a thread. A future cannot hold `StopIteration` (as a bare `next(...)` raises it): it would be waited for for ever."""
+    """Make a call in a thread.
+
+    A future cannot hold `StopIteration` (as a bare `next(...)` raises it): it would be waited for for ever.
+    """
     try:
         return ready()
     except StopIteration as error:
@@ -222,7 +258,10 @@ def _run_in_thread(ready: Callable[[], object]) -> object:
 
 
 def _whole(name: str, definition: Json, function: Function) -> Bind:
-    """A call that takes the arguments as they came, as one dict; those that do not fit the schema are refused in words for the model."""
+    """A call that takes the arguments as they came, as one dict.
+
+    Those that do not fit the schema are refused in words for the model.
+    """
 
     def bind(arguments: Mapping[str, Json]) -> Callable[[], object]:
         given = dict(arguments)

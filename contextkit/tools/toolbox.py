@@ -1,9 +1,10 @@
 """All tools of a conversation, in one order that never changes.
 
-Takes functions, tools and raw definitions; gives them sealed, in order, by name and by family. Knows nothing of who may use which.
+Takes functions, tools and raw definitions; gives them sealed, in order, by name and by family. Knows nothing of who may
+use which.
 
-Tools stand first in every prompt: another order, or one tool more, and nothing after them is read from the cache. Give a fixed order;
-for lists whose order drifts (MCP servers after a reconnect) use `Toolbox.sorted`.
+Tools stand first in every prompt: another order, or one tool more, and nothing after them is read from the cache. Give
+a fixed order; for lists whose order drifts (MCP servers after a reconnect) use `Toolbox.sorted`.
 """
 
 from __future__ import annotations
@@ -34,9 +35,16 @@ class Toolbox:
     """The same, to be found."""
 
     def __init__(self, tools: Iterable[Toolable] = ()) -> None:
-        """Seal `tools` in the order given. Raises `InvalidTool` for what has no order, for two of one name, and for what no tool is."""
-        if isinstance(tools, AbstractSet) and not isinstance(tools, Reversible):  # keys of a dict, and ordered sets, can be reversed
-            raise InvalidTool("tools are a list: a set has another order in each process, or Toolbox.sorted(…) gives it one")
+        """Seal `tools` in the order given.
+
+        Raises `InvalidTool` for what has no order, for two of one name, and for what no tool is.
+        """
+        if isinstance(tools, AbstractSet) and not isinstance(
+            tools, Reversible
+        ):  # keys of a dict, and ordered sets, can be reversed
+            raise InvalidTool(
+                "tools are a list: a set has another order in each process, or Toolbox.sorted(…) gives it one"
+            )
         made = _as_tools(tools)
         by_name = {one.name: one for one in made}
         if len(by_name) < len(made):
@@ -58,9 +66,11 @@ class Toolbox:
 
     @classmethod
     async def from_mcp(cls, session: Any, *, prefix: str = "") -> Toolbox:
-        """All tools of an MCP server, every page of them, in the order of their names: the same toolbox after every reconnect.
+        """All tools of an MCP server, every page of them, in the order of their names: the same toolbox after every
+        reconnect.
 
-        `session` is an open `mcp.ClientSession` or `mcp.Client`; the tools call it. Raises `InvalidTool` for two tools of one name.
+        `session` is an open `mcp.ClientSession` or `mcp.Client`; the tools call it. Raises `InvalidTool` for two tools
+        of one name.
         """
         return cls.sorted(Tool.from_mcp(await read_pages(session), call=caller(session), prefix=prefix))
 

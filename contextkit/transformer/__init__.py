@@ -1,4 +1,5 @@
-"""The reference model: a small transformer with a real KV cache, so that what an edit costs can be counted instead of believed.
+"""The reference model: a small transformer with a real KV cache, so that what an edit costs can be counted instead of
+believed.
 
 Needs the extra `numpy`; nothing outside this folder imports it unasked.
 """

@@ -1,7 +1,8 @@
 """What a KV cache holds, what a prompt costs to compute, and what losing the cache costs: formulas.
 
-Takes shapes and numbers, gives bytes, operations, seconds, dollars; knows nothing of caches that run. On a shape the engine can run, each
-formula equals what the engine counts. L layers, H query heads, G KV heads, d_h head width, P parameters, s bytes a number.
+Takes shapes and numbers, gives bytes, operations, seconds, dollars; knows nothing of caches that run. On a shape the
+engine can run, each formula equals what the engine counts. L layers, H query heads, G KV heads, d_h head width, P
+parameters, s bytes a number.
 """
 
 from __future__ import annotations
@@ -26,14 +27,21 @@ def layer_parameters(shape: Shape) -> int:
 
 def parameters(shape: Shape) -> int:
     """All weights: products, embedding, output, gains, learned positions. What a model card calls its size."""
-    tables = shape.vocabulary * (1 if shape.is_tied else 2) + (shape.max_positions if shape.positions == "learned" else 0)
+    tables = shape.vocabulary * (1 if shape.is_tied else 2) + (
+        shape.max_positions if shape.positions == "learned" else 0
+    )
     return shape.n_layers * (layer_parameters(shape) + 2 * shape.d_model) + (tables + 1) * shape.d_model
 
 
-def kv_bytes(shape: Shape, n_tokens: int, batch: int = 1, element_bytes: int = 2, windowed: tuple[int, int] = (0, 0)) -> int:
-    """What the cache holds: 2·L·G·d_h·tokens·batch·s; of MLA L·(d_latent + d_rope)·tokens·batch·s, for all heads together.
+def kv_bytes(
+    shape: Shape, n_tokens: int, batch: int = 1, element_bytes: int = 2, windowed: tuple[int, int] = (0, 0)
+) -> int:
+    """What the cache holds: 2·L·G·d_h·tokens·batch·s.
 
-    `windowed` is (layers, window): so many layers keep only their last tokens. 16,384 elements in float32 are 65,536 bytes:
+    Of MLA L·(d_latent + d_rope)·tokens·batch·s, for all heads together.
+
+    `windowed` is (layers, window): so many layers keep only their last tokens. 16,384 elements in float32 are 65,536
+    bytes:
 
     >>> kv_bytes(Shape(n_layers=4, n_heads=4, n_kv_heads=4, d_head=16), 32, element_bytes=4)
     65536
@@ -83,12 +91,19 @@ class Cost:
 
 
 def forward(
-    shape: Shape, new: int, cached: int = 0, batch: int = 1, n_parameters: int | None = None, element_bytes: int = 2, n_logits: int = 1
+    shape: Shape,
+    new: int,
+    cached: int = 0,
+    batch: int = 1,
+    n_parameters: int | None = None,
+    element_bytes: int = 2,
+    n_logits: int = 1,
 ) -> Cost:
     """`new` tokens behind `cached` ones, `batch` sequences at once: 2·P·N + 4·L·H·d_h·(N·C + N(N+1)/2) operations.
 
-    Without `n_parameters` the products are counted one by one, logits for `n_logits` rows a sequence; with it (of a mixture of experts the
-    active ones) every weight counts for every row, as published estimates do. Prefill of 4,096 tokens by Llama-2-7B:
+    Without `n_parameters` the products are counted one by one, logits for `n_logits` rows a sequence; with it (of a
+    mixture of experts the active ones) every weight counts for every row, as published estimates do. Prefill of 4,096
+    tokens by Llama-2-7B:
 
     >>> from contextkit.transformer.real_shapes import REAL
     >>> model = REAL["Llama-2-7B"]
@@ -113,7 +128,9 @@ def attention_intensity(shape: Shape, element_bytes: int = 2) -> float:
     >>> [attention_intensity(Shape(n_heads=32, n_kv_heads=n)) for n in (32, 8, 1)]
     [1.0, 4.0, 32.0]
     """
-    return 2 * shape.n_heads * sum(shape.attended_widths) / (shape.n_kv_heads * sum(shape.cached_widths) * element_bytes)
+    return (
+        2 * shape.n_heads * sum(shape.attended_widths) / (shape.n_kv_heads * sum(shape.cached_widths) * element_bytes)
+    )
 
 
 def vector_computations(shape: Shape, n_rows: int) -> int:
@@ -165,9 +182,18 @@ class Miss:
 
 
 def miss(
-    shape: Shape, lost: int, new: int, price: PriceRow, chip: Chip, n_parameters: int | None = None, other_seconds: float = 0.0
+    shape: Shape,
+    lost: int,
+    new: int,
+    price: PriceRow,
+    chip: Chip,
+    n_parameters: int | None = None,
+    other_seconds: float = 0.0,
 ) -> Miss:
-    """A prompt of `lost + new` tokens of which `lost` could have been read; `other_seconds` pass whatever is cached (network, queue)."""
+    """A prompt of `lost + new` tokens of which `lost` could have been read.
+
+    `other_seconds` pass whatever is cached (network, queue).
+    """
     without = forward(shape, lost + new, 0, 1, n_parameters).seconds(chip) + other_seconds
     with_it = forward(shape, new, lost, 1, n_parameters).seconds(chip) + other_seconds
     full, reduced = (lost + new) * price.fresh / 1e6, (lost * price.read + new * price.fresh) / 1e6

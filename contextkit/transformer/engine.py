@@ -1,4 +1,5 @@
-"""Sequences that grow, and are edited, over one model: what a cache has is re-used, what it lacks is computed in one batch.
+"""Sequences that grow, and are edited, over one model: what a cache has is re-used, what it lacks is computed in one
+batch.
 
 Takes token lists, gives logits; counts the work. Knows nothing of text or of why a sequence changed.
 """
@@ -58,7 +59,10 @@ class Engine:
     __slots__ = ("_new_cache", "chunk", "model", "work")
 
     def __init__(self, model: Model, new_cache: Callable[[], KvCache] | None = None, chunk: int | None = None) -> None:
-        """`new_cache` makes the cache of a new run (in one piece, float64); `chunk`: most tokens of a sequence in one forward pass."""
+        """`new_cache` makes the cache of a new run (in one piece, float64).
+
+        `chunk`: most tokens of a sequence in one forward pass.
+        """
         if chunk is not None and chunk < 1:
             raise UsageError(f"a chunk of {chunk} tokens computes nothing: give at least 1, or None for all at once")
         self.model, self.chunk, self.work = model, chunk, Work()
@@ -71,8 +75,9 @@ class Engine:
     def feed(self, wanted: Sequence[tuple[Run, Sequence[int]]], *, every: bool = False) -> list[Array]:
         """Make each run the sequence beside it, computing what its cache lacks; ragged, in one batch.
 
-        Gives for each the logits of its last token (1, vocabulary); with `every`, of each token it computed (n, vocabulary). Raises
-        `UsageError` for an empty sequence, which has no last token, and for a run that stands there twice.
+        Gives for each the logits of its last token (1, vocabulary); with `every`, of each token it computed (n,
+        vocabulary). Raises `UsageError` for an empty sequence, which has no last token, and for a run that stands there
+        twice.
         """
         if not all(tokens for _, tokens in wanted):
             raise UsageError("an empty sequence has no next token: give at least one token")
@@ -102,7 +107,9 @@ class Engine:
         return np.split(logits, np.cumsum([len(x) for x in made])[:-1])
 
     def generate(self, run: Run, logits: Array, n: int, choose: Choose = likeliest) -> list[int]:
-        """Up to `n` tokens behind `logits` (1, vocabulary), each fed back but the last: what was sampled last has no row yet."""
+        """Up to `n` tokens behind `logits` (1, vocabulary), each fed back but the last: what was sampled last has no
+        row yet.
+        """
         made: list[int] = []
         for _ in range(n):
             made.append(choose(logits[-1]))

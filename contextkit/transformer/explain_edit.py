@@ -1,7 +1,7 @@
 """What an edit does to a cache: which rows of which layers stay, which are computed again, which come out different.
 
-Takes a model, a token list and an edit; runs the edited list from scratch and through the cache of the list before it, and compares row by
-row. Knows nothing of text or of pictures.
+Takes a model, a token list and an edit; runs the edited list from scratch and through the cache of the list before it,
+and compares row by row. Knows nothing of text or of pictures.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Edit:
     """New tokens: appended, inserted, or in the place of as many or `n` old ones."""
 
     def apply(self, tokens: Sequence[int]) -> tuple[list[int], list[int]]:
-        """The edited list, and for each token of it the index it had, -1 for a new one; `UsageError` where the edit does not fit.
+        """The edited list, and for each token of it the index it had, -1 for a new one.
+
+        `UsageError` where the edit does not fit.
 
         >>> Edit("move", at=0, n=2, to=1).apply([10, 11, 12, 13])
         ([12, 10, 11, 13], [2, 0, 1, 3])
@@ -117,7 +119,10 @@ class Explanation:
 
 
 def explain_edit(model: Model, tokens: Sequence[int], edit: Edit) -> Explanation:
-    """Do the edit from scratch and through the cache, and compare; `UsageError` for an edit that does not fit or leaves nothing."""
+    """Do the edit from scratch and through the cache, and compare.
+
+    `UsageError` for an edit that does not fit or leaves nothing.
+    """
     edited, origins = edit.apply(tokens)
     engine, fresh = Engine(model), Engine(model)
     run, scratch = engine.open(), fresh.open()
@@ -129,12 +134,19 @@ def explain_edit(model: Model, tokens: Sequence[int], edit: Edit) -> Explanation
     (logits,) = engine.feed([(run, edited)])
     stale, new = _stale_logits(model, old, edited, origins), _rows(model, scratch.cache, len(edited))
     return Explanation(
-        len(tokens), len(edited), n_kept, tuple(_first_different(old, new)), _fates(model, old, new, origins, n_kept),
-        range(n_kept, len(edited)), engine.work.since(started), fresh.work,
+        len(tokens),
+        len(edited),
+        n_kept,
+        tuple(_first_different(old, new)),
+        _fates(model, old, new, origins, n_kept),
+        range(n_kept, len(edited)),
+        engine.work.since(started),
+        fresh.work,
         max(float(abs(a - b).max()) for a, b in zip(_rows(model, run.cache, len(edited)), new, strict=True)),
-        float(abs(logits - scratch_logits).max()), float(abs(stale - scratch_logits).max()),
+        float(abs(logits - scratch_logits).max()),
+        float(abs(stale - scratch_logits).max()),
         bool(stale.argmax() != scratch_logits.argmax()),
-    )  # fmt: skip
+    )
 
 
 Rows = list[Array]
@@ -157,12 +169,17 @@ def _first_different(old: Rows, new: Rows) -> list[int | None]:
     return [int(row.argmax()) if row.any() else beyond for row in different]
 
 
-def _fates(model: Model, old: Rows, new: Rows, origins: list[int], n_kept: int) -> NDArray[np.int8]:  # -> (layers, rows)
+def _fates(
+    model: Model, old: Rows, new: Rows, origins: list[int], n_kept: int
+) -> NDArray[np.int8]:  # -> (layers, rows)
     """Each row beside the one the same token had before."""
     here, came_from = np.arange(len(origins)), np.array(origins)
     was = [part[:, :, came_from] for part in old]
     k_differs, v_differs = (_differ(a, b) for a, b in zip(was, new, strict=True))
-    plain = [rope(rows, -where) if model.shape.positions == "rope" else rows for rows, where in ((was[0], came_from), (new[0], here))]
+    plain = [
+        rope(rows, -where) if model.shape.positions == "rope" else rows
+        for rows, where in ((was[0], came_from), (new[0], here))
+    ]
     fates = np.where(v_differs | _differ(*plain), Fate.CHANGED, np.where(k_differs, Fate.TURNED, Fate.EQUAL))
     fates[:, came_from < 0] = Fate.NEW
     fates[:, :n_kept] = Fate.KEPT
@@ -170,7 +187,10 @@ def _fates(model: Model, old: Rows, new: Rows, origins: list[int], n_kept: int) 
 
 
 def _stale_logits(model: Model, old: Rows, edited: list[int], origins: list[int]) -> Array:  # -> (1, vocabulary)
-    """The last logits when every old token keeps the row it had, wherever it now stands; new tokens and the last one are computed."""
+    """The last logits when every old token keeps the row it had, wherever it now stands.
+
+    New tokens and the last one are computed.
+    """
     cache, work, end = ContiguousCache(model.shape, n_reserved=len(edited)), Work(), 0
     for is_new, stretch in groupby(origin < 0 for origin in [*origins[:-1], -1]):
         start, end = end, end + len(list(stretch))

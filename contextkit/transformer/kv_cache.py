@@ -1,7 +1,7 @@
 """What attention keeps of every row: K and V, per layer and per KV head; in one piece, or in blocks behind a table.
 
-Takes rows, gives rows; knows nothing of what they mean (of MLA, K is the shared key and V the latent). Rows below a cut are never
-touched again: they stay the same memory.
+Takes rows, gives rows; knows nothing of what they mean (of MLA, K is the shared key and V the latent). Rows below a cut
+are never touched again: they stay the same memory.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class KvCache(Protocol):
     def write(self, layer: int, start: int, k: Array, v: Array) -> None:  # (g, n, a), (g, n, b)
         """Rows from `start` on, in reserved room."""
 
-    def read(self, layer: int, end: int, dtype: DTypeLike = np.float64) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
+    def read(
+        self, layer: int, end: int, dtype: DTypeLike = np.float64
+    ) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
         """Rows 0 to `end`."""
 
     def cut(self, n_rows: int) -> None:
@@ -76,7 +78,11 @@ class KvCache(Protocol):
 def row_bytes(shape: Shape, kept_as: str) -> int:
     """Bytes one row takes in all layers."""
     kind = FORMATS[kept_as]
-    return shape.n_layers * shape.n_kv_heads * (sum(shape.cached_widths) * np.dtype(kind.dtype).itemsize + 2 * 4 * kind.n_scales)
+    return (
+        shape.n_layers
+        * shape.n_kv_heads
+        * (sum(shape.cached_widths) * np.dtype(kind.dtype).itemsize + 2 * 4 * kind.n_scales)
+    )
 
 
 class ContiguousCache:
@@ -91,7 +97,10 @@ class ContiguousCache:
     def _empty(self, n: int) -> list[tuple[NDArray[Any], NDArray[np.float32]]]:
         outer = (self._shape.n_layers, self._shape.n_kv_heads, n)
         kind = self._kind
-        return [(np.empty((*outer, w), kind.dtype), np.empty((*outer, kind.n_scales), np.float32)) for w in self._shape.cached_widths]
+        return [
+            (np.empty((*outer, w), kind.dtype), np.empty((*outer, kind.n_scales), np.float32))
+            for w in self._shape.cached_widths
+        ]
 
     def reserve(self, n_rows: int) -> None:
         """Room for so many rows."""
@@ -108,7 +117,9 @@ class ContiguousCache:
             place = np.s_[layer, :, start : start + rows.shape[1]]
             data[place], scales[place] = self._kind.encode(rows)
 
-    def read(self, layer: int, end: int, dtype: DTypeLike = np.float64) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
+    def read(
+        self, layer: int, end: int, dtype: DTypeLike = np.float64
+    ) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
         """Rows 0 to `end`; a view where they are stored as they are computed with."""
         k, v = (self._kind.decode(data[layer, :, :end], scales[layer, :, :end], dtype) for data, scales in self._parts)
         return k, v
@@ -121,7 +132,8 @@ class ContiguousCache:
 class Pool:
     """Blocks of rows that many sequences take from and give back to; one may stand in several tables.
 
-    A block with a name can be found by it until it is taken again, and of the free ones those that were given back last are taken last.
+    A block with a name can be found by it until it is taken again, and of the free ones those that were given back last
+    are taken last.
     """
 
     def __init__(self, shape: Shape, n_blocks: int, block: int = 16, kept_as: str = "float64") -> None:
@@ -131,7 +143,10 @@ class Pool:
         self.names, self._named = dict[int, bytes](), dict[bytes, list[int]]()
         self._free = list(range(n_blocks))[::-1]
         outer, kind = (shape.n_layers, n_blocks, block, shape.n_kv_heads), self.kind
-        self.parts = [(np.empty((*outer, w), kind.dtype), np.empty((*outer, kind.n_scales), np.float32)) for w in shape.cached_widths]
+        self.parts = [
+            (np.empty((*outer, w), kind.dtype), np.empty((*outer, kind.n_scales), np.float32))
+            for w in shape.cached_widths
+        ]
         """K, then V; each stored numbers and scales, (layer, block, row, head, width)."""
 
     @property
@@ -142,7 +157,9 @@ class Pool:
     def take(self) -> int:
         """A free block, its name forgotten; `UsageError` when there is none."""
         if not self._free:
-            raise UsageError(f"all {len(self.holders)} blocks of {self.block} rows are taken: cut a sequence, or make the pool larger")
+            raise UsageError(
+                f"all {len(self.holders)} blocks of {self.block} rows are taken: cut a sequence, or make the pool larger"
+            )
         number = self._free.pop()
         self.holders[number] = 1
         if number in self.names:
@@ -212,10 +229,15 @@ class PagedCache:
         for (data, scales), new in zip(self.pool.parts, (k, v), strict=True):
             data[layer, blocks, inside], scales[layer, blocks, inside] = self.pool.kind.encode(new.swapaxes(0, 1))
 
-    def read(self, layer: int, end: int, dtype: DTypeLike = np.float64) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
+    def read(
+        self, layer: int, end: int, dtype: DTypeLike = np.float64
+    ) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
         """Rows 0 to `end`, gathered."""
         table = self.table[: -(-end // self.pool.block)]
-        k, v = (self.pool.kind.decode(_gathered(d[layer], table, end), _gathered(s[layer], table, end), dtype) for d, s in self.pool.parts)
+        k, v = (
+            self.pool.kind.decode(_gathered(d[layer], table, end), _gathered(s[layer], table, end), dtype)
+            for d, s in self.pool.parts
+        )
         return k, v
 
     def cut(self, n_rows: int) -> None:

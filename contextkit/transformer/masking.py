@@ -1,7 +1,8 @@
 """Decoding under a mask: tokens that may not come next get no probability, and nothing before them moves.
 
-Takes `allowed(made) -> ids` and logits, gives tokens; knows nothing of toolboxes or phases, only of names. Calls are written as Hermes
-models write them (`<tool_call>` around JSON, https://github.com/NousResearch/Hermes-Function-Calling).
+Takes `allowed(made) -> ids` and logits, gives tokens; knows nothing of toolboxes or phases, only of names. Calls are
+written as Hermes models write them (`<tool_call>` around JSON,
+https://github.com/NousResearch/Hermes-Function-Calling).
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ def calls(names: Sequence[str], mode: Mode, tokenizer: Tokenizer) -> Allowed:
 def by_mode(in_call: Allowed, mode: Mode, tokenizer: Tokenizer) -> Allowed:
     """The mask of a mode, made of one over a call: `in_call(ids)` is asked with the tokens from the call's opening on.
 
-    `contextkit.tools.masking.TokenMask(…, before=HEAD).allowed_token_ids` is one, for any tokenizer; `auto` and `none` know an opening by
-    its tokens, so `<tool_call>` must be cut in one way, as where it is a token.
+    `contextkit.tools.masking.TokenMask(…, before=HEAD).allowed_token_ids` is one, for any tokenizer; `auto` and `none`
+    know an opening by its tokens, so `<tool_call>` must be cut in one way, as where it is a token.
     """
     opened, anything = tokenizer.encode(OPEN), range(tokenizer.size)
 
@@ -88,8 +89,13 @@ def by_mode(in_call: Allowed, mode: Mode, tokenizer: Tokenizer) -> Allowed:
     return {"auto": auto, "none": none, "required": forced, "specified": forced}[mode]
 
 
-def generate_masked(engine: Engine, run: Run, n: int, allowed: Allowed, begun: Sequence[int] = (), choose: Choose = likeliest) -> list[int]:
-    """`begun` (a prefill) and up to `n` tokens more behind what `run` holds, every sampled one allowed; the cached rows stay."""
+def generate_masked(
+    engine: Engine, run: Run, n: int, allowed: Allowed, begun: Sequence[int] = (), choose: Choose = likeliest
+) -> list[int]:
+    """`begun` (a prefill) and up to `n` tokens more behind what `run` holds, every sampled one allowed.
+
+    The cached rows stay.
+    """
     made = list(begun)
     (logits,) = engine.feed([(run, [*run.tokens, *begun])])
     for i in range(n):

@@ -1,7 +1,7 @@
 """The forward pass: rows of many sequences through every layer, keys and values through each sequence's cache.
 
-Takes weights and steps (a cache, the tokens it lacks), gives a row for each token; counts what it computes. Knows nothing of which tokens
-are lacking, nor of sampling.
+Takes weights and steps (a cache, the tokens it lacks), gives a row for each token; counts what it computes. Knows
+nothing of which tokens are lacking, nor of sampling.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Bytes:
 class Work:
     """What was computed.
 
-    Matrix products count, 2·m·k·n each, attention only for the pairs that see each other. Norms, softmax and rotation do not: no published
-    formula counts them.
+    Matrix products count, 2·m·k·n each, attention only for the pairs that see each other. Norms, softmax and rotation
+    do not: no published formula counts them.
     """
 
     positions: int = 0
@@ -107,7 +107,9 @@ class Model:
         self._dtype = weights.arrays["embedding"].dtype
         self.project = _with_latent if weights.shape.d_latent else _with_heads
 
-    def forward(self, steps: Sequence[Step], work: Work) -> Array:  # rows of all steps, one behind the other -> (n, d_model)
+    def forward(
+        self, steps: Sequence[Step], work: Work
+    ) -> Array:  # rows of all steps, one behind the other -> (n, d_model)
         """What the last layer makes of each new token; every cache afterwards holds its rows."""
         starts = [step.cache.n_rows for step in steps]
         positions = [np.arange(start, start + len(step.tokens)) for start, step in zip(starts, steps, strict=True)]
@@ -115,7 +117,11 @@ class Model:
         for step, where in zip(steps, positions, strict=True):
             step.cache.reserve(int(where[-1]) + 1)
         for i, layer in enumerate(self.layers):
-            x = self.part(x, layer["attention_norm"], lambda h, i=i, layer=layer: self._attention(h, i, layer, steps, positions, work))
+            x = self.part(
+                x,
+                layer["attention_norm"],
+                lambda h, i=i, layer=layer: self._attention(h, i, layer, steps, positions, work),
+            )
             x = self.part(x, layer["feed_norm"], lambda h, layer=layer: feed_forward(h, layer, work))
         for step, where in zip(steps, positions, strict=True):
             step.cache.n_rows = int(where[-1]) + 1
@@ -125,17 +131,23 @@ class Model:
     def logits(self, x: Array, work: Work) -> Array:  # (n, d_model) -> (n, vocabulary)
         """How likely each token is to come next, unnormalised."""
         arrays = self.weights.arrays
-        return work.product(ops.rms_norm(x, arrays["norm"]), arrays["embedding"].T if self.shape.is_tied else arrays["head"])
+        return work.product(
+            ops.rms_norm(x, arrays["norm"]), arrays["embedding"].T if self.shape.is_tied else arrays["head"]
+        )
 
     def embedded(self, tokens: Sequence[int], positions: NDArray[np.intp]) -> Array:  # -> (n, d_model)
         """What enters layer 0."""
         if not tokens or not 0 <= min(tokens) <= max(tokens) < self.shape.vocabulary:
-            raise UsageError(f"tokens are whole numbers from 0 to {self.shape.vocabulary - 1}, and a step has at least one")
+            raise UsageError(
+                f"tokens are whole numbers from 0 to {self.shape.vocabulary - 1}, and a step has at least one"
+            )
         x = self.weights.arrays["embedding"][list(tokens)]
         if self.shape.positions != "learned":
             return x
         if positions.max() >= self.shape.max_positions:
-            raise UsageError(f"position {positions.max()} is beyond the {self.shape.max_positions} learned ones: raise max_positions")
+            raise UsageError(
+                f"position {positions.max()} is beyond the {self.shape.max_positions} learned ones: raise max_positions"
+            )
         return x + self.weights.arrays["position"][positions]
 
     def part(self, x: Array, gain: Array, part: Callable[..., Array]) -> Array:  # (n, d_model) -> (n, d_model)
@@ -170,27 +182,40 @@ class Model:
         k, v = cache.read(i, end, self._dtype)
         if shape.positions == "rope_at_read":
             k = ops.rope(k, np.arange(end))
-        if shape.d_latent:  # a head's key is its up-projected latent beside the shared key; its query has absorbed the up-projection
+        if (
+            shape.d_latent
+        ):  # a head's key is its up-projected latent beside the shared key; its query has absorbed the up-projection
             k = np.concatenate([v, k], axis=-1)
         grouped = q.reshape(shape.n_kv_heads, -1, *q.shape[1:])
         return self.attended(grouped, k, v, i, work).reshape(shape.n_heads, len(where), -1)
 
-    def attended(self, q: Array, k: Array, v: Array, i: int, work: Work) -> Array:  # (g, r, n, a), (g, t, a), (g, t, b) -> (g, r, n, b)
-        """What the last n of t rows see in layer i: every key up to their own. A method that looks at fewer overrides this."""
+    def attended(
+        self, q: Array, k: Array, v: Array, i: int, work: Work
+    ) -> Array:  # (g, r, n, a), (g, t, a), (g, t, b) -> (g, r, n, b)
+        """What the last n of t rows see in layer i: every key up to their own.
+
+        A method that looks at fewer overrides this.
+        """
         work.flops += 2 * ops.n_pairs(q.shape[2], k.shape[1]) * self.shape.n_heads * sum(self.shape.attended_widths)
         work.rows_read += k.shape[1]
         return ops.attend(q, k, v, self.shape.d_query**-0.5)
 
 
-def _with_heads(h: Array, layer: Layer, shape: Shape, work: Work) -> tuple[Array, Array, Array]:  # -> (h, n, a), (g, n, a), (g, n, b)
+def _with_heads(
+    h: Array, layer: Layer, shape: Shape, work: Work
+) -> tuple[Array, Array, Array]:  # -> (h, n, a), (g, n, a), (g, n, b)
     """MHA, GQA and MQA: a key and a value for each KV head."""
     names = (("q", shape.n_heads), ("k", shape.n_kv_heads), ("v", shape.n_kv_heads))
     q, k, v = (ops.split_heads(work.product(h, layer[name]), n_heads) for name, n_heads in names)
     return q, k, v
 
 
-def _with_latent(h: Array, layer: Layer, shape: Shape, work: Work) -> tuple[Array, Array, Array]:  # -> (h, n, b+a), (1, n, a), (1, n, b)
-    """MLA (DeepSeek-V2, arXiv 2405.04434), absorbed: a query is carried into the latent's space, so that latents are never unpacked."""
+def _with_latent(
+    h: Array, layer: Layer, shape: Shape, work: Work
+) -> tuple[Array, Array, Array]:  # -> (h, n, b+a), (1, n, a), (1, n, b)
+    """MLA (DeepSeek-V2, arXiv 2405.04434), absorbed: a query is carried into the latent's space, so that latents are
+    never unpacked.
+    """
     q = ops.split_heads(work.product(h, layer["q"]), shape.n_heads)
     inner = work.product(q[..., : shape.d_head], layer["k_up"])
     q = np.concatenate([inner, q[..., shape.d_head :]], axis=-1)

@@ -1,7 +1,7 @@
 """The arithmetic of a transformer as pure functions, shapes on the `def` line.
 
-Takes arrays, gives arrays; knows nothing of layers, weights or caches. n new rows, t rows in all, d width, g KV heads, r query heads a KV
-head, a and b widths of a key and a value.
+Takes arrays, gives arrays; knows nothing of layers, weights or caches. n new rows, t rows in all, d width, g KV heads,
+r query heads a KV head, a and b widths of a key and a value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.floating[Any]]
 TILE = 128
-"""Query rows attended at once: their scores stay in the processor's cache, and little of the masked half is computed."""
+"""Query rows attended at once: their scores stay in the processor's cache, and little of the masked half is computed.
+"""
 
 
 def rms_norm(x: Array, gain: Array) -> Array:  # (n, d), (d,) -> (n, d)

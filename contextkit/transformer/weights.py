@@ -18,7 +18,8 @@ from contextkit.errors import UsageError
 from contextkit.transformer.ops import Array
 
 Positions = Literal["rope", "rope_at_read", "learned"]
-"""rope: keys are rotated, then cached, as engines do. rope_at_read: cached as they are, rotated when read. learned: added to embeddings."""
+"""rope: keys are rotated, then cached, as engines do. rope_at_read: cached as they are, rotated when read. learned:
+added to embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,26 @@ class Shape:
     def checked(self) -> Shape:
         """Itself; `UsageError` for a shape no model can have."""
         sizes = (self.n_layers, self.d_model, self.n_heads, self.n_kv_heads, self.d_head, self.d_ff, self.vocabulary)
-        wrong = [words for is_wrong, words in (
-            (min(sizes) < 1, "a size below 1"),
-            (self.n_heads % max(1, self.n_kv_heads) != 0, f"{self.n_heads} query heads that {self.n_kv_heads} KV heads do not divide"),
-            (bool(self.d_latent) and self.n_kv_heads != 1, "a latent and more than one KV head: MLA has n_kv_heads=1"),
-            (bool(self.d_latent) != bool(self.d_rope), "only one of d_latent and d_rope: MLA has both"),
-            (self.positions != "learned" and self.cached_widths[0] % 2 == 1, f"keys {self.cached_widths[0]} wide: RoPE turns pairs"),
-        ) if is_wrong]  # fmt: skip
+        wrong = [
+            words
+            for is_wrong, words in (
+                (min(sizes) < 1, "a size below 1"),
+                (
+                    self.n_heads % max(1, self.n_kv_heads) != 0,
+                    f"{self.n_heads} query heads that {self.n_kv_heads} KV heads do not divide",
+                ),
+                (
+                    bool(self.d_latent) and self.n_kv_heads != 1,
+                    "a latent and more than one KV head: MLA has n_kv_heads=1",
+                ),
+                (bool(self.d_latent) != bool(self.d_rope), "only one of d_latent and d_rope: MLA has both"),
+                (
+                    self.positions != "learned" and self.cached_widths[0] % 2 == 1,
+                    f"keys {self.cached_widths[0]} wide: RoPE turns pairs",
+                ),
+            )
+            if is_wrong
+        ]
         if wrong:
             raise UsageError(f"the shape has {'; '.join(wrong)}")
         return self
@@ -87,7 +101,12 @@ def layout(shape: Shape) -> dict[str, tuple[int, ...]]:
     d, h, kv, dh = shape.d_model, shape.n_heads, shape.n_kv_heads, shape.d_head
     latent: dict[str, tuple[int, ...]] = {"latent": (d, shape.d_latent), "k_rope": (d, shape.d_rope)}
     latent |= {"k_up": (h, dh, shape.d_latent), "v_up": (h, shape.d_latent, dh)}
-    one: dict[str, tuple[int, ...]] = {"q": (d, h * shape.d_query), "out": (h * dh, d), "attention_norm": (d,), "feed_norm": (d,)}
+    one: dict[str, tuple[int, ...]] = {
+        "q": (d, h * shape.d_query),
+        "out": (h * dh, d),
+        "attention_norm": (d,),
+        "feed_norm": (d,),
+    }
     one |= latent if shape.d_latent else {"k": (d, kv * dh), "v": (d, kv * dh)}
     one |= {"gate": (d, shape.d_ff), "up": (d, shape.d_ff), "down": (shape.d_ff, d)}
     ends: dict[str, tuple[int, ...]] = {"embedding": (shape.vocabulary, d), "norm": (d,)}
@@ -133,7 +152,9 @@ def load(path: Path) -> Weights:
         arrays = {name: file[name] for name in file.files}
     shape = Shape(**json.loads(arrays.pop("shape", np.frombuffer(b"{}", np.uint8)).tobytes())).checked()
     expected = layout(shape)
-    wrong = sorted(name for name in {*arrays, *expected} if getattr(arrays.get(name), "shape", None) != expected.get(name))
+    wrong = sorted(
+        name for name in {*arrays, *expected} if getattr(arrays.get(name), "shape", None) != expected.get(name)
+    )
     if wrong:
         raise UsageError(f"{path.name} does not hold the weights its shape asks for: look at {', '.join(wrong[:3])}")
     return Weights(shape, arrays)

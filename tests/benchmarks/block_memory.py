@@ -1,9 +1,9 @@
 """Memory of `BlockCache` for a resident block: `python -m tests.benchmarks.block_memory [BLOCKS]`.
 
-Fills a pool with 16-token blocks, some prompts going on with what others began, until nothing is free, then goes on for as long again, so
-that evictions have taken their toll. The tokens are the caller's and are counted as such: they are gone when memory is read. Prints bytes
-by tracemalloc (what Python asked for) for the pool's blocks, all of which are resident by then.
-"""
+Fills a pool with 16-token blocks, some prompts going on with what others began, until nothing is free, then goes on for
+as long again, so that evictions have taken their toll. The tokens are the caller's and are counted as such: they are
+gone when memory is read. Prints bytes by tracemalloc (what Python asked for) for the pool's blocks, all of which are
+resident by then."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Block caches against the clock: `python -m tests.benchmarks.blocks SHARED_DATA_FOLDER`, where Mooncake and Claude Code traces lie.
+"""Block caches against the clock: `python -m tests.benchmarks.blocks SHARED_DATA_FOLDER`, where Mooncake and Claude
+Code traces lie.
 
-Token path: a Mooncake trace spelt out in 16-token blocks, against vLLM's way restated in Python (same hits, same evictions, checked).
-Id path: both traces as they are, against an OrderedDict; the Claude Code figure includes reading the files.
-"""
+Token path: a Mooncake trace spelt out in 16-token blocks, against vLLM's way restated in Python (same hits, same
+evictions, checked). Id path: both traces as they are, against an OrderedDict; the Claude Code figure includes reading
+the files."""
 
 from __future__ import annotations
 
@@ -94,7 +95,9 @@ def block_cache(n_blocks: int) -> Callable[[list[int]], int]:
     return run
 
 
-def timed(make: Callable[[int], Callable[[list[int]], int]], prompts: list[list[int]], n_blocks: int) -> tuple[float, list[int]]:
+def timed(
+    make: Callable[[int], Callable[[list[int]], int]], prompts: list[list[int]], n_blocks: int
+) -> tuple[float, list[int]]:
     """Fastest of three replays, each on a fresh pool whose making is not timed; the tokens hit by each request."""
     times: list[float] = []
     for _ in range(3):
@@ -139,7 +142,9 @@ def id_path(trace: list[list[int]]) -> None:
         plain, expected = fastest(lambda capacity=capacity: ordered_dict(trace, capacity or float("inf")))  # type: ignore[misc]
         assert hits == expected
         label = capacity or "unbounded"
-        print(f"  Mooncake {label:>9}: {hits / n:.4f}  {n / ours / 1e6:5.1f} M blocks/s   OrderedDict {n / plain / 1e6:4.1f}")
+        print(
+            f"  Mooncake {label:>9}: {hits / n:.4f}  {n / ours / 1e6:5.1f} M blocks/s   OrderedDict {n / plain / 1e6:4.1f}"
+        )
 
 
 def conversations(folder: Path, capacity: int | None) -> None:
@@ -151,7 +156,9 @@ def conversations(folder: Path, capacity: int | None) -> None:
         n += sum(map(len, trace))
     total = time.perf_counter() - start
     label = capacity or "unbounded"
-    print(f"  Claude Code {label:>9}: {hits / n:.4f} of {n:,}  {n / walking / 1e6:5.1f} M blocks/s   {total:.2f} s with reading")
+    print(
+        f"  Claude Code {label:>9}: {hits / n:.4f} of {n:,}  {n / walking / 1e6:5.1f} M blocks/s   {total:.2f} s with reading"
+    )
 
 
 def memory(name: str, traces: list[list[list[int]]]) -> None:

@@ -1,12 +1,13 @@
-"""The break-even rule against brute force: `python -m tests.benchmarks.break_even DATA [--full]`, DATA holding `claude-code-blocks/`.
+"""The break-even rule against brute force: `python -m tests.benchmarks.break_even DATA [--full]`, DATA holding
+`claude-code-blocks/`.
 
-Three tables. *Told*: the rule knows the habits of a cell (model and lifetime x group of recorded sessions), and so does the dynamic
-program; expected cost of a session, exactly. *Each*: the same with every single recorded session as a cell of its own, the worst shown.
-*Learning*: the recorded sessions as they were, the rule starting from the other half's habits, against the best anybody could have done
-who knew each session beforehand; *dearer* is the share of sessions that turned out dearer than under the better habit, and by how much.
-`never` rewrites only where the window is full, `80 %` where a call would repeat that much of it. *Regret* is what is paid above one who
-knows the session beforehand. Without `--full` *each* and *learning* take every eighth session.
-"""
+Three tables. *Told*: the rule knows the habits of a cell (model and lifetime x group of recorded sessions), and so does
+the dynamic program; expected cost of a session, exactly. *Each*: the same with every single recorded session as a cell
+of its own, the worst shown. *Learning*: the recorded sessions as they were, the rule starting from the other half's
+habits, against the best anybody could have done who knew each session beforehand; *dearer* is the share of sessions
+that turned out dearer than under the better habit, and by how much. `never` rewrites only where the window is full, `80
+%` where a call would repeat that much of it. *Regret* is what is paid above one who knows the session beforehand.
+Without `--full` *each* and *learning* take every eighth session."""
 
 from __future__ import annotations
 
@@ -37,7 +38,10 @@ from tests.economics.replayed import Following, Replay, Session, Share, drawn
 NEAR, OVER = 0.02, 0.005
 """How far above the dynamic program, and above either habit, the rule may be."""
 DRAWN = 200
-HEADS, WIDTHS = ("ttl", "never", "80 %", "rule", "clairvoyant", "regret", "saved", "dearer", "by"), (6, 10, 10, 10, 12, 8, 8, 8, 7)
+HEADS, WIDTHS = (
+    ("ttl", "never", "80 %", "rule", "clairvoyant", "regret", "saved", "dearer", "by"),
+    (6, 10, 10, 10, 12, 8, 8, 8, 7),
+)
 SHORTEST = 20
 """Calls a recorded session must have to be a cell of its own."""
 
@@ -66,14 +70,19 @@ def tables() -> Iterator[Table]:
     return (table_of(name, ttl) for name, ttl in ASKED)
 
 
-def told(table: Table, shape: Shape, group: str, sessions: Sequence[Session], survives: tuple[float, ...], n_sizes: int = 400) -> Told:
+def told(
+    table: Table, shape: Shape, group: str, sessions: Sequence[Session], survives: tuple[float, ...], n_sizes: int = 400
+) -> Told:
     problem = problem_of(table, habits_of(sessions, survives), shape, n_sizes)
     policies = (rule_for(problem), never, at_share_of(table.window))
     return Told(table, group, problem.best(), *(problem.cost(policy) for policy in policies))
 
 
-def regret(table: Table, shape: Shape, sessions: Sequence[Session], survives: tuple[float, ...], n: int = DRAWN) -> float:
-    """What the rule pays for drawn sessions of a cell above the least that one could pay who knew each of them beforehand."""
+def regret(
+    table: Table, shape: Shape, sessions: Sequence[Session], survives: tuple[float, ...], n: int = DRAWN
+) -> float:
+    """What the rule pays for drawn sessions of a cell above the least that one could pay who knew each of them
+    beforehand."""
     habits = habits_of(sessions, survives)
     replay, policy = Replay(table, shape, table.window - RESERVE), rule_for(problem_of(table, habits, shape))
     chosen = [drawn(habits, seed) for seed in range(n)]
@@ -110,11 +119,18 @@ def say_each(sessions: Sequence[Session], kind: str, shape: Shape, step: int) ->
     chosen = [(i, session) for i, session in enumerate(sessions) if len(session) >= SHORTEST][::step]
     cells = [told(table, shape, f"session {i}", [session], survives) for table in tables() for i, session in chosen]
     near, over = max(cells, key=lambda cell: cell.above_best), max(cells, key=lambda cell: cell.above_habit)
-    total = [sum(values) for values in zip(*((cell.best, cell.rule, cell.never, cell.share) for cell in cells), strict=True)]
+    total = [
+        sum(values) for values in zip(*((cell.best, cell.rule, cell.never, cell.share) for cell in cells), strict=True)
+    ]
     print(f"\n{kind}: {len(cells)} cells, each one recorded session x one price table")
     print(f"  worst above the program: {near.above_best:.2%} ({near.table.name}, {near.table.ttl:.0f} s, {near.group})")
-    print(f"  worst above never or 80 %: {over.above_habit:+.2%} ({over.table.name}, {over.table.ttl:.0f} s, {over.group})")
-    print(f"  in total above the program: rule {total[1] / total[0] - 1:.2%}, never {total[2] / total[0] - 1:.1%}, ", end="")
+    print(
+        f"  worst above never or 80 %: {over.above_habit:+.2%} ({over.table.name}, {over.table.ttl:.0f} s, {over.group})"
+    )
+    print(
+        f"  in total above the program: rule {total[1] / total[0] - 1:.2%}, never {total[2] / total[0] - 1:.1%}, ",
+        end="",
+    )
     print(f"80 % {total[3] / total[0] - 1:.1%}", flush=True)
     return cells
 
@@ -132,11 +148,16 @@ def say_learned(sessions: Sequence[Session], kind: str, shape: Shape, step: int)
         habit = rows[:, :2].min(axis=1)
         dear = rows[:, 2] > 1.005 * habit
         by = rows[dear, 2].sum() / habit[dear].sum() - 1 if dear.any() else 0.0
-        print(f"{table.name:18} {table.ttl:6.0f} {no:9.3f} {share:9.3f} {rule:9.3f} {known:11.3f} {rule / known - 1:7.1%}", end="")
+        print(
+            f"{table.name:18} {table.ttl:6.0f} {no:9.3f} {share:9.3f} {rule:9.3f} {known:11.3f} {rule / known - 1:7.1%}",
+            end="",
+        )
         print(f" {1 - rule / min(no, share):7.1%} {dear.mean():7.1%} {by:6.1%}", flush=True)
         everything.append(rows)
     no, share, rule, known = np.concatenate(everything).sum(axis=0)
-    print(f"{'in all':25} {no:9.3f} {share:9.3f} {rule:9.3f} {known:11.3f} {rule / known - 1:7.1%} {1 - rule / min(no, share):7.1%}")
+    print(
+        f"{'in all':25} {no:9.3f} {share:9.3f} {rule:9.3f} {known:11.3f} {rule / known - 1:7.1%} {1 - rule / min(no, share):7.1%}"
+    )
     return worst
 
 

@@ -1,4 +1,5 @@
-"""The same scripted 20-turn agent in each framework's loop, without a bridge and with one: `python -m tests.benchmarks.bridges`.
+"""The same scripted 20-turn agent in each framework's loop, without a bridge and with one: `python -m
+tests.benchmarks.bridges`.
 
 Needs the frameworks (docs/bridges.md has the line). Prints the table of that page, as the local provider billed it.
 """
@@ -30,14 +31,17 @@ def _pydantics_own() -> Any:
 
 
 PUT_ON: Mapping[str, Callable[[Bridge], Any]] = {
-    "langchain": langchain.middleware, "pydantic_ai": pydantic_ai.capability,
+    "langchain": langchain.middleware,
+    "pydantic_ai": pydantic_ai.capability,
     "openai_agents": lambda bridge: partial(openai_agents.model_provider, bridge),
-}  # fmt: skip
+}
 OWN: Mapping[str, Callable[[], Any]] = {"langchain": _langchains_own, "pydantic_ai": _pydantics_own}
 """Framework → its own way to place markers."""
 HABITS: Mapping[str, dict[str, bool]] = {
-    "steady": {}, "tools reordered": {"swaps_tools": True}, "and a clock": {"swaps_tools": True, "tells_time": True},
-}  # fmt: skip
+    "steady": {},
+    "tools reordered": {"swaps_tools": True},
+    "and a clock": {"swaps_tools": True, "tells_time": True},
+}
 REPAIRS = (None, (), KEPT, (*KEPT, "freeze-date"))
 """No bridge; one that only watches; as it is; with dates frozen."""
 
@@ -63,7 +67,11 @@ def _bridged(name: str, repairs: tuple[str, ...]) -> Any:
 def main() -> None:
     """Print the table."""
     warnings.simplefilter("ignore")
-    print("| loop | wire | habits |", " | ".join(ways("langchain")), "| its own caching |\n|---|---|---|---|---|---|---|---|")
+    print(
+        "| loop | wire | habits |",
+        " | ".join(ways("langchain")),
+        "| its own caching |\n|---|---|---|---|---|---|---|---|",
+    )
     for name in LOOPS:
         for wire in WIRES[name]:
             for habit, habits in HABITS.items():

@@ -13,7 +13,10 @@ def medians(clock: Callable[[], float], rounds: int, *works: Work) -> list[float
     """Milliseconds of each piece of work by `clock`, the median of `rounds`; each is done once before that, unmeasured."""
     for work in works:
         work()
-    return [median(column) for column in zip(*([_milliseconds(clock, work) for work in works] for _ in range(rounds)), strict=True)]
+    return [
+        median(column)
+        for column in zip(*([_milliseconds(clock, work) for work in works] for _ in range(rounds)), strict=True)
+    ]
 
 
 def _milliseconds(clock: Callable[[], float], work: Work) -> float:

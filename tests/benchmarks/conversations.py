@@ -10,10 +10,28 @@ from contextkit import Context
 from contextkit.providers.provider import Provider
 
 SYSTEM = "You are a careful researcher. " * 100
-TOOLS = [{"name": "read", "description": "Read a file.", "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}]
+TOOLS = [
+    {
+        "name": "read",
+        "description": "Read a file.",
+        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+    }
+]
 _WORDS = [
-    "cache", "prefix", "agent", "naïve", '"quoted"', "line\n", "token", "42", "→", "for i in range(10):", "é", "path/to/file.py", "\\d+",
-]  # fmt: skip
+    "cache",
+    "prefix",
+    "agent",
+    "naïve",
+    '"quoted"',
+    "line\n",
+    "token",
+    "42",
+    "→",
+    "for i in range(10):",
+    "é",
+    "path/to/file.py",
+    "\\d+",
+]
 
 
 def replies(index: int, call_id: str, text: str) -> Mapping[str, Mapping[str, Any]]:
@@ -30,23 +48,39 @@ def replies(index: int, call_id: str, text: str) -> Mapping[str, Mapping[str, An
     ]
     return {
         "anthropic_messages": {
-            "id": f"msg_{index}", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "stop_reason": "tool_use",
-            "content": [{"type": "text", "text": text}, block], "usage": {"input_tokens": 1, "output_tokens": 1},
+            "id": f"msg_{index}",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-sonnet-5-5",
+            "stop_reason": "tool_use",
+            "content": [{"type": "text", "text": text}, block],
+            "usage": {"input_tokens": 1, "output_tokens": 1},
         },
         "openai_chat": {
-            "id": f"chatcmpl-{index}", "object": "chat.completion", "created": 1, "model": "gpt-6.1-sol",
+            "id": f"chatcmpl-{index}",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "gpt-6.1-sol",
             "choices": [{"index": 0, "finish_reason": "tool_calls", "message": said}],
             "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
         },
         "openai_responses": {
-            "id": f"resp_{index}", "object": "response", "created_at": 1, "model": "gpt-6.1-sol", "status": "completed", "output": items,
+            "id": f"resp_{index}",
+            "object": "response",
+            "created_at": 1,
+            "model": "gpt-6.1-sol",
+            "status": "completed",
+            "output": items,
             "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
         },
-    }  # fmt: skip
+    }
 
 
 class Talk:
-    """A conversation that goes on for as long as it is asked to; two messages a turn (reply, result). Another `seed`, other words."""
+    """A conversation that goes on for as long as it is asked to.
+
+    Two messages a turn (reply, result). Another `seed`, other words.
+    """
 
     def __init__(self, provider: Provider, n_letters: int = 2000, seed: int = 0) -> None:
         self.context = Context(provider, system=SYSTEM, tools=TOOLS, clock=lambda: 1000.0)

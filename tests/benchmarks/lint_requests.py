@@ -1,8 +1,8 @@
 """100 MB of captured requests through the request detector: how long it takes, whatever is wrong with them.
 
-`python -m tests.benchmarks.lint_requests [megabytes]` prints one line a recording. Bodies grow from 20 to 400 KB, several conversations
-at a time, as SDKs write them (compact) and as hand-written loops do (blanks after commas, escaped letters).
-"""
+`python -m tests.benchmarks.lint_requests [megabytes]` prints one line a recording. Bodies grow from 20 to 400 KB,
+several conversations at a time, as SDKs write them (compact) and as hand-written loops do (blanks after commas, escaped
+letters)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,24 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.trace.detect import Detector
 
 WORDS = [
-    "the", "file", "reads", "each", "line", "and", "keeps", "what", "it", "finds", "in", "a", "table", "of", "rows", "größer", "検索",
-]  # fmt: skip
+    "the",
+    "file",
+    "reads",
+    "each",
+    "line",
+    "and",
+    "keeps",
+    "what",
+    "it",
+    "finds",
+    "in",
+    "a",
+    "table",
+    "of",
+    "rows",
+    "größer",
+    "検索",
+]
 LARGEST = 400_000
 MEGABYTE = 1_000_000
 LIMIT_SECONDS = 10.0
@@ -37,7 +53,11 @@ def text(random: Random, size: int) -> str:
 
 
 def tools(random: Random) -> list[Any]:
-    schema = {"type": "object", "properties": {"path": {"type": "string", "description": text(random, 60)}}, "required": ["path"]}
+    schema = {
+        "type": "object",
+        "properties": {"path": {"type": "string", "description": text(random, 60)}},
+        "required": ["path"],
+    }
     return [{"name": f"tool_{i}", "description": text(random, 400), "input_schema": schema} for i in range(20)]
 
 
@@ -47,7 +67,11 @@ def turns(random: Random) -> Iterator[dict[str, Any]]:
     for number in range(10_000):
         call = {"type": "tool_use", "id": f"toolu_{number}", "name": "tool_3", "input": {"path": f"src/{number}.py"}}
         yield {"role": "assistant", "content": [{"type": "text", "text": text(random, 200)}, call]}
-        result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": text(random, random.randrange(200, 6000))}
+        result = {
+            "type": "tool_result",
+            "tool_use_id": f"toolu_{number}",
+            "content": text(random, random.randrange(200, 6000)),
+        }
         yield {"role": "user", "content": [result]}
 
 
@@ -60,12 +84,17 @@ def conversation(random: Random, spell: Spell, session: str, *, has_clock: bool)
         if message["role"] == "assistant":
             continue
         clock = f" It is {number // 60:02}:{number % 60:02}." if has_clock else ""
-        marked = [*messages[:-1], {**message, "content": [{**message["content"][0], "cache_control": {"type": "ephemeral"}}]}]
+        marked = [
+            *messages[:-1],
+            {**message, "content": [{**message["content"][0], "cache_control": {"type": "ephemeral"}}]},
+        ]
         said = [{"type": "text", "text": system + clock}]
         raw = spell({**head, "messages": marked, "system": said})
         at = 1_760_000_000.0 + 20 * number
         name, sent = f"{session}-{number}", Bodies(raw)
-        yield Exchange(name, session, "main", at, at + 1, at + 5, "anthropic", "claude-sonnet-4-6", sent, None, None, None)
+        yield Exchange(
+            name, session, "main", at, at + 1, at + 5, "anthropic", "claude-sonnet-4-6", sent, None, None, None
+        )
         size = len(raw)
         if size > LARGEST:
             return
@@ -75,7 +104,10 @@ def recording(n_bytes: int, spell: Spell, *, has_clock: bool = False, is_named: 
     """About `n_bytes` of bodies: three conversations at a time, taking turns."""
     random, found, total, number = Random(7), list[Exchange](), 0, 0
     while total < n_bytes:
-        under_way = [conversation(random, spell, f"session-{number + i}" if is_named else "", has_clock=has_clock) for i in range(3)]
+        under_way = [
+            conversation(random, spell, f"session-{number + i}" if is_named else "", has_clock=has_clock)
+            for i in range(3)
+        ]
         number += 3
         while under_way and total < n_bytes:
             for one in list(under_way):

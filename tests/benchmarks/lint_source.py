@@ -2,12 +2,11 @@
 
     python tests/benchmarks/lint_source.py FOLDER [--rounds 3] [--jobs 1,2]
 
-Prints one line a folder: files, megabytes, seconds of `ast.parse`, and of the lint for each number of processes with the ratio; then how
-many folders keep the law, by their size, and the ratio of all together. Both read the files from disk; turn by turn, and the best of each
-counts: what else the machine does only ever adds. The law holds for all cores.
-Each folder is measured in a process of its own: what is left of one slows the next.
-`ast.parse` alone runs with garbage collection as it comes; the lint turns it off while it reads, and that counts as its own.
-"""
+Prints one line a folder: files, megabytes, seconds of `ast.parse`, and of the lint for each number of processes with
+the ratio; then how many folders keep the law, by their size, and the ratio of all together. Both read the files from
+disk; turn by turn, and the best of each counts: what else the machine does only ever adds. The law holds for all cores.
+Each folder is measured in a process of its own: what is left of one slows the next. `ast.parse` alone runs with garbage
+collection as it comes; the lint turns it off while it reads, and that counts as its own."""
 
 from __future__ import annotations
 
@@ -72,7 +71,10 @@ class Measured(NamedTuple):
 
     def line(self) -> str:
         """It as one line."""
-        each = [f"{n} process{'es' * (n != '1')} {took:.3f} s = {took / self.parsed:.2f}x" for n, took in self.linted.items()]
+        each = [
+            f"{n} process{'es' * (n != '1')} {took:.3f} s = {took / self.parsed:.2f}x"
+            for n, took in self.linted.items()
+        ]
         verdict = "ok" if self.ratio <= LAW else f"over {LAW}"
         size = f"{self.n_files:,} files, {self.n_bytes / 1e6:.3f} MB, parse {self.parsed:.3f} s"
         return f"{self.name}: {size}, {', '.join(each)} ({verdict}), {self.n_findings} findings"
@@ -124,7 +126,9 @@ def main() -> None:
     for folder in chosen.folders:
         is_alone = len(chosen.folders) == 1
         jobs = [*map(int, chosen.jobs.split(","))]
-        measured.append(measure(folder, chosen.rounds, jobs) if is_alone else measure_apart(folder, chosen.rounds, chosen.jobs))
+        measured.append(
+            measure(folder, chosen.rounds, jobs) if is_alone else measure_apart(folder, chosen.rounds, chosen.jobs)
+        )
         print(json.dumps(measured[-1]._asdict()) if chosen.json else measured[-1].line(), flush=True)
     if not chosen.json and len(measured) > 1:
         print(*in_all(measured), sep="\n")

@@ -1,19 +1,20 @@
 """How fast memory is filled and searched, beside a scan of all texts, `rank_bm25` and DuckDB's full-text search.
 
-    python tests/benchmarks/memory_search.py                       # 100,000 documents
-    python tests/benchmarks/memory_search.py --documents 10000
-    python tests/benchmarks/memory_search.py --trigram             # SQLite's own answer to scripts without spaces, for its price
-    python tests/benchmarks/memory_search.py --embed               # with vectors of 256 numbers
-    python tests/benchmarks/memory_search.py --exact               # every row and every word scored: what the limits save, and cost
-    python tests/benchmarks/memory_search.py --beside rank_bm25    # or duckdb; installed by whoever runs this
+    python tests/benchmarks/memory_search.py                       # 100,000 documents python
+    tests/benchmarks/memory_search.py --documents 10000 python tests/benchmarks/memory_search.py --trigram             #
+    SQLite's own answer to scripts without spaces, for its price python tests/benchmarks/memory_search.py --embed
+    # with vectors of 256 numbers python tests/benchmarks/memory_search.py --exact               # every row and every
+    word scored: what the limits save, and cost python tests/benchmarks/memory_search.py --beside rank_bm25    # or
+    duckdb; installed by whoever runs this
 
-Documents are stretches of real sessions (the folder `shared` beside the checkout): consecutive lines, about 800 characters, half of them
-with other numbers and with every tenth longer word replaced by a rare one, so that the vocabulary grows as it does in life. A fixed seed:
-two runs index the same bytes. Where the folder is absent, lines are made of words. The index is a file, fsync included. Times of queries
-are told of the processor and by the clock on the wall, which on a machine with other work says more about that work.
+Documents are stretches of real sessions (the folder `shared` beside the checkout): consecutive lines, about 800
+characters, half of them with other numbers and with every tenth longer word replaced by a rare one, so that the
+vocabulary grows as it does in life. A fixed seed: two runs index the same bytes. Where the folder is absent, lines are
+made of words. The index is a file, fsync included. Times of queries are told of the processor and by the clock on the
+wall, which on a machine with other work says more about that work.
 
-MRR is the mean of 1 / place of the document the query was taken from; lines recur in many documents, so that 1 is out of reach.
-"""
+MRR is the mean of 1 / place of the document the query was taken from; lines recur in many documents, so that 1 is out
+of reach."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ def recorded_lines() -> list[str]:
     """Each line that real sessions hold, once, in their order."""
     found: dict[str, None] = {}
     written = [(SHARED / "pi" / "before-compaction.jsonl").read_bytes().splitlines()]
-    written += [gzip.decompress(path.read_bytes()).splitlines() for path in sorted((SHARED / "agent-traces").rglob("*.gz"))]
+    written += [
+        gzip.decompress(path.read_bytes()).splitlines() for path in sorted((SHARED / "agent-traces").rglob("*.gz"))
+    ]
     written += [[gzip.decompress((SHARED / "tau-bench" / "gpt-4o-airline.json.gz").read_bytes())]]
     for record in (json.loads(line) for lines in written for line in lines):
         found.update((line[:400], None) for text in strings(record) if len(text) > 20 for line in text.splitlines())
@@ -68,7 +71,9 @@ class Corpus:
 
     def __init__(self, seed: int = SEED) -> None:
         self.random = random.Random(seed)
-        self.lines = recorded_lines() if SHARED.is_dir() else [" ".join(self._rare() for _ in range(9)) for _ in range(20_000)]
+        self.lines = (
+            recorded_lines() if SHARED.is_dir() else [" ".join(self._rare() for _ in range(9)) for _ in range(20_000)]
+        )
 
     def documents(self, n: int) -> list[Document]:
         return [Document(f"entry/{number}", self._text(), 1_760_000_000.0 + number, "result") for number in range(n)]
@@ -111,7 +116,10 @@ def queries(documents: list[Document], seed: int = 7) -> dict[str, list[tuple[st
             spoken = [word for word in document.text.split() if terms(word)]
             if len(spoken) > 3 * n_words:
                 at = drawn.randrange(len(spoken) - n_words)
-                yield " ".join(drawn.sample(spoken, n_words) if is_scattered else spoken[at : at + n_words]), document.id
+                yield (
+                    " ".join(drawn.sample(spoken, n_words) if is_scattered else spoken[at : at + n_words]),
+                    document.id,
+                )
 
     def of(source: Iterator[tuple[str, str]]) -> list[tuple[str, str | None]]:
         return [next(source) for _ in range(N_QUERIES)]
@@ -185,14 +193,21 @@ def duckdb(documents: list[Document]) -> Callable[[str], list[str]]:
     db = duck.connect()
     db.execute("SET threads = 1")
     db.execute("INSTALL fts; LOAD fts; CREATE TABLE document (id VARCHAR, text VARCHAR)")
-    db.execute("INSERT INTO document SELECT unnest(?), unnest(?)", [[one.id for one in documents], [one.text for one in documents]])
+    db.execute(
+        "INSERT INTO document SELECT unnest(?), unnest(?)",
+        [[one.id for one in documents], [one.text for one in documents]],
+    )
     db.execute("PRAGMA create_fts_index('document', 'id', 'text', stopwords='none')")
     scored = "SELECT id, fts_main_document.match_bm25(id, ?) AS score FROM document"
     sql = f"SELECT id FROM ({scored}) WHERE score IS NOT NULL ORDER BY score DESC LIMIT 8"
     return lambda query: [name for (name,) in db.execute(sql, [query]).fetchall()]
 
 
-OTHERS: dict[str, Callable[[list[Document]], Callable[[str], list[str]]]] = {"scan": scan, "rank_bm25": rank_bm25, "duckdb": duckdb}
+OTHERS: dict[str, Callable[[list[Document]], Callable[[str], list[str]]]] = {
+    "scan": scan,
+    "rank_bm25": rank_bm25,
+    "duckdb": duckdb,
+}
 
 
 def trigram(documents: list[Document], folder: Path) -> None:
@@ -224,7 +239,9 @@ def main() -> None:
         by_words.ROWS_SCORED = by_words.ROWS_READ = by_words.MAX_TERMS = 10**9
     documents = Corpus().documents(given.documents)
     n_bytes = sum(len(document.text.encode()) for document in documents)
-    print(f"{len(documents):,} documents, {n_bytes / 1e6:.1f} MB, Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}")
+    print(
+        f"{len(documents):,} documents, {n_bytes / 1e6:.1f} MB, Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         if given.trigram:
             return trigram(documents, Path(folder))
@@ -234,12 +251,16 @@ def main() -> None:
             index.add_all(documents)
             wall = time.perf_counter() - clock
             size = path.stat().st_size / 1e6
-            print(f"indexed in {time.process_time() - start:.1f} s of the processor, {wall:.1f} s by the clock; {size:.1f} MB on disk")
+            print(
+                f"indexed in {time.process_time() - start:.1f} s of the processor, {wall:.1f} s by the clock; {size:.1f} MB on disk"
+            )
             start = time.perf_counter()
             index.add_all(documents)
             print(f"offered again: nothing new, {time.perf_counter() - start:.1f} s")
             asked = queries(documents)
-            ours = [measured(kind, lambda query: [found.id for found in index.search(query)], asked[kind]) for kind in asked]
+            ours = [
+                measured(kind, lambda query: [found.id for found in index.search(query)], asked[kind]) for kind in asked
+            ]
         start = time.perf_counter()
         search = OTHERS[given.beside](documents)
         print(f"\nbeside it, {given.beside}: ready in {time.perf_counter() - start:.1f} s; 40 queries of each kind")

@@ -1,11 +1,12 @@
-"""Recorded sessions said twice, with every result in the window and with large ones in files: `python -m tests.benchmarks.offload DATA`.
+"""Recorded sessions said twice, with every result in the window and with large ones in files: `python -m
+tests.benchmarks.offload DATA`.
 
-DATA holds `pi/`, `agent-traces/` and `tau-bench/`. For each group and each threshold: how many sessions had a large result, their windows
-summed over all calls, their bills and misses both ways, and how many results came back as they were, byte for byte, out of how many. The
-sessions that had none are a line of their own: they pay for one tool definition. The replies are the recorded ones; see
-`contextkit/cli/offload/compared.py` for what that means. The last table says what is left of it where the model reads results back: every
-fourth, every second, or each one, whole and at once.
-"""
+DATA holds `pi/`, `agent-traces/` and `tau-bench/`. For each group and each threshold: how many sessions had a large
+result, their windows summed over all calls, their bills and misses both ways, and how many results came back as they
+were, byte for byte, out of how many. The sessions that had none are a line of their own: they pay for one tool
+definition. The replies are the recorded ones; see `contextkit/cli/offload/compared.py` for what that means. The last
+table says what is left of it where the model reads results back: every fourth, every second, or each one, whole and at
+once."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def row(name: str, threshold: int, found: Iterable[Offloading]) -> str:
     bill, less = (sum(getattr(one, side).cost_usd for one in each) for side in ("plain", "offloaded"))
     lost, more = (sum(getattr(one, side).n_misses for one in each) for side in ("plain", "offloaded"))
     worse = sum(one.offloaded.n_misses > one.plain.n_misses for one in each)
-    n, restored, n_kept = (sum(getattr(one, name) for one in each) for name in ("n_results", "n_restored", "n_offloaded"))
+    n, restored, n_kept = (
+        sum(getattr(one, name) for one in each) for name in ("n_results", "n_restored", "n_offloaded")
+    )
     windows = f"{window:>12,}{kept:>12,}{kept / window - 1:>8.1%}"
     bills = f"{bill:>9.2f}{less:>9.2f}{less / bill - 1:>8.1%}"
     return f"{name:<22}{threshold:>6}{len(each):>5}{windows}{bills}{f'{lost}/{more}':>8}{worse:>6}{n_kept:>7}{f'{restored}/{n}':>12}"
@@ -66,7 +69,10 @@ def main() -> None:
     data = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
     if not data.is_dir():
         sys.exit(f"no folder {data}")
-    print(f"{'':<22}{'above':>6}{'runs':>5}{'window':>12}{'offloaded':>12}{'':>8}{'bill $':>9}{'':>17}{'misses':>8}{'worse':>6}", end="")
+    print(
+        f"{'':<22}{'above':>6}{'runs':>5}{'window':>12}{'offloaded':>12}{'':>8}{'bill $':>9}{'':>17}{'misses':>8}{'worse':>6}",
+        end="",
+    )
     print(f"{'files':>7}{'restored':>12}")
     for threshold in THRESHOLDS:
         groups: dict[str, list[Offloading]] = {}

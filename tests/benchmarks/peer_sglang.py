@@ -1,18 +1,18 @@
-"""The radix tree against SGLang's own, in one run: `CONTEXTKIT_PEERS=SITE_PACKAGES python -m tests.benchmarks.peer_sglang TRACE`.
+"""The radix tree against SGLang's own, in one run: `CONTEXTKIT_PEERS=SITE_PACKAGES python -m
+tests.benchmarks.peer_sglang TRACE`.
 
 SITE_PACKAGES is the folder of an environment apart, of the same Python, made for this and nothing else:
 
     pip install --no-deps sglang==0.5.23 && pip install torch==2.13.0      # the CPU build will do
 
-TRACE is Mooncake's `synthetic_trace.jsonl.gz`, its 512-token blocks spelt out as tokens. Each tree gets every prompt in the form it likes
-and does what a request makes it do: look up all but the last token, lock that path, forget what there is no room for, insert, unlock. Ours
-inserts behind the locked path without comparing it again; what that gains is told by the row that compares it twice. The
-Python tree is SGLang's file as it was published; what it imports and never calls here (GPU kernels, metrics, memory pools) is left empty.
-The Rust core is driven by its binding alone, without the adapter the engine wraps around it, which favours it. Equal hits of
-every request and equal totals of what was evicted are asserted.
-Time is the processor's, and building the prompts is not in it: once each is built just before
-it is served, so that its tokens are in the processor's cache, once all are built beforehand and come from memory.
-"""
+TRACE is Mooncake's `synthetic_trace.jsonl.gz`, its 512-token blocks spelt out as tokens. Each tree gets every prompt in
+the form it likes and does what a request makes it do: look up all but the last token, lock that path, forget what there
+is no room for, insert, unlock. Ours inserts behind the locked path without comparing it again; what that gains is told
+by the row that compares it twice. The Python tree is SGLang's file as it was published; what it imports and never calls
+here (GPU kernels, metrics, memory pools) is left empty. The Rust core is driven by its binding alone, without the
+adapter the engine wraps around it, which favours it. Equal hits of every request and equal totals of what was evicted
+are asserted. Time is the processor's, and building the prompts is not in it: once each is built just before it is
+served, so that its tokens are in the processor's cache, once all are built beforehand and come from memory."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ EMPTY = {
     "sglang.srt.utils",
     "sglang.srt.utils.common",
 }
-"""What the tree's files import besides one another: left empty, since a lookup, an insertion or an eviction calls none of it."""
+"""What the tree's files import besides one another: left empty, since a lookup, an insertion or an eviction calls none
+of it."""
 
 
 class Tree(Protocol):
@@ -139,7 +140,10 @@ class SglangPython:
     typecode = "q"
 
     def __init__(self, n_tokens: int | None) -> None:
-        self.radix, self.given = importlib.import_module(f"{CACHE}.radix_cache"), importlib.import_module(f"{CACHE}.base_prefix_cache")
+        self.radix, self.given = (
+            importlib.import_module(f"{CACHE}.radix_cache"),
+            importlib.import_module(f"{CACHE}.base_prefix_cache"),
+        )
         self.pool, self.n_tokens, self.slots = Slots(), n_tokens, _slots()
         self.tree = self.radix.RadixCache.create_simulated(mock_allocator=self.pool, page_size=PAGE)
 
@@ -180,7 +184,9 @@ class SglangRust:
             self._evict(short)
         whole = len(ids) // PAGE * PAGE
         tree.insert(rust.InsertParamsBinding(key=ids[:whole], value=self.slots[:whole]))
-        tree.dec_lock_ref(node, rust.DecLockRefParamsBinding(lock.node_id, component_lock_uuids=lock.component_lock_uuids), False)
+        tree.dec_lock_ref(
+            node, rust.DecLockRefParamsBinding(lock.node_id, component_lock_uuids=lock.component_lock_uuids), False
+        )
         return int(length)
 
     def _evict(self, n_tokens: int) -> None:
@@ -233,10 +239,15 @@ class HollowFinder:
 
 
 def open_peer() -> None:
-    """Make SGLang's cache importable without its `__init__`, which wants a GPU's worth of packages; says where there is none."""
+    """Make SGLang's cache importable without its `__init__`, which wants a GPU's worth of packages.
+
+    Says where there is none.
+    """
     site = Path(os.environ.get(PEERS) or "?")
     if not (site / "sglang" / "srt" / "mem_cache" / "radix_cache.py").is_file():
-        sys.exit(f"no SGLang to compare with: set {PEERS} to a site-packages folder that has it (see tests/benchmarks/peer_sglang.py)")
+        sys.exit(
+            f"no SGLang to compare with: set {PEERS} to a site-packages folder that has it (see tests/benchmarks/peer_sglang.py)"
+        )
     sys.path.append(str(site))
     package = ModuleType("sglang")
     package.__path__ = [str(site / "sglang")]
@@ -266,9 +277,12 @@ def _prompts(rows: list[dict[str, Any]], typecode: str) -> Iterator[array[int]]:
 
 
 TREES: dict[str, Callable[[int | None], Tree]] = {
-    "ours": Ours, "ours, comparing twice": OursTwice, "ours, as a cache": OursWhole,
-    "SGLang Python": SglangPython, "SGLang Rust": SglangRust,
-}  # fmt: skip
+    "ours": Ours,
+    "ours, comparing twice": OursTwice,
+    "ours, as a cache": OursWhole,
+    "SGLang Python": SglangPython,
+    "SGLang Rust": SglangRust,
+}
 
 
 def _run(tree: Tree, prompts: Iterable[array[int]]) -> tuple[float, tuple[list[int], int]]:
@@ -313,4 +327,8 @@ def main(trace: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if sys.argv[1:] else sys.exit("say where the trace is: python -m tests.benchmarks.peer_sglang TRACE"))
+    main(
+        sys.argv[1]
+        if sys.argv[1:]
+        else sys.exit("say where the trace is: python -m tests.benchmarks.peer_sglang TRACE")
+    )

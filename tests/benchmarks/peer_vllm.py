@@ -1,18 +1,20 @@
-"""`BlockCache` against vLLM's own KV-cache manager, in one run: `python -m tests.benchmarks.peer_vllm SHARED_DATA_FOLDER [SITE_PACKAGES]`.
+"""`BlockCache` against vLLM's own KV-cache manager, in one run: `python -m tests.benchmarks.peer_vllm
+SHARED_DATA_FOLDER [SITE_PACKAGES]`.
 
-SITE_PACKAGES (or the variable CONTEXTKIT_PEERS) is where vLLM's sources lie; nothing of it is imported elsewhere, or kept here:
+SITE_PACKAGES (or the variable CONTEXTKIT_PEERS) is where vLLM's sources lie; nothing of it is imported elsewhere, or
+kept here:
 
     pip install --no-deps --target PEERS vllm==0.33.0
 
-Both sides replay the first requests of a Mooncake trace, spelt out in 16-token blocks, one after the other, each on a fresh pool: hash,
-look up, allocate, free. Rounds alternate and the fastest counts, in CPU time of this one process, which neighbours disturb least. Hits
-must agree request by request, the queue of free blocks block by block.
+Both sides replay the first requests of a Mooncake trace, spelt out in 16-token blocks, one after the other, each on a
+fresh pool: hash, look up, allocate, free. Rounds alternate and the fastest counts, in CPU time of this one process,
+which neighbours disturb least. Hits must agree request by request, the queue of free blocks block by block.
 
-vLLM's hasher, lookup, block pool, coordinator, managers and `Request` are the installed files, unchanged. What they import but do not
-call on this path (configuration, multi-modal inputs, metrics of the GPU, torch where it is not installed) is hollow. The engine's
-scheduler, statistics and events are left out, which errs on the careful side. The keys differ in kind: vLLM's default is SHA-256 over a
-pickle, ours is Python's own 64-bit hash; so the part without hashing is printed too.
-"""
+vLLM's hasher, lookup, block pool, coordinator, managers and `Request` are the installed files, unchanged. What they
+import but do not call on this path (configuration, multi-modal inputs, metrics of the GPU, torch where it is not
+installed) is hollow. The engine's scheduler, statistics and events are left out, which errs on the careful side. The
+keys differ in kind: vLLM's default is SHA-256 over a pickle, ours is Python's own 64-bit hash; so the part without
+hashing is printed too."""
 
 from __future__ import annotations
 
@@ -42,10 +44,22 @@ ROUNDS = 5
 TARGET = 3.0
 ENTRY = "vllm/v1/core/kv_cache_manager.py"
 OWN = (
-    "vllm.v1.core", "vllm.v1.request", "vllm.v1.utils", "vllm.v1.kv_cache_interface", "vllm.v1.kv_cache_spec_registry",
-    "vllm.v1.kv_cache_layout", "vllm.v1.hisparse.block_pool", "vllm.v1.metrics.stats", "vllm.v1.metrics.cache_hit_source",
-    "vllm.v1.structured_output.request", "vllm.utils.math_utils", "vllm.utils.hashing", "vllm.envs", "vllm.logger", "vllm.logging_utils",
-)  # fmt: skip
+    "vllm.v1.core",
+    "vllm.v1.request",
+    "vllm.v1.utils",
+    "vllm.v1.kv_cache_interface",
+    "vllm.v1.kv_cache_spec_registry",
+    "vllm.v1.kv_cache_layout",
+    "vllm.v1.hisparse.block_pool",
+    "vllm.v1.metrics.stats",
+    "vllm.v1.metrics.cache_hit_source",
+    "vllm.v1.structured_output.request",
+    "vllm.utils.math_utils",
+    "vllm.utils.hashing",
+    "vllm.envs",
+    "vllm.logger",
+    "vllm.logging_utils",
+)
 """Modules that are vLLM's own, with all below them; and `vllm.utils` itself. The rest of vLLM is hollow."""
 ABSENT = ("torch", "cbor2", "uvloop", "msgspec", "zmq", "numpy", "psutil")
 """Third parties that are hollow where nobody installed them."""
@@ -99,7 +113,9 @@ class _Hollow(MetaPathFinder):
     site: Path
     is_asked: Callable[[str], bool]
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         return ModuleSpec(fullname, _HollowLoader(self.site), is_package=True) if self.is_asked(fullname) else None
 
 
@@ -112,7 +128,13 @@ def load(site: Path) -> SimpleNamespace:
     sys.path.append(str(site))
     sys.meta_path.insert(0, _Hollow(site, lambda name: name.split(".")[0] == "vllm" and not _is_own(name)))
     sys.meta_path.append(_Hollow(site, lambda name: name.split(".")[0] in ABSENT))
-    names = ("v1.core.kv_cache_manager", "v1.core.kv_cache_utils", "v1.kv_cache_interface", "v1.request", "utils.hashing")
+    names = (
+        "v1.core.kv_cache_manager",
+        "v1.core.kv_cache_utils",
+        "v1.kv_cache_interface",
+        "v1.request",
+        "utils.hashing",
+    )
     found = {name.split(".")[-1]: importlib.import_module(f"vllm.{name}") for name in names}
     for module in found.values():
         assert module.__file__ and Path(module.__file__).is_relative_to(site), module
@@ -133,7 +155,9 @@ class Side:
 
 def theirs(vllm: SimpleNamespace, n_blocks: int) -> Side:
     interface, sha256 = vllm.kv_cache_interface, vllm.hashing.sha256
-    spec = interface.FullAttentionSpec(block_size=SIZE, num_kv_heads=8, head_size=128, dtype=importlib.import_module("torch").bfloat16)
+    spec = interface.FullAttentionSpec(
+        block_size=SIZE, num_kv_heads=8, head_size=128, dtype=importlib.import_module("torch").bfloat16
+    )
     config = interface.KVCacheConfig(n_blocks, [], [interface.KVCacheGroupSpec(["layer"], spec)])
     manager = vllm.kv_cache_manager.KVCacheManager(config, 10_000_000, scheduler_block_size=SIZE, hash_block_size=SIZE)
     vllm.kv_cache_utils.init_none_hash(sha256)
@@ -150,7 +174,9 @@ def theirs(vllm: SimpleNamespace, n_blocks: int) -> Side:
         manager.free(asked)
         return int(n_hit)
 
-    return Side(run, request, lambda: [block.block_id for block in manager.block_pool.free_block_queue.get_all_free_blocks()])
+    return Side(
+        run, request, lambda: [block.block_id for block in manager.block_pool.free_block_queue.get_all_free_blocks()]
+    )
 
 
 def ours(n_blocks: int) -> Side:
@@ -161,7 +187,11 @@ def ours(n_blocks: int) -> Side:
         cache.end(lease, 0, 0.0)
         return lease.hit.read_tokens
 
-    return Side(run, lambda tokens: engine.request(TokenIds(tokens)), lambda: list(orjson.loads(cache.snapshot())["pool"]["queue"]))
+    return Side(
+        run,
+        lambda tokens: engine.request(TokenIds(tokens)),
+        lambda: list(orjson.loads(cache.snapshot())["pool"]["queue"]),
+    )
 
 
 @dataclass(frozen=True)
@@ -208,9 +238,16 @@ def compare(vllm: SimpleNamespace, name: str, n_blocks: int, prompts: list[list[
     their_keys, our_keys = (min(one.hashing for one in side) for side in zip(*rounds, strict=True))
     ratio, rest = their_time / our_time, (their_time - their_keys) / (our_time - our_keys)
     print(f"  {name}: {n_blocks:,} blocks in the pool, hit {hits / SIZE / n:.3f}; hits and free queue equal")
-    print(f"    whole path   block_cache {n / our_time:11,.0f} blocks/s   vLLM {n / their_time:9,.0f}   ratio {ratio:.2f}")
-    print(f"    keys alone   block_cache {n / our_keys:11,.0f} blocks/s   vLLM {n / their_keys:9,.0f}   ratio {their_keys / our_keys:.2f}")
-    print(f"    all but keys block_cache {n / (our_time - our_keys):11,.0f} blocks/s   vLLM {n / (their_time - their_keys):9,.0f}", end="")
+    print(
+        f"    whole path   block_cache {n / our_time:11,.0f} blocks/s   vLLM {n / their_time:9,.0f}   ratio {ratio:.2f}"
+    )
+    print(
+        f"    keys alone   block_cache {n / our_keys:11,.0f} blocks/s   vLLM {n / their_keys:9,.0f}   ratio {their_keys / our_keys:.2f}"
+    )
+    print(
+        f"    all but keys block_cache {n / (our_time - our_keys):11,.0f} blocks/s   vLLM {n / (their_time - their_keys):9,.0f}",
+        end="",
+    )
     print(f"   ratio {rest:.2f} (by difference)")
     return float(ratio)
 
@@ -218,7 +255,9 @@ def compare(vllm: SimpleNamespace, name: str, n_blocks: int, prompts: list[list[
 def main() -> None:
     arguments = sys.argv[1:]
     if not arguments:
-        sys.exit("say where the shared data lie: python -m tests.benchmarks.peer_vllm SHARED_DATA_FOLDER [SITE_PACKAGES]")
+        sys.exit(
+            "say where the shared data lie: python -m tests.benchmarks.peer_vllm SHARED_DATA_FOLDER [SITE_PACKAGES]"
+        )
     given = arguments[1] if len(arguments) > 1 else os.environ.get("CONTEXTKIT_PEERS", "")
     site = Path(given).resolve()
     if not given or not (site / ENTRY).is_file():
@@ -228,7 +267,9 @@ def main() -> None:
     version = next((found.version for found in distributions(name="vllm", path=[str(site)])), "of unknown version")
     vllm, prompts = load(site), spelt_out(mooncake(Path(arguments[0]))[:N_REQUESTS])
     python = sys.version.split()[0]
-    print(f"vLLM {version}, Python {python}, {len(prompts)} requests, sha256, best of {ROUNDS} rounds in turn, CPU time")
+    print(
+        f"vLLM {version}, Python {python}, {len(prompts)} requests, sha256, best of {ROUNDS} rounds in turn, CPU time"
+    )
     ratios = [compare(vllm, name, n_blocks, prompts) for name, n_blocks in POOLS.items()]
     print(f"lowest ratio {min(ratios):.2f}, target {TARGET:.0f}: {'met' if min(ratios) >= TARGET else 'MISSED'}")
 

@@ -1,14 +1,15 @@
-"""The planner against brute force and against how others place markers: `python -m tests.benchmarks.planner DATA [--peers DIR]`.
+"""The planner against brute force and against how others place markers: `python -m tests.benchmarks.planner DATA
+[--peers DIR]`.
 
-DATA holds `pi/` and `agent-traces/`. DIR holds virtual environments, one a folder, with `langchain langchain-anthropic`,
-`pydantic-ai-slim[anthropic]` and `litellm`: their own code then marks the same bodies; without one its row is left out, and said to be.
-`--sessions N` takes fewer than 300; lifetimes are searched on `--auto N` short ones (40; six places a call).
+DATA holds `pi/` and `agent-traces/`. DIR holds virtual environments, one a folder, with `langchain
+langchain-anthropic`, `pydantic-ai-slim[anthropic]` and `litellm`: their own code then marks the same bodies; without
+one its row is left out, and said to be. `--sessions N` takes fewer than 300; lifetimes are searched on `--auto N` short
+ones (40; six places a call).
 
-*Recorded*: dollars of recorded sessions as they went. *Expected*: dollars of generated sessions, and of recorded ones in pieces of six
-calls, over every way their gaps and ends can fall, on the reference cache, and in how many of them a way is cheaper than the planner;
-*told* is the planner that knows how much of every call later ones share, as the oracle does, the one above it knows that of side calls and
-siblings only.
-"""
+*Recorded*: dollars of recorded sessions as they went. *Expected*: dollars of generated sessions, and of recorded ones
+in pieces of six calls, over every way their gaps and ends can fall, on the reference cache, and in how many of them a
+way is cheaper than the planner; *told* is the planner that knows how much of every call later ones share, as the oracle
+does, the one above it knows that of side calls and siblings only."""
 
 from __future__ import annotations
 
@@ -43,7 +44,10 @@ _ways: dict[str, Policy] = {}
 
 def placements(sessions: list[Session], peers: Path | None) -> dict[str, Policy]:
     """Every way to mark but ours, by name."""
-    found: dict[str, Policy] = {"no markers": no_marks, **{name: restated(sessions, rule) for name, rule in RESTATED.items()}}
+    found: dict[str, Policy] = {
+        "no markers": no_marks,
+        **{name: restated(sessions, rule) for name, rule in RESTATED.items()},
+    }
     for name, package in PEERS.items():
         python = python_with(peers, package)
         if python is None:
@@ -58,7 +62,9 @@ def searched(session: Session) -> tuple[float, int]:
     """Least dollars, and over how many places a call."""
     for n_places in PLACES:
         try:
-            return Oracle(session, n_places=n_places, most_states=MOST_STATES if n_places > PLACES[-1] else None).best(), n_places
+            return Oracle(
+                session, n_places=n_places, most_states=MOST_STATES if n_places > PLACES[-1] else None
+            ).best(), n_places
         except TooManyStates:
             continue
     raise AssertionError("the last search has no limit")
@@ -72,7 +78,9 @@ def _compared(session: Session) -> tuple[float, int, dict[str, float]]:
     return *searched(session), {name: expected(session, policy) for name, policy in _ways.items()}
 
 
-def compared(what: str, sessions: list[Session], ways: dict[str, Policy]) -> tuple[list[float], list[int], dict[str, list[float]]]:
+def compared(
+    what: str, sessions: list[Session], ways: dict[str, Policy]
+) -> tuple[list[float], list[int], dict[str, list[float]]]:
     """Of each session the best, over how many places, and what each way costs; on every core."""
     rows = []
     with ProcessPoolExecutor(os.cpu_count(), initializer=_told, initargs=(ways,)) as pool:
@@ -91,7 +99,9 @@ def say_expected(what: str, sessions: list[Session], ways: dict[str, Policy]) ->
     counts = ", ".join(f"{n} over {places}" for places, n in sorted(Counter(n_places).items(), reverse=True))
     n_calls = sum(len(session.calls) for session in sessions)
     print(f"\nexpected dollars of {len(sessions)} {what}, {n_calls} calls; searched: {counts} places")
-    print(f"{'':44} {'dollars':>9} {'above best':>10} {'worst session':>14} {'cheaper than planner in':>24} {'than told in':>13}")
+    print(
+        f"{'':44} {'dollars':>9} {'above best':>10} {'worst session':>14} {'cheaper than planner in':>24} {'than told in':>13}"
+    )
     print(f"{'best of every set of marks':44} {total:9.4f}")
     for name, row in costs.items():
         worst = max(one / least - 1 for one, least in zip(row, best, strict=True))
@@ -107,7 +117,9 @@ def n_cheaper(row: list[float], other: list[float]) -> int:
     return sum(one < us - EVEN for one, us in zip(row, other, strict=True))
 
 
-def say_apart(sessions: list[Session], best: list[float], costs: dict[str, list[float]], ways: dict[str, Policy]) -> None:
+def say_apart(
+    sessions: list[Session], best: list[float], costs: dict[str, list[float]], ways: dict[str, Policy]
+) -> None:
     """How many sessions are near the best one by one, and every session in which another way is cheaper."""
     for own in ("planner", "planner, told"):
         near = sum(one <= (1 + NEAR) * least for one, least in zip(costs[own], best, strict=True))
@@ -115,7 +127,9 @@ def say_apart(sessions: list[Session], best: list[float], costs: dict[str, list[
     for name in ways:
         for session, one, us in zip(sessions, costs[name], costs["planner"], strict=True):
             if one < us - EVEN:
-                print(f"  {session.name} ({', '.join(sorted(session.kinds))}): {name} {one:.5f}, planner {us:.5f} ({us / one - 1:+.2%})")
+                print(
+                    f"  {session.name} ({', '.join(sorted(session.kinds))}): {name} {one:.5f}, planner {us:.5f} ({us / one - 1:+.2%})"
+                )
 
 
 def say_auto(sessions: list[Session]) -> None:
@@ -137,17 +151,26 @@ def _auto(session: Session) -> tuple[float, float, float] | None:
 
 
 def say_recorded(recorded: Recorded, peers: Path | None) -> None:
-    """Prints what recorded sessions cost as they went: no target, since what happened once is not what was to be expected."""
+    """Prints what recorded sessions cost as they went: no target, since what happened once is not what was to be
+    expected."""
     sessions = [session for session, _ in recorded]
     groups = sorted({session.name.partition("/")[0] for session in sessions})
-    print(f"\nrecorded, as they went: {sum(len(session.calls) for session in sessions)} calls of {len(sessions)} sessions")
+    print(
+        f"\nrecorded, as they went: {sum(len(session.calls) for session in sessions)} calls of {len(sessions)} sessions"
+    )
     print(f"{'':44} " + " ".join(f"{group:>12}" for group in groups) + f" {'cheaper than planner in':>24}")
     own = {"planner": False, 'planner, ttl="auto"': True}
     costs = {name: [paid(*one, Learning(is_auto=is_auto)) for one in recorded] for name, is_auto in own.items()}
     costs |= {name: [paid(*one, policy) for one in recorded] for name, policy in placements(sessions, peers).items()}
     for name, row in costs.items():
-        sums = (sum(cost for session, cost in zip(sessions, row, strict=True) if session.name.startswith(group)) for group in groups)
-        print(f"{name:44} " + " ".join(f"{one:12.4f}" for one in sums) + f" {n_cheaper(row, costs['planner']):24}", flush=True)
+        sums = (
+            sum(cost for session, cost in zip(sessions, row, strict=True) if session.name.startswith(group))
+            for group in groups
+        )
+        print(
+            f"{name:44} " + " ".join(f"{one:12.4f}" for one in sums) + f" {n_cheaper(row, costs['planner']):24}",
+            flush=True,
+        )
 
 
 def main() -> None:

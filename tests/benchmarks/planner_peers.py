@@ -1,9 +1,10 @@
-"""How other packages place markers: run by an interpreter that has one of them, it reads bodies and says where their markers go.
+"""How other packages place markers: run by an interpreter that has one of them, it reads bodies and says where their
+markers go.
 
-`python planner_peers.py NAME < bodies.jsonl > marks.jsonl`; NAME is langchain, pydantic-ai, litellm or litellm-three. A row in is a
-Messages body, its blocks numbered (`#12#`); a row out is `{"marks": [[number, ttl], …], "automatic": bool}`. The package's own
-code builds the request; a transport of ours keeps it from leaving. Stands alone: the interpreter that runs it has no contextkit.
-"""
+`python planner_peers.py NAME < bodies.jsonl > marks.jsonl`; NAME is langchain, pydantic-ai, litellm or litellm-three. A
+row in is a Messages body, its blocks numbered (`#12#`); a row out is `{"marks": [[number, ttl], …], "automatic":
+bool}`. The package's own code builds the request; a transport of ours keeps it from leaving. Stands alone: the
+interpreter that runs it has no contextkit."""
 
 from __future__ import annotations
 
@@ -17,9 +18,15 @@ from typing import Any
 Json = Any
 _NUMBER = re.compile(r"#(\d+)#")
 _ANSWER = {
-    "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [{"type": "text", "text": "ok"}],
-    "stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
-}  # fmt: skip
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [{"type": "text", "text": "ok"}],
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+}
 
 
 def found(body: Json) -> Json:
@@ -27,7 +34,9 @@ def found(body: Json) -> Json:
     blocks = [*(body.get("tools") or []), *(body["system"] if isinstance(body.get("system"), list) else [])]
     for message in body["messages"]:
         blocks += message["content"] if isinstance(message["content"], list) else []
-    marks = [[_number(block), block["cache_control"].get("ttl", "5m")] for block in blocks if block.get("cache_control")]
+    marks = [
+        [_number(block), block["cache_control"].get("ttl", "5m")] for block in blocks if block.get("cache_control")
+    ]
     return {"marks": marks, "automatic": bool(body.get("cache_control"))}
 
 
@@ -43,14 +52,21 @@ def langchain() -> Callable[[Json], Json]:
     from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
     from langchain_core.tools import StructuredTool
 
-    middleware, model = AnthropicPromptCachingMiddleware(), ChatAnthropic(model="claude-opus-4-8", api_key="none", max_tokens=64)
+    middleware, model = (
+        AnthropicPromptCachingMiddleware(),
+        ChatAnthropic(model="claude-opus-4-8", api_key="none", max_tokens=64),
+    )
 
     def said(message: Json) -> list[Any]:
         blocks = message["content"]
         calls = [{"id": b["id"], "name": b["name"], "args": b["input"]} for b in blocks if b["type"] == "tool_use"]
         if message["role"] == "assistant":
             return [AIMessage(content=blocks, tool_calls=calls)]
-        results = [ToolMessage(content=b["content"], tool_call_id=b["tool_use_id"]) for b in blocks if b["type"] == "tool_result"]
+        results = [
+            ToolMessage(content=b["content"], tool_call_id=b["tool_use_id"])
+            for b in blocks
+            if b["type"] == "tool_result"
+        ]
         others = [b for b in blocks if b["type"] != "tool_result"]
         return [*results, *([HumanMessage(content=others)] if others else [])]
 
@@ -67,9 +83,16 @@ def langchain() -> Callable[[Json], Json]:
         ]
         messages = [one for message in body["messages"] for one in said(message)]
         request = ModelRequest(
-            model=model, messages=messages, system_message=SystemMessage(content=body["system"]), tools=tools, tool_choice=None,
-            response_format=None, state={"messages": messages}, runtime=None, model_settings={},
-        )  # fmt: skip
+            model=model,
+            messages=messages,
+            system_message=SystemMessage(content=body["system"]),
+            tools=tools,
+            tool_choice=None,
+            response_format=None,
+            state={"messages": messages},
+            runtime=None,
+            model_settings={},
+        )
         return found(middleware.wrap_model_call(request, sent))
 
     return mark
@@ -78,7 +101,15 @@ def langchain() -> Callable[[Json], Json]:
 def pydantic_ai() -> Callable[[Json], Json]:
     import httpx2
     from anthropic import AsyncAnthropic
-    from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+    from pydantic_ai.messages import (
+        ModelRequest,
+        ModelResponse,
+        SystemPromptPart,
+        TextPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -93,13 +124,18 @@ def pydantic_ai() -> Callable[[Json], Json]:
     client = AsyncAnthropic(api_key="none", http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answer)))
     model = AnthropicModel("claude-opus-4-8", provider=AnthropicProvider(anthropic_client=client))
     settings: Any = {
-        "anthropic_cache": True, "anthropic_cache_instructions": True, "anthropic_cache_tool_definitions": True, "max_tokens": 64,
-    }  # fmt: skip
+        "anthropic_cache": True,
+        "anthropic_cache_instructions": True,
+        "anthropic_cache_tool_definitions": True,
+        "max_tokens": 64,
+    }
     loop = asyncio.new_event_loop()
 
     def part(block: Json) -> Any:
         if block["type"] == "tool_result":
-            return ToolReturnPart(tool_name="t0", content=block["content"][0]["text"], tool_call_id=block["tool_use_id"])
+            return ToolReturnPart(
+                tool_name="t0", content=block["content"][0]["text"], tool_call_id=block["tool_use_id"]
+            )
         if block["type"] == "tool_use":
             return ToolCallPart(tool_name=block["name"], args=block["input"], tool_call_id=block["id"])
         return block["text"]
@@ -118,7 +154,9 @@ def pydantic_ai() -> Callable[[Json], Json]:
             for t in body.get("tools", [])
         ]
         messages = [said(message) for message in body["messages"]]
-        messages[0] = ModelRequest(parts=[*(SystemPromptPart(block["text"]) for block in body["system"]), *messages[0].parts])
+        messages[0] = ModelRequest(
+            parts=[*(SystemPromptPart(block["text"]) for block in body["system"]), *messages[0].parts]
+        )
         loop.run_until_complete(model.request(messages, settings, ModelRequestParameters(function_tools=tools)))
         sent = kept.pop()
         if isinstance(sent.get("system"), list) and len(sent["system"]) < len(body["system"]):
@@ -145,11 +183,18 @@ def _litellm(points: Callable[[Any, Json], list[Json]]) -> Callable[[Json], Json
 
 
 def litellm() -> Callable[[Json], Json]:
-    return _litellm(lambda hook, body: hook.get_default_injection_points(body["messages"], body["system"], "claude-opus-4-8", "anthropic"))
+    return _litellm(
+        lambda hook, body: hook.get_default_injection_points(
+            body["messages"], body["system"], "claude-opus-4-8", "anthropic"
+        )
+    )
 
 
 def litellm_three() -> Callable[[Json], Json]:
-    places = [{"location": "message", "role": "system"}, *({"location": "message", "index": -back} for back in (1, 2, 3))]
+    places = [
+        {"location": "message", "role": "system"},
+        *({"location": "message", "index": -back} for back in (1, 2, 3)),
+    ]
     return _litellm(lambda hook, body: places)
 
 

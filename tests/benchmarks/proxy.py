@@ -1,10 +1,11 @@
-"""What the proxy adds to a stream, event by event: the same fake provider, first directly, then through `contextkit proxy`.
+"""What the proxy adds to a stream, event by event: the same fake provider, first directly, then through `contextkit
+proxy`.
 
-`python -m tests.benchmarks.proxy` runs 20 streams for 5 s each way; `--full` 200 streams for 60 s; with `--faults` every tenth stream is
-killed by the provider half way and another tenth of the clients reads nothing for half of the time. Provider, proxy (which records) and
-clients are processes of their own and share the machine. Added is the percentile through the proxy less the same one without it, and
-beside it what the whole way took. Exit code 1 where a byte changed, a stream was cut, a row is missing or a limit is passed.
-"""
+`python -m tests.benchmarks.proxy` runs 20 streams for 5 s each way; `--full` 200 streams for 60 s; with `--faults`
+every tenth stream is killed by the provider half way and another tenth of the clients reads nothing for half of the
+time. Provider, proxy (which records) and clients are processes of their own and share the machine. Added is the
+percentile through the proxy less the same one without it, and beside it what the whole way took. Exit code 1 where a
+byte changed, a stream was cut, a row is missing or a limit is passed."""
 
 from __future__ import annotations
 
@@ -56,11 +57,18 @@ def measured(streams: int, seconds: float, *, has_faults: bool) -> dict[str, Any
     with tempfile.TemporaryDirectory() as folder, started([*LOAD, "upstream"]) as line:
         port, record = int(line), Path(folder) / "runs.jsonl"
         direct = heard(port, streams, seconds, has_faults=has_faults)
-        with started([*PROXY, "--upstream", f"http://127.0.0.1:{port}", "--port", "0", "--record", str(record)]) as told:
+        with started(
+            [*PROXY, "--upstream", f"http://127.0.0.1:{port}", "--port", "0", "--record", str(record)]
+        ) as told:
             through = heard(int(json.loads(told)["url"].rpartition(":")[2]), streams, seconds, has_faults=has_faults)
         rows = Ledger.read(record)
-    return {"direct": direct, "through": through, "rows": len(rows), "failed": sum(row.error is not None for row in rows),
-            "killed": sum(row.error == "cut" for row in rows)}  # fmt: skip
+    return {
+        "direct": direct,
+        "through": through,
+        "rows": len(rows),
+        "failed": sum(row.error is not None for row in rows),
+        "killed": sum(row.error == "cut" for row in rows),
+    }
 
 
 def main(*, is_full: bool, has_faults: bool = False) -> bool:

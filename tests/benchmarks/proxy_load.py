@@ -1,12 +1,12 @@
 """The two ends of the proxy's load test, each in a process of its own: a provider that streams, and agents that listen.
 
-`python -m tests.benchmarks.proxy_load upstream` prints its port and serves until its input closes. `… clients PORT STREAMS SECONDS
-[faults]` prints one JSON line: latency of every event and of every first byte, and what was wrong. With `faults` every tenth stream is
-killed by the provider half way, and another tenth of the clients reads nothing for half of the time; neither counts in the latencies.
+`python -m tests.benchmarks.proxy_load upstream` prints its port and serves until its input closes. `… clients PORT
+STREAMS SECONDS [faults]` prints one JSON line: latency of every event and of every first byte, and what was wrong. With
+`faults` every tenth stream is killed by the provider half way, and another tenth of the clients reads nothing for half
+of the time; neither counts in the latencies.
 
-An event is 300 bytes: a time stamp of the machine's one monotonic clock, a number, and bytes that follow from the number. A client knows
-every byte that must come.
-"""
+An event is 300 bytes: a time stamp of the machine's one monotonic clock, a number, and bytes that follow from the
+number. A client knows every byte that must come."""
 
 from __future__ import annotations
 
@@ -104,9 +104,13 @@ async def listen(port: int, number: int, seconds: float, heard: Heard, trouble: 
     said = [{"role": "user", "content": f"stream {number}"}]
     body = json.dumps({"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": said}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nx-seconds: %f\r\nx-cut-at: %d\r\n"
+    head = (
+        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nx-seconds: %f\r\nx-cut-at: %d\r\n"
+    )
     n_events = round(seconds * PER_SECOND)
-    writer.write(head % (seconds, n_events // 2 if trouble.is_killed else -1) + b"content-length: %d\r\n\r\n" % len(body) + body)
+    writer.write(
+        head % (seconds, n_events // 2 if trouble.is_killed else -1) + b"content-length: %d\r\n\r\n" % len(body) + body
+    )
     apart = Heard() if trouble != Trouble() else heard
     try:
         await asyncio.sleep(seconds / 2 if trouble.is_slow else 0)
@@ -141,7 +145,9 @@ async def _chunk(reader: asyncio.StreamReader) -> bytes:
 async def clients(port: int, streams: int, seconds: float, *, has_faults: bool) -> None:
     heard, plain = Heard(), Trouble()
     kinds = {3: Trouble(is_killed=True), 7: Trouble(is_slow=True)} if has_faults else {}
-    await asyncio.gather(*(listen(port, number, seconds, heard, kinds.get(number % 10, plain)) for number in range(streams)))
+    await asyncio.gather(
+        *(listen(port, number, seconds, heard, kinds.get(number % 10, plain)) for number in range(streams))
+    )
     told = {name: getattr(heard, name) for name in ("cut", "changed", "killed", "slow")}
     print(json.dumps({**told, "events": list(heard.events), "firsts": list(heard.firsts), "bytes": heard.n_bytes}))
 

@@ -1,10 +1,10 @@
 """What it costs to say the plan again over a run of 200 turns: `python -m tests.benchmarks.recitation [MODEL …]`.
 
-The same run each time: a call a turn, whose result of 500 tokens comes back, and a plan of twenty items of which one is done every ten
-turns. It is recited never, every ten turns or every turn; *stays*, where what was recited remains a part of the history and later
-requests read it from cache, or *passes*, where it stands behind the last breakpoint for one reply and is billed as new input each time.
-Beside the bill of a provider that sees only the bytes stands what the formulas of docs/memory.md say the recitations cost.
-"""
+The same run each time: a call a turn, whose result of 500 tokens comes back, and a plan of twenty items of which one is
+done every ten turns. It is recited never, every ten turns or every turn; *stays*, where what was recited remains a part
+of the history and later requests read it from cache, or *passes*, where it stands behind the last breakpoint for one
+reply and is billed as new input each time. Beside the bill of a provider that sees only the bytes stands what the
+formulas of docs/memory.md say the recitations cost."""
 
 from __future__ import annotations
 
@@ -46,12 +46,21 @@ def ran(model: str, rule: Recitation | None) -> tuple[Ledger, list[tuple[int, in
         assert memory.todo is not None
         memory.todo.add(plan())
         now = [1_000.0]
-        context = Context(provider_of("anthropic")(model, "off"), system=SYSTEM, tools=TOOLS, memory=memory, clock=lambda: now[0])
+        context = Context(
+            provider_of("anthropic")(model, "off"), system=SYSTEM, tools=TOOLS, memory=memory, clock=lambda: now[0]
+        )
         context.user("Find out what depends on what.")
         ledger, recited = Ledger(), []
         for turn in range(TURNS):
-            recited += [(turn, len(entry.body)) for entry in context.log if b'"recitation"' in entry.body][len(recited) :]
-            call = {"type": "call", "id": f"call_{turn}", "name": "read", "arguments": {"path": f"src/module_{turn}.py"}}
+            recited += [(turn, len(entry.body)) for entry in context.log if b'"recitation"' in entry.body][
+                len(recited) :
+            ]
+            call = {
+                "type": "call",
+                "id": f"call_{turn}",
+                "name": "read",
+                "arguments": {"path": f"src/module_{turn}.py"},
+            }
             ledger.append(road.send(context, context.request(), {"parts": [call], **MODEL_TURN}, now[0]))
             now[0] += SECONDS
             if turn % 10 == 9:
@@ -66,7 +75,10 @@ def price(model: str, **tokens: int) -> float:
 
 
 def worked_out(model: str, rule: Recitation | None, recited: list[tuple[int, int]], size: float) -> float:
-    """What the recitations cost: new input once each, or a write and a read by every later call; `size` is tokens a byte."""
+    """What the recitations cost: new input once each, or a write and a read by every later call.
+
+    `size` is tokens a byte.
+    """
     if rule is None:
         return 0.0
     if not rule.stays:
@@ -91,7 +103,9 @@ def rows(model: str) -> Iterator[str]:
 
 
 def main() -> None:
-    print(f"{'':<16}{'':<20}{'said':>5}{'fresh':>9}{'read':>12}{'written':>9}{'bill $':>9}{'more $':>9}{'formula':>9}{'misses':>7}")
+    print(
+        f"{'':<16}{'':<20}{'said':>5}{'fresh':>9}{'read':>12}{'written':>9}{'bill $':>9}{'more $':>9}{'formula':>9}{'misses':>7}"
+    )
     for model in sys.argv[1:] or MODELS:
         for line in rows(model):
             print(line, flush=True)

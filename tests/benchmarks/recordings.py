@@ -1,9 +1,9 @@
 """The recorded sessions of a data folder, in the neutral words that `contextkit replay` says again.
 
-Only `pi` recorded whole conversations with times and bills. The traces of mini-swe-agent have each prompt as one text that grows by what
-a command printed, and what the model said beside it: the growth stands as the result of a call `bash`. The runs of tau-bench have no
-times: ten seconds a turn stand in; their policy stands in front of the first user turn, since a recording has no system prompt.
-"""
+Only `pi` recorded whole conversations with times and bills. The traces of mini-swe-agent have each prompt as one text
+that grows by what a command printed, and what the model said beside it: the growth stands as the result of a call
+`bash`. The runs of tau-bench have no times: ten seconds a turn stand in; their policy stands in front of the first user
+turn, since a recording has no system prompt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from contextkit.importers.pi import read_pi
-from contextkit.importers.recording import AssistantSaid, Call, Compacted, Event, Part, Recording, ResultSaid, Text, UserSaid
+from contextkit.importers.recording import (
+    AssistantSaid,
+    Call,
+    Compacted,
+    Event,
+    Part,
+    Recording,
+    ResultSaid,
+    Text,
+    UserSaid,
+)
 from contextkit.memory.memory import READ_CHARACTERS
 from contextkit.memory.offload import BYTES_PER_TOKEN
 from contextkit.memory.reference import ID_DIGITS, passage
@@ -38,7 +48,8 @@ def recordings(data: Path) -> Iterator[tuple[str, Recording]]:
 
 
 def reading_back(recording: Recording, above_tokens: int, every: int) -> Recording:
-    """The same session, but every so many-th offloaded result is read again as soon as it came, whole, by calls of `read_reference`."""
+    """The same session, but every so many-th offloaded result is read again as soon as it came, whole, by calls of
+    `read_reference`."""
     events, places, due, numbers = list[Event](), dict[int | None, int](), list[ResultSaid](), count()
     for index, event in enumerate(recording.events):
         if not isinstance(event, ResultSaid):
@@ -47,7 +58,11 @@ def reading_back(recording: Recording, above_tokens: int, every: int) -> Recordi
         places[index] = len(events)
         kept_from = places.get(event.keep_from) if isinstance(event, Compacted) else None
         events.append(replace(event, keep_from=kept_from) if isinstance(event, Compacted) else event)
-        if isinstance(event, ResultSaid) and len(_text(event).encode()) > above_tokens * BYTES_PER_TOKEN and next(numbers) % every == 0:
+        if (
+            isinstance(event, ResultSaid)
+            and len(_text(event).encode()) > above_tokens * BYTES_PER_TOKEN
+            and next(numbers) % every == 0
+        ):
             due.append(event)
     return replace(recording, events=tuple(events))
 
@@ -76,7 +91,11 @@ def _miniswe(path: Path) -> Recording:
     for number, (row, after) in enumerate(pairwise(rows)):
         at, call = row["timestamp"] / 1e6, Call(f"bash-{number}", "bash", {"command": _command(row["output"])})
         events.append(_said(at, (Text(row["output"].partition("```bash")[0]), call)))
-        events.append(ResultSaid(after["timestamp"] / 1e6, call.id, "bash", (Text(after["input"].removeprefix(row["input"])),), False))
+        events.append(
+            ResultSaid(
+                after["timestamp"] / 1e6, call.id, "bash", (Text(after["input"].removeprefix(row["input"])),), False
+            )
+        )
     events.append(_said(rows[-1]["timestamp"] / 1e6, (Text(rows[-1]["output"]),)))
     return Recording(path.name, "off", None, tuple(events))
 
@@ -109,5 +128,7 @@ def _said(at: float, parts: tuple[Part, ...]) -> AssistantSaid:
 _TURNS = {
     "assistant": _assistant,
     "user": lambda at, message: UserSaid(at, (Text(message["content"]),)),
-    "tool": lambda at, message: ResultSaid(at, message["tool_call_id"], message["name"], (Text(message["content"]),), False),
+    "tool": lambda at, message: ResultSaid(
+        at, message["tool_call_id"], message["name"], (Text(message["content"]),), False
+    ),
 }

@@ -29,9 +29,11 @@ def test_turn_2000_costs_what_turn_20_costs_and_one_copy_of_the_body(name: str) 
     body = memoryview(late.request().body)
     early_ms, late_ms, copy_ms = medians(
         time.perf_counter, 101, lambda: early.request().body, lambda: late.request().body, lambda: bytes(body)
-    )  # fmt: skip
+    )
     ratio = (late_ms - copy_ms) / early_ms
-    print(f"\n{name}: turn 20 {early_ms:.3f} ms, turn 2,000 {late_ms:.3f} ms, copy of {len(body):,} bytes {copy_ms:.3f} ms: x{ratio:.2f}")
+    print(
+        f"\n{name}: turn 20 {early_ms:.3f} ms, turn 2,000 {late_ms:.3f} ms, copy of {len(body):,} bytes {copy_ms:.3f} ms: x{ratio:.2f}"
+    )
     assert ratio <= 1.5
 
 

@@ -2,8 +2,8 @@
 
 pytest tests/benchmarks/test_curve.py -n 0 -s
 
-The other side of the curve is `blocks.ordered_dict`: the same LRU in an OrderedDict, which has to be run again for every capacity.
-"""
+The other side of the curve is `blocks.ordered_dict`: the same LRU in an OrderedDict, which has to be run again for
+every capacity."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def test_a_folder_of_conversations_within_six_seconds(shared: Path) -> None:
         pytest.skip("the Claude Code traces are not beside this checkout")
     start = time.perf_counter()
     traces = BlockTraces()
-    [outcome] = compare((request for name in found_in([str(folder)]) for request in traces.read(name)), [Setting()]).outcomes
+    [outcome] = compare(
+        (request for name in found_in([str(folder)]) for request in traces.read(name)), [Setting()]
+    ).outcomes
     seconds = time.perf_counter() - start
     print(f"\n{outcome.counts.blocks:,} blocks, {outcome.counts.hit_rate:.4f}: {seconds:.2f} s with reading")
     assert (outcome.counts.blocks, round(outcome.counts.hit_rate, 4)) == (22_633_483, 0.9594)

@@ -2,9 +2,9 @@
 
 pytest tests/benchmarks/test_radix.py -n 0 -s
 
-The other side is `PagedTree`: the same compressed tree in plain Python, its edges lists of ids compared page by page. Both look up and
-insert every prompt of a recorded trace whose 512-token blocks are spelt out as tokens; each takes the tokens in the form it likes.
-"""
+The other side is `PagedTree`: the same compressed tree in plain Python, its edges lists of ids compared page by page.
+Both look up and insert every prompt of a recorded trace whose 512-token blocks are spelt out as tokens; each takes the
+tokens in the form it likes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ PAGE, BLOCK = 16, 512
 EACH = 8
 """The plain tree is compared on every so many requests of the trace."""
 READ = {None: 0.6512, 25_600_000: 0.6512, 3_000_000: 0.3151}
-"""KV slots → part of the trace's tokens that is read with least-recently-used 512-token blocks, found by another program; pages of 16 and
-whole leaves come within 0.002."""
+"""KV slots → part of the trace's tokens that is read with least-recently-used 512-token blocks, found by another
+program; pages of 16 and whole leaves come within 0.002."""
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,10 @@ def test_comparing_memory_is_five_times_as_fast_as_comparing_pages(prompts: list
 
 
 def test_a_whole_trace(prompts: list[array[int]]) -> None:
-    """Lookup and insertion of every prompt; then the same as requests that begin, publish and end, unlimited and with eviction."""
+    """Lookup and insertion of every prompt.
+
+    Then the same as requests that begin, publish and end, unlimited and with eviction.
+    """
     whole = max(_mtok_per_second(lambda: _on_memory(prompts, [])) for _ in range(3))
     print(f"\ntree, page {PAGE}: {whole:.0f} Mtok/s", end="")
     for n_tokens in READ:

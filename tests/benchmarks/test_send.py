@@ -1,4 +1,5 @@
-"""What a call costs the caller: `request.send` against the SDK's typed method, real clients, the other side in a process of its own.
+"""What a call costs the caller: `request.send` against the SDK's typed method, real clients, the other side in a
+process of its own.
 
 pytest tests/benchmarks/test_send.py -n 0 -s
 """
@@ -51,9 +52,18 @@ def openai_client(url: str) -> Any:
 
 
 CASES = {
-    "anthropic": Case(AnthropicMessages("claude-sonnet-5-5", max_tokens=9), anthropic_client, lambda client: client.messages.create, 1 / 8),
-    "openai chat": Case(OpenAIChat("gpt-6.1-sol"), openai_client, lambda client: client.chat.completions.create, 1 / 80),
-    "openai responses": Case(OpenAIResponses("gpt-6.1-sol"), openai_client, lambda client: client.responses.create, 1 / 80),
+    "anthropic": Case(
+        AnthropicMessages("claude-sonnet-5-5", max_tokens=9),
+        anthropic_client,
+        lambda client: client.messages.create,
+        1 / 8,
+    ),
+    "openai chat": Case(
+        OpenAIChat("gpt-6.1-sol"), openai_client, lambda client: client.chat.completions.create, 1 / 80
+    ),
+    "openai responses": Case(
+        OpenAIResponses("gpt-6.1-sol"), openai_client, lambda client: client.responses.create, 1 / 80
+    ),
 }
 
 
@@ -70,11 +80,17 @@ def test_sending_takes_a_small_share_of_the_stock_clients_cpu(name: str, url: st
     request, client = context.request(), case.client(url)
     fields: Mapping[str, Any] = dict(request)  # plain dicts, parsed before anything is measured
     stock, send, both = medians(
-        caller_cpu, ROUNDS, lambda: case.typed(client)(**fields), lambda: request.send(client), lambda: context.request().send(client)
-    )  # fmt: skip
+        caller_cpu,
+        ROUNDS,
+        lambda: case.typed(client)(**fields),
+        lambda: request.send(client),
+        lambda: context.request().send(client),
+    )
     client.close()
     size = len(request.body)
-    print(f"\n{name}: {size:,} bytes; stock {stock:.1f} ms CPU, send {send:.2f} (1/{stock / send:.0f}), request and send {both:.2f}")
+    print(
+        f"\n{name}: {size:,} bytes; stock {stock:.1f} ms CPU, send {send:.2f} (1/{stock / send:.0f}), request and send {both:.2f}"
+    )
     assert size > 4_000_000
     assert send <= case.share * stock
 

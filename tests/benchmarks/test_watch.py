@@ -1,4 +1,5 @@
-"""What a watched call costs on top of an unwatched one: real clients, the other side in a process of its own, bodies of 1 MB that grow.
+"""What a watched call costs on top of an unwatched one: real clients, the other side in a process of its own, bodies of
+1 MB that grow.
 
 pytest tests/benchmarks/test_watch.py -n 0 -s
 """
@@ -47,7 +48,8 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
-    """Milliseconds of each step that a watched client adds: beside half a second of an SDK's work they are lost in the noise."""
+    """Milliseconds of each step that a watched client adds: beside half a second of an SDK's work they are lost in the
+    noise."""
     took: dict[str, list[float]] = {"_leaving": [], "_came": [], "feed": [], "ended": []}
 
     def timed(name: str, step: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,8 +76,10 @@ def test_watching_takes_less_than_a_millisecond(name: str, url: str, own: dict[s
         times = _measured(case.provider, case.typed(plain), case.typed(watched))
     ratio, more = times.watched / times.plain, times.watched - times.plain
     added = sum(median(steps) * len(steps) / N_CALLS for steps in own.values())
-    print(f"\n{name}: {times.size:,} bytes; plain {times.plain:.2f} ms CPU, watched {times.watched:.2f} ({ratio:.3f}x, {more:+.2f} ms)"
-          f"; what it adds, step by step {added:.3f} ms, one compare {times.compare:.3f}")  # fmt: skip
+    print(
+        f"\n{name}: {times.size:,} bytes; plain {times.plain:.2f} ms CPU, watched {times.watched:.2f} ({ratio:.3f}x, {more:+.2f} ms)"
+        f"; what it adds, step by step {added:.3f} ms, one compare {times.compare:.3f}"
+    )
     assert told == []
     assert times.size > 1_000_000
     assert all(len(steps) >= N_CALLS for steps in own.values())

@@ -1,11 +1,12 @@
-"""How often recorded sessions repeat themselves, and with results told in other forms: `python -m tests.benchmarks.variation DATA`.
+"""How often recorded sessions repeat themselves, and with results told in other forms: `python -m
+tests.benchmarks.variation DATA`.
 
-DATA holds `pi/`, `agent-traces/` and `tau-bench/`. A step is a call with its result; it repeats where its words, numbers aside, look like
-those of one of the six steps before. Every session is said again through `Context`: as it was, with a variation that acts in a rut only,
-and with one that always acts. The last columns are what moved (requests that do not begin with the bytes of the request before), the
-results that did not come back exactly, and the input tokens the other forms add. The replies are the recorded ones: whether a model
-would have left the rut cannot be read from a recording.
-"""
+DATA holds `pi/`, `agent-traces/` and `tau-bench/`. A step is a call with its result; it repeats where its words,
+numbers aside, look like those of one of the six steps before. Every session is said again through `Context`: as it was,
+with a variation that acts in a rut only, and with one that always acts. The last columns are what moved (requests that
+do not begin with the bytes of the request before), the results that did not come back exactly, and the input tokens the
+other forms add. The replies are the recorded ones: whether a model would have left the rut cannot be read from a
+recording."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ class Tally:
         self.n_steps, self.n_repeated = self.n_steps + found.n_steps, self.n_repeated + found.n_repeated
         self.n_moved, self.n_tokens = self.n_moved + watch.n_moved, self.n_tokens + watch.n_tokens
         pairs = zip(plain.log, context.log, strict=True)
-        self.n_changed += sum(context.restore(two) != parse(one.body)["content"] for one, two in pairs if one.kind == "result")
+        self.n_changed += sum(
+            context.restore(two) != parse(one.body)["content"] for one, two in pairs if one.kind == "result"
+        )
 
 
 def said(recording: Recording, variation: Variation | None) -> tuple[Context, Watch]:
@@ -90,7 +93,9 @@ def main() -> None:
         tokens = ways["as recorded"].n_tokens
         for name, tally in ways.items():
             rate, more = tally.n_repeated / tally.n_steps, tally.n_tokens / tokens - 1
-            print(f"{group:<12}{name:<14}{tally.n_steps:>6}{tally.n_repeated:>10}{rate:>8.1%}{tally.n_moved:>7}{tally.n_changed:>8}{more:>9.2%}")
+            print(
+                f"{group:<12}{name:<14}{tally.n_steps:>6}{tally.n_repeated:>10}{rate:>8.1%}{tally.n_moved:>7}{tally.n_changed:>8}{more:>9.2%}"
+            )
 
 
 if __name__ == "__main__":

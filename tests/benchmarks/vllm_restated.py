@@ -1,8 +1,9 @@
-"""What the token path is timed against: vLLM V1's own way, restated plainly — an object a block, a linked list, SHA-256 over a pickle.
+"""What the token path is timed against: vLLM V1's own way, restated plainly — an object a block, a linked list, SHA-256
+over a pickle.
 
-Full attention, one group, no adapter, image or salt. It does for each block what the engine's source does for each block (asks for extra
-keys, tags the hash with its group, guards the hash by a property, checks for the null block), and leaves out its logging, events,
-metrics, scheduler and per-request wrappers, so a ratio to it errs on the careful side.
+Full attention, one group, no adapter, image or salt. It does for each block what the engine's source does for each
+block (asks for extra keys, tags the hash with its group, guards the hash by a property, checks for the null block), and
+leaves out its logging, events, metrics, scheduler and per-request wrappers, so a ratio to it errs on the careful side.
 """
 
 from __future__ import annotations

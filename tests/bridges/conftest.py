@@ -1,4 +1,5 @@
-"""Frameworks leave clients of closed event loops behind: they are swept up before the next test, which would be blamed for them."""
+"""Frameworks leave clients of closed event loops behind: they are swept up before the next test, which would be blamed
+for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One scripted agent in each framework's own loop: the same tools, the same words, the same model, through the real SDK clients.
+"""One scripted agent in each framework's own loop: the same tools, the same words, the same model, through the real SDK
+clients.
 
 A framework is imported by the function that runs it.
 """
@@ -11,7 +12,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-SYSTEM = "You are a careful researcher. Look things up with the tools you have, one at a time, and say what you found. " * 60
+SYSTEM = (
+    "You are a careful researcher. Look things up with the tools you have, one at a time, and say what you found. " * 60
+)
 FOUND = "The catalogue lists a card of that name with its price, its memory and its maker. " * 8
 
 
@@ -60,7 +63,8 @@ def note(text: str) -> str:
 
 TOOLS: list[Callable[..., str]] = [note, search, buy]
 Run = Callable[[str, str, str, Any, Habits], None]
-"""Takes the server's URL, a wire, how (`sync`, `async`, `stream`), what is on the bridge, habits; runs the agent to its end."""
+"""Takes the server's URL, a wire, how (`sync`, `async`, `stream`), what is on the bridge, habits; runs the agent to its
+end."""
 
 
 def langchain(url: str, wire: str, how: str, middleware: Any, habits: Habits) -> None:
@@ -85,7 +89,9 @@ def langchain(url: str, wire: str, how: str, middleware: Any, habits: Habits) ->
     models: dict[str, Callable[[], Any]] = {
         "anthropic": lambda: ChatAnthropic(model="claude-sonnet-5-5", base_url=url, api_key="any", max_tokens=500),
         "chat": lambda: ChatOpenAI(model="gpt-6.1-sol", base_url=f"{url}/v1", api_key="any", stream_usage=True),
-        "responses": lambda: ChatOpenAI(model="gpt-6.1-sol", base_url=f"{url}/v1", api_key="any", use_responses_api=True),
+        "responses": lambda: ChatOpenAI(
+            model="gpt-6.1-sol", base_url=f"{url}/v1", api_key="any", use_responses_api=True
+        ),
     }
     given = [Changing(), *([] if middleware is None else [middleware])]
     agent = create_agent(models[wire](), TOOLS, system_prompt=SYSTEM, middleware=given)
@@ -113,9 +119,13 @@ def pydantic_ai(url: str, wire: str, how: str, capability: Any, habits: Habits) 
         return changed
 
     models: dict[str, Callable[[], Any]] = {
-        "anthropic": lambda: AnthropicModel("claude-sonnet-5-5", provider=AnthropicProvider(base_url=url, api_key="any")),
+        "anthropic": lambda: AnthropicModel(
+            "claude-sonnet-5-5", provider=AnthropicProvider(base_url=url, api_key="any")
+        ),
         "chat": lambda: OpenAIChatModel("gpt-6.1-sol", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="any")),
-        "responses": lambda: OpenAIResponsesModel("gpt-6.1-sol", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="any")),
+        "responses": lambda: OpenAIResponsesModel(
+            "gpt-6.1-sol", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="any")
+        ),
     }
     given = [Hooks(prepare_tools=prepare_tools), *([] if capability is None else [capability])]
     agent = Agent(models[wire](), tools=TOOLS, capabilities=given, instructions=lambda: habits.system)
@@ -144,17 +154,24 @@ def openai_agents(url: str, wire: str, how: str, provider: Any, habits: Habits) 
             return changed
 
     agent = Changing(
-        name="researcher", model="gpt-6.1-sol", tools=[function_tool(one) for one in TOOLS], instructions=lambda ctx, agent: habits.system,
+        name="researcher",
+        model="gpt-6.1-sol",
+        tools=[function_tool(one) for one in TOOLS],
+        instructions=lambda ctx, agent: habits.system,
         model_settings=ModelSettings(include_usage=True),
-    )  # fmt: skip
+    )
 
     @asynccontextmanager
     async def configured() -> Any:
         from openai import AsyncOpenAI
 
         async with AsyncOpenAI(base_url=f"{url}/v1", api_key="any") as client:
-            over = (lambda client, **more: MultiProvider(openai_client=client, **more)) if provider is None else provider
-            yield RunConfig(model_provider=over(client, openai_use_responses=wire == "responses"), tracing_disabled=True)
+            over = (
+                (lambda client, **more: MultiProvider(openai_client=client, **more)) if provider is None else provider
+            )
+            yield RunConfig(
+                model_provider=over(client, openai_use_responses=wire == "responses"), tracing_disabled=True
+            )
 
     async def run() -> None:
         async with configured() as config:
@@ -162,7 +179,9 @@ def openai_agents(url: str, wire: str, how: str, provider: Any, habits: Habits) 
 
     async def stream() -> None:
         async with configured() as config:
-            async for _ in Runner.run_streamed(agent, "Find the cheapest cards.", run_config=config, max_turns=50).stream_events():
+            async for _ in Runner.run_streamed(
+                agent, "Find the cheapest cards.", run_config=config, max_turns=50
+            ).stream_events():
                 pass
 
     ways: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {"async": run, "stream": stream}
@@ -171,11 +190,18 @@ def openai_agents(url: str, wire: str, how: str, provider: Any, habits: Habits) 
 
 LOOPS: dict[str, Run] = {"langchain": langchain, "pydantic_ai": pydantic_ai, "openai_agents": openai_agents}
 MODULES = {
-    "langchain": ("langchain", "langchain_anthropic", "langchain_openai"), "pydantic_ai": ("pydantic_ai",), "openai_agents": ("agents",),
-}  # fmt: skip
+    "langchain": ("langchain", "langchain_anthropic", "langchain_openai"),
+    "pydantic_ai": ("pydantic_ai",),
+    "openai_agents": ("agents",),
+}
 """Framework → what has to be installed for its loop."""
 WIRES = {
-    "langchain": ("anthropic", "chat", "responses"), "pydantic_ai": ("anthropic", "chat", "responses"),
+    "langchain": ("anthropic", "chat", "responses"),
+    "pydantic_ai": ("anthropic", "chat", "responses"),
     "openai_agents": ("responses", "chat"),
-}  # fmt: skip
-WAYS = {"langchain": ("sync", "async", "stream"), "pydantic_ai": ("sync", "async", "stream"), "openai_agents": ("async", "stream")}
+}
+WAYS = {
+    "langchain": ("sync", "async", "stream"),
+    "pydantic_ai": ("sync", "async", "stream"),
+    "openai_agents": ("async", "stream"),
+}

@@ -67,7 +67,12 @@ def test_async_clients_and_streams_cross_too(server: Any) -> None:
             client = bridge.client(plain)
             for turn in range(1, 4):
                 said = [{"role": "system", "content": SYSTEM}, *body(turn)["messages"]]
-                options: Any = {"model": "gpt-6.1-sol", "messages": said, "stream": True, "stream_options": {"include_usage": True}}
+                options: Any = {
+                    "model": "gpt-6.1-sol",
+                    "messages": said,
+                    "stream": True,
+                    "stream_options": {"include_usage": True},
+                }
                 async for _ in await client.chat.completions.create(**options):
                     pass
 
@@ -82,15 +87,24 @@ def test_a_chain_of_responses_is_predicted_with_what_it_goes_on_from(server: Any
         client, last = bridge.client(plain), ""
         for turn in range(5):
             past = {"previous_response_id": last} if last else {}
-            last = client.responses.create(model="gpt-6.1-sol", instructions=SYSTEM, input=f"question {turn}", **past).id
+            last = client.responses.create(
+                model="gpt-6.1-sol", instructions=SYSTEM, input=f"question {turn}", **past
+            ).id
     assert all(isinstance(exchange.prompt, Outline) and exchange.predicted is not None for exchange in bridge.ledger)
-    read = [(exchange.predicted.read, exchange.usage.read) for exchange in bridge.ledger if exchange.predicted and exchange.usage]
+    read = [
+        (exchange.predicted.read, exchange.usage.read)
+        for exchange in bridge.ledger
+        if exchange.predicted and exchange.usage
+    ]
     assert read == [(billed, billed) for _, billed in read] and read[-1][1] > 1_000
 
 
 def test_a_break_warns_or_stops_the_call(server: Any) -> None:
     with anthropic.Anthropic(base_url=server.url, api_key="any") as plain:
-        for on_break, told in (("warn", pytest.warns(PrefixWarning, match="CKS01")), ("raise", pytest.raises(PrefixBroken, match="CKS01"))):
+        for on_break, told in (
+            ("warn", pytest.warns(PrefixWarning, match="CKS01")),
+            ("raise", pytest.raises(PrefixBroken, match="CKS01")),
+        ):
             bridge = Bridge(on_break=on_break)  # type: ignore[arg-type]
             client = bridge.client(plain)
             client.messages.create(**body(1, f"{SYSTEM}It is 10:30."))
@@ -130,7 +144,10 @@ def test_a_body_that_is_of_no_known_form_is_kept_whole_with_secrets_covered() ->
 
     bridge = Bridge()
     with LocalServer(cache="vllm") as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as plain:
-        said: Any = [{"role": "user", "content": "my key is AKIAIOSFODNN7EXAMPLE"}, {"role": "narrator", "content": "hm"}]
+        said: Any = [
+            {"role": "user", "content": "my key is AKIAIOSFODNN7EXAMPLE"},
+            {"role": "narrator", "content": "hm"},
+        ]
         with pytest.raises(openai.BadRequestError):
             bridge.client(plain).chat.completions.create(model="my-own-model", messages=said)
     prompt = bridge.ledger[0].prompt
@@ -140,7 +157,10 @@ def test_a_body_that_is_of_no_known_form_is_kept_whole_with_secrets_covered() ->
 def test_a_failed_call_is_recorded_and_raised(server: Any) -> None:
     server.script([{"fault": {"kind": "status", "status": 529}}])
     bridge = Bridge()
-    with anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0) as plain, pytest.raises(anthropic.APIStatusError):
+    with (
+        anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0) as plain,
+        pytest.raises(anthropic.APIStatusError),
+    ):
         bridge.client(plain).messages.create(**body(1))
     assert [exchange.error for exchange in bridge.ledger] == ["overloaded_error"]
 
@@ -154,8 +174,11 @@ def test_only_a_client_of_the_two_sdks_can_be_followed() -> None:
 
 SPELLINGS = (
     '{"messages":[{"role":"user","content":"a \\"quoted\\" one"},{"role":"user","content":[{"type":"text","text":"b"}]}]}',
-    '{"system":"s","messages":[{"content":"","role":"user"}]}', '{"messages":"no list"}', "[]", "not json",
-)  # fmt: skip
+    '{"system":"s","messages":[{"content":"","role":"user"}]}',
+    '{"messages":"no list"}',
+    "[]",
+    "not json",
+)
 
 
 @pytest.mark.parametrize("text", SPELLINGS)
@@ -166,7 +189,9 @@ def test_spelling_out_changes_no_meaning(text: str) -> None:
         one, other = json.loads(text), json.loads(spelled)
         for before, after in zip(one["messages"], other["messages"], strict=True):
             content = before["content"]
-            assert after["content"] == ([{"type": "text", "text": content}] if isinstance(content, str) and content else content)
+            assert after["content"] == (
+                [{"type": "text", "text": content}] if isinstance(content, str) and content else content
+            )
 
 
 MISSING: dict[str, tuple[str, Callable[[], Any]]] = {

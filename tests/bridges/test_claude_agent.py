@@ -22,20 +22,37 @@ def session(url: str, home: Path, transcripts: Transcripts | None, **more: Any) 
     async def look_up(arguments: dict[str, Any]) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": f"{arguments['query']}: {FOUND}"}]}
 
-    server = sdk.create_sdk_mcp_server("shop", tools=[sdk.tool("search", "Search the catalogue.", {"query": str})(look_up)])
+    server = sdk.create_sdk_mcp_server(
+        "shop", tools=[sdk.tool("search", "Search the catalogue.", {"query": str})(look_up)]
+    )
     (home / "work").mkdir()
     environment = {
-        "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "any", "HOME": str(home), "USERPROFILE": str(home),
-        "CLAUDE_CONFIG_DIR": str(home / ".claude"), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1",
-        "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1",
-    }  # fmt: skip
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "any",
+        "HOME": str(home),
+        "USERPROFILE": str(home),
+        "CLAUDE_CONFIG_DIR": str(home / ".claude"),
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
     given = sdk.ClaudeAgentOptions(
-        model="claude-sonnet-5-5", system_prompt=SYSTEM, mcp_servers={"shop": server}, allowed_tools=["mcp__shop__search"], tools=[],
-        setting_sources=[], cwd=str(home / "work"), env=environment, **more,
-    )  # fmt: skip
+        model="claude-sonnet-5-5",
+        system_prompt=SYSTEM,
+        mcp_servers={"shop": server},
+        allowed_tools=["mcp__shop__search"],
+        tools=[],
+        setting_sources=[],
+        cwd=str(home / "work"),
+        env=environment,
+        **more,
+    )
 
     async def ask() -> None:
-        async for _ in sdk.query(prompt="Find the cheapest cards.", options=given if transcripts is None else transcripts.watch(given)):
+        async for _ in sdk.query(
+            prompt="Find the cheapest cards.", options=given if transcripts is None else transcripts.watch(given)
+        ):
             pass
 
     asyncio.run(ask())

@@ -24,12 +24,15 @@ from tests.bridges.loops import LOOPS, MODULES, WAYS, WIRES, Habits, script
 pytest.importorskip("uvicorn", reason="the local provider needs the extra `server`")
 
 PUT_ON: dict[str, Callable[[Bridge], Any]] = {
-    "langchain": langchain.middleware, "pydantic_ai": pydantic_ai.capability,
+    "langchain": langchain.middleware,
+    "pydantic_ai": pydantic_ai.capability,
     "openai_agents": lambda bridge: partial(openai_agents.model_provider, bridge),
-}  # fmt: skip
+}
 EXTRA = {"langchain": "langchain", "pydantic_ai": "pydantic-ai", "openai_agents": "openai-agents"}
 CASES = [(name, wire, way) for name in LOOPS for wire in WIRES[name] for way in WAYS[name]]
-pytestmark = pytest.mark.filterwarnings("default", "ignore::ResourceWarning")  # the frameworks' own; what we warn of is looked at
+pytestmark = pytest.mark.filterwarnings(
+    "default", "ignore::ResourceWarning"
+)  # the frameworks' own; what we warn of is looked at
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +72,12 @@ def test_every_call_is_recorded_with_its_bill_its_outline_and_its_prediction(nam
     assert [exchange.usage for exchange in bridge.ledger] == [exchange.usage for exchange in served]
     for exchange in bridge.ledger:
         predicted, usage = exchange.predicted, exchange.usage
-        assert isinstance(exchange.prompt, Outline) and exchange.error is None and predicted is not None and usage is not None
+        assert (
+            isinstance(exchange.prompt, Outline)
+            and exchange.error is None
+            and predicted is not None
+            and usage is not None
+        )
         assert (predicted.fresh, predicted.read, predicted.write_5m) == (usage.fresh, usage.read, usage.write_5m)
     assert not bridge.findings and bridge.summary().total.n_misses == 0
     assert len({exchange.session for exchange in bridge.ledger}) == 1
@@ -150,7 +158,10 @@ def test_a_session_of_the_agents_sdk_goes_on_where_it_was() -> None:
     bridge = Bridge()
 
     async def runs(url: str) -> None:
-        session, agent = SQLiteSession("one"), Agent(name="a", model="gpt-6.1-sol", instructions=SYSTEM, tools=[*map(function_tool, TOOLS)])
+        session, agent = (
+            SQLiteSession("one"),
+            Agent(name="a", model="gpt-6.1-sol", instructions=SYSTEM, tools=[*map(function_tool, TOOLS)]),
+        )
         async with AsyncOpenAI(base_url=f"{url}/v1", api_key="any") as client:
             config = RunConfig(model_provider=openai_agents.model_provider(bridge, client), tracing_disabled=True)
             await Runner.run(agent, "Find one.", session=session, run_config=config)

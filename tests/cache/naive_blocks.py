@@ -1,4 +1,6 @@
-"""vLLM's rules a second time: no hash, no tree, no queue but a list; every block carries all tokens before it and is compared by them.
+"""vLLM's rules a second time: no hash, no tree, no queue but a list.
+
+Every block carries all tokens before it and is compared by them.
 
 Slow and obvious. What a step of the engine gives, and how the free blocks stand after it, must be the same here.
 """
@@ -32,11 +34,20 @@ class Asked:
 
 
 class Naive:
-    def __init__(self, n_blocks: int, layers: list[Layer], unhashed_first: bool, retention: int | None, ends_cached: bool) -> None:
-        self.layers, self.unhashed_first, self.retention, self.ends_cached = layers, unhashed_first, retention, ends_cached
+    def __init__(
+        self, n_blocks: int, layers: list[Layer], unhashed_first: bool, retention: int | None, ends_cached: bool
+    ) -> None:
+        self.layers, self.unhashed_first, self.retention, self.ends_cached = (
+            layers,
+            unhashed_first,
+            retention,
+            ends_cached,
+        )
         self.free_row = list(range(1, n_blocks))
         self.users = [0] * n_blocks
-        self.stored: list[tuple[int, int, tuple]] = []  # (block, layer, everything up to the block's end), in order of arrival
+        self.stored: list[
+            tuple[int, int, tuple]
+        ] = []  # (block, layer, everything up to the block's end), in order of arrival
         self.align, self.unit = lcm(*(layer.size for layer in layers)), gcd(*(layer.size for layer in layers))
 
     def whole(self, asked: Asked, layer: int, index: int) -> tuple:
@@ -61,7 +72,11 @@ class Naive:
     def longest(self, asked: Asked, layers: list[int], limit: int) -> int:
         chunked = [index for index in layers if self.layers[index].kind == "chunk"]
         plain = [index for index in layers if index not in chunked]
-        n = next(n for n in range(limit, -1, -1) if all(self.reachable(asked, layer, n) for layer in plain)) if plain else limit
+        n = (
+            next(n for n in range(limit, -1, -1) if all(self.reachable(asked, layer, n) for layer in plain))
+            if plain
+            else limit
+        )
         for layer in chunked:
             kind = self.layers[layer]
             index = n // kind.reach * kind.reach // kind.size
@@ -110,7 +125,9 @@ class Naive:
         }[kind.kind]
         return sum(1 for index in range(len_up(computed, kind.size)) if (index + 1) * kind.size <= first)
 
-    def allocate(self, asked: Asked, n_new: int, hit: tuple[int, list[list[int]]] | None) -> tuple[list[list[int]], list[int]] | None:
+    def allocate(
+        self, asked: Asked, n_new: int, hit: tuple[int, list[list[int]]] | None
+    ) -> tuple[list[list[int]], list[int]] | None:
         n_hit, blocks = hit or (0, [[] for _ in self.layers])
         self.slide(asked, asked.computed + n_hit)
         is_new = not asked.tables
@@ -158,7 +175,8 @@ class Naive:
                 self.store_end(asked, index, n)
 
     def store_end(self, asked: Asked, index: int, n: int) -> None:
-        """A full layer's block is also known by what the prompt holds up to its last unit, where that ends inside the block."""
+        """A full layer's block is also known by what the prompt holds up to its last unit, where that ends inside the
+        block."""
         end, size = (asked.n_prompt - 1) // self.unit * self.unit, self.layers[index].size
         if not 0 < end <= n or end % size == 0 or end // size >= len(asked.tables[index]):
             return

@@ -67,7 +67,12 @@ class NaiveRadix:
 
     def next_run(self, space: Space, key: list[Any], at: int) -> Run | None:
         for run in self.runs:
-            if run.space == space and run.start == at and run.tokens[:at] == key[:at] and run.own[: self.page] == key[at : at + self.page]:
+            if (
+                run.space == space
+                and run.start == at
+                and run.tokens[:at] == key[:at]
+                and run.own[: self.page] == key[at : at + self.page]
+            ):
                 return run
         return None
 
@@ -80,7 +85,17 @@ class NaiveRadix:
 
     def split(self, run: Run, length: int) -> Run:
         cut = run.start + length
-        head = Run(run.space, run.tokens[:cut], run.start, run.slots[:length], run.priority, self.tick(), self.tick(), run.locks, run.hits)
+        head = Run(
+            run.space,
+            run.tokens[:cut],
+            run.start,
+            run.slots[:length],
+            run.priority,
+            self.tick(),
+            self.tick(),
+            run.locks,
+            run.hits,
+        )
         run.start, run.slots = cut, run.slots[length:]
         self.runs.append(head)
         return head
@@ -121,7 +136,10 @@ class NaiveRadix:
         path: list[Run] = []
         while run:
             path.insert(0, run)
-            run = next((other for other in self.runs if other.space == run.space and other.tokens == run.tokens[: run.start]), None)
+            run = next(
+                (other for other in self.runs if other.space == run.space and other.tokens == run.tokens[: run.start]),
+                None,
+            )
         return path
 
     def lock(self, run: Run | None, by: int) -> None:
@@ -130,7 +148,9 @@ class NaiveRadix:
 
     def is_leaf(self, run: Run) -> bool:
         end = len(run.tokens)
-        return not any(other.space == run.space and other.start == end and other.tokens[:end] == run.tokens for other in self.runs)
+        return not any(
+            other.space == run.space and other.start == end and other.tokens[:end] == run.tokens for other in self.runs
+        )
 
     def evict(self, n_tokens: int) -> list[list[int]]:
         gone: list[list[int]] = []

@@ -103,7 +103,11 @@ class NaiveServer:
             slot.state = best
 
     def trim(self) -> None:
-        while self.n_host_tokens is not None and len(self.host) > 1 and sum(len(s.tokens) for s in self.host) > self.n_host_tokens:
+        while (
+            self.n_host_tokens is not None
+            and len(self.host) > 1
+            and sum(len(s.tokens) for s in self.host) > self.n_host_tokens
+        ):
             self.host.pop(0)
 
     def first_position(self, n: int) -> int:
@@ -143,7 +147,9 @@ class NaiveServer:
         state.points = [point for point in state.points if point.last <= position]
         return n_past
 
-    def start(self, tokens: list[int], is_caching: bool, user_starts: list[int], id_slot: int = -1) -> tuple[int, int, int] | None:
+    def start(
+        self, tokens: list[int], is_caching: bool, user_starts: list[int], id_slot: int = -1
+    ) -> tuple[int, int, int] | None:
         """Slot, tokens kept, and of these, from the front, the exact ones."""
         if self.n_ctx is not None and len(tokens) >= self.n_ctx:
             return None
@@ -185,7 +191,9 @@ class NaiveServer:
                 is_far = not state.points or n > state.points[-1].n_tokens + self.min_step
                 if not can_roll_back and n in user_starts and (n == last_user or is_far):
                     break
-                if not can_roll_back and any(len(tokens) == n + min(self.n_batch, rest) for rest in (4 + self.n_ubatch, 4)):
+                if not can_roll_back and any(
+                    len(tokens) == n + min(self.n_batch, rest) for rest in (4 + self.n_ubatch, 4)
+                ):
                     break
             n = len(state.tokens)
             is_near_end = len(tokens) < n + self.n_ubatch

@@ -106,7 +106,9 @@ def test_a_snapshot_brings_back_everything_requests_under_way_included(cache: Bl
     assert other.stats() == cache.stats()
 
 
-@pytest.mark.parametrize("groups", [(Group("full", 32), Group("mamba", 32)), (Group("full", 32), Group("sliding_window", 16, 40))])
+@pytest.mark.parametrize(
+    "groups", [(Group("full", 32), Group("mamba", 32)), (Group("full", 32), Group("sliding_window", 16, 40))]
+)
 def test_a_snapshot_of_several_groups_brings_back_everything(groups: tuple[Group, ...]) -> None:
     shape = Shape(60, groups, key_size=16)
     cache, other = BlockCache(shape), BlockCache(shape)

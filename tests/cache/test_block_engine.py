@@ -25,9 +25,17 @@ FULL2, FULL3, FULL4 = Group("full", 2), Group("full", 3), Group("full", 4)
 WINDOW3, WINDOW4, WINDOW7 = Group("sliding_window", 2, 3), Group("sliding_window", 2, 4), Group("sliding_window", 2, 7)
 CHUNK = Group("chunked_local", 2, 6)
 LAYOUTS = [
-    (FULL2,), (FULL2,), (FULL3,), (WINDOW4,), (FULL2, WINDOW4), (FULL2, WINDOW4, WINDOW4), (FULL4, WINDOW7), (WINDOW3, WINDOW7), (CHUNK,),
+    (FULL2,),
+    (FULL2,),
+    (FULL3,),
+    (WINDOW4,),
+    (FULL2, WINDOW4),
+    (FULL2, WINDOW4, WINDOW4),
+    (FULL4, WINDOW7),
+    (WINDOW3, WINDOW7),
+    (CHUNK,),
     (FULL2, CHUNK),
-]  # fmt: skip
+]
 KINDS = {"full": "full", "sliding_window": "window", "chunked_local": "chunk"}
 
 
@@ -77,7 +85,9 @@ class Both:
     def begin(self, step: Step) -> None:
         salt, adapter = SPACES[step.space]
         tokens = tokens_of(step.stem, step.length)
-        prompt = TokenIds(tokens, Adapter(adapter, "/") if adapter else None, salt=salt or None, is_read_skipped=step.chunk == 24)
+        prompt = TokenIds(
+            tokens, Adapter(adapter, "/") if adapter else None, salt=salt or None, is_read_skipped=step.chunk == 24
+        )
         self.pairs.append((self.engine.request(prompt), Asked(tokens[:], SPACES[step.space], step.chunk != 24)))
         self.start(*self.pairs[-1], step.chunk)
 
@@ -152,10 +162,15 @@ def test_equals_a_naive_engine_on_random_streams(pytestconfig: pytest.Config) ->
 
     @settings(max_examples=n_streams, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(
-        st.sampled_from(LAYOUTS), st.integers(6, 24), st.sampled_from(["0.22.1", "0.33.0"]), st.sampled_from([None, None, 0, 12]),
+        st.sampled_from(LAYOUTS),
+        st.integers(6, 24),
+        st.sampled_from(["0.22.1", "0.33.0"]),
+        st.sampled_from([None, None, 0, 12]),
         st.lists(STEPS, min_size=12, max_size=40),
-    )  # fmt: skip
-    def stream(layout: tuple[Group, ...], n_blocks: int, version: str, retention: int | None, steps: list[Step]) -> None:
+    )
+    def stream(
+        layout: tuple[Group, ...], n_blocks: int, version: str, retention: int | None, steps: list[Step]
+    ) -> None:
         both = Both(layout, n_blocks, version, retention)
         for step in steps:
             both.do(step)
@@ -187,7 +202,10 @@ def test_a_preempted_request_finds_what_it_left_and_is_counted_apart() -> None:
     engine.allocate(request, 9)
     engine.preempt(request)
     assert engine.lookup(request).tokens == 48
-    first, again = {"requests": 1, "queries": 40, "hits": 0}, {"preempted_requests": 1, "preempted_queries": 50, "preempted_hits": 48}
+    first, again = (
+        {"requests": 1, "queries": 40, "hits": 0},
+        {"preempted_requests": 1, "preempted_queries": 50, "preempted_hits": 48},
+    )
     assert engine.counters == first | again
 
 
@@ -245,14 +263,18 @@ def test_keys_are_the_same_in_every_process() -> None:
         "print(BlockEngine(Shape(9)).request(TokenIds(range(64), Adapter('a', '/'), (Item(3, 20, 'x'),), 's')).keys)"
     )
     printed = {
-        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True
+        ).stdout
         for seed in ("1", "2")
     }
     prompt = TokenIds(range(64), Adapter("a", "/"), (Item(3, 20, "x"),), "s")
     assert printed == {f"{BlockEngine(Shape(9)).request(prompt).keys}{os.linesep}".encode()}
 
 
-@pytest.mark.parametrize("shape", [Shape(1), Shape(9, ()), Shape(9, (Group("sliding_window", 16),)), Shape(9, retention=7)])
+@pytest.mark.parametrize(
+    "shape", [Shape(1), Shape(9, ()), Shape(9, (Group("sliding_window", 16),)), Shape(9, retention=7)]
+)
 def test_a_shape_no_engine_has_is_refused(shape: Shape) -> None:
     with pytest.raises(UsageError):
         BlockEngine(shape)

@@ -1,8 +1,9 @@
-"""What vLLM 0.33.0 itself did with recurrent groups, hits inside blocks, blocks of several sizes and loads from a connector.
+"""What vLLM 0.33.0 itself did with recurrent groups, hits inside blocks, blocks of several sizes and loads from a
+connector.
 
-The files beside this one were recorded from the real manager by `python -m tests.conformance.against_vllm PEERS --keep DIR --all`, cut to
-what changed from one operation to the next; where vLLM's sources are at hand that command goes on from there.
-"""
+The files beside this one were recorded from the real manager by `python -m tests.conformance.against_vllm PEERS --keep
+DIR --all`, cut to what changed from one operation to the next; where vLLM's sources are at hand that command goes on
+from there."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def test_what_a_connector_brings_gets_blocks_and_can_be_hit() -> None:
     assert engine.lookup(engine.request(TokenIds(range(64)))).tokens == 48
 
 
-@pytest.mark.parametrize("shape", [Shape(9, key_size=8), Shape(9, (Group("full", 24), Group("mamba", 16)), key_size=16)])
+@pytest.mark.parametrize(
+    "shape", [Shape(9, key_size=8), Shape(9, (Group("full", 24), Group("mamba", 16)), key_size=16)]
+)
 def test_keys_that_do_not_divide_every_block_are_refused(shape: Shape) -> None:
     with pytest.raises(UsageError):
         BlockEngine(shape)

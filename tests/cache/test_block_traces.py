@@ -31,7 +31,9 @@ class Listed:
 
     def rank(self, row: list[int]) -> tuple[int, ...]:
         _, uses, depth, used = row
-        return {"tail_first": (used,), "in_order": (used,), "lfu": (uses, used), "length_aware": (uses, -depth, used)}[self.order]
+        return {"tail_first": (used,), "in_order": (used,), "lfu": (uses, used), "length_aware": (uses, -depth, used)}[
+            self.order
+        ]
 
     def admit(self, ids: list[int]) -> int:
         known = {row[0] for row in self.rows}
@@ -92,7 +94,14 @@ def test_it_is_a_prefix_cache_that_bills_in_tokens() -> None:
     lease = cache.begin(BlockIds(512, (1, 2, 3)), 1.0)
     assert (lease.hit.read_tokens, lease.hit.segment) == (1024, 1)
     assert cache.end(lease, 7, 2.0) == Usage(512, 1024, 0, 0, 7, estimated=True)
-    expected = {"requests": 2, "hits": 1, "read_blocks": 2, "fresh_blocks": 3, "output_tokens": 7, "miss_first_write": 1}
+    expected = {
+        "requests": 2,
+        "hits": 1,
+        "read_blocks": 2,
+        "fresh_blocks": 3,
+        "output_tokens": 7,
+        "miss_first_write": 1,
+    }
     assert cache.stats() == expected | {"blocks": 3, "blocks_evicted": 0}
 
 
@@ -115,7 +124,8 @@ def test_a_size_or_an_order_that_is_none_is_refused(arguments: tuple[Any, ...]) 
         TraceCache(*arguments)
 
 
-# Real traces; who counted the expected figures had no part in this code ---------------------------------------------------
+# Real traces; who counted the expected figures had no part in this code
+# ---------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +136,15 @@ def mooncake(shared: Path) -> list[list[int]]:
 
 PUBLISHED = {
     "tail_first": {None: 0.6396, 30_000: 0.6242, 10_000: 0.4239, 3_000: 0.1906, 1_000: 0.0841},
-    "in_order": {None: 0.6396, 100_000: 0.6396, 50_000: 0.6396, 30_000: 0.6242, 10_000: 0.4235, 5_859: 0.3094, 1_000: 0.0825},
+    "in_order": {
+        None: 0.6396,
+        100_000: 0.6396,
+        50_000: 0.6396,
+        30_000: 0.6242,
+        10_000: 0.4235,
+        5_859: 0.3094,
+        1_000: 0.0825,
+    },
     "lfu": {None: 0.6396, 100_000: 0.6396, 50_000: 0.6396, 30_000: 0.6260, 10_000: 0.3578, 1_000: 0.0401},
     "length_aware": {None: 0.6396, 100_000: 0.6396, 50_000: 0.6396, 30_000: 0.5068, 10_000: 0.1865, 1_000: 0.0191},
 }
@@ -137,7 +155,9 @@ PUBLISHED = {
 def test_mooncake_gives_the_published_rates(mooncake: list[list[int]], order: Order) -> None:
     n = sum(map(len, mooncake))
     assert n == 121_877
-    rates = {capacity: round(sum(map(TraceCache(capacity, order).admit, mooncake)) / n, 4) for capacity in PUBLISHED[order]}
+    rates = {
+        capacity: round(sum(map(TraceCache(capacity, order).admit, mooncake)) / n, 4) for capacity in PUBLISHED[order]
+    }
     assert rates == PUBLISHED[order]
 
 

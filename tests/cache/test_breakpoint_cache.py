@@ -31,7 +31,9 @@ def blocks(n: int, start: int = 0) -> list[Block]:
     return [Block(f"b{i}") for i in range(start, start + n)]
 
 
-def prompt_of(conversation: Sequence[Block], marks: Sequence[Breakpoint], settings: tuple[str, str, str] = ("", "", "")) -> Prompt:
+def prompt_of(
+    conversation: Sequence[Block], marks: Sequence[Breakpoint], settings: tuple[str, str, str] = ("", "", "")
+) -> Prompt:
     digest, total, position = b"", 0, -1
     digests, ends, positions = [], [], []
     for index, block in enumerate(conversation):
@@ -43,7 +45,15 @@ def prompt_of(conversation: Sequence[Block], marks: Sequence[Breakpoint], settin
         positions.append(position)
     levels = [block.level for block in conversation]
     namespaces = tuple(repr(settings[: level + 1]).encode() for level in range(3))
-    return Prompt(namespaces, (levels.count(0), levels.count(0) + levels.count(1)), digests, ends, positions, tuple(marks), len(digests))
+    return Prompt(
+        namespaces,
+        (levels.count(0), levels.count(0) + levels.count(1)),
+        digests,
+        ends,
+        positions,
+        tuple(marks),
+        len(digests),
+    )
 
 
 def marked(n: int, *at: int, ttl: int = FIVE) -> Prompt:
@@ -59,7 +69,8 @@ def call(cache: BreakpointCache, prompt: Prompt, at: float, begun: float | None 
     return lease
 
 
-# --- the worked examples ----------------------------------------------------------------------------------------------------------
+# --- the worked examples
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_entry_ten_is_found_from_fifteen() -> None:
@@ -140,7 +151,9 @@ def test_marks_below_the_hit_are_refreshed_with_it() -> None:
     call(cache, marked(30, 2, 25), 0)
     call(cache, marked(31, 2, 30), 250)
     assert cache.lookup(marked(4, 2), 400).read_tokens == 300
-    cache.begin(marked(31, 2, 30), 500)  # the request dies: what it read lives on, what it marked below was read with it
+    cache.begin(
+        marked(31, 2, 30), 500
+    )  # the request dies: what it read lives on, what it marked below was read with it
     assert cache.lookup(marked(4, 2), 799).read_tokens == 300
 
 
@@ -293,7 +306,8 @@ def test_a_lifetime_nobody_sells_is_refused_before_anything_changes() -> None:
     assert cache.snapshot() == before
 
 
-# --- cost, memory, snapshots ------------------------------------------------------------------------------------------------------
+# --- cost, memory, snapshots
+# ------------------------------------------------------------------------------------------------------
 
 
 class Counting(Sequence):
@@ -380,6 +394,14 @@ def test_stats_add_up_to_the_bills() -> None:
     for at in (0, 1):
         call(cache, prompt_of(blocks(6), [Breakpoint(2, HOUR), Breakpoint(4, FIVE)]), at)
     assert cache.stats() == {
-        "requests": 2, "hits": 1, "miss_first_write": 1, "read_tokens": 500, "fresh_tokens": 200, "write_5m_tokens": 200,
-        "write_1h_tokens": 300, "output_tokens": 14, "entries_written": 4, "entries": 2,
-    }  # fmt: skip
+        "requests": 2,
+        "hits": 1,
+        "miss_first_write": 1,
+        "read_tokens": 500,
+        "fresh_tokens": 200,
+        "write_5m_tokens": 200,
+        "write_1h_tokens": 300,
+        "output_tokens": 14,
+        "entries_written": 4,
+        "entries": 2,
+    }

@@ -1,4 +1,5 @@
-"""Breakpoint caches against a second opinion: whole prefixes in a plain list, without digests, windows or arithmetic on ends."""
+"""Breakpoint caches against a second opinion: whole prefixes in a plain list, without digests, windows or arithmetic on
+ends."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ class Block(NamedTuple):
     run: str = ""
 
 
-def prompt_of(conversation: Sequence[Block], marks: Sequence[Breakpoint], settings: tuple[str, str, str] = ("", "", "")) -> Prompt:
+def prompt_of(
+    conversation: Sequence[Block], marks: Sequence[Breakpoint], settings: tuple[str, str, str] = ("", "", "")
+) -> Prompt:
     digest, total, position = b"", 0, -1
     digests, ends, positions = [], [], []
     for index, block in enumerate(conversation):
@@ -39,7 +42,15 @@ def prompt_of(conversation: Sequence[Block], marks: Sequence[Breakpoint], settin
         positions.append(position)
     levels = [block.level for block in conversation]
     namespaces = tuple(repr(settings[: level + 1]).encode() for level in range(3))
-    return Prompt(namespaces, (levels.count(0), levels.count(0) + levels.count(1)), digests, ends, positions, tuple(marks), len(digests))
+    return Prompt(
+        namespaces,
+        (levels.count(0), levels.count(0) + levels.count(1)),
+        digests,
+        ends,
+        positions,
+        tuple(marks),
+        len(digests),
+    )
 
 
 @dataclass
@@ -52,12 +63,16 @@ class Naive:
 
     @staticmethod
     def prefix(conversation: list[Block], settings: tuple[str, str, str], segment: int) -> tuple:
-        return settings[: conversation[segment].level + 1], [(block.level, block.text) for block in conversation[: segment + 1]]
+        return settings[: conversation[segment].level + 1], [
+            (block.level, block.text) for block in conversation[: segment + 1]
+        ]
 
     def same(self, entry: dict, mark: Breakpoint, prefix: tuple) -> bool:
         return entry["prefix"] == prefix and (self.is_ttl_interchangeable or entry["ttl"] == mark.ttl_seconds)
 
-    def begin(self, conversation: list[Block], settings: tuple[str, str, str], marks: list[Breakpoint], now: float) -> dict:
+    def begin(
+        self, conversation: list[Block], settings: tuple[str, str, str], marks: list[Breakpoint], now: float
+    ) -> dict:
         sizes = [sum(block.tokens for block in conversation[: i + 1]) for i in range(len(conversation))]
         hits = []
         for mark in marks:
@@ -73,7 +88,9 @@ class Naive:
                 last_run, at = run, at - 1
         best, read_entry = max(hits, key=lambda hit: hit[0], default=(-1, None))
         for entry in self.entries:
-            standing = any(m.segment <= best and self.same(entry, m, self.prefix(conversation, settings, m.segment)) for m in marks)
+            standing = any(
+                m.segment <= best and self.same(entry, m, self.prefix(conversation, settings, m.segment)) for m in marks
+            )
             if entry["expires"] > now and (standing or entry is read_entry):
                 entry["expires"] = max(entry["expires"], now + entry["ttl"])
         written = [mark for mark in marks if mark.is_written and sizes[mark.segment] >= self.min_tokens]
@@ -83,7 +100,11 @@ class Naive:
             kinds[: sizes[mark.segment]] = [str(mark.ttl_seconds)] * sizes[mark.segment]
         kinds[:read] = ["read"] * read
         usage = Usage(kinds.count("fresh"), kinds.count("read"), kinds.count("300"), kinds.count("3600"), 0)
-        return {"usage": usage, "at": now, "writes": [(m, self.prefix(conversation, settings, m.segment)) for m in written]}
+        return {
+            "usage": usage,
+            "at": now,
+            "writes": [(m, self.prefix(conversation, settings, m.segment)) for m in written],
+        }
 
     def publish(self, call: dict, now: float) -> None:
         for mark, prefix in call["writes"]:
@@ -93,11 +114,18 @@ class Naive:
                 old["expires"] = max(old["expires"], call["at"] + old["ttl"])
             else:
                 self.entries = [entry for entry in self.entries if entry is not old]
-                self.entries.append({"prefix": prefix, "ttl": mark.ttl_seconds, "expires": call["at"] + mark.ttl_seconds})
+                self.entries.append(
+                    {"prefix": prefix, "ttl": mark.ttl_seconds, "expires": call["at"] + mark.ttl_seconds}
+                )
 
 
 PATHS = ["", "a", "aa", "aab", "aabb", "aabbc", "aabbca", "aabbcab", "aabbcabaa", "aaa", "aaab", "abba"]
-MARKS = st.tuples(st.integers(0, 6), st.sampled_from([FIVE, HOUR]), st.sampled_from([1, 2, 4, 20]), st.sampled_from([True, True, False]))
+MARKS = st.tuples(
+    st.integers(0, 6),
+    st.sampled_from([FIVE, HOUR]),
+    st.sampled_from([1, 2, 4, 20]),
+    st.sampled_from([True, True, False]),
+)
 SETTINGS = [("m", "", "auto")] * 6 + [("m", "", "none"), ("m", "x", "auto"), ("n", "", "auto")]
 BEGINS = st.tuples(
     st.sampled_from(["call", "call", "begin"]),
@@ -111,12 +139,18 @@ STEPS = st.lists(st.one_of(BEGINS, BEGINS, PUBLISHES, WAITS), min_size=5, max_si
 def conversation_of(path: str) -> list[Block]:
     """A head of two and a path whose letters decide size and run: equal paths are equal conversations."""
     sizes, runs = {"a": 3, "b": 2, "c": 0}, {"a": "", "b": "tool_result", "c": "tool_result"}
-    return [Block("tools", 2, 0), Block("system", 3, 1), *(Block(letter, sizes[letter], run=runs[letter]) for letter in path)]
+    return [
+        Block("tools", 2, 0),
+        Block("system", 3, 1),
+        *(Block(letter, sizes[letter], run=runs[letter]) for letter in path),
+    ]
 
 
 @settings(max_examples=400, deadline=None)
 @given(STEPS, st.booleans(), st.sampled_from([0, 6, 12]), st.booleans())
-def test_it_agrees_with_comparing_whole_prefixes(steps: list, is_ttl_interchangeable: bool, min_tokens: int, is_interrupted: bool) -> None:
+def test_it_agrees_with_comparing_whole_prefixes(
+    steps: list, is_ttl_interchangeable: bool, min_tokens: int, is_interrupted: bool
+) -> None:
     cache = BreakpointCache(min_tokens, is_ttl_interchangeable=is_ttl_interchangeable)
     naive = Naive(min_tokens, is_ttl_interchangeable)
     open_calls: list[tuple[Lease, dict]] = []
@@ -138,7 +172,11 @@ def test_it_agrees_with_comparing_whole_prefixes(steps: list, is_ttl_interchange
             lease, call = cache.begin(prompt, now), naive.begin(conversation, namespace, marks, now)
             assert quoted == lease.usage == call["usage"]
             assert lease.usage.prompt == prompt.n_tokens
-            assert (seen.read_tokens, seen.segment, seen.reason) == (lease.hit.read_tokens, lease.hit.segment, lease.hit.reason)
+            assert (seen.read_tokens, seen.segment, seen.reason) == (
+                lease.hit.read_tokens,
+                lease.hit.segment,
+                lease.hit.reason,
+            )
             assert (seen.reason == "hit") is (seen.segment is not None)
             if what == "begin":
                 open_calls.append((lease, call))

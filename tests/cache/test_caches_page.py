@@ -7,7 +7,18 @@ from pathlib import Path
 from contextkit.cache.hosted.rules import HOSTED, Rule
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "caches.md"
-COLUMNS = "row", "kind", "min", "step", "lifetime, s", "may be asked for", "readable at", "writes billed", "source", "**assumed**"
+COLUMNS = (
+    "row",
+    "kind",
+    "min",
+    "step",
+    "lifetime, s",
+    "may be asked for",
+    "readable at",
+    "writes billed",
+    "source",
+    "**assumed**",
+)
 HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|\n"
 
 
@@ -27,5 +38,15 @@ def test_the_table_of_hosted_providers_is_that_of_the_code() -> None:
 
 def test_every_cache_of_the_package_has_rules_on_the_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    caches = {"breakpoint_cache", "implicit_cache", "block/", "radix/", "slot/", "tiered/", "trace_cache", "unit_cache", "content_cache"}
+    caches = {
+        "breakpoint_cache",
+        "implicit_cache",
+        "block/",
+        "radix/",
+        "slot/",
+        "tiered/",
+        "trace_cache",
+        "unit_cache",
+        "content_cache",
+    }
     assert {name for name in caches if name not in page} == set()

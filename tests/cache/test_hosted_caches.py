@@ -25,9 +25,14 @@ from tests.cache.hosted_prompts import bill, call, marked, talk
 STREAMS = {False: 100, True: 10_000}
 PATHS = ["a", "ab", "abc", "abcd", "abd", "abde", "b", "ba", "abcdefgh", "abcdxy", "xyz"]
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["call", "call", "answered", "wait", "begin"]), st.sampled_from(PATHS), st.sampled_from([1, 100, 299, 300])),
-    min_size=3, max_size=30,
-)  # fmt: skip
+    st.tuples(
+        st.sampled_from(["call", "call", "answered", "wait", "begin"]),
+        st.sampled_from(PATHS),
+        st.sampled_from([1, 100, 299, 300]),
+    ),
+    min_size=3,
+    max_size=30,
+)
 
 
 class Units:
@@ -42,7 +47,9 @@ class Units:
 
     def begin(self, path: str, now: float) -> tuple[int, list[str]]:
         common = self.common(path, now)
-        unit = max((path[:n] for n in range(1, len(path) + 1) if self.units.get(path[:n], now) > now), key=len, default="")
+        unit = max(
+            (path[:n] for n in range(1, len(path) + 1) if self.units.get(path[:n], now) > now), key=len, default=""
+        )
         cut = 100 * len(common) // self.interval * self.interval if self.interval else 0
         if unit:
             self.units[unit] = max(self.units[unit], now + 300)
@@ -88,7 +95,13 @@ def test_units_equal_paths_that_are_compared(pytestconfig: pytest.Config) -> Non
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from([300, 3600]), st.sampled_from([0, 200, 400])), min_size=2, max_size=20))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(PATHS), st.sampled_from([300, 3600]), st.sampled_from([0, 200, 400])),
+        min_size=2,
+        max_size=20,
+    )
+)
 def test_billed_writes_add_up_and_are_read_as_if_they_were_free(steps: list[tuple[str, int, int]]) -> None:
     billed, free = ImplicitCache(128, 128, 300, bills_writes=True), ImplicitCache(128, 128, 300)
     now = 0.0
@@ -99,10 +112,13 @@ def test_billed_writes_add_up_and_are_read_as_if_they_were_free(steps: list[tupl
         assert usage.prompt == plain.n_tokens and usage.read == call(free, plain, now).read
         assert ((usage.read or 0) + (usage.write_5m or 0)) % 128 == 0 and (usage.fresh or 0) < 128 + 128
         asked = billed.quote(replace(plain, breakpoints=(Breakpoint(0, ttl),)), now)
-        assert asked == Usage(plain.n_tokens - (asked.read or 0), asked.read, 0, 0, 0)  # all of it is there: nothing is written again
+        assert asked == Usage(
+            plain.n_tokens - (asked.read or 0), asked.read, 0, 0, 0
+        )  # all of it is there: nothing is written again
 
 
-# --- servers ---------------------------------------------------------------------------------------------------------------------
+# --- servers
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def routed(**options: Any) -> Routed[Any]:
@@ -145,7 +161,8 @@ def test_all_servers_are_counted_together() -> None:
     assert cache.stats()["requests"] == 0
 
 
-# --- contents --------------------------------------------------------------------------------------------------------------------
+# --- contents
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_how_many_reads_pay_for_storing_an_hour() -> None:
@@ -163,7 +180,8 @@ def test_the_longest_named_content_that_lives_is_read() -> None:
     assert cache.stats()["created_tokens"] == 300
 
 
-# --- snapshots and mistakes ------------------------------------------------------------------------------------------------------
+# --- snapshots and mistakes
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", HOSTED.values(), ids=HOSTED)
@@ -198,27 +216,41 @@ def test_servers_are_as_before_where_one_of_them_cannot_be_restored() -> None:
     good = cache.snapshot()
     call(cache, talk(("head", 100)))
     with pytest.raises(StorageError, match="servers"):
-        cache.restore(good.replace(b'"implicit_cache', b'"other_cache', 1).replace(b'\\"implicit_cache', b'\\"other_cache', 1))
+        cache.restore(
+            good.replace(b'"implicit_cache', b'"other_cache', 1).replace(b'\\"implicit_cache', b'\\"other_cache', 1)
+        )
     assert cache.lookup(talk(("head", 100)), 1.0).read_tokens == 100
 
 
-# --- the model table -------------------------------------------------------------------------------------------------------------
+# --- the model table
+# -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "read", "write"), [
-    ("gemini-2.5-pro", 2100, 0), ("gemini-4-argon", 2100, 0),
-    ("anthropic.claude-opus-4-7", 2100, 2100), ("amazon.nova-pro-v1:0", 2100, 2100),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "read", "write"),
+    [
+        ("gemini-2.5-pro", 2100, 0),
+        ("gemini-4-argon", 2100, 0),
+        ("anthropic.claude-opus-4-7", 2100, 2100),
+        ("amazon.nova-pro-v1:0", 2100, 2100),
+    ],
+)
 def test_the_reference_cache_of_a_hosted_model_follows_its_row(name: str, read: int, write: int) -> None:
     cache = reference_cache(model_named(name))
     assert call(cache, marked(21, 20)).write_5m == write
     assert call(cache, marked(21, 20)).read == read
 
 
-@pytest.mark.parametrize(("kind", "bills"), [
-    ("billed", [(232, 0, 768, 0), (232, 768, 0, 0), (232, 768, 0, 0)]), ("units", [(1000, 0, 0, 0), (232, 768, 0, 0), (100, 900, 0, 0)]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "bills"),
+    [
+        ("billed", [(232, 0, 768, 0), (232, 768, 0, 0), (232, 768, 0, 0)]),
+        ("units", [(1000, 0, 0, 0), (232, 768, 0, 0), (100, 900, 0, 0)]),
+    ],
+)
 def test_a_registered_row_may_ask_for_the_other_kinds(kind: str, bills: list[tuple[int, ...]]) -> None:
-    row = replace(model_named("gpt-5"), name="hosted", cache=kind, min_tokens=256, granularity_tokens=256, default_ttl_seconds=300)
+    row = replace(
+        model_named("gpt-5"), name="hosted", cache=kind, min_tokens=256, granularity_tokens=256, default_ttl_seconds=300
+    )
     cache = reference_cache(row)
     assert [bill(call(cache, talk(("head", 900), (f"ask {number}", 100)))) for number in range(3)] == bills

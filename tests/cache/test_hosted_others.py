@@ -15,7 +15,8 @@ from tests.cache.hosted_prompts import bill, call, marked, talk
 HEAD, ASK, OTHER = ("head", 5000), ("ask", 700), ("other", 700)
 
 
-# --- Kimi ------------------------------------------------------------------------------------------------------------------------
+# --- Kimi
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def test_kimi_bills_writes_in_whole_chunks_and_each_of_them_once() -> None:
@@ -41,7 +42,8 @@ def test_kimi_keeps_an_hour_at_another_price_where_it_is_asked_for() -> None:
         cache.quote(talk(HEAD, marks=[Breakpoint(0, 1800)]), 0.0)
 
 
-# --- Qwen ------------------------------------------------------------------------------------------------------------------------
+# --- Qwen
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def test_qwen_writes_after_the_response_and_from_1024_tokens_on() -> None:
@@ -89,7 +91,10 @@ def test_qwen4_renews_with_the_lifetime_of_the_request_that_reads() -> None:
     other = hosted_cache(HOSTED["qwen4"])
     call(other, marked(20, 19, ttl=3600))
     call(other, marked(25, 24, ttl=300), at=3500.0)
-    assert (other.lookup(marked(20, 19), 3799.0).read_tokens, other.lookup(marked(20, 19), 3800.0).reason) == (2000, "ttl_expired")
+    assert (other.lookup(marked(20, 19), 3799.0).read_tokens, other.lookup(marked(20, 19), 3800.0).reason) == (
+        2000,
+        "ttl_expired",
+    )
 
 
 def test_qwen4_offers_an_hour_and_separates_users() -> None:
@@ -99,7 +104,8 @@ def test_qwen4_offers_an_hour_and_separates_users() -> None:
     assert cache.lookup(marked(40, 39, ttl=3600, settings="one user"), 1.0).reason == "out_of_reach"
 
 
-# --- Bedrock ---------------------------------------------------------------------------------------------------------------------
+# --- Bedrock
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_bedrock_keeps_cache_points_five_minutes_or_an_hour() -> None:
@@ -131,7 +137,8 @@ def test_bedrock_nova_keeps_five_minutes_from_1024_tokens_on() -> None:
         cache.begin(talk(HEAD, marks=[Breakpoint(0, 3600)]), 0.0)
 
 
-# --- xAI, Groq, Mistral, Z.ai, Fireworks -----------------------------------------------------------------------------------------
+# --- xAI, Groq, Mistral, Z.ai, Fireworks
+# -----------------------------------------------------------------------------------------
 
 
 def test_xai_reads_blocks_of_128() -> None:
@@ -230,7 +237,8 @@ def test_fireworks_separates_isolation_keys() -> None:
     assert call(cache, talk(HEAD, ASK, settings="isolation key")).read == 0
 
 
-# --- OpenRouter ------------------------------------------------------------------------------------------------------------------
+# --- OpenRouter
+# ------------------------------------------------------------------------------------------------------------------
 
 THROUGH = behind(HOSTED["openrouter"], HOSTED["openai-older"])
 

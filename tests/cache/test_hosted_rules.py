@@ -1,4 +1,5 @@
-"""Rules of OpenAI, Azure, Gemini and DeepSeek, played as their documentation tells them (the page stands in the row's `source`)."""
+"""Rules of OpenAI, Azure, Gemini and DeepSeek, played as their documentation tells them (the page stands in the row's
+`source`)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def test_every_rule_makes_a_cache_and_names_its_source(rule: Rule) -> None:
     assert not rule.ttls_seconds or rule.ttl_seconds in rule.ttls_seconds
 
 
-# --- OpenAI from gpt-5.6 on ------------------------------------------------------------------------------------------------------
+# --- OpenAI from gpt-5.6 on
+# ------------------------------------------------------------------------------------------------------
 
 NEW = "gpt-6.1-sol"
 MARK = {"mode": "explicit"}
@@ -38,7 +40,10 @@ LONG, SHORT = "Read all of it. " * 600, "And now? " * 40
 
 def said(text: str, role: str = "user", mark: Any = None) -> Any:
     """One message of a Chat body."""
-    return {"role": role, "content": [{"type": "text", "text": text, **({"prompt_cache_breakpoint": mark} if mark else {})}]}
+    return {
+        "role": role,
+        "content": [{"type": "text", "text": text, **({"prompt_cache_breakpoint": mark} if mark else {})}],
+    }
 
 
 def asked(*messages: Any, model: str = NEW, **params: Any) -> Prompt:
@@ -49,7 +54,10 @@ def asked(*messages: Any, model: str = NEW, **params: Any) -> Prompt:
 def responded(*messages: tuple[str, Any], **params: Any) -> Prompt:
     """The same of a Responses body, where a mark may ask for twelve hours."""
     items = [
-        {"role": "user", "content": [{"type": "input_text", "text": text, **({"prompt_cache_breakpoint": mark} if mark else {})}]}
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": text, **({"prompt_cache_breakpoint": mark} if mark else {})}],
+        }
         for text, mark in messages
     ]
     return parse_responses({"model": NEW, "input": items, **params}).prompt
@@ -85,14 +93,20 @@ def test_openai_bills_twelve_hours_apart() -> None:
 
 
 def test_openai_explicit_marks_do_not_look_back_and_the_automatic_one_does() -> None:
-    first, more = [said(LONG), said("Yes.", "assistant"), said(SHORT)], [said("No.", "assistant"), said(SHORT, mark=MARK)]
+    first, more = (
+        [said(LONG), said("Yes.", "assistant"), said(SHORT)],
+        [said("No.", "assistant"), said(SHORT, mark=MARK)],
+    )
     cache = hosted_cache(HOSTED["openai"])
     call(cache, asked(*first))
     assert cache.lookup(asked(*first, *more), 1.0).read_tokens == asked(*first).n_tokens
     other = hosted_cache(HOSTED["openai"])
     call(other, asked(*first[:-1], said(SHORT, mark=MARK), **EXPLICIT))
     assert other.lookup(asked(*first, *more, **EXPLICIT), 1.0).reason == "out_of_reach"
-    assert other.lookup(asked(*first[:-1], said(SHORT, mark=MARK), *more, **EXPLICIT), 1.0).read_tokens == asked(*first).n_tokens
+    assert (
+        other.lookup(asked(*first[:-1], said(SHORT, mark=MARK), *more, **EXPLICIT), 1.0).read_tokens
+        == asked(*first).n_tokens
+    )
 
 
 def test_openai_looks_back_over_twenty_message_endings() -> None:
@@ -106,9 +120,14 @@ def test_openai_looks_back_over_twenty_message_endings() -> None:
 def test_openai_keys_and_settings_each_have_a_prefix_of_their_own() -> None:
     cache = hosted_cache(HOSTED["openai"])
     size = call(cache, asked(said(LONG), prompt_cache_key="one", temperature=0.2)).prompt
-    reads = [call(cache, asked(said(LONG), **given)).read for given in (
-        {"prompt_cache_key": "one", "temperature": 0.9}, {"prompt_cache_key": "two"}, {"prompt_cache_key": "one", "verbosity": "low"},
-    )]  # fmt: skip
+    reads = [
+        call(cache, asked(said(LONG), **given)).read
+        for given in (
+            {"prompt_cache_key": "one", "temperature": 0.9},
+            {"prompt_cache_key": "two"},
+            {"prompt_cache_key": "one", "verbosity": "low"},
+        )
+    ]
     assert reads == [size, 0, 0]
 
 
@@ -121,13 +140,20 @@ def test_openai_separates_keys_and_spills_above_fifteen_a_minute() -> None:
     assert call(cache, asked(said(LONG, "developer"), said(SHORT), prompt_cache_key="other"), at=200.0).read == 0
 
 
-# --- OpenAI before that ----------------------------------------------------------------------------------------------------------
+# --- OpenAI before that
+# ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "shared", "read"), [
-    ("openai-older", 1023, 0), ("openai-older", 1024, 1024), ("openai-older", 5000, 4992),
-    ("openai-5.5", 2047, 0), ("openai-5.5", 5000, 4096),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "shared", "read"),
+    [
+        ("openai-older", 1023, 0),
+        ("openai-older", 1024, 1024),
+        ("openai-older", 5000, 4992),
+        ("openai-5.5", 2047, 0),
+        ("openai-5.5", 5000, 4096),
+    ],
+)
 def test_earlier_openai_models_read_in_whole_steps(name: str, shared: int, read: int) -> None:
     cache = hosted_cache(HOSTED[name])
     assert bill(call(cache, talk(("head", shared), ASK))) == (shared + 700, 0, 0, 0)
@@ -144,13 +170,21 @@ def test_earlier_openai_models_keep_a_day_or_some_minutes() -> None:
 
 def test_earlier_openai_models_separate_what_keys_them() -> None:
     cache = hosted_cache(HOSTED["openai-older"])
-    tools = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("look", "find")]
-    given: list[dict[str, Any]] = [{"tools": tools}, {"tools": tools[::-1]}, {"tools": tools, "user": "another"}, {"tools": tools}]
+    tools = [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("look", "find")
+    ]
+    given: list[dict[str, Any]] = [
+        {"tools": tools},
+        {"tools": tools[::-1]},
+        {"tools": tools, "user": "another"},
+        {"tools": tools},
+    ]
     sizes = [call(cache, asked(said(LONG), model="gpt-5", **more)) for more in given]
     assert [usage.read for usage in sizes] == [0, 0, 0, (sizes[0].prompt or 0) // 128 * 128]
 
 
-# --- Azure -----------------------------------------------------------------------------------------------------------------------
+# --- Azure
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def test_azure_offers_half_an_hour_only() -> None:
@@ -181,10 +215,13 @@ def test_azure_separates_keys_and_subscriptions() -> None:
     assert reads == [0, 0, mine.n_tokens]
 
 
-# --- Gemini ----------------------------------------------------------------------------------------------------------------------
+# --- Gemini
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("shared", "least", "read"), [(4095, 4096, 0), (4096, 4096, 4096), (2048, 2048, 2048), (2047, 2048, 0)])
+@pytest.mark.parametrize(
+    ("shared", "least", "read"), [(4095, 4096, 0), (4096, 4096, 4096), (2048, 2048, 2048), (2047, 2048, 0)]
+)
 def test_gemini_reads_from_the_models_minimum_on_and_never_bills_a_write(shared: int, least: int, read: int) -> None:
     cache = hosted_cache(replace(HOSTED["gemini"], min_tokens=least))
     assert bill(call(cache, talk(("head", shared), ASK))) == (shared + 700, 0, 0, 0)
@@ -231,7 +268,8 @@ def test_gemini_storage_costs_from_creation_to_expiry_or_deletion() -> None:
             act(longer, 2701.0)
 
 
-# --- DeepSeek --------------------------------------------------------------------------------------------------------------------
+# --- DeepSeek
+# --------------------------------------------------------------------------------------------------------------------
 
 A, B, C, D = ("A", 900), ("B", 100), ("C", 200), ("D", 300)
 

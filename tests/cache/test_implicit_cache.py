@@ -56,7 +56,8 @@ def call(cache: ImplicitCache, prompt: Prompt, at: float) -> Lease:
     return lease
 
 
-# --- what is documented -----------------------------------------------------------------------------------------------------------
+# --- what is documented
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_read_is_the_common_prefix_floored_and_writing_is_free() -> None:
@@ -222,7 +223,8 @@ def test_a_granularity_below_one_is_refused() -> None:
         ImplicitCache(1024, 0, 300)
 
 
-# --- cost, memory, snapshots ------------------------------------------------------------------------------------------------------
+# --- cost, memory, snapshots
+# ------------------------------------------------------------------------------------------------------
 
 
 class Counting(Sequence):
@@ -240,13 +242,18 @@ class Counting(Sequence):
 
 
 def probes(n: int, n_tail: int) -> int:
-    """Reads of the prompt's digests in the last of some calls, each with 4 new blocks and a tail that is gone in the next."""
+    """Reads of the prompt's digests in the last of some calls, each with 4 new blocks and a tail that is gone in the
+    next."""
     cache = ImplicitCache(0, 1, 300)
     digests = Counting([])
     for turn in range(5):
         plain = talk(n + 4 * turn, *(f"tail {turn} {i}" for i in range(n_tail)))
         digests = Counting(plain.digests)
-        call(cache, Prompt(plain.namespaces, plain.level_ends, digests, plain.ends_tokens, plain.positions, (), plain.n), turn)
+        call(
+            cache,
+            Prompt(plain.namespaces, plain.level_ends, digests, plain.ends_tokens, plain.positions, (), plain.n),
+            turn,
+        )
     return digests.reads
 
 
@@ -337,6 +344,12 @@ def test_stats_add_up_to_the_bills() -> None:
     call(cache, talk(5), 0)
     call(cache, talk(7), 1)
     assert cache.stats() == {
-        "requests": 2, "hits": 1, "miss_first_write": 1, "read_tokens": 500, "fresh_tokens": 700, "output_tokens": 14,
-        "segments_written": 7, "segments": 7,
-    }  # fmt: skip
+        "requests": 2,
+        "hits": 1,
+        "miss_first_write": 1,
+        "read_tokens": 500,
+        "fresh_tokens": 700,
+        "output_tokens": 14,
+        "segments_written": 7,
+        "segments": 7,
+    }

@@ -46,7 +46,10 @@ class Naive:
 
     @staticmethod
     def prefixes(conversation: list[Block], settings: tuple[str, str, str]) -> list:
-        return [(settings[: block.level + 1], [(b.level, b.text) for b in conversation[: i + 1]]) for i, block in enumerate(conversation)]
+        return [
+            (settings[: block.level + 1], [(b.level, b.text) for b in conversation[: i + 1]])
+            for i, block in enumerate(conversation)
+        ]
 
     def begin(self, conversation: list[Block], settings: tuple[str, str, str], now: float) -> tuple[int, list]:
         prefixes = self.prefixes(conversation, settings)
@@ -93,7 +96,11 @@ def test_it_agrees_with_comparing_whole_prefixes(steps: list, rule: tuple[int, i
         elif what != "publish":
             path, namespace = value
             sizes = {"a": 3, "b": 2}
-            conversation = [Block("tools", 2, 0), Block("system", 3, 1), *(Block(letter, sizes[letter]) for letter in path)]
+            conversation = [
+                Block("tools", 2, 0),
+                Block("system", 3, 1),
+                *(Block(letter, sizes[letter]) for letter in path),
+            ]
             prompt = prompt_of(conversation, namespace)
             seen, quoted = cache.lookup(prompt, now), cache.quote(prompt, now)
             lease = cache.begin(prompt, now)

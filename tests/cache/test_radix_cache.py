@@ -60,7 +60,9 @@ def test_a_prompt_is_readable_once_it_was_computed() -> None:
     assert cache.lookup(TokenIds([1]), 0.0).reason == "below_minimum"
 
 
-@pytest.mark.parametrize("other", [{"salt": "b"}, {}, {"adapter": Adapter("x", "p")}, {"salt": "a", "adapter": Adapter("x", "p")}])
+@pytest.mark.parametrize(
+    "other", [{"salt": "b"}, {}, {"adapter": Adapter("x", "p")}, {"salt": "a", "adapter": Adapter("x", "p")}]
+)
 def test_salts_and_adapters_never_share(other: dict[str, Any]) -> None:
     cache = RadixCache()
     call(cache, TokenIds([1, 2, 3, 4], salt="a"))
@@ -115,7 +117,11 @@ def test_the_priority_policy_forgets_outputs_before_prompts_and_low_before_high(
 def test_a_lease_ends_once() -> None:
     cache = RadixCache()
     lease = call(cache, [1, 2])
-    for after in (lambda: cache.end(lease, 0, 0.0), lambda: cache.publish(lease, 0.0), lambda: cache.generate(lease, [1])):
+    for after in (
+        lambda: cache.end(lease, 0, 0.0),
+        lambda: cache.publish(lease, 0.0),
+        lambda: cache.generate(lease, [1]),
+    ):
         with pytest.raises(UsageError, match="this lease has ended"):
             after()
 
@@ -130,7 +136,10 @@ def test_a_snapshot_is_of_its_shape() -> None:
 
 
 ids = st.lists(st.sampled_from([1, 2]), min_size=1, max_size=12)
-steps = st.lists(st.tuples(st.sampled_from(["begin", "publish", "end"]), ids, st.integers(0, 5), st.sampled_from([None, "a"])), max_size=40)
+steps = st.lists(
+    st.tuples(st.sampled_from(["begin", "publish", "end"]), ids, st.integers(0, 5), st.sampled_from([None, "a"])),
+    max_size=40,
+)
 shapes = st.builds(
     RadixShape,
     st.sampled_from([None, 16, 30]),
@@ -180,7 +189,9 @@ def test_no_read_beyond_what_was_sent_and_room_is_never_exceeded(shape: RadixSha
 
 
 @given(st.lists(ids, max_size=12), ids, st.sampled_from([1, 2, 4]))
-def test_an_unlimited_cache_reads_the_longest_prefix_ever_sent(before: list[list[int]], prompt: list[int], page: int) -> None:
+def test_an_unlimited_cache_reads_the_longest_prefix_ever_sent(
+    before: list[list[int]], prompt: list[int], page: int
+) -> None:
     cache = RadixCache(RadixShape(page=page))
     for tokens in before:
         call(cache, tokens)

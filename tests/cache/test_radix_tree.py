@@ -35,7 +35,9 @@ operations = st.one_of(
     st.tuples(st.just("unlock")),
     st.tuples(st.just("evict"), st.integers(1, 9)),
 )
-streams = st.tuples(st.sampled_from([1, 1, 2, 4]), st.booleans(), st.booleans(), st.lists(operations, min_size=10, max_size=40))
+streams = st.tuples(
+    st.sampled_from([1, 1, 2, 4]), st.booleans(), st.booleans(), st.lists(operations, min_size=10, max_size=40)
+)
 """Page, whether the version is old, whether keys are pairs; operations."""
 
 
@@ -73,7 +75,12 @@ class Both:
 
     def states(self) -> tuple[Any, Any]:
         one = (self.tree.evictable, self.tree.protected, self.tree.n_nodes, self.tree.lengths())
-        other = (self.naive.total(is_locked=False), self.naive.total(is_locked=True), len(self.naive.runs), self.naive.lengths())
+        other = (
+            self.naive.total(is_locked=False),
+            self.naive.total(is_locked=True),
+            len(self.naive.runs),
+            self.naive.lengths(),
+        )
         return one, other
 
 
@@ -81,7 +88,9 @@ class Both:
 def test_the_tree_is_the_list_of_runs_whatever_is_done_to_it(policy: str, request: pytest.FixtureRequest) -> None:
     """Lengths, shapes, sizes and the order of eviction to the last leaf, for each page, version and key."""
 
-    @settings(max_examples=STREAMS[request.config.getoption("--full")], deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=STREAMS[request.config.getoption("--full")], deadline=None, suppress_health_check=list(HealthCheck)
+    )
     @given(streams)
     def check(stream: Any) -> None:
         page, is_old, is_eagle, operations = stream
@@ -181,6 +190,9 @@ def test_memory_of_what_was_forgotten_is_let_go() -> None:
         tree.match(pack(range(length)))
     sizes = []
     while tree.total:
-        sizes.append(sum(len(memory) for memory in {id(node.memory): node.memory for node in tree.nodes()}.values()) <= 2 * 4 * tree.total)
+        sizes.append(
+            sum(len(memory) for memory in {id(node.memory): node.memory for node in tree.nodes()}.values())
+            <= 2 * 4 * tree.total
+        )
         tree.evict(1)
     assert sizes == [True] * 4

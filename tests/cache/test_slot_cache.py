@@ -37,7 +37,12 @@ def test_a_turned_chunk_is_approximate_and_billed_as_fresh() -> None:
     cache = SlotCache(SlotShape(n_cache_reuse=8))
     call(cache, range(40))
     lease = call(cache, [*range(10), *range(20, 40), 7])
-    assert (lease.hit.read_tokens, lease.hit.approximate_tokens, lease.usage.read, lease.usage.fresh) == (10, 20, 10, 21)
+    assert (lease.hit.read_tokens, lease.hit.approximate_tokens, lease.usage.read, lease.usage.fresh) == (
+        10,
+        20,
+        10,
+        21,
+    )
     assert cache.stats()["approximate_tokens"] == 20 and cache.stats()["read_tokens"] == 10
 
 
@@ -102,7 +107,13 @@ def test_a_lease_ends_once() -> None:
 def test_a_snapshot_is_of_its_shape() -> None:
     cache = SlotCache()
     call(cache, [1, 2, 3])
-    for state in (b"", b"{}", b"[]", SlotCache(SlotShape(2)).snapshot(), cache.snapshot().replace(b'"slots":[[', b'"slots":[7,[')):
+    for state in (
+        b"",
+        b"{}",
+        b"[]",
+        SlotCache(SlotShape(2)).snapshot(),
+        cache.snapshot().replace(b'"slots":[[', b'"slots":[7,['),
+    ):
         with pytest.raises(StorageError, match=r"snapshot\(\) gave"):
             cache.restore(state)
     assert cache.lookup(TokenIds([1, 2, 3]), 0.0).read_tokens == 2
@@ -113,9 +124,13 @@ def test_a_snapshot_is_of_its_shape() -> None:
 ids = st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=14)
 steps = st.lists(st.tuples(st.sampled_from(["begin", "end"]), ids, st.integers(0, 5)), max_size=30)
 shapes = st.builds(
-    SlotShape, st.integers(1, 3), st.just(0.1), st.sampled_from([0, 20, None]), st.sampled_from([0, 2]),
+    SlotShape,
+    st.integers(1, 3),
+    st.just(0.1),
+    st.sampled_from([0, 20, None]),
+    st.sampled_from([0, 2]),
     st.builds(Model, st.sampled_from(["full", "recurrent"]), st.just(0), st.just(6), st.just(3)),
-)  # fmt: skip
+)
 
 
 def stepped(cache: SlotCache, leases: list[Lease], step: Any) -> object:
@@ -136,7 +151,9 @@ def stepped(cache: SlotCache, leases: list[Lease], step: Any) -> object:
 
 @settings(deadline=None)
 @given(shapes, steps, steps)
-def test_a_look_is_true_and_a_restored_cache_goes_on_as_the_first_would(shape: SlotShape, before: list[Any], after: list[Any]) -> None:
+def test_a_look_is_true_and_a_restored_cache_goes_on_as_the_first_would(
+    shape: SlotShape, before: list[Any], after: list[Any]
+) -> None:
     one, leases = SlotCache(shape), []
     for step in before:
         stepped(one, leases, step)

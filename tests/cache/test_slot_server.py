@@ -20,7 +20,8 @@ STREAMS = {False: 100, True: 10_000}
 """Whether `--full` was given → random streams of requests."""
 
 CHUNKS = ([1, 2, 3, 4], [5, 6, 7, 8, 9], [1, 2, 256, 512], [0x01000000, 0x02000000], [7], list(range(20, 34)))
-"""What prompts are made of, so that they share beginnings and, further on, whole runs; some are alike a byte further on."""
+"""What prompts are made of, so that they share beginnings and, further on, whole runs; some are alike a byte further
+on."""
 
 
 def _prompt(n_first: int, rest: list[list[int]]) -> list[int]:
@@ -29,20 +30,37 @@ def _prompt(n_first: int, rest: list[list[int]]) -> list[int]:
 
 prompts = st.builds(_prompt, st.integers(0, 6), st.lists(st.sampled_from(CHUNKS), min_size=1, max_size=4))
 models = st.builds(
-    Model, st.sampled_from(["full", "full", "window", "recurrent"]), st.sampled_from([0, 3, 8]), st.sampled_from([6, 64]),
-    st.sampled_from([3, 5]), st.sampled_from([0, 1, 3, 32]), st.sampled_from([4, 20]),
-)  # fmt: skip
+    Model,
+    st.sampled_from(["full", "full", "window", "recurrent"]),
+    st.sampled_from([0, 3, 8]),
+    st.sampled_from([6, 64]),
+    st.sampled_from([3, 5]),
+    st.sampled_from([0, 1, 3, 32]),
+    st.sampled_from([4, 20]),
+)
 windows = st.just(Window()) | st.builds(
-    Window, st.sampled_from([12, 30, 50]), st.booleans(), st.sampled_from([0, 0, 3, 100, -1]), st.sampled_from([0, 0, 1, 7, 90]),
-)  # fmt: skip
-configs = st.tuples(st.integers(1, 3), st.sampled_from([None, 0, 40, 100]), st.sampled_from([0, 0, 2, 4]), models, windows)
+    Window,
+    st.sampled_from([12, 30, 50]),
+    st.booleans(),
+    st.sampled_from([0, 0, 3, 100, -1]),
+    st.sampled_from([0, 0, 1, 7, 90]),
+)
+configs = st.tuples(
+    st.integers(1, 3), st.sampled_from([None, 0, 40, 100]), st.sampled_from([0, 0, 2, 4]), models, windows
+)
 requests = st.tuples(
-    prompts, st.booleans() | st.just(True), st.lists(st.integers(1, 20), max_size=3), st.booleans(), prompts,
+    prompts,
+    st.booleans() | st.just(True),
+    st.lists(st.integers(1, 20), max_size=3),
+    st.booleans(),
+    prompts,
     st.sampled_from([-1, -1, 0, 2]),
-)  # fmt: skip
+)
 
 
-def servers(n_slots: int, n_host: int | None, n_reuse: int, model: Model, ends: Window) -> tuple[SlotServer, NaiveServer]:
+def servers(
+    n_slots: int, n_host: int | None, n_reuse: int, model: Model, ends: Window
+) -> tuple[SlotServer, NaiveServer]:
     shape = SlotShape(n_slots, n_host_tokens=n_host, n_cache_reuse=n_reuse, model=model, window=ends)
     window = model.n_window if model.memory == "window" else 0
     options = (window, model.n_batch, model.n_ubatch, model.max_checkpoints, model.min_step)
@@ -57,13 +75,18 @@ def held(server: SlotServer) -> list[Any]:
 
 def held_naively(server: NaiveServer) -> list[Any]:
     states = [slot.state for slot in server.slots] + server.host
-    return [(state.tokens, [(point.n_tokens, point.first, point.last, point.task) for point in state.points]) for state in states]
+    return [
+        (state.tokens, [(point.n_tokens, point.first, point.last, point.task) for point in state.points])
+        for state in states
+    ]
 
 
 def test_the_server_is_the_one_written_token_by_token(request: pytest.FixtureRequest) -> None:
     """Slots, hits, turned chunks, saved states and checkpoints, whatever the model can cut."""
 
-    @settings(max_examples=STREAMS[request.config.getoption("--full")], deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=STREAMS[request.config.getoption("--full")], deadline=None, suppress_health_check=list(HealthCheck)
+    )
     @given(configs, st.lists(requests, min_size=4, max_size=14))
     def check(config: Any, stream: Any) -> None:
         ours, naive = servers(*config)
@@ -88,7 +111,12 @@ def test_the_server_is_the_one_written_token_by_token(request: pytest.FixtureReq
 def test_what_was_computed_behind_a_turned_chunk_is_as_approximate_as_it_is() -> None:
     server = SlotServer(SlotShape(n_cache_reuse=8))
     seen = []
-    for prompt in (range(40), [*range(10), *range(20, 40), 7, 7], [*range(10), *range(20, 40), 7, 7, 8], [*range(9), 1, 1]):
+    for prompt in (
+        range(40),
+        [*range(10), *range(20, 40), 7, 7],
+        [*range(10), *range(20, 40), 7, 7, 8],
+        [*range(9), 1, 1],
+    ):
         plan = server.start(Asked(pack(list(prompt))))
         assert plan
         server.finish(plan.slot, b"")
@@ -154,7 +182,14 @@ def ask(server: SlotServer, prompt: list[int], generated: int = 0, **given: Any)
 def test_a_request_that_names_its_slot_gets_that_one_whatever_it_holds() -> None:
     server = SlotServer(SlotShape(n_slots=3))
     mine, yours = list(range(30)), list(range(100, 140))
-    asked = [(mine, 0, (0, 0)), (mine, 1, (1, 0)), (yours, 1, (1, 0)), (mine, None, (0, 29)), (mine, 4, (1, 29)), (yours, -1, (2, 39))]
+    asked = [
+        (mine, 0, (0, 0)),
+        (mine, 1, (1, 0)),
+        (yours, 1, (1, 0)),
+        (mine, None, (0, 29)),
+        (mine, 4, (1, 29)),
+        (yours, -1, (2, 39)),
+    ]
     for prompt, named, expected in asked:
         assert ask(server, prompt, id_slot=named) == expected
 

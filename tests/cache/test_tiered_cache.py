@@ -45,7 +45,8 @@ def test_it_is_a_prefix_cache() -> None:
     assert cache.lookup(ids(0, 200), 0.0).reason == "below_minimum"
 
 
-# --- what engines do -------------------------------------------------------------------------------------------------------------
+# --- what engines do
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_only_full_chunks_are_kept_unless_asked() -> None:
@@ -71,7 +72,10 @@ def test_a_lookup_goes_on_below_where_the_tier_above_stops() -> None:
     cache = TieredCache(CHUNKS, [Tier("gpu", capacity_tokens=768), HOST])
     call(cache, ids(0, 768))
     call(cache, ids(9000, 256))  # pushes the head of the first prompt, stored first, out of the first tier
-    assert reads(cache, ids(0, 800)) == {"gpu": 0, "host": 768}  # what the first tier holds behind its gap is read below
+    assert reads(cache, ids(0, 800)) == {
+        "gpu": 0,
+        "host": 768,
+    }  # what the first tier holds behind its gap is read below
 
 
 def test_what_is_read_below_rises() -> None:
@@ -95,7 +99,9 @@ def test_a_tier_can_be_left_out_of_rising() -> None:
     assert (other.stats()["tokens_gpu"], other.stats()["tokens_disk"]) == (1024, 0)
 
 
-@pytest.mark.parametrize(("write", "after_one", "after_two"), [("through", 512, 512), ("selective", 0, 512), ("on_eviction", 0, 0)])
+@pytest.mark.parametrize(
+    ("write", "after_one", "after_two"), [("through", 512, 512), ("selective", 0, 512), ("on_eviction", 0, 0)]
+)
 def test_when_the_tier_below_gets_a_chunk(write: str, after_one: int, after_two: int) -> None:
     cache = TieredCache(CHUNKS, [GPU, Tier("host", write=write)])  # type: ignore[arg-type]
     found = []
@@ -149,12 +155,18 @@ def test_mooncake_frees_a_share_at_once_and_spares_what_was_just_read() -> None:
     assert lapsed.lookup(ids(0, 257), 11.0).read_tokens == 0
 
 
-# --- keys ------------------------------------------------------------------------------------------------------------------------
+# --- keys
+# ------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("other", [
-    TokenIds(range(300), adapter=Adapter("a", "p")), TokenIds(range(300), salt="s"), TokenIds(range(300), items=(Item(3, 9, "cat"),)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "other",
+    [
+        TokenIds(range(300), adapter=Adapter("a", "p")),
+        TokenIds(range(300), salt="s"),
+        TokenIds(range(300), items=(Item(3, 9, "cat"),)),
+    ],
+)
 def test_what_differs_is_not_shared(other: TokenIds) -> None:
     cache = TieredCache(CHUNKS, [GPU])
     call(cache, ids(0, 300))
@@ -178,7 +190,8 @@ def test_a_prompt_that_reads_nothing_still_writes() -> None:
     assert cache.lookup(ids(5000, 300), 0.0).read_tokens == 256
 
 
-# --- sharing ---------------------------------------------------------------------------------------------------------------------
+# --- sharing
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_instances_share_what_lies_below_and_nothing_else() -> None:
@@ -207,12 +220,15 @@ def test_a_restarted_instance_finds_the_shared_tier_as_it_was() -> None:
     assert cache.lookup(ids(0, 600), 0.0).read_tokens == 0
 
 
-# --- bytes and seconds -----------------------------------------------------------------------------------------------------------
+# --- bytes and seconds
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_bytes_and_seconds_are_those_of_the_formula_sheet() -> None:
     """Llama-3.1-8B: 2 x 32 layers x 8 heads x 128 x 2 bytes = 131,072 bytes a token; 4,096 tokens over 25 GB/s."""
-    cache = TieredCache(TokenChunks(2 * 32 * 8 * 128 * 2), [Tier("gpu", capacity_tokens=4096), Tier("host", bytes_per_second=25e9)])
+    cache = TieredCache(
+        TokenChunks(2 * 32 * 8 * 128 * 2), [Tier("gpu", capacity_tokens=4096), Tier("host", bytes_per_second=25e9)]
+    )
     call(cache, ids(0, 4097))
     call(cache, ids(50_000, 4097))
     gpu, host = cache.loads(ids(0, 4097), 0.0)
@@ -229,7 +245,8 @@ def test_capacity_may_be_in_bytes() -> None:
     assert cache.stats()["tokens_gpu"] == 768
 
 
-# --- re-use at another place -----------------------------------------------------------------------------------------------------
+# --- re-use at another place
+# -----------------------------------------------------------------------------------------------------
 
 BLEND = TokenChunks(1, saves_partial=True, separator=(7, 7), reuse=Reuse(0.15, 256))
 
@@ -242,7 +259,11 @@ def test_a_chunk_behind_another_beginning_is_approximate_and_no_hit() -> None:
     cache = TieredCache(BLEND, [Tier("gpu")])
     call(cache, TokenIds([*document(1, 400), *document(2, 300), 5]))
     hit = cache.lookup(TokenIds([*document(2, 300), *document(1, 400), 6]), 0.0)
-    assert (hit.read_tokens, hit.approximate_tokens, hit.reason) == (0, 255 + 340, "first_write")  # 45 and 60 are computed again
+    assert (hit.read_tokens, hit.approximate_tokens, hit.reason) == (
+        0,
+        255 + 340,
+        "first_write",
+    )  # 45 and 60 are computed again
     after = cache.lookup(TokenIds([*document(1, 400), *document(3, 300), *document(2, 300), 6]), 0.0)
     assert (after.read_tokens, after.approximate_tokens) == (400, 255)
     assert cache.quote(TokenIds([*document(2, 300), *document(1, 400), 6]), 0.0).fresh == 701
@@ -266,7 +287,8 @@ def test_nothing_behind_an_approximate_chunk_becomes_exact() -> None:
     assert reads(cache, mixed) == {"gpu": 600}
 
 
-# --- figures counted by others ---------------------------------------------------------------------------------------------------
+# --- figures counted by others
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +298,9 @@ def mooncake(shared: Path) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(("blocks", "rate"), [(None, 0.6396), (3_000, 0.1906)])
-def test_one_tier_gives_the_rates_of_an_lru_on_mooncakes_trace(mooncake: list[list[int]], blocks: int | None, rate: float) -> None:
+def test_one_tier_gives_the_rates_of_an_lru_on_mooncakes_trace(
+    mooncake: list[list[int]], blocks: int | None, rate: float
+) -> None:
     """Prefix blocks over all blocks, counted on the same trace by another program."""
     cache = TieredCache(BlockChunks(1), [Tier("gpu", capacity_tokens=blocks and 512 * blocks, policy="tail_first")])
     read = sum(replayed(cache, row) for row in mooncake)
@@ -305,7 +329,8 @@ def test_two_tiers_that_hold_all_between_them_read_as_one(mooncake: list[list[in
     assert small.stats()["read_bytes_host"] > 0
 
 
-# --- snapshots and mistakes ------------------------------------------------------------------------------------------------------
+# --- snapshots and mistakes
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_a_snapshot_restores_everything_in_another_cache() -> None:
@@ -321,7 +346,9 @@ def test_a_snapshot_restores_everything_in_another_cache() -> None:
     assert other.lookup(ids(70_000, 300), 5.0).read_tokens == 256
 
 
-@pytest.mark.parametrize("state", [b"{}", b"no", b'{"kind":"tiered_cache","version":1,"tiers":{"gpu":[]},"in_flight":{},"counters":{}}'])
+@pytest.mark.parametrize(
+    "state", [b"{}", b"no", b'{"kind":"tiered_cache","version":1,"tiers":{"gpu":[]},"in_flight":{},"counters":{}}']
+)
 def test_what_is_no_snapshot_of_these_tiers_changes_nothing(state: bytes) -> None:
     cache = TieredCache(CHUNKS, [GPU, HOST])
     call(cache, ids(0, 300))
@@ -330,12 +357,19 @@ def test_what_is_no_snapshot_of_these_tiers_changes_nothing(state: bytes) -> Non
     assert cache.lookup(ids(0, 300), 0.0).read_tokens == 256
 
 
-@pytest.mark.parametrize(("tiers", "told"), [
-    ([], "one or more"), ([GPU, GPU], "name of its own"), ([Tier("gpu", write="selective")], "'through'"),
-    ([Tier("gpu", policy="random")], "lru, lfu"), ([GPU, Tier("host", write="never")], "on_eviction"),  # type: ignore[arg-type]
-    ([Tier("gpu", capacity_tokens=0)], "capacity_tokens"), ([Tier("gpu", bytes_per_second=-inf)], "bytes_per_second"),
-    ([Tier("gpu", freed_share=1.0)], "shares"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("tiers", "told"),
+    [
+        ([], "one or more"),
+        ([GPU, GPU], "name of its own"),
+        ([Tier("gpu", write="selective")], "'through'"),
+        ([Tier("gpu", policy="random")], "lru, lfu"),
+        ([GPU, Tier("host", write="never")], "on_eviction"),  # type: ignore[arg-type]
+        ([Tier("gpu", capacity_tokens=0)], "capacity_tokens"),
+        ([Tier("gpu", bytes_per_second=-inf)], "bytes_per_second"),
+        ([Tier("gpu", freed_share=1.0)], "shares"),
+    ],
+)
 def test_tiers_that_cannot_be_are_refused(tiers: list[Tier], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         TieredCache(CHUNKS, tiers)

@@ -1,4 +1,7 @@
-"""Tiers against a second opinion: whole prefixes in lists, searched for what goes next; two instances over one shared tier."""
+"""Tiers against a second opinion: whole prefixes in lists, searched for what goes next.
+
+Two instances over one shared tier.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,9 @@ class Shelf:
     def put(self, pieces: list[dict[str, Any]], held: list[Any]) -> list[dict[str, Any]]:
         gone, new = [], []
         for piece in pieces:
-            is_alike = piece["name"][0] == "own" and (self.like(piece["own"]) or any(other["own"] == piece["own"] for other in new))
+            is_alike = piece["name"][0] == "own" and (
+                self.like(piece["own"]) or any(other["own"] == piece["own"] for other in new)
+            )
             if not is_alike and not self.get(piece["name"]):
                 new.append(piece)
         for piece in new:
@@ -74,7 +79,11 @@ class Naive:
             own = tuple(tokens[start : start + self.size])
             is_known = self.reuse is not None and len(own) >= self.reuse.min_tokens
             if len(own) == self.size or self.saves_partial:
-                yield {"name": ("chain", tuple(tokens[: start + len(own)])), "own": own if is_known else None, "size": len(own)}
+                yield {
+                    "name": ("chain", tuple(tokens[: start + len(own)])),
+                    "own": own if is_known else None,
+                    "size": len(own),
+                }
 
     def find(self, pieces: list[dict[str, Any]]) -> list[int]:
         depths, rest = [], list(pieces)
@@ -100,7 +109,11 @@ class Naive:
         pieces = list(self.pieces(tokens))
         depths = self.find(pieces) if len(tokens) > 1 else [0, 0, 0]  # the last token is computed anyway
         n_read = sum(depths)
-        alike = [next(((s, s.like(p["own"])) for s in self.shelves if s.like(p["own"])), None) for p in pieces[n_read:] if len(tokens) > 1]
+        alike = [
+            next(((s, s.like(p["own"])) for s in self.shelves if s.like(p["own"])), None)
+            for p in pieces[n_read:]
+            if len(tokens) > 1
+        ]
         held = [piece["name"] for piece in pieces] + [row["name"] for _, row in filter(None, alike)]
         for level in (2, 1, 0):
             shelf, start = self.shelves[level], sum(depths[:level])
@@ -116,7 +129,11 @@ class Naive:
             n_alike += row["size"] - -(-row["size"] // 4)  # a quarter is computed again, rounded up
             shelf.touch(row)
         exact = next((index for index, found in enumerate(alike) if found), len(pieces))
-        new = [p if i < exact else {**p, "name": ("own", p["own"])} for i, p in enumerate(pieces[n_read:]) if i < exact or p["own"]]
+        new = [
+            p if i < exact else {**p, "name": ("own", p["own"])}
+            for i, p in enumerate(pieces[n_read:])
+            if i < exact or p["own"]
+        ]
         read = min(sum(piece["size"] for piece in pieces[:n_read]), len(tokens) - 1)
         return read, n_alike, pieces[:n_read], new
 
@@ -133,16 +150,35 @@ class Naive:
 
 def tier(name: str, writes: list[str]) -> st.SearchStrategy[Tier]:
     return st.builds(
-        Tier, st.just(name), st.integers(4, 24), policy=st.sampled_from(sorted(POLICIES)), write=st.sampled_from(writes),
-        is_promoted_to=st.booleans(), min_read_tokens=st.sampled_from([1, 1, 5]),
-    )  # fmt: skip
+        Tier,
+        st.just(name),
+        st.integers(4, 24),
+        policy=st.sampled_from(sorted(POLICIES)),
+        write=st.sampled_from(writes),
+        is_promoted_to=st.booleans(),
+        min_read_tokens=st.sampled_from([1, 1, 5]),
+    )
 
 
 WRITES = ["through", "on_eviction", "selective"]
 TIERS = st.tuples(tier("gpu", WRITES[:1]), tier("host", WRITES), tier("remote", WRITES))
 CUTS = st.tuples(st.integers(2, 4), st.booleans(), st.sampled_from([None, None, Reuse(0.25, 2), Reuse(0.25, 3)]))
-PATHS = ["aaaa", "aaaabb", "aaaabbbb", "aabbaaaa", "abababab", "bbbb", "bbbbaaaabb", "a", "cccccccc", "ccccaaaabbbb", "ddddeeeeffffgggg"]
-STEP = st.tuples(st.sampled_from(["call", "call", "call", "begin", "publish"]), st.integers(0, 1), st.sampled_from(PATHS))
+PATHS = [
+    "aaaa",
+    "aaaabb",
+    "aaaabbbb",
+    "aabbaaaa",
+    "abababab",
+    "bbbb",
+    "bbbbaaaabb",
+    "a",
+    "cccccccc",
+    "ccccaaaabbbb",
+    "ddddeeeeffffgggg",
+]
+STEP = st.tuples(
+    st.sampled_from(["call", "call", "call", "begin", "publish"]), st.integers(0, 1), st.sampled_from(PATHS)
+)
 STEPS = st.lists(STEP, min_size=3, max_size=30)
 
 

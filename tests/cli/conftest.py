@@ -50,7 +50,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 def pi_session(path: Path, calls: int) -> Path:
     """A small pi session: one task, `calls` model calls, all but the last with a tool call."""
-    records: list[dict[str, Any]] = [{"type": "session", "id": "s", "timestamp": AT.format(5), "cwd": "/", "thinkingLevel": "off"}]
+    records: list[dict[str, Any]] = [
+        {"type": "session", "id": "s", "timestamp": AT.format(5), "cwd": "/", "thinkingLevel": "off"}
+    ]
     records.append(_message(5, {"role": "user", "content": "Read everything. " * 400}))
     for number in range(calls):
         records.append(_reply(number, [_call(number)] if number < calls - 1 else [{"type": "text", "text": "Done."}]))
@@ -70,13 +72,28 @@ def _call(number: int) -> dict[str, Any]:
 
 def _reply(number: int, parts: list[dict[str, Any]]) -> dict[str, Any]:
     usage = {"input": 1, "cacheRead": 0, "cacheWrite": 5000, "output": 20}
-    said = {"provider": "anthropic", "model": "claude-opus-4-5", "stopReason": "toolUse" if parts[0]["type"] == "toolCall" else "stop"}
-    return _message(6, {"role": "assistant", "content": parts, "usage": usage, "timestamp": 1765233665000 + number, **said})
+    said = {
+        "provider": "anthropic",
+        "model": "claude-opus-4-5",
+        "stopReason": "toolUse" if parts[0]["type"] == "toolCall" else "stop",
+    }
+    return _message(
+        6, {"role": "assistant", "content": parts, "usage": usage, "timestamp": 1765233665000 + number, **said}
+    )
 
 
 def _result(number: int) -> dict[str, Any]:
     content = [{"type": "text", "text": f"What stands in {number}.txt"}]
-    return _message(6, {"role": "toolResult", "toolCallId": f"call_{number}", "toolName": "read", "content": content, "isError": False})
+    return _message(
+        6,
+        {
+            "role": "toolResult",
+            "toolCallId": f"call_{number}",
+            "toolName": "read",
+            "content": content,
+            "isError": False,
+        },
+    )
 
 
 @pytest.fixture

@@ -36,8 +36,12 @@ def test_as_json(run: Run, recorded: Path) -> None:
     found = json.loads(run("advise", recorded, "--json").out)
     assert [one["index"] for one in found["compactions"]] == [91]
     reached = found["compactions"][0]["reached_at"]
-    assert reached is not None and f"reached at call {reached + 1}\n" in run("advise", recorded).out  # people count from 1
-    assert found["compactions"][0]["net_usd"] == pytest.approx(found["compactions"][0]["saved_usd"] - found["compactions"][0]["cost_usd"])
+    assert (
+        reached is not None and f"reached at call {reached + 1}\n" in run("advise", recorded).out
+    )  # people count from 1
+    assert found["compactions"][0]["net_usd"] == pytest.approx(
+        found["compactions"][0]["saved_usd"] - found["compactions"][0]["cost_usd"]
+    )
     assert found["standings"][0]["advice"]["verdict"] in {"now", "wait", "never"}
 
 

@@ -44,20 +44,44 @@ MISTAKES = {
     "a missing file, replay": (["replay", "absent.jsonl"], "absent.jsonl: No such file"),
     "a pattern that names nothing": (["report", "*.har"], "*.har: no such file"),
     "a folder to replay": (["replay", "."], ". is a folder: give one session file"),
-    "a model of another endpoint": (["replay", "session.jsonl", "--model", "gpt-5.4"], "it is a model of openai; leave --model out"),
-    "the same without HTTP": (["replay", "session.jsonl", "--model", "gpt-5.4", "--via", "direct"], "it is a model of openai"),
+    "a model of another endpoint": (
+        ["replay", "session.jsonl", "--model", "gpt-5.4"],
+        "it is a model of openai; leave --model out",
+    ),
+    "the same without HTTP": (
+        ["replay", "session.jsonl", "--model", "gpt-5.4", "--via", "direct"],
+        "it is a model of openai",
+    ),
     "Bedrock's model": (["replay", "session.jsonl", "--model", "anthropic.claude-opus-5"], "it is a model of aws"),
     "a page that is no file": (["report", "session.jsonl", "--html", "-"], "--html writes a file, not standard output"),
     "a ledger that is no file": (["report", "session.jsonl", "--to", "-"], "--to writes a file, not standard output"),
-    "a face of no report": (["report", "session.jsonl", "--to", "y.jsonl", "--json"], "reports nothing: leave out --json"),
-    "a grouping of no report": (["report", "session.jsonl", "--to", "y.jsonl", "--by", "day"], "reports nothing: leave out --by"),
-    "an engine of no report": (["report", "session.jsonl", "--to", "y.jsonl", "--engine", "duckdb"], "reports nothing: leave out --engine"),
+    "a face of no report": (
+        ["report", "session.jsonl", "--to", "y.jsonl", "--json"],
+        "reports nothing: leave out --json",
+    ),
+    "a grouping of no report": (
+        ["report", "session.jsonl", "--to", "y.jsonl", "--by", "day"],
+        "reports nothing: leave out --by",
+    ),
+    "an engine of no report": (
+        ["report", "session.jsonl", "--to", "y.jsonl", "--engine", "duckdb"],
+        "reports nothing: leave out --engine",
+    ),
     "a value that is no trace": (["simulate", "array.json"], "array.json:1: no JSON object; expected a Mooncake line"),
-    "a curve that is no file": (["simulate", "session.jsonl", "--html", "-"], "--html writes a file, not standard output"),
+    "a curve that is no file": (
+        ["simulate", "session.jsonl", "--html", "-"],
+        "--html writes a file, not standard output",
+    ),
     "sessions without JSON": (["simulate", "session.jsonl", "--per-session"], "give --json as well"),
-    "a picture that is no file": (["explain-edit", "abc", "--append", "x", "--svg", "-"], "--svg writes a file, not standard output"),
+    "a picture that is no file": (
+        ["explain-edit", "abc", "--append", "x", "--svg", "-"],
+        "--svg writes a file, not standard output",
+    ),
     "a seed below 0": (["explain-edit", "abc", "--append", "x", "--seed", "-1"], "-1 is not in the range"),
-    "a model that would clear the screen": (["demo", "--model", "llama\x1b[2J"], "'llama\\x1b[2J' is no model of Anthropic's"),
+    "a model that would clear the screen": (
+        ["demo", "--model", "llama\x1b[2J"],
+        "'llama\\x1b[2J' is no model of Anthropic's",
+    ),
     "a name no file can have": (["report", "a" * 5000], "name too long"),
     "an empty file, report": (["report", "empty.jsonl"], "empty.jsonl: the file is empty"),
     "an empty file, replay": (["replay", "empty.jsonl"], "the file is empty"),
@@ -75,12 +99,24 @@ MISTAKES = {
     "a script that is absent": (["serve", "--script", "absent.json"], "absent.json"),
     "a script that is a folder": (["serve", "--script", "."], "directory"),
     "a script that is no JSON": (["serve", "--script", "not-json.json"], "not-json.json: not JSON"),
-    "a script that is no list": (["serve", "--script", "wrong-shape.json"], "wrong-shape.json: $: a script is an object with a list"),
+    "a script that is no list": (
+        ["serve", "--script", "wrong-shape.json"],
+        "wrong-shape.json: $: a script is an object with a list",
+    ),
     "a script with a wrong field": (["serve", "--script", "wrong-field.json"], "wrong-field.json: replies.1.part: "),
     "a port that is none": (["serve", "--port", "99999"], "99999"),
-    "an allowed host that is none": (["serve", "--port", "0", "--allow-host", "http://box"], "--allow-host 'http://box'"),
-    "an allowed host of a proxy": (["proxy", "--upstream", "http://127.0.0.1:1", "--allow-host", "a/b"], "--allow-host 'a/b'"),
-    "a host that is none": (["serve", "--port", "0", "--host", "256.256.256.256"], "cannot listen on 256.256.256.256:0"),
+    "an allowed host that is none": (
+        ["serve", "--port", "0", "--allow-host", "http://box"],
+        "--allow-host 'http://box'",
+    ),
+    "an allowed host of a proxy": (
+        ["proxy", "--upstream", "http://127.0.0.1:1", "--allow-host", "a/b"],
+        "--allow-host 'a/b'",
+    ),
+    "a host that is none": (
+        ["serve", "--port", "0", "--host", "256.256.256.256"],
+        "cannot listen on 256.256.256.256:0",
+    ),
 }
 
 
@@ -94,7 +130,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -159,22 +197,33 @@ def test_a_port_in_use_is_one_line(run: Run) -> None:
         port = taken.getsockname()[1]
         ended = run("serve", "--port", port)
     assert (ended.code, ended.out) == (2, "")
-    assert re.fullmatch(rf"contextkit: cannot listen on 127\.0\.0\.1:{port} \(.*\): choose another port, 0 for any free one\n", ended.err)
+    assert re.fullmatch(
+        rf"contextkit: cannot listen on 127\.0\.0\.1:{port} \(.*\): choose another port, 0 for any free one\n",
+        ended.err,
+    )
 
 
 @pytest.mark.parametrize(
     ("package", "args"),
     [
-        ("starlette", ["demo"]), ("uvicorn", ["serve", "--port", "0"]), ("starlette", ["replay", "session.jsonl"]),
-        ("h11", ["serve", "--port", "0"]), ("h11", ["demo"]),
+        ("starlette", ["demo"]),
+        ("uvicorn", ["serve", "--port", "0"]),
+        ("starlette", ["replay", "session.jsonl"]),
+        ("h11", ["serve", "--port", "0"]),
+        ("h11", ["demo"]),
     ],
     ids=["demo", "serve", "replay", "serve without h11", "demo without h11"],
 )
 def test_a_missing_extra_names_the_install_command(package: str, args: list[str], folder: Path) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; sys.argv = {['contextkit', *args]}; from contextkit.cli.main import main; main()"
-    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60, cwd=folder)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60, cwd=folder
+    )
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == 'contextkit: the local server needs an extra that is not installed: pip install "contextkit[server]"\n'
+    assert (
+        ended.stderr
+        == 'contextkit: the local server needs an extra that is not installed: pip install "contextkit[server]"\n'
+    )
 
 
 @pytest.mark.parametrize("module", ["proxy", "upstream"])
@@ -191,7 +240,8 @@ def test_json_is_json(session: Path, run: Run) -> None:
     assert json.loads(report.out)["total"]["calls"] == 6
 
 
-# Streams that are closed, full or not of Unicode -----------------------------------------------------------------------------------------
+# Streams that are closed, full or not of Unicode
+# -----------------------------------------------------------------------------------------
 
 
 def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
@@ -203,7 +253,9 @@ def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedPr
 
 
 @posix
-@pytest.mark.parametrize("args", ["--version", "--help", "report session.jsonl", "advise session.jsonl", "explain-edit x --append y"])
+@pytest.mark.parametrize(
+    "args", ["--version", "--help", "report session.jsonl", "advise session.jsonl", "explain-edit x --append y"]
+)
 def test_a_closed_output_is_one_line(args: str, folder: Path) -> None:
     ended = shell(f"contextkit {args} >&-", folder)
     assert (ended.returncode, ended.stderr) == (2, b"contextkit: standard output is closed; give it a file or a pipe\n")
@@ -213,7 +265,10 @@ def test_a_closed_output_is_one_line(args: str, folder: Path) -> None:
 @pytest.mark.parametrize("command", ["report", "simulate", "whatif"])
 def test_a_closed_input_is_one_line(command: str, folder: Path) -> None:
     ended = shell(f"contextkit {command} - <&-", folder)
-    assert (ended.returncode, ended.stderr) == (2, b"contextkit: -: standard input is closed; give it a file or a pipe\n")
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        b"contextkit: -: standard input is closed; give it a file or a pipe\n",
+    )
 
 
 @posix
@@ -226,7 +281,9 @@ def test_a_full_disk_is_one_line(args: str, unbuffered: str, folder: Path) -> No
 
 
 @posix
-@pytest.mark.parametrize("args", ["report {} --json", "report {} --csv", "report {} --csv --by session", "report {} --markdown"])
+@pytest.mark.parametrize(
+    "args", ["report {} --json", "report {} --csv", "report {} --csv --by session", "report {} --markdown"]
+)
 def test_what_a_program_reads_is_utf_8_whatever_the_locale(args: str, folder: Path) -> None:
     path = pi_session(folder / "проект.jsonl", 6)
     path.write_text(path.read_text("utf-8").replace('"id": "s"', '"id": "сессия"'), "utf-8")
@@ -247,7 +304,9 @@ def test_what_a_person_reads_stays_in_the_letters_of_the_locale(folder: Path) ->
 
 def test_what_a_recording_says_never_moves_the_terminal(folder: Path, run: Run) -> None:
     path = folder / "clears.jsonl"
-    path.write_text((folder / "session.jsonl").read_text("utf-8").replace("claude-opus-4-5", "claude-x\\u001b[2J"), "utf-8")
+    path.write_text(
+        (folder / "session.jsonl").read_text("utf-8").replace("claude-opus-4-5", "claude-x\\u001b[2J"), "utf-8"
+    )
     for args in (["whatif"], ["report"], ["report", "--by", "model"], ["report", "--markdown"], ["advise"]):
         ended = run(*args, path)
         assert ended.code == 0 and "\x1b" not in ended.out + ended.err
@@ -255,12 +314,15 @@ def test_what_a_recording_says_never_moves_the_terminal(folder: Path, run: Run) 
     assert "claude-x\\\\x1b\\[2J" in run("report", "--markdown", path).out
 
 
-# Ends that come from outside -------------------------------------------------------------------------------------------------------------
+# Ends that come from outside
+# -------------------------------------------------------------------------------------------------------------
 
 
 @posix
 @pytest.mark.parametrize(
-    "args", [["report", "session.jsonl"], ["replay", "session.jsonl", "--json"], ["demo", "--turns", "4"]], ids=lambda args: args[0]
+    "args",
+    [["report", "session.jsonl"], ["replay", "session.jsonl", "--json"], ["demo", "--turns", "4"]],
+    ids=lambda args: args[0],
 )
 def test_a_reader_that_left_is_not_complained_about(start: Start, args: list[str], folder: Path) -> None:
     with start([*COMMAND, *args], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -297,7 +359,9 @@ def test_ctrl_c_ends_the_demo(start: Start, folder: Path) -> None:
         assert process.stderr.readline().startswith(b"careless 1/60")
         err = _interrupted(process)
     *lines, last = err.splitlines()
-    assert all(re.match(rb"(careless|automatic caching|contextkit) \d+/60: ", line) for line in lines if line.strip()), err
+    assert all(
+        re.match(rb"(careless|automatic caching|contextkit) \d+/60: ", line) for line in lines if line.strip()
+    ), err
     assert last == b"interrupted: the ways are compared when all are done; no figures"
     assert contents(folder) == before
 
@@ -405,7 +469,11 @@ def _rest(terminal: int) -> bytes:
 
 def test_python_m_contextkit_is_the_command(tmp_path: Path) -> None:
     (tmp_path / "clean.py").write_text("x = 1\n")
-    done = subprocess.run([sys.executable, "-m", "contextkit", "lint", str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "contextkit", "lint", str(tmp_path)], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
-    done = subprocess.run([sys.executable, "-m", "contextkit", "lint", "--nonsense"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "contextkit", "lint", "--nonsense"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2 and "--nonsense" in done.stderr

@@ -63,10 +63,13 @@ def test_a_run_longer_than_the_window_says_so(tmp_path: Path, run: Run) -> None:
         (tmp_path / f"{number}.txt").write_text("many words in a long file\n" * 2000, "utf-8")
     ended = run("demo", "--folder", tmp_path, "--turns", 60, "--model", "claude-haiku-4-5")
     assert (ended.code, ended.out) == (2, "")
-    assert re.search(r"contextkit: call \d+ was refused \(prompt is too long: .*\): ask for fewer --turns\n$", ended.err)
+    assert re.search(
+        r"contextkit: call \d+ was refused \(prompt is too long: .*\): ask for fewer --turns\n$", ended.err
+    )
 
 
-# Folders ---------------------------------------------------------------------------------------------------------------------------------
+# Folders
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_an_empty_folder_will_do(tmp_path: Path, run: Run) -> None:
@@ -95,7 +98,9 @@ def test_awkward_files_are_left_alone(tmp_path: Path, run: Run) -> None:
     assert figures(run, "--folder", tmp_path, "--turns", 8)["contextkit"]["n_misses"] == 0
 
 
-@pytest.mark.parametrize("path", [".env", ".git/config", "program", "folder", "absent.txt", "../outside.txt", "link", "a.txt\0"])
+@pytest.mark.parametrize(
+    "path", [".env", ".git/config", "program", "folder", "absent.txt", "../outside.txt", "link", "a.txt\0"]
+)
 def test_the_agent_reads_what_it_may_list_and_nothing_else(path: str, tmp_path: Path) -> None:
     outside, root = tmp_path / "outside.txt", tmp_path / "root"
     (root / ".git").mkdir(parents=True)
@@ -111,18 +116,25 @@ def test_the_agent_reads_what_it_may_list_and_nothing_else(path: str, tmp_path: 
         read.run({"path": path})
 
 
-# What is seen ----------------------------------------------------------------------------------------------------------------------------
+# What is seen
+# ----------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_three_columns_side_by_side_at_every_width(project: Path, width: int, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_columns_side_by_side_at_every_width(
+    project: Path, width: int, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     ended = run("demo", "--folder", project, "--turns", 6)
     assert ended.code == 0
     lines = ended.out.splitlines()
     assert max(map(len, lines)) <= width
     assert "\x1b" not in ended.out and "…" not in ended.out
-    table = [re.split(r"\s{1,}", line.strip()) for line in lines if re.match(r"(hit rate|cost|misses)\s+\S+\s+\S+\s+\S+$", line)]
+    table = [
+        re.split(r"\s{1,}", line.strip())
+        for line in lines
+        if re.match(r"(hit rate|cost|misses)\s+\S+\s+\S+\s+\S+$", line)
+    ]
     assert [row[-3:] for row in table if row[0] == "misses"] == [["3", "1", "0"]]
     assert len(table) == 3
 
@@ -143,7 +155,9 @@ def test_it_ends_in_words(project: Path, run: Run, monkeypatch: pytest.MonkeyPat
 
 def test_a_terminal_that_has_only_ascii(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
-    ended = subprocess.run([*COMMAND, "demo", "--turns", "4"], cwd=tmp_path, env=environment, check=False, capture_output=True, timeout=60)
+    ended = subprocess.run(
+        [*COMMAND, "demo", "--turns", "4"], cwd=tmp_path, env=environment, check=False, capture_output=True, timeout=60
+    )
     assert ended.returncode == 0, ended.stderr
     assert "hit rate" in ended.stdout.decode("ascii")
 
@@ -154,7 +168,9 @@ def test_a_terminal_gets_colour_and_moving_lines(start: Start, tmp_path: Path) -
 
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
-    with start([*COMMAND, "demo", "--turns", "4"], cwd=tmp_path, env=environment, stdout=theirs, stderr=theirs) as process:
+    with start(
+        [*COMMAND, "demo", "--turns", "4"], cwd=tmp_path, env=environment, stdout=theirs, stderr=theirs
+    ) as process:
         os.close(theirs)
         shown = b""
         try:

@@ -1,4 +1,5 @@
-"""`contextkit demo --masking`: what masks cost beside what removing tools costs, at every endpoint, as a table and as figures."""
+"""`contextkit demo --masking`: what masks cost beside what removing tools costs, at every endpoint, as a table and as
+figures."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ def test_the_figures(run: Run) -> None:
     assert list(found) == ["Messages", "Chat", "Responses"]
     for endpoint, ways in found.items():
         plain, masked, removed = (ways[way] for way in WAYS)
-        assert masked["changes"] == 2 and masked["segments_moved"] == plain["segments_moved"] == 0 < removed["segments_moved"]
+        assert (
+            masked["changes"] == 2
+            and masked["segments_moved"] == plain["segments_moved"] == 0 < removed["segments_moved"]
+        )
         assert masked["most_tokens_a_change"] <= (60 if endpoint == "Messages" else 0)
         assert abs(masked["hit_rate"] - plain["hit_rate"]) < 0.005 and removed["hit_rate"] < masked["hit_rate"]
         assert masked["summary"]["total"]["n_misses"] == 0 < removed["summary"]["total"]["n_misses"]
@@ -50,12 +54,19 @@ def test_the_table_says_what_came_of_it(run: Run) -> None:
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_200_turns_through_6_phases_keep_every_segment_and_the_hit_rate(name: str) -> None:
-    """The figures the masks are held to, with the usage the reference cache expects; the laws prove that it is what a server bills."""
+    """The figures the masks are held to, with the usage the reference cache expects.
+
+    The laws prove that it is what a server bills.
+    """
     rates: dict[bool, float] = {}
     for has_masks in (True, False):
         clock = [1000.0]
         context = Context(
-            PROVIDERS[name](), system=SYSTEM, tools=tools(), phases=phases() if has_masks else None, clock=lambda clock=clock: clock[0]
+            PROVIDERS[name](),
+            system=SYSTEM,
+            tools=tools(),
+            phases=phases() if has_masks else None,
+            clock=lambda clock=clock: clock[0],
         )
         context.user("Do the whole task.")
         total, sent, costs = ZERO, b"", dict[int, int]()

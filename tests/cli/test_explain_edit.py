@@ -16,19 +16,40 @@ def test_a_deletion_as_a_picture(run: Run) -> None:
     assert (ended.code, ended.err) == (0, "")
     text, *layers, legend, _, cost, computed, rounding, stale = ended.out.splitlines()
     assert text.strip() == "read write"
-    assert layers == [*(f"layer  {i} .....#####  differs from row 5 on" for i in (3, 2, 1)), "layer  0 .....~~~~~  differs from row 5 on"]
+    assert layers == [
+        *(f"layer  {i} .....#####  differs from row 5 on" for i in (3, 2, 1)),
+        "layer  0 .....~~~~~  differs from row 5 on",
+    ]
     assert "~ computed again, equal but for its rotation" in legend
     assert cost == "17 tokens before, 10 after: 5 read from the cache, 5 computed"
-    assert "160 K and V vectors" in computed and rounding.endswith("(rounding)") and "had the old rows been kept" in stale
+    assert (
+        "160 K and V vectors" in computed and rounding.endswith("(rounding)") and "had the old rows been kept" in stale
+    )
 
 
 def test_rows_and_layers_as_json_and_svg(run: Run, tmp_path: Path) -> None:
-    ended = run("explain-edit", "--replace", "43", "5", "--layers", 3, "--kv-heads", 1, "--json", "--svg", tmp_path / "clock.svg")
+    ended = run(
+        "explain-edit",
+        "--replace",
+        "43",
+        "5",
+        "--layers",
+        3,
+        "--kv-heads",
+        1,
+        "--json",
+        "--svg",
+        tmp_path / "clock.svg",
+    )
     found = json.loads(ended.out)
     assert (found["n_kept"], found["recomputed"], found["first_row"]) == (43, [43, 83], [43, 43, 43])
     assert found["work"]["vectors"] == 2 * 3 * 40 and len(found["fates"]["layers"]) == 3
     drawn = ET.parse(tmp_path / "clock.svg").getroot()
-    bars = [bar for bar in drawn.iter("{http://www.w3.org/2000/svg}rect") if bar.find("{http://www.w3.org/2000/svg}title") is not None]
+    bars = [
+        bar
+        for bar in drawn.iter("{http://www.w3.org/2000/svg}rect")
+        if bar.find("{http://www.w3.org/2000/svg}title") is not None
+    ]
     assert len(bars) == 3 * 3
 
 
@@ -38,12 +59,15 @@ def test_a_long_text_shares_columns(run: Run, position: str) -> None:
     assert ended.code == 0 and {len(line.split("  differs")[0]) for line in ended.out.splitlines()[:4]} == {9 + 96}
 
 
-@pytest.mark.parametrize(("args", "said"), [
-    ([], "0 edits given: give exactly one of"),
-    (["--append", "a", "--delete", "0", "1"], "2 edits given"),
-    (["--delete", "80", "9"], "does not fit into 83"),
-    (["--delete", "x", "9"], "'x' is not a valid integer"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "0 edits given: give exactly one of"),
+        (["--append", "a", "--delete", "0", "1"], "2 edits given"),
+        (["--delete", "80", "9"], "does not fit into 83"),
+        (["--delete", "x", "9"], "'x' is not a valid integer"),
+    ],
+)
 def test_what_was_typed_wrong_is_one_line(run: Run, args: list[str], said: str) -> None:
     ended = run("explain-edit", *args)
     assert ended.code == 2

@@ -27,10 +27,16 @@ def test_duckdb_says_what_the_report_says(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
     ledger = tmp_path / "ledger.jsonl"
     run("report", str(pi_session(tmp_path / "session.jsonl", 6)), "--to", str(ledger))
-    here, there = (json.loads(run("report", str(ledger), "--by", "day", "--json", *engine).out) for engine in ((), ("--engine", "duckdb")))
+    here, there = (
+        json.loads(run("report", str(ledger), "--by", "day", "--json", *engine).out)
+        for engine in ((), ("--engine", "duckdb"))
+    )
     assert there["groups"] == here["groups"]
     assert there["misses"] == here["misses"]
-    assert run("report", str(ledger), "--engine", "duckdb").out.splitlines()[1:] == run("report", str(ledger)).out.splitlines()[1:]
+    assert (
+        run("report", str(ledger), "--engine", "duckdb").out.splitlines()[1:]
+        == run("report", str(ledger)).out.splitlines()[1:]
+    )
 
 
 def test_what_the_engine_cannot_do_is_said(run: Run, tmp_path: Path) -> None:

@@ -45,7 +45,20 @@ def recording(path: Path, *systems: str) -> Path:
             body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "system": [block], "messages": messages}
             raw, at = json.dumps(body).encode(), 1_790_000_000.0 + 20 * number
             ledger.append(
-                Exchange(f"m{number}", "s", "main", at, at + 1, at + 2, "anthropic", "claude-sonnet-5-5", Bodies(raw), None, None, None)
+                Exchange(
+                    f"m{number}",
+                    "s",
+                    "main",
+                    at,
+                    at + 1,
+                    at + 2,
+                    "anthropic",
+                    "claude-sonnet-5-5",
+                    Bodies(raw),
+                    None,
+                    None,
+                    None,
+                )
             )
             messages.append({"role": "assistant", "content": [{"type": "text", "text": "An answer."}]})
     return path
@@ -66,7 +79,8 @@ def codes(said: str) -> list[str]:
     return [finding["code"] for finding in json.loads(said)["findings"]]
 
 
-# Pages --------------------------------------------------------------------------------------------------------------------
+# Pages
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_explain_prints_the_page_of_every_hazard(run: Run) -> None:
@@ -97,7 +111,8 @@ def test_explain_as_json_holds_the_parts_of_the_page(code: str, run: Run) -> Non
     assert whole == f"{whole.splitlines()[0]}\n\n{told}\n"
 
 
-# How it leaves ------------------------------------------------------------------------------------------------------------
+# How it leaves
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_code_without_hazards_leaves_with_0(folder: Path, run: Run) -> None:
@@ -133,7 +148,9 @@ def test_code_and_recordings_are_told_in_one_run(folder: Path, run: Run) -> None
 def test_a_recording_without_bodies_is_told_about(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "bare.jsonl"
     with Ledger(path) as ledger:
-        ledger.append(Exchange("m", "s", "main", 1.0, 2.0, 3.0, "anthropic", "claude-sonnet-5-5", None, None, None, None))
+        ledger.append(
+            Exchange("m", "s", "main", 1.0, 2.0, 3.0, "anthropic", "claude-sonnet-5-5", None, None, None, None)
+        )
     ended = run("lint", path)
     assert (ended.code, ended.out) == (0, "Nothing to look at: no call recorded with its body.\n")
     assert ended.err == f"{path}: 1 of 1 calls were recorded without their bodies; nothing to look at\n"
@@ -157,21 +174,33 @@ def test_an_aggregator_that_moved_to_another_host_is_what_broke_the_prefix(tmp_p
     for number, (host, read) in enumerate([("Alpha", 0), ("Alpha", 12_000), ("Beta", 0)]):
         usage = {"prompt_tokens": 12_100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": read}}
         request = {"model": "deepseek/deepseek-v4-pro", "session_id": "s1", "messages": [system, *talk]}
-        response = {"id": f"gen-{number}", "provider": host, "model": "deepseek/deepseek-v4-pro", "usage": usage, "choices": []}
+        response = {
+            "id": f"gen-{number}",
+            "provider": host,
+            "model": "deepseek/deepseek-v4-pro",
+            "usage": usage,
+            "choices": [],
+        }
         rows.append({"at": 1_790_000_000 + 20 * number, "request": request, "response": response})
         talk = [*talk, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": f"Question {number}"}]
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     (found,) = json.loads(run("lint", str(path), "--json").out)["findings"]
-    assert (found["code"], found["place"]["turn"], found["message"]) == ("CKR03", 3, "Beta serves this call, Alpha the one before")
+    assert (found["code"], found["place"]["turn"], found["message"]) == (
+        "CKR03",
+        3,
+        "Beta serves this call, Alpha the one before",
+    )
     assert found["cost_tokens"] > 10_000
 
 
 @pytest.mark.parametrize(
     ("project", "region", "code", "message"),
-    [("beta", "us-central1", "CKR08", "account beta is asked after alpha, and their caches are apart"),
-     ("alpha", "us-east4", "CKR01", "the next call went to another place: us-central1 before, us-east4 now")],
-)  # fmt: skip
+    [
+        ("beta", "us-central1", "CKR08", "account beta is asked after alpha, and their caches are apart"),
+        ("alpha", "us-east4", "CKR01", "the next call went to another place: us-central1 before, us-east4 now"),
+    ],
+)
 def test_the_address_of_a_call_says_where_its_cache_is(
     tmp_path: Path, run: Run, project: str, region: str, code: str, message: str
 ) -> None:
@@ -179,10 +208,16 @@ def test_the_address_of_a_call_says_where_its_cache_is(
     for number, (owner, place) in enumerate([("alpha", "us-central1"), ("alpha", "us-central1"), (project, region)]):
         said = [{"role": ("user", "model")[n % 2], "parts": [{"text": f"{n}"}]} for n in range(2 * number + 1)]
         request = {"contents": said, "systemInstruction": {"parts": [{"text": RULES}]}}
-        usage = {"promptTokenCount": 12_100, "cachedContentTokenCount": 12_000 * (number == 1), "candidatesTokenCount": 9}
+        usage = {
+            "promptTokenCount": 12_100,
+            "cachedContentTokenCount": 12_000 * (number == 1),
+            "candidatesTokenCount": 9,
+        }
         response = {"responseId": f"g{number}", "candidates": [], "usageMetadata": usage}
         url = f"https://x/v1/projects/{owner}/locations/{place}/publishers/google/models/gemini-2.5-pro:generateContent"
-        rows.append({"at": 1_790_000_000 + 20 * number, "session_id": "s", "url": url, "request": request, "response": response})
+        rows.append(
+            {"at": 1_790_000_000 + 20 * number, "session_id": "s", "url": url, "request": request, "response": response}
+        )
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     found = json.loads(run("lint", str(path), "--json").out)["findings"]
@@ -209,8 +244,14 @@ MISTAKES = {
     "an unknown format": (["--format", "xml"], "'xml' is not one of"),
     "no processes": (["--jobs", "0"], "0"),
     "a pattern that fits nothing": (["src/*.txt"], "src/*.txt: no such file or folder, and as a pattern it fits none"),
-    "a page in a format it has not": (["--explain", "CKS01", "--format", "sarif"], "--explain has no format sarif; it is told as text"),
-    "counts in a format they have not": (["--statistics", "--format", "github", "src"], "--statistics has no format github"),
+    "a page in a format it has not": (
+        ["--explain", "CKS01", "--format", "sarif"],
+        "--explain has no format sarif; it is told as text",
+    ),
+    "counts in a format they have not": (
+        ["--statistics", "--format", "github", "src"],
+        "--statistics has no format github",
+    ),
     "changes as JSON": (["--diff", "--json", "src"], "--diff has no format json; it is told as text"),
     "two formats": (["--json", "--format", "sarif", "src"], "--json and --format sarif do not go together"),
     "counts of changes": (["--diff", "--statistics", "src"], "--statistics and --diff do not go together"),
@@ -235,9 +276,10 @@ def test_a_mistake_is_one_line_and_leaves_with_2(mistake: str, folder: Path, run
 
 
 @pytest.mark.parametrize(
-    "content", [b"def (:\n", bytes(range(256)) * 9, b"\0" * 100, b"x = " + b"(" * 5000, b"\xff\xfe"],
+    "content",
+    [b"def (:\n", bytes(range(256)) * 9, b"\0" * 100, b"x = " + b"(" * 5000, b"\xff\xfe"],
     ids=["syntax", "binary", "zeros", "deep", "not UTF-8"],
-)  # fmt: skip
+)
 def test_a_file_that_cannot_be_read_is_a_finding(content: bytes, folder: Path, run: Run) -> None:
     (folder / "src" / "odd.py").write_bytes(content + b"\nimport anthropic, datetime\n")
     ended = run("lint", "src", "--json")
@@ -245,7 +287,8 @@ def test_a_file_that_cannot_be_read_is_a_finding(content: bytes, folder: Path, r
     assert codes(ended.out) == ["CK000"]
 
 
-# Choosing, formats --------------------------------------------------------------------------------------------------------
+# Choosing, formats
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_tests_are_left_out_of_a_folder_and_it_is_said(folder: Path, run: Run) -> None:
@@ -262,7 +305,9 @@ def test_tests_are_left_out_of_a_folder_and_it_is_said(folder: Path, run: Run) -
 def test_codes_are_chosen_by_their_beginning(folder: Path, run: Run) -> None:
     everything = codes(run("lint", "bad.py", "--json").out)
     assert "CKS01" in everything
-    assert codes(run("lint", "bad.py", "--json", "--select", "cks").out) == [code for code in everything if code.startswith("CKS")]
+    assert codes(run("lint", "bad.py", "--json", "--select", "cks").out) == [
+        code for code in everything if code.startswith("CKS")
+    ]
     assert "CKS01" not in codes(run("lint", "bad.py", "--json", "--ignore", "CKS01,CKT").out)
     assert codes(run("lint", "bad.py", "--json", "--select", "ALL", "--ignore", "CK").out) == []
 
@@ -272,7 +317,9 @@ def test_every_format_tells_the_same_findings(folder: Path, run: Run) -> None:
     sarif = json.loads(run("lint", "bad.py", "--format", "sarif").out)
     assert [result["ruleId"] for result in sarif["runs"][0]["results"]] == found
     github = run("lint", "bad.py", "--format", "github").out.splitlines()
-    assert len(github) == len(found) and any(line.startswith("::error title=CKS01 clock-in-system,file=bad.py,line=12,") for line in github)
+    assert len(github) == len(found) and any(
+        line.startswith("::error title=CKS01 clock-in-system,file=bad.py,line=12,") for line in github
+    )
     assert any(line.split()[:2] == ["1", "CKS01"] for line in run("lint", "bad.py", "--statistics").out.splitlines())
 
 
@@ -296,14 +343,25 @@ def test_what_the_project_says_holds_and_what_is_typed_comes_on_top(folder: Path
     assert run("lint", "broken.jsonl", "--config", "other.toml", "--ignore", "CK").code == 0
 
 
-WRONG = ['select = ["CKZ"]', "select = []", 'ignore = ["clock"]', '[tool.contextkit.lint.per-file-ignores]\n"a.py" = ["CKS99"]']
+WRONG = [
+    'select = ["CKZ"]',
+    "select = []",
+    'ignore = ["clock"]',
+    '[tool.contextkit.lint.per-file-ignores]\n"a.py" = ["CKS99"]',
+]
 
 
 @pytest.mark.parametrize(
     "text",
-    ["[tool", "[tool.contextkit]\nlint = 3", "[tool.contextkit.lint]\nselected = []", "[tool.contextkit.lint]\nselect = 3", "tool = 3",
-     *(f"[tool.contextkit.lint]\n{line}" for line in WRONG)],
-)  # fmt: skip
+    [
+        "[tool",
+        "[tool.contextkit]\nlint = 3",
+        "[tool.contextkit.lint]\nselected = []",
+        "[tool.contextkit.lint]\nselect = 3",
+        "tool = 3",
+        *(f"[tool.contextkit.lint]\n{line}" for line in WRONG),
+    ],
+)
 def test_settings_that_are_wrong_are_one_line(text: str, folder: Path, run: Run) -> None:
     (folder / "other.toml").write_text(text, "utf-8")
     (folder / "src" / "pyproject.toml").write_text(text, "utf-8")
@@ -316,12 +374,15 @@ def test_settings_that_are_wrong_are_one_line(text: str, folder: Path, run: Run)
 def test_a_terminal_that_cannot_spell_it_is_told_in_escapes(folder: Path) -> None:
     recording(folder / "words.jsonl", f"Größe \U0001f600 1 {RULES}", f"Größe \U0001f600 2 {RULES}")
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    ended = subprocess.run([*COMMAND, "lint", "words.jsonl"], cwd=folder, env=environment, check=False, capture_output=True, text=True)
+    ended = subprocess.run(
+        [*COMMAND, "lint", "words.jsonl"], cwd=folder, env=environment, check=False, capture_output=True, text=True
+    )
     assert (ended.returncode, ended.stderr) == (1, "")
     assert r"Gr\xf6" in ended.stdout
 
 
-# Changes ------------------------------------------------------------------------------------------------------------------
+# Changes
+# ------------------------------------------------------------------------------------------------------------------
 
 FIXABLE = """import anthropic
 

@@ -36,7 +36,8 @@ def say(text: bytes | str, *args: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([*COMMAND, "lint", *args], input=raw, capture_output=True, check=False)
 
 
-# Paths --------------------------------------------------------------------------------------------------------------------
+# Paths
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_pattern_means_what_a_shell_would_make_of_it(folder: Path, run: Run) -> None:
@@ -92,7 +93,11 @@ def test_a_folder_that_cannot_be_looked_into_is_told_once(folder: Path, run: Run
     for args in (["."], [".", "--fix"]):
         ended = run("lint", *args, "--select", "CKS01")
         assert ended.code == 1 and "src/bad.py:12" in ended.out
-        assert ended.err.count("\n") == 1 and "/ddd" in ended.err and ": left out, the folder cannot be looked into: " in ended.err
+        assert (
+            ended.err.count("\n") == 1
+            and "/ddd" in ended.err
+            and ": left out, the folder cannot be looked into: " in ended.err
+        )
 
 
 @posix
@@ -105,27 +110,34 @@ def test_a_named_folder_that_cannot_be_looked_into_is_a_mistake(folder: Path, ru
     assert ended.err.startswith("contextkit: ") and "src" in ended.err
 
 
-# Streams ------------------------------------------------------------------------------------------------------------------
+# Streams
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @posix
 @pytest.mark.parametrize("args", [["src"], ["--explain", "CKS01"], ["src", "--json"], ["src", "--diff"], ["absent"]])
 def test_a_closed_output_is_one_line(args: list[str], folder: Path) -> None:
-    ended = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *COMMAND, "lint", *args], stderr=subprocess.PIPE, text=True, check=False)
+    ended = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *COMMAND, "lint", *args], stderr=subprocess.PIPE, text=True, check=False
+    )
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
     assert ended.stderr.startswith("contextkit: standard output is closed")
 
 
 @posix
 def test_a_closed_error_stream_takes_nothing_from_the_output(folder: Path, run: Run) -> None:
-    ended = subprocess.run(["sh", "-c", '"$@" 2>&-', "sh", *COMMAND, "lint", "src"], stdout=subprocess.PIPE, text=True, check=False)
+    ended = subprocess.run(
+        ["sh", "-c", '"$@" 2>&-', "sh", *COMMAND, "lint", "src"], stdout=subprocess.PIPE, text=True, check=False
+    )
     assert (ended.returncode, ended.stdout) == (1, run("lint", "src").out)
 
 
 @posix
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "github"])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_leaves_ends_the_command_without_a_word(start: Start, form: str, unbuffered: str, folder: Path) -> None:
+def test_a_reader_that_leaves_ends_the_command_without_a_word(
+    start: Start, form: str, unbuffered: str, folder: Path
+) -> None:
     # More than a pipe holds
     head, ask = HAZARDOUS[: HAZARDOUS.index("def ask")], HAZARDOUS[HAZARDOUS.index("def ask") :]
     (folder / "many.py").write_text(head + "\n\n".join(ask.replace("ask", f"ask{n}") for n in range(1200)), "utf-8")
@@ -138,7 +150,8 @@ def test_a_reader_that_leaves_ends_the_command_without_a_word(start: Start, form
         assert (process.stderr.read(), process.wait(60)) == (b"", 141)
 
 
-# Standard input -----------------------------------------------------------------------------------------------------------
+# Standard input
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_source_is_read_from_standard_input_under_its_name(folder: Path, run: Run) -> None:
@@ -184,7 +197,8 @@ def test_what_standard_input_cannot_be_is_one_line(text: str, args: list[str], s
     assert ended.stderr.decode().startswith(f"contextkit: {says}")
 
 
-# What is known ------------------------------------------------------------------------------------------------------------
+# What is known
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_only_what_is_not_in_the_baseline_is_told(folder: Path, run: Run) -> None:
@@ -192,7 +206,11 @@ def test_only_what_is_not_in_the_baseline_is_told(folder: Path, run: Run) -> Non
     written = run("lint", "src", "--write-baseline", "known.json")
     assert (written.code, written.out, written.err) == (0, f"{n} hazards written to known.json.\n", "")
     again = run("lint", "src", "--baseline", "known.json")
-    assert (again.code, again.out, again.err) == (0, "No hazards found in 3 files.\n", f"{n} hazards left out: in the baseline\n")
+    assert (again.code, again.out, again.err) == (
+        0,
+        "No hazards found in 3 files.\n",
+        f"{n} hazards left out: in the baseline\n",
+    )
     bad = folder / "src" / "bad.py"
     bad.write_text("# moved\n\n" + HAZARDOUS.replace("        system=", "          system="), "utf-8")
     assert run("lint", "src", "--baseline", "known.json").code == 0
@@ -203,12 +221,16 @@ def test_only_what_is_not_in_the_baseline_is_told(folder: Path, run: Run) -> Non
 
 def test_a_line_that_is_written_a_second_time_is_new(folder: Path, run: Run) -> None:
     run("lint", "src", "--write-baseline", "known.json")
-    (folder / "src" / "bad.py").write_text(HAZARDOUS + "\n\n" + HAZARDOUS[HAZARDOUS.index("def ask") :].replace("ask", "again"), "utf-8")
+    (folder / "src" / "bad.py").write_text(
+        HAZARDOUS + "\n\n" + HAZARDOUS[HAZARDOUS.index("def ask") :].replace("ask", "again"), "utf-8"
+    )
     found = json.loads(run("lint", "src", "--baseline", "known.json", "--json", "--select", "CKS01").out)["findings"]
     assert [finding["place"]["line"] for finding in found] == [HAZARDOUS.count("\n") + 7]
 
 
-def test_a_baseline_is_the_same_bytes_however_the_files_are_named(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_baseline_is_the_same_bytes_however_the_files_are_named(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run("lint", "src", "--write-baseline", "known.json")
     for args in (["./src"], [folder / "src"], ["src/inner", "src"]):
         run("lint", *args, "--write-baseline", "again.json")
@@ -237,12 +259,24 @@ ROW = {"file": "a.py", "code": "CKS01", "text": "x", "count": 1}
 
 
 @pytest.mark.parametrize(
-    "told", ["", "[]", "3", "{}", {"version": 2, "findings": []}, {"version": 1, "findings": [{**ROW, "count": "1"}]},
-             {"version": 1, "findings": [{**ROW, "file": 3}]}, {"version": 1, "findings": 3}, "[" * 100_000],
+    "told",
+    [
+        "",
+        "[]",
+        "3",
+        "{}",
+        {"version": 2, "findings": []},
+        {"version": 1, "findings": [{**ROW, "count": "1"}]},
+        {"version": 1, "findings": [{**ROW, "file": 3}]},
+        {"version": 1, "findings": 3},
+        "[" * 100_000,
+    ],
     ids=lambda told: str(told)[:60],
-)  # fmt: skip
+)
 def test_a_baseline_that_is_none_is_one_line(told: object, folder: Path, run: Run) -> None:
     (folder / "known.json").write_text(told if isinstance(told, str) else json.dumps(told), "utf-8")
     ended = run("lint", "src", "--baseline", "known.json")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "contextkit: known.json: no baseline of version 1; make it anew with --write-baseline known.json\n"
+    assert (
+        ended.err == "contextkit: known.json: no baseline of version 1; make it anew with --write-baseline known.json\n"
+    )

@@ -1,4 +1,5 @@
-"""`contextkit lock` over a project of its own: what is written comes back byte for byte, and a change is said, priced and refused."""
+"""`contextkit lock` over a project of its own: what is written comes back byte for byte, and a change is said, priced
+and refused."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def edit(project: Path, old: str, new: str) -> None:
 
 def budget(project: Path, line: str) -> None:
     file = project / "pyproject.toml"
-    file.write_text(file.read_text("utf-8").replace("session_tokens = 30000\n", f"session_tokens = 30000\n{line}\n"), "utf-8")
+    file.write_text(
+        file.read_text("utf-8").replace("session_tokens = 30000\n", f"session_tokens = 30000\n{line}\n"), "utf-8"
+    )
 
 
 @pytest.fixture
@@ -84,7 +87,10 @@ def test_written_and_checked(project: Path, run: Run) -> None:
     wrote = run("lock", "write", "--project", project)
     assert wrote.code == 0 and "researcher: 3 blocks, about" in wrote.out and "writer: 3 blocks, " in wrote.out
     text = (project / "prompt.lock").read_text("utf-8")
-    assert "You are careful.\nYou say where a number comes from. More." in text and '"description": "Search the web."' in text
+    assert (
+        "You are careful.\nYou say where a number comes from. More." in text
+        and '"description": "Search the web."' in text
+    )
     assert [agent["name"] for agent in tomllib.loads(text)["agent"]] == ["researcher", "writer"]
     checked = run("lock", "check", "--project", project)
     assert (checked.code, checked.err) == (0, "") and checked.out.count("as locked") == 2
@@ -107,18 +113,28 @@ def test_a_change_is_said_priced_and_refused(project: Path, lock: Run) -> None:
     change = researcher["change"]
     assert change["path"] == "tools[0]" and "the web" in change["was"] and "whole" in change["now"]
     assert researcher["change"]["session_tokens"] == 1_500_000 and writer["change"]["session_tokens"] == 2000
-    assert told["n_tokens"] == sum(agent["change"]["n_tokens"] for agent in told["agents"]) and told["is_over"] and not told["is_current"]
+    assert (
+        told["n_tokens"] == sum(agent["change"]["n_tokens"] for agent in told["agents"])
+        and told["is_over"]
+        and not told["is_current"]
+    )
     none = json.loads(lock("check", "--project", project, "--json", "--live-sessions", 0).out)
-    assert none["agents"][0]["change"]["n_tokens"] == researcher["n_tokens"] and none["agents"][0]["change"]["session_tokens"] == 0
+    assert (
+        none["agents"][0]["change"]["n_tokens"] == researcher["n_tokens"]
+        and none["agents"][0]["change"]["session_tokens"] == 0
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("budget_tokens = 5000000", 0), ("budget_tokens = 1000000", 1), ("budget_usd = 10", 0), ("budget_usd = 1.5", 1),
+        ("budget_tokens = 5000000", 0),
+        ("budget_tokens = 1000000", 1),
+        ("budget_usd = 10", 0),
+        ("budget_usd = 1.5", 1),
         ("budget_tokens = 5000000\nbudget_usd = 1.5", 1),
     ],
-)  # fmt: skip
+)
 def test_a_budget_decides(project: Path, lock: Run, line: str, code: int) -> None:
     budget(project, line)
     lock("write", "--project", project)
@@ -132,7 +148,9 @@ def test_agents_come_and_go(project: Path, lock: Run) -> None:
     file.write_text(file.read_text("utf-8").replace("writer =", "scribe ="), "utf-8")
     checked = lock("check", "--project", project)
     assert checked.code == 0
-    assert "scribe: not in the lock file yet" in checked.out and "writer: no longer named in pyproject.toml" in checked.out
+    assert (
+        "scribe: not in the lock file yet" in checked.out and "writer: no longer named in pyproject.toml" in checked.out
+    )
 
 
 def test_it_is_found_from_below_and_imports_nothing_elsewhere(project: Path, lock: Run) -> None:
@@ -208,7 +226,10 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.text
 @settings(settings.get_profile("laws"), max_examples=150)
 @given(st.lists(st.tuples(texts, st.booleans()), max_size=4), texts)
 def test_every_byte_comes_back(blocks: list[tuple[str, bool]], name: str) -> None:
-    bodies = [{"type": "text", "text": text} if is_words else {"name": text, "input": {text: [1e-7]}} for text, is_words in blocks]
+    bodies = [
+        {"type": "text", "text": text} if is_words else {"name": text, "input": {text: [1e-7]}}
+        for text, is_words in blocks
+    ]
     made = tuple(LockedBlock(f"system[{i}]", "system", canonical(body), 3) for i, body in enumerate(bodies))
     heads = {name: LockedHead("anthropic", "anthropic_messages", "claude-opus-5", ("a", "b", "c"), True, made)}
     text = lock_text(heads)

@@ -22,7 +22,9 @@ CALL = call(0, UNPRICED, Usage(fresh=1_000_000, read=0, output=0))
 
 def priced(folder: Path, dollars: float, name: str = "models.toml") -> Path:
     path = folder / name
-    path.write_text(f'[[prices]]\nprovider = "*"\nmodel = "our-azure-deployment"\ninput = {dollars}\noutput = 1\n', "utf-8")
+    path.write_text(
+        f'[[prices]]\nprovider = "*"\nmodel = "our-azure-deployment"\ninput = {dollars}\noutput = 1\n', "utf-8"
+    )
     return path
 
 
@@ -55,19 +57,43 @@ def test_the_flag_comes_before_the_environment_and_that_before_the_project(
     assert spent(run, "report", ledger, "--json") == 2.0
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ('[[models]]\nname = "m"\nlike = "gpt-5.5"\nmin_token = 5\n', "row 1 (line 1): unknown key 'min_token' (did you mean 'min_tokens'?)"),
-    ('\n[[prices]]\nprovider = "openai"\nmodel = "m"\ninput = -1\noutput = 1\n', "[[prices]] row 1 (line 2): input must be dollars"),
-    ('[[prices]]\nprovider = "openai"\nmodel = "m"\ninput = 1\n', "'output' is missing; a row needs provider, model, input, output"),
-    ('[[models]]\nname = "m"\nlike = "gtp-5.5"\n', "like: the table has no model 'gtp-5.5'; close to it are"),
-    ('[[models]]\nname = "m"\nprovider = "openai"\n', "'cache' is missing; give it, or begin with another row's columns"),
-    ('[[models]]\nname = "m"\nlike = "gpt-5.5"\ncache = "sometimes"\n', "cache must be one of breakpoints, implicit, billed, units"),
-    ('[[models]]\nname = "m"\nlike = "gpt-5.5"\nttls_seconds = [60]\ndefault_ttl_seconds = 5\n', "must be one of ttls_seconds, [60]"),
-    ('[[prices]]\nprovider="o"\nmodel="m"\ninput=1\noutput=1\nvalid_from="soon"\n', "valid_from must be a date such as 2026-12-01"),
-    ('[[prices]]\nprovider="o"\nmodel="m"\ninput=1\noutput=1\ntiers=[{input=2}]\n', "tiers[0]: 'above' is missing"),
-    ("[[price]]\n", "unknown key 'price' (did you mean 'prices'?)"),
-    ("[[models]\n", "not TOML"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '[[models]]\nname = "m"\nlike = "gpt-5.5"\nmin_token = 5\n',
+            "row 1 (line 1): unknown key 'min_token' (did you mean 'min_tokens'?)",
+        ),
+        (
+            '\n[[prices]]\nprovider = "openai"\nmodel = "m"\ninput = -1\noutput = 1\n',
+            "[[prices]] row 1 (line 2): input must be dollars",
+        ),
+        (
+            '[[prices]]\nprovider = "openai"\nmodel = "m"\ninput = 1\n',
+            "'output' is missing; a row needs provider, model, input, output",
+        ),
+        ('[[models]]\nname = "m"\nlike = "gtp-5.5"\n', "like: the table has no model 'gtp-5.5'; close to it are"),
+        (
+            '[[models]]\nname = "m"\nprovider = "openai"\n',
+            "'cache' is missing; give it, or begin with another row's columns",
+        ),
+        (
+            '[[models]]\nname = "m"\nlike = "gpt-5.5"\ncache = "sometimes"\n',
+            "cache must be one of breakpoints, implicit, billed, units",
+        ),
+        (
+            '[[models]]\nname = "m"\nlike = "gpt-5.5"\nttls_seconds = [60]\ndefault_ttl_seconds = 5\n',
+            "must be one of ttls_seconds, [60]",
+        ),
+        (
+            '[[prices]]\nprovider="o"\nmodel="m"\ninput=1\noutput=1\nvalid_from="soon"\n',
+            "valid_from must be a date such as 2026-12-01",
+        ),
+        ('[[prices]]\nprovider="o"\nmodel="m"\ninput=1\noutput=1\ntiers=[{input=2}]\n', "tiers[0]: 'above' is missing"),
+        ("[[price]]\n", "unknown key 'price' (did you mean 'prices'?)"),
+        ("[[models]\n", "not TOML"),
+    ],
+)
 def test_a_fault_is_one_line_with_file_row_and_key(run: Run, tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "models.toml"
     path.write_text(text, "utf-8")
@@ -84,7 +110,10 @@ def test_a_file_that_is_not_there(run: Run, tmp_path: Path, monkeypatch: pytest.
 
 def test_rules_begin_as_another_rows(tmp_path: Path) -> None:
     path = tmp_path / "models.toml"
-    path.write_text('[[models]]\nname = "gateway-sonnet"\nlike = "claude-sonnet-5-5"\nwindow_tokens = 500_000\nsource = "ours"\n', "utf-8")
+    path.write_text(
+        '[[models]]\nname = "gateway-sonnet"\nlike = "claude-sonnet-5-5"\nwindow_tokens = 500_000\nsource = "ours"\n',
+        "utf-8",
+    )
     register_models(path)
     model = model_named("gateway-sonnet")
     assert (model.window_tokens, model.min_tokens, model.source, model.is_assumed) == (500_000, 512, "ours", False)

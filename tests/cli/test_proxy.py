@@ -85,7 +85,9 @@ def rows_at(path: Path, n: int) -> Ledger:
     raise AssertionError(f"fewer than {n} rows")
 
 
-def test_what_a_provider_says_to_a_client_that_asked_is_recorded_too(server: LocalServer, tmp_path: Path, run: Run) -> None:
+def test_what_a_provider_says_to_a_client_that_asked_is_recorded_too(
+    server: LocalServer, tmp_path: Path, run: Run
+) -> None:
     path = tmp_path / "runs.jsonl"
     with proxied(server.url, "--record", path) as proxy, proxy.claude() as claude:
         first = claude.messages.create(**asked(1), diagnostics={"previous_message_id": None})
@@ -93,7 +95,9 @@ def test_what_a_provider_says_to_a_client_that_asked_is_recorded_too(server: Loc
         rows_at(path, 2)
         proxy.end()
     ledger = Ledger.read(path)
-    assert [(remark.kind, remark.about, remark.text) for remark in ledger.remarks] == [("verdict", ledger[1].id, "system_changed")]
+    assert [(remark.kind, remark.about, remark.text) for remark in ledger.remarks] == [
+        ("verdict", ledger[1].id, "system_changed")
+    ]
     assert "= provider: system_changed" in run("lint", str(path)).out
 
 
@@ -114,7 +118,12 @@ def test_a_session_is_recorded_judged_and_summed_up(server: LocalServer, tmp_pat
         code, lines = proxy.end()
     assert 'contextkit_misses_total{model="claude-sonnet-5-5",cause="system_changed"} 1' in page
     broken = [line for line in lines if line.startswith("  ! CKS01 ")]
-    assert code == 130 and len(broken) == 1 and "system[0] byte " in broken[0] and "cached tokens billed again" in broken[0]
+    assert (
+        code == 130
+        and len(broken) == 1
+        and "system[0] byte " in broken[0]
+        and "cached tokens billed again" in broken[0]
+    )
     assert lines[-2].startswith("6 calls · ") and lines[-1] == "breaks: CKS01 × 1"
 
     found = list(Ledger.read(path))
@@ -131,7 +140,9 @@ def test_a_session_is_recorded_judged_and_summed_up(server: LocalServer, tmp_pat
 
 
 @pytest.mark.parametrize("what", ["client_metadata", "billing header"])
-def test_proxy_report_and_lint_agree_on_what_is_no_part_of_the_prompt(server: LocalServer, tmp_path: Path, run: Run, what: str) -> None:
+def test_proxy_report_and_lint_agree_on_what_is_no_part_of_the_prompt(
+    server: LocalServer, tmp_path: Path, run: Run, what: str
+) -> None:
     path = tmp_path / "runs.jsonl"
     with proxied(server.url, "--record", path, "--json") as proxy:
         for turns, mark in ((1, "a"), (2, "a"), (3, "b"), (4, "c")):
@@ -143,12 +154,19 @@ def test_proxy_report_and_lint_agree_on_what_is_no_part_of_the_prompt(server: Lo
                 fields = asked(turns)
                 header = f"x-anthropic-billing-header: cc_version=2.1.197.{mark}; cc_entrypoint=cli;"
                 with proxy.claude() as claude:
-                    claude.messages.create(**{**fields, "system": [{"type": "text", "text": header}, *fields["system"]]})
+                    claude.messages.create(
+                        **{**fields, "system": [{"type": "text", "text": header}, *fields["system"]]}
+                    )
         rows_at(path, 4)
         _, lines = proxy.end()
     reports = [json.loads(line) for line in lines]
     calls = [report for report in reports if "exchange" in report]
-    assert [(call["cause"], call["findings"]) for call in calls] == [("first_write", []), (None, []), (None, []), (None, [])]
+    assert [(call["cause"], call["findings"]) for call in calls] == [
+        ("first_write", []),
+        (None, []),
+        (None, []),
+        (None, []),
+    ]
     assert all(call.usage and call.usage.read for call in list(server.ledger)[1:])
     assert [call.usage for call in Ledger.read(path)] == [call.usage for call in server.ledger]
     report = json.loads(run("report", path, "--json").out)
@@ -166,7 +184,10 @@ def test_repairs_are_recorded_before_and_after(server: LocalServer, tmp_path: Pa
                 bodies.append(claude.messages.with_raw_response.create(**fields).http_request.content)
         code, lines = proxy.end()
     reports = [json.loads(line) for line in lines]
-    assert code == 130 and [report["repairs"] for report in reports[:-1]] == [["place-breakpoints"], ["freeze-date", "place-breakpoints"]]
+    assert code == 130 and [report["repairs"] for report in reports[:-1]] == [
+        ["place-breakpoints"],
+        ["freeze-date", "place-breakpoints"],
+    ]
     assert reports[-1]["summary"]["total"]["calls"] == 2 and not reports[-1]["breaks"]
     found = Ledger.read(path)
     second = found[1].usage
@@ -198,7 +219,9 @@ def test_what_had_ended_is_recorded_whatever_kills_the_proxy(server: LocalServer
     assert code == 130 and lines[0].startswith("1 call · ") and len(Ledger.read(path)) == 7
 
 
-def test_a_torn_ledger_is_continued_and_a_foreign_file_left_alone(server: LocalServer, tmp_path: Path, run: Run) -> None:
+def test_a_torn_ledger_is_continued_and_a_foreign_file_left_alone(
+    server: LocalServer, tmp_path: Path, run: Run
+) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_bytes(b'{"contextkit_ledger":1}\n{"id":"torn')
     with proxied(server.url, "--record", path, "--json") as proxy, proxy.claude() as claude:
@@ -213,7 +236,10 @@ def test_a_torn_ledger_is_continued_and_a_foreign_file_left_alone(server: LocalS
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(["--upstream", "api.anthropic.com"], "give scheme and host"), (["--upstream", "http://x", "--repair", "all"], "choose among")],
+    [
+        (["--upstream", "api.anthropic.com"], "give scheme and host"),
+        (["--upstream", "http://x", "--repair", "all"], "choose among"),
+    ],
 )
 def test_what_the_caller_can_mend_is_one_line(options: list[str], said: str, run: Run) -> None:
     ended = run("proxy", *options)
@@ -223,12 +249,18 @@ def test_what_the_caller_can_mend_is_one_line(options: list[str], said: str, run
 def test_a_port_that_is_taken_is_said(server: LocalServer) -> None:
     taken = server.url.rpartition(":")[2]
     ended = subprocess.run(
-        [*COMMAND, "proxy", "--upstream", server.url, "--port", taken], capture_output=True, text=True, timeout=20, check=False
+        [*COMMAND, "proxy", "--upstream", server.url, "--port", taken],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
     )
     assert ended.returncode == 2 and "choose another port" in ended.stderr and "Traceback" not in ended.stderr
 
 
-def test_calls_are_exported_as_the_environment_says(server: LocalServer, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+def test_calls_are_exported_as_the_environment_says(
+    server: LocalServer, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     pytest.importorskip("opentelemetry.sdk", reason="the extra `otel`")
     for kind in ("TRACES", "METRICS"):
         monkeypatch.setenv(f"OTEL_{kind}_EXPORTER", "console")

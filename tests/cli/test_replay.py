@@ -74,9 +74,25 @@ def test_three_totals_of_one_session_say_what_each_is_of(session: Path, run: Run
     said = {
         ("report", session): "counted: what the provider billed, as recorded; dollars at list prices",
         ("report", session, "--markdown"): "Counted: what the provider billed, as recorded; dollars at list prices",
-        ("replay", session, "--via", "direct"): "counted: the reference cache's bills for prompts rebuilt from the recording",
-        ("replay", session, "--via", "direct", "--offload"): "counted: the reference cache's bills for prompts rebuilt from the recording",
-        ("simulate", session, "--cache", "anthropic"): "counted: bills of these caches for the trace's prompts, not the recorded ones",
+        (
+            "replay",
+            session,
+            "--via",
+            "direct",
+        ): "counted: the reference cache's bills for prompts rebuilt from the recording",
+        (
+            "replay",
+            session,
+            "--via",
+            "direct",
+            "--offload",
+        ): "counted: the reference cache's bills for prompts rebuilt from the recording",
+        (
+            "simulate",
+            session,
+            "--cache",
+            "anthropic",
+        ): "counted: bills of these caches for the trace's prompts, not the recorded ones",
     }
     for args, line in said.items():
         ended = run(*args)
@@ -109,7 +125,9 @@ def test_large_results_in_files_halve_the_window_and_come_back(
     path = tmp_path / "session.jsonl"
     lines = (shared / "data" / "pi" / "before-compaction.jsonl").read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines if is_full else lines[:FIRST]))
-    ended = run("replay", path, "--provider", provider, "--via", "direct", "--offload", "--memory", tmp_path / "kept", "--json")
+    ended = run(
+        "replay", path, "--provider", provider, "--via", "direct", "--offload", "--memory", tmp_path / "kept", "--json"
+    )
     assert (ended.code, ended.err) == (0, "")
     figures = json.loads(ended.out)
     plain, offloaded = figures["plain"], figures["offloaded"]
@@ -133,4 +151,6 @@ def test_offloading_without_json_is_a_table(session: Path, run: Run) -> None:
 def test_what_only_offloading_takes_is_refused_without_it(options: tuple[str, str], session: Path, run: Run) -> None:
     ended = run("replay", session, *options)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "contextkit: --above-tokens and --memory say how results are offloaded: give --offload as well\n"
+    assert (
+        ended.err == "contextkit: --above-tokens and --memory say how results are offloaded: give --offload as well\n"
+    )

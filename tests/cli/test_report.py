@@ -1,4 +1,5 @@
-"""`contextkit report` as people call it: every face, every choice, Ctrl-C, a live session, what is wrong with the files."""
+"""`contextkit report` as people call it: every face, every choice, Ctrl-C, a live session, what is wrong with the
+files."""
 
 from __future__ import annotations
 
@@ -92,7 +93,11 @@ def test_faults_are_on_standard_error_and_in_json_and_on_the_page(run: Run, many
     ended = run("report", many, "--json", "--html", tmp_path / "out.html")
     assert "an unfinished line" in ended.err and ended.code == 0
     said = json.loads(ended.out)
-    assert said["n_faults"] == 1 and said["faults"][0]["what"].startswith("an unfinished line") and said["faults"][0]["line"] > 1
+    assert (
+        said["n_faults"] == 1
+        and said["faults"][0]["what"].startswith("an unfinished line")
+        and said["faults"][0]["line"] > 1
+    )
     assert "an unfinished line" in (tmp_path / "out.html").read_text("utf-8")
 
 
@@ -121,12 +126,17 @@ def test_two_faces_at_once_are_refused(run: Run, many: Path) -> None:
 
 
 @pytest.mark.parametrize("face", [[], ["--json"], ["--markdown"], ["--csv", "--by", "day"]])
-def test_a_filter_without_matches_is_an_error_that_names_what_there_is(run: Run, many: Path, face: list[str], tmp_path: Path) -> None:
+def test_a_filter_without_matches_is_an_error_that_names_what_there_is(
+    run: Run, many: Path, face: list[str], tmp_path: Path
+) -> None:
     said = json.loads(run("report", many, "--json", "--by", "session").out)
     n_calls, sessions = said["total"]["calls"], [group["name"] for group in said["groups"]]
     ended = run("report", many, "--session", "absent", "--until", "2020-01-01", *face, "--html", tmp_path / "page.html")
     assert (ended.code, ended.out) == (2, "")
-    assert f"no call matches --session absent and --until 2020-01-01: the {n_calls:,} calls that were read started from 2026-" in ended.err
+    assert (
+        f"no call matches --session absent and --until 2020-01-01: the {n_calls:,} calls that were read started from 2026-"
+        in ended.err
+    )
     assert any(session in ended.err for session in sessions) and "and others" in ended.err
     assert len(ended.err.splitlines()) == 1
     assert not (tmp_path / "page.html").exists()
@@ -139,7 +149,11 @@ def test_ctrl_c_shows_what_is_done_and_says_that_it_is_partial(start: Start, tmp
     ledger(tmp_path / "a.jsonl", one_session(20))
     os.mkfifo(tmp_path / "b.jsonl")
     process = start(
-        [*COMMAND, "report", "a.jsonl", "b.jsonl", *face], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, "report", "a.jsonl", "b.jsonl", *face],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     with (tmp_path / "b.jsonl").open("wb") as pipe:
         pipe.write(HEADER + b"".join(encode(record) + b"\n" for record in one_session(9, "other")))
@@ -184,27 +198,60 @@ def grown_ledger(path: Path, calls: int) -> None:
 def grown_claude_code(path: Path, calls: int) -> None:
     lines = []
     for i in range(calls):
-        usage = {"input_tokens": 2, "cache_read_input_tokens": 5_000 * bool(i), "cache_creation_input_tokens": 5_000, "output_tokens": 9}
-        message = {"id": f"msg_{i}", "type": "message", "role": "assistant", "model": "claude-opus-4-5", "content": [], "usage": usage}
-        about = {"parentUuid": None, "isSidechain": False, "sessionId": "s", "cwd": "/shop", "version": "2.1.97", "uuid": f"u{i}"}
-        said = {**about, "type": "assistant", "requestId": f"req_{i}", "timestamp": f"2026-04-09T01:00:{i:02}.000Z", "message": message}
+        usage = {
+            "input_tokens": 2,
+            "cache_read_input_tokens": 5_000 * bool(i),
+            "cache_creation_input_tokens": 5_000,
+            "output_tokens": 9,
+        }
+        message = {
+            "id": f"msg_{i}",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-opus-4-5",
+            "content": [],
+            "usage": usage,
+        }
+        about = {
+            "parentUuid": None,
+            "isSidechain": False,
+            "sessionId": "s",
+            "cwd": "/shop",
+            "version": "2.1.97",
+            "uuid": f"u{i}",
+        }
+        said = {
+            **about,
+            "type": "assistant",
+            "requestId": f"req_{i}",
+            "timestamp": f"2026-04-09T01:00:{i:02}.000Z",
+            "message": message,
+        }
         lines.append(json.dumps(said, separators=(",", ":")))
     path.write_text("\n".join(lines) + "\n")
 
 
 def grown_codex(path: Path, calls: int) -> None:
     stamp = "2026-04-09T01:00:{:02}.000Z"
-    lines: list[dict[str, object]] = [{"timestamp": stamp.format(0), "type": "session_meta", "payload": {"id": "s", "cwd": "/shop"}}]
-    lines.append({"timestamp": stamp.format(0), "type": "turn_context", "payload": {"model": "gpt-5.1-codex", "cwd": "/shop"}})
+    lines: list[dict[str, object]] = [
+        {"timestamp": stamp.format(0), "type": "session_meta", "payload": {"id": "s", "cwd": "/shop"}}
+    ]
+    lines.append(
+        {"timestamp": stamp.format(0), "type": "turn_context", "payload": {"model": "gpt-5.1-codex", "cwd": "/shop"}}
+    )
     for i in range(1, calls + 1):
         last = {"input_tokens": 9_000, "cached_input_tokens": 8_000, "output_tokens": 9, "total_tokens": 9_009}
         info = {"total_token_usage": {name: count * i for name, count in last.items()}, "last_token_usage": last}
-        lines.append({"timestamp": stamp.format(i), "type": "event_msg", "payload": {"type": "token_count", "info": info}})
+        lines.append(
+            {"timestamp": stamp.format(i), "type": "event_msg", "payload": {"type": "token_count", "info": info}}
+        )
     path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
 
 
 @posix
-@pytest.mark.parametrize("grow", [grown_ledger, grown_pi, grown_claude_code, grown_codex], ids=lambda grow: grow.__name__)
+@pytest.mark.parametrize(
+    "grow", [grown_ledger, grown_pi, grown_claude_code, grown_codex], ids=lambda grow: grow.__name__
+)
 def test_a_live_session_is_followed_to_its_last_call(start: Start, tmp_path: Path, grow: object) -> None:
     assert callable(grow)
     path = tmp_path / "live.jsonl"
@@ -225,7 +272,9 @@ def test_of_a_folder_the_files_written_last_are_followed_and_new_ones_join(start
     old = ledger(tmp_path / "old.jsonl", one_session(50, "old"))
     os.utime(old, (1_700_000_000, 1_700_000_000))
     ledger(tmp_path / "now.jsonl", one_session(4, "now"))
-    process = start([*COMMAND, "report", tmp_path, "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start(
+        [*COMMAND, "report", tmp_path, "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout and process.stdout.readline()
     ledger(tmp_path / "side.jsonl", one_session(6, "side"))
     assert process.stdout.readline()

@@ -35,7 +35,11 @@ def a_trace(path: Path, n: int = 60, seed: int = 1) -> str:
     for at in range(n):
         ids = draw.choice(grown)
         ids += range(1000 + at * 10, 1000 + at * 10 + draw.randrange(1, 5))
-        lines.append(json.dumps({"timestamp": at * 100, "input_length": 512 * len(ids) - 100, "output_length": 9, "hash_ids": ids}))
+        lines.append(
+            json.dumps(
+                {"timestamp": at * 100, "input_length": 512 * len(ids) - 100, "output_length": 9, "hash_ids": ids}
+            )
+        )
     path.write_text("\n".join(lines) + "\n", "utf-8")
     return str(path)
 
@@ -56,14 +60,32 @@ def said(run: Run, *args: object) -> dict[str, Any]:
 def test_json_has_the_first_cache_on_top_and_every_cache_in_a_list(run: Run, trace: str) -> None:
     document = said(run, trace, "--policy", "lru,lfu", "--capacity", "10,1k,unbounded", "--bytes-per-token", 100)
     rows = document["per_capacity"]
-    assert [(row["policy"], row["capacity"]) for row in rows] == [(p, c) for p in ("lru", "lfu") for c in (10, 1000, None)]
+    assert [(row["policy"], row["capacity"]) for row in rows] == [
+        (p, c) for p in ("lru", "lfu") for c in (10, 1000, None)
+    ]
     assert {name: document[name] for name in rows[0]} == rows[0]
     assert set(rows[0]) == {
-        "cache", "policy", "order", "instances", "capacity", "requests", "blocks", "hit_blocks", "hit_rate", "tokens", "hit_tokens",
-        "token_hit_rate", "evictions", "capacity_bytes", "hit_bytes",
-    }  # fmt: skip
+        "cache",
+        "policy",
+        "order",
+        "instances",
+        "capacity",
+        "requests",
+        "blocks",
+        "hit_blocks",
+        "hit_rate",
+        "tokens",
+        "hit_tokens",
+        "token_hit_rate",
+        "evictions",
+        "capacity_bytes",
+        "hit_bytes",
+    }
     for row in rows:
-        assert (row["hit_rate"], row["token_hit_rate"]) == (row["hit_blocks"] / row["blocks"], row["hit_tokens"] / row["tokens"])
+        assert (row["hit_rate"], row["token_hit_rate"]) == (
+            row["hit_blocks"] / row["blocks"],
+            row["hit_tokens"] / row["tokens"],
+        )
         assert row["hit_bytes"] == 100 * row["hit_tokens"]
         assert row["capacity_bytes"] == (row["capacity"] and row["capacity"] * 512 * 100)
     assert document["block_tokens"] == [512] and document["interrupted"] is False and "per_session" not in document
@@ -90,7 +112,9 @@ def test_every_engine_takes_a_trace(run: Run, trace: str, cache: str) -> None:
     assert (document["cache"], document["requests"]) == (cache, 60) and 0.3 < document["hit_rate"] < 1
 
 
-def test_standard_input_and_a_ledger_say_what_the_file_says(run: Run, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_and_a_ledger_say_what_the_file_says(
+    run: Run, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = said(run, trace, "--capacity", 50)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(trace).read_bytes())))
     assert said(run, "-", "--capacity", 50) == expected
@@ -101,7 +125,9 @@ def test_standard_input_and_a_ledger_say_what_the_file_says(run: Run, trace: str
     assert (from_ledger["hit_blocks"], from_ledger["evictions"]) == (expected["hit_blocks"], expected["evictions"])
 
 
-def test_standard_input_is_not_the_file_of_that_name(run: Run, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_not_the_file_of_that_name(
+    run: Run, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = said(run, trace, "--capacity", 50)
     monkeypatch.chdir(tmp_path)
     served(tmp_path / "-", "vllm", 5)
@@ -123,7 +149,11 @@ def test_a_real_session_would_have_been_read_nearly_whole(run: Run, shared: Path
     if not path.is_file():
         pytest.skip("the session is not beside this checkout")
     document = said(run, path, "--cache", "anthropic")
-    assert document["requests"] == 484 and document["hit_rate"] > 0.95 and document["cost_usd"] < document["cost_uncached_usd"] / 4
+    assert (
+        document["requests"] == 484
+        and document["hit_rate"] > 0.95
+        and document["cost_usd"] < document["cost_uncached_usd"] / 4
+    )
 
 
 def test_every_hosted_provider_has_a_name_here(run: Run, tmp_path: Path) -> None:
@@ -139,13 +169,17 @@ def test_every_hosted_provider_has_a_name_here(run: Run, tmp_path: Path) -> None
     assert 0 < priced["cost_usd"] <= priced["cost_uncached_usd"]
 
 
-@pytest.mark.parametrize("cache", ["openai", "gemini", "azure-openai", "deepseek", "xai", "kimi", "groq", "fireworks", "bedrock-nova"])
+@pytest.mark.parametrize(
+    "cache", ["openai", "gemini", "azure-openai", "deepseek", "xai", "kimi", "groq", "fireworks", "bedrock-nova"]
+)
 def test_a_model_of_another_vendor_is_not_billed_there(cache: str, run: Run, tmp_path: Path) -> None:
     session = pi_session(tmp_path / "session.jsonl", 6)
     for model in ([], ["--model", "claude-opus-4-5"]):
         ended = run("simulate", session, "--cache", cache, *model)
         assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-        assert f"claude-opus-4-5 is a model of anthropic, not of {cache}: name one of {cache}'s with --model" in ended.err
+        assert (
+            f"claude-opus-4-5 is a model of anthropic, not of {cache}: name one of {cache}'s with --model" in ended.err
+        )
     assert run("simulate", session, "--cache", "bedrock-claude,openrouter,qwen4").code == 0
 
 
@@ -153,19 +187,34 @@ def test_dollars_that_nobody_knows_have_a_reason(run: Run, tmp_path: Path) -> No
     session = pi_session(tmp_path / "session.jsonl", 6)
     assert run("simulate", session, "--cache", "qwen4").err == "qwen4: no dollars: prices of qwen4 are not known here\n"
     unpriced = run("simulate", session, "--cache", "openrouter").err
-    assert unpriced == "openrouter: no dollars: openrouter has no known price for model 'claude-opus-4-5': name one that has with --model\n"
-    calls = [{"timestamp": 10**15 + turn, "input": "Find it. " * (2000 + turn), "output": "ok", "session_id": "a"} for turn in range(3)]
+    assert (
+        unpriced
+        == "openrouter: no dollars: openrouter has no known price for model 'claude-opus-4-5': name one that has with --model\n"
+    )
+    calls = [
+        {"timestamp": 10**15 + turn, "input": "Find it. " * (2000 + turn), "output": "ok", "session_id": "a"}
+        for turn in range(3)
+    ]
     (tmp_path / "agent.jsonl").write_text("".join(json.dumps(call) + "\n" for call in calls))
     ended = run("simulate", tmp_path / "agent.jsonl", "--cache", "openai", "--model", "gpt-4o")
     assert ended.code == 0 and "3 of 3 calls do not say how many tokens were generated" in ended.err
     ended = run("simulate", tmp_path / "agent.jsonl", "--cache", "openai")
-    assert ended.code == 0 and "openai has no known price for model 'unknown': name one that has with --model" in ended.err
+    assert (
+        ended.code == 0 and "openai has no known price for model 'unknown': name one that has with --model" in ended.err
+    )
 
 
 def test_bills_without_prompts_are_sent_to_what_can_read_them(run: Run, tmp_path: Path) -> None:
     usage = {"input_tokens": 10, "output_tokens": 2, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
     body = {"model": "claude-opus-4-5", "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}
-    reply = {"id": "m", "type": "message", "role": "assistant", "model": "claude-opus-4-5", "content": [], "usage": usage}
+    reply = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-4-5",
+        "content": [],
+        "usage": usage,
+    }
     (tmp_path / "pairs.jsonl").write_text(json.dumps({"request": body, "response": reply}) + "\n")
     for args in ([], ["--cache", "anthropic"]):
         ended = run("simulate", tmp_path / "pairs.jsonl", *args)
@@ -179,8 +228,9 @@ def test_a_hosted_cache_on_many_machines_reads_less(run: Run, shared: Path) -> N
         pytest.skip("the session is not beside this checkout")
     rates = [
         said(run, path, "--cache", cache, *model, "--servers", servers, "--per-minute", 1)["hit_rate"]
-        for cache, model in (("openai", ["--model", "gpt-6-sol"]), ("openai-older", ["--model", "gpt-4o"])) for servers in (1, 2, 8)
-    ]  # fmt: skip
+        for cache, model in (("openai", ["--model", "gpt-6-sol"]), ("openai-older", ["--model", "gpt-4o"]))
+        for servers in (1, 2, 8)
+    ]
     assert rates[0] > rates[1] > rates[2] and rates[3] > rates[4] > rates[5]
 
 
@@ -190,7 +240,9 @@ def test_the_table_has_a_row_a_cache(run: Run, trace: str) -> None:
     assert "60 requests" in ended.out and "blocks of 512 tokens" in ended.out
     assert "counted: what these caches would hold of the trace; no bill was looked at\n" in ended.out
     rows = [line.split() for line in ended.out.splitlines() if line.startswith("vllm")]
-    assert [row[:3] for row in rows] == [["vllm", policy, room] for policy in ("lru", "fifo") for room in ("40", "unbounded")]
+    assert [row[:3] for row in rows] == [
+        ["vllm", policy, room] for policy in ("lru", "fifo") for room in ("40", "unbounded")
+    ]
 
 
 def test_the_page_stands_alone_and_shows_every_line(run: Run, trace: str, tmp_path: Path) -> None:
@@ -207,7 +259,9 @@ def test_the_page_stands_alone_and_shows_every_line(run: Run, trace: str, tmp_pa
     assert "vllm lru</li>" in text and "vllm lfu</li>" in text and "<td>unbounded<td>" in text
 
 
-def test_without_numpy_a_page_needs_capacities(run: Run, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numpy_a_page_needs_capacities(
+    run: Run, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import sys
 
     real = __import__("importlib.util").util.find_spec
@@ -220,8 +274,14 @@ def test_without_numpy_a_page_needs_capacities(run: Run, trace: str, tmp_path: P
 
 
 MISTAKES = {
-    "an unknown cache": (["--cache", "redis"], "'redis' is no cache: use one of vllm, sglang, llamacpp, tiered, anthropic, openai"),
-    "a policy of another cache": (["--policy", "slru"], "vllm has no policy 'slru': use one of lru, lfu, length-aware, fifo"),
+    "an unknown cache": (
+        ["--cache", "redis"],
+        "'redis' is no cache: use one of vllm, sglang, llamacpp, tiered, anthropic, openai",
+    ),
+    "a policy of another cache": (
+        ["--policy", "slru"],
+        "vllm has no policy 'slru': use one of lru, lfu, length-aware, fifo",
+    ),
     "an unknown order": (["--order", "up"], "use one of tail-first, in-order"),
     "an unknown routing": (["--routing", "chance"], "use one of round-robin, session, prefix"),
     "no room": (["--capacity", "0"], "is no number of blocks"),
@@ -270,12 +330,15 @@ def test_ctrl_c_prints_what_is_done_at_once(start: Start, tmp_path: Path, cache:
 
 @posix
 def test_ctrl_c_before_anything_was_replayed_says_so(start: Start, tmp_path: Path) -> None:
-    document, err = interrupted(start, pi_session(tmp_path / "first.jsonl", 3), tmp_path / "second.jsonl", "--cache", "anthropic,deepseek")
+    document, err = interrupted(
+        start, pi_session(tmp_path / "first.jsonl", 3), tmp_path / "second.jsonl", "--cache", "anthropic,deepseek"
+    )
     assert document["interrupted"] is True and document["per_capacity"] == [] and "nothing had been replayed" in err
 
 
 _READING = 0.2
-"""Seconds until it reads: a signal between Python's last look for one and the call that waits goes unseen until the call returns."""
+"""Seconds until it reads: a signal between Python's last look for one and the call that waits goes unseen until the
+call returns."""
 
 
 def interrupted(start: Start, first: Any, second: Path, *options: str) -> tuple[dict[str, Any], str]:
@@ -305,7 +368,8 @@ def _opened(pipe: Path, process: subprocess.Popen[str]) -> int:
     pytest.fail(f"it ended too early: {process.communicate()}")
 
 
-# Ledgers of `contextkit serve --cache` ------------------------------------------------------------------------------------------------
+# Ledgers of `contextkit serve --cache`
+# ------------------------------------------------------------------------------------------------
 
 SERVED: dict[str, dict[str, Any]] = {
     "vllm": {"block_size": 8, "capacity_tokens": 800},
@@ -317,8 +381,14 @@ SERVED: dict[str, dict[str, Any]] = {
 
 
 def served(path: Path, cache: Any, words: int = 60) -> Ledger:
-    """Four conversations behind one beginning, three turns each, mixed, as a client had them with the server; kept at `path`."""
-    with LocalServer(now=0.0, cache=cache) as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as client:
+    """Four conversations behind one beginning, three turns each, mixed, as a client had them with the server.
+
+    Kept at `path`.
+    """
+    with (
+        LocalServer(now=0.0, cache=cache) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as client,
+    ):
         talks: list[list[Any]] = [[{"role": "system", "content": "Be careful. " * words}] for _ in range(4)]
         for turn, (number, talk) in product(range(3), enumerate(talks)):
             talk.append({"role": "user", "content": f"question {turn} of {number} " * 10})
@@ -345,7 +415,10 @@ def spelled(options: dict[str, Any]) -> list[Any]:
 
 @pytest.mark.parametrize("name", SERVED)
 def test_what_the_server_billed_is_what_its_ledger_gives(run: Run, tmp_path: Path, name: str) -> None:
-    small, roomy = served(tmp_path / "small.jsonl", engine(name, **SERVED[name])), served(tmp_path / "roomy.jsonl", name)
+    small, roomy = (
+        served(tmp_path / "small.jsonl", engine(name, **SERVED[name])),
+        served(tmp_path / "roomy.jsonl", name),
+    )
     document = said(run, tmp_path / "small.jsonl", "--cache", name, *spelled(SERVED[name]))
     assert figures(document) == billed(small)
     assert figures(said(run, tmp_path / "roomy.jsonl", "--cache", name)) == billed(roomy)
@@ -361,7 +434,9 @@ def test_a_served_ledger_side_by_side_by_capacity_in_blocks_and_packed(run: Run,
     for file in ("ledger.jsonl", "packed.jsonl.gz"):
         document = said(run, tmp_path / file, "--cache", "vllm,sglang", "--capacity", "50,4k", "--per-session")
         rows = document["per_capacity"]
-        assert [(row["cache"], row["capacity"]) for row in rows] == [(c, n) for c in ("vllm", "sglang") for n in (50, 4000)]
+        assert [(row["cache"], row["capacity"]) for row in rows] == [
+            (c, n) for c in ("vllm", "sglang") for n in (50, 4000)
+        ]
         assert figures(rows[0]) == billed(ledger) and rows[1]["evictions"] == 0
         assert sum(row["hit_tokens"] for row in document["per_session"]) == sum(row["hit_tokens"] for row in rows)
     *lines, last = (tmp_path / "ledger.jsonl").read_bytes().splitlines(keepends=True)
@@ -380,7 +455,10 @@ def test_two_served_ledgers_of_one_name_keep_their_conversations_apart(run: Run,
 
 
 SERVED_MISTAKES = {
-    "another engine's option": (["--cache", "llamacpp", "--block-size", "4"], "has no block_size: it takes --slots, --host-tokens"),
+    "another engine's option": (
+        ["--cache", "llamacpp", "--block-size", "4"],
+        "has no block_size: it takes --slots, --host-tokens",
+    ),
     "another engine's policy": (["--policy", "lfu"], "vllm has no policy: it takes --block-size"),
     "no end": (["--capacity", "unbounded"], "its memory in blocks or in tokens"),
     "two sizes": (["--capacity", "5", "--capacity-tokens", "80"], "--capacity beside --capacity-tokens"),

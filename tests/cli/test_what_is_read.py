@@ -18,8 +18,18 @@ import pytest
 from contextkit.importers import source
 from tests.cli.conftest import COMMAND, Run, pi_session
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes with names and process substitution are of POSIX systems")
-READERS = (["report"], ["report", "--json"], ["report", "--markdown"], ["whatif"], ["whatif", "--json"], ["advise"], ["lint", "--requests"])
+posix = pytest.mark.skipif(
+    sys.platform == "win32", reason="pipes with names and process substitution are of POSIX systems"
+)
+READERS = (
+    ["report"],
+    ["report", "--json"],
+    ["report", "--markdown"],
+    ["whatif"],
+    ["whatif", "--json"],
+    ["advise"],
+    ["lint", "--requests"],
+)
 
 
 @pytest.fixture
@@ -60,7 +70,8 @@ def test_a_ledger_without_calls_is_a_recording(run: Run, tmp_path: Path) -> None
     assert ended.code == 0 and "no calls recorded" in ended.out
 
 
-# What is no file ------------------------------------------------------------------------------------------------------------------------
+# What is no file
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 @posix
@@ -95,15 +106,20 @@ def test_process_substitution_is_read(session: Path, tmp_path: Path) -> None:
     shell = '"$0" -m contextkit.cli.main report --json <(gzip -dc "$1") <(cat "$2")'
     ended = subprocess.run(
         ["bash", "-c", shell, sys.executable, str(tmp_path / "session.gz"), str(tmp_path / "session.gz")],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["total"]["calls"] == 6
 
 
 @posix
 @pytest.mark.parametrize("command", READERS)
-def test_what_is_no_file_in_a_folder_is_passed_over_with_a_note(run: Run, session: Path, tmp_path: Path, command: list[str]) -> None:
+def test_what_is_no_file_in_a_folder_is_passed_over_with_a_note(
+    run: Run, session: Path, tmp_path: Path, command: list[str]
+) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "broken.jsonl").symlink_to("nowhere")
     (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
@@ -157,11 +173,19 @@ def test_a_pipe_of_source_is_a_finding(run: Run, tmp_path: Path) -> None:
     assert ended.code == 1 and "CK000" in ended.out and "not a file" in ended.out
 
 
-# What to do is said in flags ------------------------------------------------------------------------------------------------------------
+# What to do is said in flags
+# ------------------------------------------------------------------------------------------------------------
 
 WRONG: dict[str, Callable[[Path], list[object]]] = {
     "a model of another provider": lambda session: ["simulate", session, "--cache", "openai"],
-    "a named model of another provider": lambda session: ["simulate", session, "--cache", "anthropic", "--model", "gpt-5.5"],
+    "a named model of another provider": lambda session: [
+        "simulate",
+        session,
+        "--cache",
+        "anthropic",
+        "--model",
+        "gpt-5.5",
+    ],
     "an option of another engine": lambda _: ["serve", "--cache", "vllm", "--slots", "3", "--port", "0"],
 }
 

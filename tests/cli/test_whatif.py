@@ -21,7 +21,22 @@ def recorded(tmp_path: Path) -> Path:
     with Ledger.open(path) as ledger:
         for number, (after, read, written) in enumerate([(0, 0, 20_000), (60, 20_000, 1_000), (460, 0, 22_000)]):
             usage, at = Usage(10, read, written, 0, 100), 1_765_000_000 + after
-            ledger.append(Exchange(f"a/{number}", "a", "main", at, at + 1, at + 5, "anthropic", "claude-opus-4-5", None, usage, None, None))
+            ledger.append(
+                Exchange(
+                    f"a/{number}",
+                    "a",
+                    "main",
+                    at,
+                    at + 1,
+                    at + 5,
+                    "anthropic",
+                    "claude-opus-4-5",
+                    None,
+                    usage,
+                    None,
+                    None,
+                )
+            )
     return path
 
 
@@ -44,14 +59,19 @@ def test_one_fix_by_session_as_json(run: Run, recorded: Path) -> None:
     assert first["low_usd"] <= first["after_usd"] <= first["high_usd"]
     assert (first["answered_from"], first["needs"]) == ("usage and times", "usage and times")
     assert len(first["readings"]) == 4
-    assert [answer["after_usd"] for answer in found["groups"]["a"]] == [answer["after_usd"] for answer in found["answers"]]
+    assert [answer["after_usd"] for answer in found["groups"]["a"]] == [
+        answer["after_usd"] for answer in found["answers"]
+    ]
     assert found["interrupted"] is False
 
 
-@pytest.mark.parametrize(("args", "said"), [
-    (["--fix", "magic"], "'magic' is no fix: use one of ttl-1h"),
-    (["--model", "claude-opus-9"], "no price for model 'claude-opus-9'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--fix", "magic"], "'magic' is no fix: use one of ttl-1h"),
+        (["--model", "claude-opus-9"], "no price for model 'claude-opus-9'"),
+    ],
+)
 def test_what_was_typed_wrong_is_one_line(run: Run, recorded: Path, args: list[str], said: str) -> None:
     ended = run("whatif", recorded, *args)
     assert ended.code == 2
@@ -77,4 +97,7 @@ def test_no_line_is_wider_than_the_terminal(recorded: Path, width: int) -> None:
 def test_nothing_with_a_price(run: Run, tmp_path: Path) -> None:
     Ledger.open(tmp_path / "ledger.jsonl").close()
     ended = run("whatif", tmp_path / "ledger.jsonl")
-    assert (ended.code, ended.out.split(":")[0]) == (0, "0 calls, none with a bill, a price and a row in the model table")
+    assert (ended.code, ended.out.split(":")[0]) == (
+        0,
+        "0 calls, none with a bill, a price and a row in the model table",
+    )

@@ -5,9 +5,9 @@ PEERS is where LMCache's sources lie; nothing of it is imported elsewhere, or ke
     pip install --no-deps --target PEERS lmcache==0.5.6
     pip install sortedcontainers
 
-Each stream is random operations in an order LMCache's CPU backend may do them. The real policy does them first; what it answered becomes
-the scenario that the runner of this folder then replays on ours. The first stream that differs is printed. Exit code 1 where any differs.
-"""
+Each stream is random operations in an order LMCache's CPU backend may do them. The real policy does them first; what it
+answered becomes the scenario that the runner of this folder then replays on ours. The first stream that differs is
+printed. Exit code 1 where any differs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def _operation(draw: random.Random, there: list[int]) -> Op:
     if name.startswith("evict"):
         return {"op": name, "n": draw.choice([1, 1, 2, 3, 64])}
     key = draw.randrange(12) if name == "put" else draw.choice(there)
-    return {"op": name, "key": key} | ({"pinned": draw.random() < 0.2} if name == "put" and key not in there else {"pinned": False})
+    return {"op": name, "key": key} | (
+        {"pinned": draw.random() < 0.2} if name == "put" and key not in there else {"pinned": False}
+    )
 
 
 def stream(real: RealLmcache, draw: random.Random) -> list[Op]:
@@ -61,7 +63,9 @@ def main(arguments: list[str] | None = None) -> int:
             if not outcome.passed:
                 print(f"{policy} {number}: {outcome.detail}", json.dumps(ops), sep="\n")
                 return 1
-    print(f"{len(POLICIES)} policies, {options.streams} streams each, {n_ops} operations, all equal ({time.perf_counter() - began:.0f} s)")
+    print(
+        f"{len(POLICIES)} policies, {options.streams} streams each, {n_ops} operations, all equal ({time.perf_counter() - began:.0f} s)"
+    )
     return 0
 
 

@@ -2,13 +2,13 @@
 
     CONTEXTKIT_PEERS=SITE_PACKAGES python -m tests.conformance.against_sglang --streams 2000 [--core rust]
 
-SITE_PACKAGES is made as `tests/benchmarks/peer_sglang.py` says. Every stream is a conformance scenario: one config (page, policy, its
-parameters, EAGLE's pairs, switched off), and insertions, lookups, locks and evictions on prompts that share beginnings, in several
-namespaces. Both trees are asked for everything after every operation: what was there already, what matched, which KV slots went and in
-what order, total, evictable and protected tokens, evictable leaves and the shape of the tree. At the end all locks are given back and
-leaves go one by one to the last, so that the whole order of eviction is compared. A stream on which the two differ is printed as a
-scenario whose `expect` is what SGLang said, cut after the first difference.
-"""
+SITE_PACKAGES is made as `tests/benchmarks/peer_sglang.py` says. Every stream is a conformance scenario: one config
+(page, policy, its parameters, EAGLE's pairs, switched off), and insertions, lookups, locks and evictions on prompts
+that share beginnings, in several namespaces. Both trees are asked for everything after every operation: what was there
+already, what matched, which KV slots went and in what order, total, evictable and protected tokens, evictable leaves
+and the shape of the tree. At the end all locks are given back and leaves go one by one to the last, so that the whole
+order of eviction is compared. A stream on which the two differ is printed as a scenario whose `expect` is what SGLang
+said, cut after the first difference."""
 
 from __future__ import annotations
 
@@ -32,8 +32,14 @@ from tests.conformance.sglang import SglangReplay, settings
 Op = dict[str, Any]
 VERSION = "0.5.23"
 _BOTH: dict[str, dict[str, tuple[int, ...]]] = {
-    "lru": {}, "lfu": {}, "fifo": {}, "mru": {}, "filo": {}, "priority": {}, "slru": {"protected_threshold": (1, 2, 3)},
-}  # fmt: skip
+    "lru": {},
+    "lfu": {},
+    "fifo": {},
+    "mru": {},
+    "filo": {},
+    "priority": {},
+    "slru": {"protected_threshold": (1, 2, 3)},
+}
 POLICIES = {"python": _BOTH, "rust": _BOTH | {"tlru": {"threshold": (4, 8, 16, 40), "next_prompt_estimate": (0, 2, 4)}}}
 """Core → its policies, their parameters, and values of them to try."""
 PAGES = (1, 2, 4, 16)
@@ -94,9 +100,14 @@ class Engine:
         self.nodes: dict[str, Any] = {}
         now = settings(config)
         params = importlib.import_module(f"{CACHE}.cache_init_params").CacheInitParams(
-            disable=now["disable"], req_to_token_pool=None, token_to_kv_pool_allocator=self.pool, page_size=now["page_size"],
-            is_eagle=now["eagle"], eviction_policy=now["policy"], eviction_policy_config=now["policy_config"],
-        )  # fmt: skip
+            disable=now["disable"],
+            req_to_token_pool=None,
+            token_to_kv_pool_allocator=self.pool,
+            page_size=now["page_size"],
+            is_eagle=now["eagle"],
+            eviction_policy=now["policy"],
+            eviction_policy_config=now["policy_config"],
+        )
         self.tree = self.radix.RadixCache(params)
 
     def run(self, op: Op) -> Op:
@@ -146,9 +157,12 @@ class RustEngine:
         tuned = now["policy_config"]
         budget = max(0, tuned.get("threshold", 0) - tuned.get("next_prompt_estimate", 0))
         params = self.rust.TreeCoreInitParamsBinding(
-            eviction_policy=now["policy"], page_size=now["page_size"], device="cpu", tlru_tail_budget=budget,
+            eviction_policy=now["policy"],
+            page_size=now["page_size"],
+            device="cpu",
+            tlru_tail_budget=budget,
             slru_protected_threshold=tuned.get("protected_threshold", 2),
-        )  # fmt: skip
+        )
         self.page, self.n_extra = now["page_size"], int(now["eagle"])
         core = self.rust.RustBigramUnifiedTreeCoreBinding if now["eagle"] else self.rust.RustUnifiedTreeCoreBinding
         self.tree, self.n_slots = core(params, [0]), 0
@@ -167,7 +181,9 @@ class RustEngine:
         if not n_units:
             return {"already_cached": 0}
         rest = {"priority": op.get("priority", 0), "inserted_len": op.get("inserted_len", 0)}
-        return {"already_cached": self.tree.insert(self.rust.InsertParamsBinding(value=slots, **given, **rest)).prefix_len}
+        return {
+            "already_cached": self.tree.insert(self.rust.InsertParamsBinding(value=slots, **given, **rest)).prefix_len
+        }
 
     def match(self, op: Op) -> Op:
         given, n_units = self._given(op)
@@ -239,14 +255,23 @@ class Stream:
 
     def prompt(self) -> Op:
         """Beginnings are shared: a run of `unit` equal tokens is one letter of a trunk."""
-        letters = self.rng.choice(self.trunks)[: self.rng.randint(0, 8)] + self.rng.choices(range(3), k=self.rng.randint(0, 2))
-        tokens = [letter for letter in letters for _ in range(self.unit)] + self.rng.choices(range(3), k=self.rng.randint(0, 2))
+        letters = self.rng.choice(self.trunks)[: self.rng.randint(0, 8)] + self.rng.choices(
+            range(3), k=self.rng.randint(0, 2)
+        )
+        tokens = [letter for letter in letters for _ in range(self.unit)] + self.rng.choices(
+            range(3), k=self.rng.randint(0, 2)
+        )
         return {"tokens": tokens} | self.rng.choice(SPACES)
 
     def insert(self) -> Iterator[Op]:
         op = {"op": "insert", **self.prompt()}
         yield op | self.rng.choice(
-            [{}, {}, {"priority": self.rng.randint(-1, 3)}, {"inserted_len": self.rng.randint(0, len(op["tokens"]) + 2)}]
+            [
+                {},
+                {},
+                {"priority": self.rng.randint(-1, 3)},
+                {"inserted_len": self.rng.randint(0, len(op["tokens"]) + 2)},
+            ]
         )
 
     def match(self) -> Iterator[Op]:
@@ -275,8 +300,13 @@ class Stream:
 
 
 DRAWS: list[tuple[Callable[[Stream], Iterator[Op]], int]] = [
-    (Stream.insert, 40), (Stream.match, 20), (Stream.lock, 12), (Stream.unlock, 12), (Stream.evict, 15), (Stream.reset, 1),
-]  # fmt: skip
+    (Stream.insert, 40),
+    (Stream.match, 20),
+    (Stream.lock, 12),
+    (Stream.unlock, 12),
+    (Stream.evict, 15),
+    (Stream.reset, 1),
+]
 """Operation, and how often it is drawn."""
 
 

@@ -1,13 +1,14 @@
-"""Our block cache against vLLM itself: `python -m tests.conformance.against_vllm PEERS [--streams N] [--kinds A,B] [--keep DIR]`.
+"""Our block cache against vLLM itself: `python -m tests.conformance.against_vllm PEERS [--streams N] [--kinds A,B]
+[--keep DIR]`.
 
 PEERS is where vLLM's sources lie; nothing of it is imported elsewhere, or kept here:
 
     pip install --no-deps --target PEERS vllm==0.33.0
 
-Each stream is a random configuration and random operations in the order a scheduler may issue them. The real, unmodified manager does
-them first; what it answered, and all of its state after each operation, becomes the scenario that the runner of this folder then replays
-on ours. The first stream that differs is printed, and kept as a scenario file where `--keep` says. Exit code 1 where any differs.
-"""
+Each stream is a random configuration and random operations in the order a scheduler may issue them. The real,
+unmodified manager does them first; what it answered, and all of its state after each operation, becomes the scenario
+that the runner of this folder then replays on ours. The first stream that differs is printed, and kept as a scenario
+file where `--keep` says. Exit code 1 where any differs."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def _seen(scenario: Scenario) -> Counter[str]:
         expect = op["expect"]
         seen["operations"] += 1
         seen["lookups that hit"] += bool(expect.get("cached_tokens"))
-        seen["hits inside a block"] += expect.get("cached_tokens", 0) % size != 0 and "hash_block_size" in scenario.config
+        seen["hits inside a block"] += (
+            expect.get("cached_tokens", 0) % size != 0 and "hash_block_size" in scenario.config
+        )
         seen["blocks evicted"] += len(expect.get("evicted_blocks", []))
         seen["allocations refused"] += op["op"] == "allocate" and not expect["ok"]
         seen["preemptions"] += op["op"] == "preempt"
@@ -90,7 +93,9 @@ def main(arguments: list[str] | None = None) -> int:
     for kind in kinds:
         print(f"  {kind:14} {did[kind]:6} streams, {failed[kind]} differ")
     print("  " + ", ".join(f"{n:,} {what}" for what, n in seen.items()))
-    print(f"vLLM {version}: {sum(did.values())} streams in {time.perf_counter() - began:.0f} s, {sum(failed.values())} differ")
+    print(
+        f"vLLM {version}: {sum(did.values())} streams in {time.perf_counter() - began:.0f} s, {sum(failed.values())} differ"
+    )
     return int(bool(failed))
 
 

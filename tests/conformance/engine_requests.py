@@ -2,11 +2,10 @@
 
     CONTEXTKIT_PEERS=SITE_PACKAGES python -m tests.conformance.engine_requests
 
-Asks the request types of the engines themselves (vLLM 0.33 with XGrammar behind its structural tags, SGLang 0.5.23), whichever of them
-SITE_PACKAGES has: every lowering of every mask in every call format is taken, what a `Context` sends by itself too, and every body of
-`CASES` is taken or refused as the table says. What SGLang checks behind its types, in its server, is not asked. The same table is what
-the local provider is held to.
-"""
+Asks the request types of the engines themselves (vLLM 0.33 with XGrammar behind its structural tags, SGLang 0.5.23),
+whichever of them SITE_PACKAGES has: every lowering of every mask in every call format is taken, what a `Context` sends
+by itself too, and every body of `CASES` is taken or refused as the table says. What SGLang checks behind its types, in
+its server, is not asked. The same table is what the local provider is held to."""
 
 from __future__ import annotations
 
@@ -28,7 +27,9 @@ BOX = Toolbox(list(TOOLS.values()))
 ASKED = {
     "model": "m",
     "messages": [{"role": "user", "content": "Go."}],
-    "tools": [{"type": "function", "function": {"name": name, "parameters": schema}} for name, schema in SCHEMAS.items()],
+    "tools": [
+        {"type": "function", "function": {"name": name, "parameters": schema}} for name, schema in SCHEMAS.items()
+    ],
 }
 PHASES: dict[str, dict[str, Any]] = {
     "auto": {},
@@ -41,7 +42,11 @@ PHASES: dict[str, dict[str, Any]] = {
 """A mask of each kind."""
 ALLOWED_TOOLS = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "notes"}}]}
 TAG = {"type": "structural_tag", "format": {"type": "any_text", "excludes": ["<tool_call>"]}}
-UNTRIGGERED = {"type": "triggered_tags", "triggers": ["<a>"], "tags": [{"begin": "<b>", "content": {"type": "any_text"}, "end": "</b>"}]}
+UNTRIGGERED = {
+    "type": "triggered_tags",
+    "triggers": ["<a>"],
+    "tags": [{"begin": "<b>", "content": {"type": "any_text"}, "end": "</b>"}],
+}
 NAMED = {"type": "function", "function": {"name": "notes"}}
 TAKEN, REFUSED, SERVER = True, False, None
 """None: refused by the engine's server, behind its request type."""
@@ -50,10 +55,19 @@ CASES: list[tuple[dict[str, Any], dict[str, bool | None]]] = [
     ({"tool_choice": None}, {"vllm": TAKEN, "sglang": TAKEN, "llamacpp": TAKEN}),
     ({"tool_choice": "any"}, {"vllm": REFUSED, "sglang": REFUSED, "llamacpp": REFUSED}),
     ({"tool_choice": NAMED}, {"vllm": TAKEN, "sglang": TAKEN, "llamacpp": TAKEN}),
-    ({"tool_choice": {"type": "function", "function": {"name": "other"}}}, {"vllm": REFUSED, "sglang": SERVER, "llamacpp": TAKEN}),
+    (
+        {"tool_choice": {"type": "function", "function": {"name": "other"}}},
+        {"vllm": REFUSED, "sglang": SERVER, "llamacpp": TAKEN},
+    ),
     ({"tool_choice": {"type": "function", "function": {}}}, {"vllm": REFUSED, "sglang": SERVER, "llamacpp": TAKEN}),
-    ({"tool_choice": {"type": "custom", "function": {"name": "notes"}}}, {"vllm": REFUSED, "sglang": REFUSED, "llamacpp": TAKEN}),
-    ({"tool_choice": {"type": "allowed_tools", "allowed_tools": ALLOWED_TOOLS}}, {"vllm": REFUSED, "sglang": REFUSED, "llamacpp": TAKEN}),
+    (
+        {"tool_choice": {"type": "custom", "function": {"name": "notes"}}},
+        {"vllm": REFUSED, "sglang": REFUSED, "llamacpp": TAKEN},
+    ),
+    (
+        {"tool_choice": {"type": "allowed_tools", "allowed_tools": ALLOWED_TOOLS}},
+        {"vllm": REFUSED, "sglang": REFUSED, "llamacpp": TAKEN},
+    ),
     ({"tool_choice": "required", "tools": None}, {"vllm": REFUSED, "sglang": SERVER, "llamacpp": TAKEN}),
     ({"tool_choice": NAMED, "tools": None}, {"vllm": REFUSED, "sglang": SERVER, "llamacpp": TAKEN}),
     ({"tool_choice": "none", "tools": []}, {"vllm": REFUSED, "sglang": TAKEN, "llamacpp": TAKEN}),
@@ -61,16 +75,31 @@ CASES: list[tuple[dict[str, Any], dict[str, bool | None]]] = [
     ({"response_format": TAG, "tool_choice": "none"}, {"vllm": TAKEN, "sglang": TAKEN, "llamacpp": REFUSED}),
     ({"response_format": TAG, "tool_choice": "required"}, {"vllm": TAKEN, "sglang": SERVER, "llamacpp": REFUSED}),
     ({"response_format": {"type": "structural_tag"}}, {"vllm": REFUSED, "sglang": REFUSED, "llamacpp": REFUSED}),
-    ({"response_format": {"type": "structural_tag", "format": {"type": "x"}}}, {"vllm": REFUSED, "sglang": REFUSED, "llamacpp": REFUSED}),
-    ({"response_format": {"type": "structural_tag", "format": UNTRIGGERED}}, {"vllm": REFUSED, "sglang": SERVER, "llamacpp": REFUSED}),
+    (
+        {"response_format": {"type": "structural_tag", "format": {"type": "x"}}},
+        {"vllm": REFUSED, "sglang": REFUSED, "llamacpp": REFUSED},
+    ),
+    (
+        {"response_format": {"type": "structural_tag", "format": UNTRIGGERED}},
+        {"vllm": REFUSED, "sglang": SERVER, "llamacpp": REFUSED},
+    ),
     ({"response_format": {"type": "x"}}, {"vllm": REFUSED, "sglang": REFUSED, "llamacpp": REFUSED}),
     ({"response_format": {"type": "json_object"}}, {"vllm": TAKEN, "sglang": TAKEN, "llamacpp": TAKEN}),
     ({"grammar": 'root ::= "a"'}, {"vllm": TAKEN, "sglang": TAKEN, "llamacpp": REFUSED}),
-    ({"continue_final_message": True, "add_generation_prompt": False}, {"vllm": TAKEN, "sglang": TAKEN, "llamacpp": TAKEN}),
-    ({"continue_final_message": True, "add_generation_prompt": True}, {"vllm": REFUSED, "sglang": TAKEN, "llamacpp": TAKEN}),
+    (
+        {"continue_final_message": True, "add_generation_prompt": False},
+        {"vllm": TAKEN, "sglang": TAKEN, "llamacpp": TAKEN},
+    ),
+    (
+        {"continue_final_message": True, "add_generation_prompt": True},
+        {"vllm": REFUSED, "sglang": TAKEN, "llamacpp": TAKEN},
+    ),
 ]
 """Fields beside `ASKED` → what each engine makes of them. llama.cpp's column is read from its sources."""
-PROTOCOLS = {"vllm": "vllm.entrypoints.openai.chat_completion.protocol", "sglang": "sglang.srt.entrypoints.openai.protocol"}
+PROTOCOLS = {
+    "vllm": "vllm.entrypoints.openai.chat_completion.protocol",
+    "sglang": "sglang.srt.entrypoints.openai.protocol",
+}
 
 
 def masks() -> dict[str, Mask]:
@@ -81,18 +110,27 @@ def lowered(engine: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every mask in every format, as a whole request body."""
     for name, mask in masks().items():
         for form in FORMATS.values():
-            yield f"{name}, {form.name}", {**ASKED, **engine_fields(engine, mask, [BOX[tool] for tool in mask.allowed], form)}
+            yield (
+                f"{name}, {form.name}",
+                {**ASKED, **engine_fields(engine, mask, [BOX[tool] for tool in mask.allowed], form)},
+            )
             if mask.mode == "specified":
                 message, fields = prefilled(engine, mask, form)
                 yield f"{name}, {form.name}, prefill", {**ASKED, "messages": [*ASKED["messages"], message], **fields}
 
 
 def conversing(engine: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a `Context` sends to the engine by itself, in every phase and format, with everything its row has a field for."""
+    """What a `Context` sends to the engine by itself, in every phase and format, with everything its row has a field
+    for."""
     session: Any = 3 if engine == "llamacpp" else "run-7"
     salt = {} if engine == "llamacpp" else {"salt": "tenant-1"}
     thought = {"role": "assistant", "content": "So.", "reasoning_content": "Hm."}
-    said = [{"role": "system", "content": "Be terse."}, {"role": "user", "content": "Go."}, thought, {"role": "user", "content": "On."}]
+    said = [
+        {"role": "system", "content": "Be terse."},
+        {"role": "user", "content": "Go."},
+        thought,
+        {"role": "user", "content": "On."},
+    ]
     for name, fields in PHASES.items():
         for form in (None, *FORMATS):
             provider = OpenAICompatible("m", host=engine, session=session, call_format=form, max_tokens=64, **salt)
@@ -128,8 +166,13 @@ def main() -> int:
             print(f"{engine}: not here ({missing})")
             continue
         found = wrong(engine, request)
-        n_cases, n_lowered = sum(expected[engine] is not SERVER for _, expected in CASES), len([*lowered(engine), *conversing(engine)])
-        print(f"{engine} {importlib.import_module(engine).__version__}  {n_lowered} lowerings and {n_cases} cases, {len(found)} wrong")
+        n_cases, n_lowered = (
+            sum(expected[engine] is not SERVER for _, expected in CASES),
+            len([*lowered(engine), *conversing(engine)]),
+        )
+        print(
+            f"{engine} {importlib.import_module(engine).__version__}  {n_lowered} lowerings and {n_cases} cases, {len(found)} wrong"
+        )
         print("".join(f"    {line[:200]}\n" for line in found), end="")
         n_wrong += len(found)
     return int(n_wrong > 0)

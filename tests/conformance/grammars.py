@@ -1,9 +1,9 @@
 """Masks run through the grammar engines that vLLM and SGLang decode with: `python -m tests.conformance.grammars`.
 
-Compiles every lowering of every call format (structural tags, expressions, grammars) and judges sampled calls with it: calls of the tools
-allowed, calls of others, arguments that do not fit the schema. Prints one line an engine and format, and exits with 1 where one is wrong.
-Needs `xgrammar` (and torch), `llguidance`, `outlines_core`; an engine that is not installed is left out, and said so.
-"""
+Compiles every lowering of every call format (structural tags, expressions, grammars) and judges sampled calls with it:
+calls of the tools allowed, calls of others, arguments that do not fit the schema. Prints one line an engine and format,
+and exits with 1 where one is wrong. Needs `xgrammar` (and torch), `llguidance`, `outlines_core`; an engine that is not
+installed is left out, and said so."""
 
 from __future__ import annotations
 
@@ -24,8 +24,18 @@ Judge = Callable[[str], bool]
 END = 256
 """The token that ends a reply; 0 to 255 are the bytes."""
 CALL_TOKENS = (
-    b"<tool_call>", b"</tool_call>", b"[TOOL_CALLS]", b"[ARGS]", b'{"name', b'": "', b"browser", b"browser_", b"_open", b'",', b"}\n",
-)  # fmt: skip
+    b"<tool_call>",
+    b"</tool_call>",
+    b"[TOOL_CALLS]",
+    b"[ARGS]",
+    b'{"name',
+    b'": "',
+    b"browser",
+    b"browser_",
+    b"_open",
+    b'",',
+    b"}\n",
+)
 """Tokens that tokenisers of these models have, some of which straddle a name."""
 
 
@@ -37,10 +47,14 @@ _TEXT = {"type": "string"}
 SCHEMAS: dict[str, Any] = {
     "browser_open": _object(["url"], url=_TEXT, timeout={"type": "integer"}),
     "browser_close": _object([]),
-    "browser_click": _object(["x", "y"], x={"type": "integer"}, y={"type": "integer"}, button={"enum": ["left", "right"]}),
+    "browser_click": _object(
+        ["x", "y"], x={"type": "integer"}, y={"type": "integer"}, button={"enum": ["left", "right"]}
+    ),
     "notes_read": _object(["paths"], paths={"type": "array", "items": _TEXT}),
     "notes": _object(["all"], all={"type": "boolean"}),
-    "report": _object(["rows"], rows={"type": "array", "items": _object(["name", "price"], name=_TEXT, price={"type": "number"})}),
+    "report": _object(
+        ["rows"], rows={"type": "array", "items": _object(["name", "price"], name=_TEXT, price={"type": "number"})}
+    ),
     "reportx": _object(["note"], note={"type": ["string", "null"]}),
 }
 TOOLS = {name: Tool.raw({"name": name, "description": name, "parameters": schema}) for name, schema in SCHEMAS.items()}
@@ -66,7 +80,9 @@ _SAMPLES: dict[str, Callable[[Any, random.Random], Any]] = {
     "null": lambda schema, draw: None,
     "array": lambda schema, draw: [sample(schema["items"], draw) for _ in range(draw.randrange(4))],
     "object": lambda schema, draw: {
-        name: sample(inner, draw) for name, inner in schema["properties"].items() if name in schema["required"] or draw.random() < 0.5
+        name: sample(inner, draw)
+        for name, inner in schema["properties"].items()
+        if name in schema["required"] or draw.random() < 0.5
     },
 }
 
@@ -77,7 +93,10 @@ def plain(arguments: Any) -> Any:
 
 
 def spoiled(name: str, arguments: Any) -> list[Any]:
-    """Arguments that do not fit the schema of `name`: one unknown; the first missing, or of another type (as XML any text is a string)."""
+    """Arguments that do not fit the schema of `name`: one unknown.
+
+    The first missing, or of another type (as XML any text is a string).
+    """
     others = {key: value for key, value in arguments.items() if key not in SCHEMAS[name]["required"][:1]}
     first = SCHEMAS[name]["required"][:1]
     retyped = [{key: {"of": "another type"}, **others} for key in first if SCHEMAS[name]["properties"][key] != _TEXT]
@@ -110,11 +129,14 @@ def xgrammar() -> Engine:
 
         return takes
 
-    return Engine("xgrammar", {
-        "tag": lambda tag: judge(compiler.compile_structural_tag(json.dumps(tag))),
-        "regex": lambda pattern: judge(compiler.compile_regex(pattern)),
-        "ebnf": lambda grammar: judge(compiler.compile_grammar(grammar)),
-    })  # fmt: skip
+    return Engine(
+        "xgrammar",
+        {
+            "tag": lambda tag: judge(compiler.compile_structural_tag(json.dumps(tag))),
+            "regex": lambda pattern: judge(compiler.compile_regex(pattern)),
+            "ebnf": lambda grammar: judge(compiler.compile_grammar(grammar)),
+        },
+    )
 
 
 def greedy(text: str) -> Iterable[int]:
@@ -150,10 +172,13 @@ def llguidance() -> Engine:
 
         return takes
 
-    return Engine("llguidance", {
-        "regex": lambda pattern: judge(made.grammar_from("regex", pattern)),
-        "ebnf": lambda grammar: judge(made.grammar_from("gbnf", grammar)),
-    })  # fmt: skip
+    return Engine(
+        "llguidance",
+        {
+            "regex": lambda pattern: judge(made.grammar_from("regex", pattern)),
+            "ebnf": lambda grammar: judge(made.grammar_from("gbnf", grammar)),
+        },
+    )
 
 
 def outlines_core() -> Engine:
@@ -177,13 +202,20 @@ def outlines_core() -> Engine:
     return Engine("outlines_core", {"regex": judge})
 
 
-ENGINES: dict[str, Callable[[], Engine]] = {"xgrammar": xgrammar, "llguidance": llguidance, "outlines_core": outlines_core}
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "xgrammar": xgrammar,
+    "llguidance": llguidance,
+    "outlines_core": outlines_core,
+}
 
 
 def wrong(form: CallFormat, kind: str, compiled: Callable[[Any], Judge], n: int = 40) -> list[str]:
     """What an engine judges otherwise than the mask says, of `n` sampled calls a tool; empty where all is right."""
-    return [f"{form.name} {kind}: {'refused' if expected else 'took'} {said!r}" for expected, said, takes in _cases(form, kind, compiled, n)
-            if takes(said) != expected]  # fmt: skip
+    return [
+        f"{form.name} {kind}: {'refused' if expected else 'took'} {said!r}"
+        for expected, said, takes in _cases(form, kind, compiled, n)
+        if takes(said) != expected
+    ]
 
 
 def _cases(form: CallFormat, kind: str, compiled: Callable[[Any], Judge], n: int) -> Iterable[tuple[bool, str, Judge]]:
@@ -204,10 +236,17 @@ def _call(form: CallFormat, name: str, draw: random.Random) -> str:
     return form.call(name, plain(arguments) if form.style == "qwen_xml" else arguments)
 
 
-def _tag_cases(form: CallFormat, compiled: Callable[[Any], Judge], n: int, draw: random.Random, tools: list[Tool]) -> Iterable[Any]:
-    free, forced, silent = (compiled(tag) for tag in (
-        structural_tag(form, tools, require=False), structural_tag(form, tools, require=True), words_only(form)
-    ))  # fmt: skip
+def _tag_cases(
+    form: CallFormat, compiled: Callable[[Any], Judge], n: int, draw: random.Random, tools: list[Tool]
+) -> Iterable[Any]:
+    free, forced, silent = (
+        compiled(tag)
+        for tag in (
+            structural_tag(form, tools, require=False),
+            structural_tag(form, tools, require=True),
+            words_only(form),
+        )
+    )
     for name in (*ALLOWED, *FORBIDDEN):
         for _ in range(n if name in ALLOWED else n // 4):
             said, is_allowed = _call(form, name, draw), name in ALLOWED
@@ -239,7 +278,9 @@ def main() -> int:
                 found = wrong(form, kind, compiled, n=200)
                 n_wrong += len(found)
                 n_cases = sum(1 for _ in _cases(form, kind, compiled, 200))
-                print(f"{name} {engine.version}  {form.name:<13} {kind:<6} {n_cases - len(found)} of {n_cases} judged as the mask says")
+                print(
+                    f"{name} {engine.version}  {form.name:<13} {kind:<6} {n_cases - len(found)} of {n_cases} judged as the mask says"
+                )
                 print("".join(f"    {line[:200]}\n" for line in found[:3]), end="")
     return int(n_wrong > 0)
 

@@ -37,7 +37,9 @@ def _window(row: Op, before: Window) -> Window:
 
 def _model(config: Op) -> Model:
     given = {name: config[name] for name in ("memory", "n_window", "n_batch", "n_ubatch", "min_step") if name in config}
-    return Model(**given, max_checkpoints=_first(config, "max_checkpoints", "ctx_checkpoints", "n_ctx_checkpoints", default=32))
+    return Model(
+        **given, max_checkpoints=_first(config, "max_checkpoints", "ctx_checkpoints", "n_ctx_checkpoints", default=32)
+    )
 
 
 class SlotReplay:
@@ -65,9 +67,13 @@ class SlotReplay:
     def completion(self, op: Op) -> Op:
         prompt = pack(token_ids(op["prompt"]))
         asked = Asked(
-            prompt, op.get("lora"), bool(op.get("cache_prompt", self.is_caching)), _first(op, "n_cache_reuse", "cache_reuse", default=None),
-            tuple(op.get("user_starts", ())), op.get("id_slot"),
-        )  # fmt: skip
+            prompt,
+            op.get("lora"),
+            bool(op.get("cache_prompt", self.is_caching)),
+            _first(op, "n_cache_reuse", "cache_reuse", default=None),
+            tuple(op.get("user_starts", ())),
+            op.get("id_slot"),
+        )
         plan = self.server.start(asked)
         if plan is None:
             return {"ok": False, "slot": None, "cached": 0, "processed": 0, "moved": []}
@@ -76,11 +82,19 @@ class SlotReplay:
         cached, moved = plan.kept.n_tokens, [list(chunk) for chunk in plan.kept.moved]
         processed = len(prompt) // N_BYTES - cached
         told = {"slot": plan.slot, "cached": cached, "processed": processed, "moved": moved}
-        return told | {"ok": True, "id_slot": plan.slot, "cache_n": cached, "prompt_n": processed, "exact": plan.kept.n_exact}
+        return told | {
+            "ok": True,
+            "id_slot": plan.slot,
+            "cache_n": cached,
+            "prompt_n": processed,
+            "exact": plan.kept.n_exact,
+        }
 
     def release(self, op: Op) -> Op:
         window = _window(op, self.server.shape.window)
-        window = replace(window, n_tokens=self.server.shape.window.n_tokens, is_shifting=self.server.shape.window.is_shifting)
+        window = replace(
+            window, n_tokens=self.server.shape.window.n_tokens, is_shifting=self.server.shape.window.is_shifting
+        )
         self.server.finish(op["slot"], pack(token_ids(op.get("generated", []))), window)
         return {}
 
@@ -88,7 +102,9 @@ class SlotReplay:
         return {}
 
 
-_OPS: dict[str, Callable[[SlotReplay, Op], Op]] = {name: getattr(SlotReplay, name) for name in ("completion", "release", "state")}
+_OPS: dict[str, Callable[[SlotReplay, Op], Op]] = {
+    name: getattr(SlotReplay, name) for name in ("completion", "release", "state")
+}
 
 _STATE: dict[str, Callable[[SlotServer], Any]] = {
     "slots": lambda server: [unpack(slot.content.tokens) for slot in server.slots],

@@ -77,7 +77,12 @@ class LmcacheReplay:
         tokens = op["tokens"]
         chunks = self.chunking.chunks(TokenIds(range(tokens) if isinstance(tokens, int) else token_ids(tokens)))
         ends = list(accumulate(chunk.n_tokens for chunk in chunks))
-        return {"num_chunks": len(chunks), "last_end": ends[-1] if ends else 0, "ends": ends, "starts": [0, *ends][: len(ends)]}
+        return {
+            "num_chunks": len(chunks),
+            "last_end": ends[-1] if ends else 0,
+            "ends": ends,
+            "starts": [0, *ends][: len(ends)],
+        }
 
     def state(self, op: Op) -> Op:
         return {}

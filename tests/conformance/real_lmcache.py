@@ -1,9 +1,9 @@
 """LMCache's own eviction policies behind the operations of a scenario: what they answer is what a scenario expects.
 
-The policies are the installed files, unchanged, and used as LMCache's CPU backend uses them: put only what is not there, hit only what
-is, take what was named for eviction out of the mapping. Of their package only they are loaded, since the rest of it wants torch and a GPU:
-of its logger, its statistics and its class of keys, which decide nothing here, something empty stands in.
-"""
+The policies are the installed files, unchanged, and used as LMCache's CPU backend uses them: put only what is not
+there, hit only what is, take what was named for eviction out of the mapping. Of their package only they are loaded,
+since the rest of it wants torch and a GPU: of its logger, its statistics and its class of keys, which decide nothing
+here, something empty stands in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """vLLM's own KV-cache manager behind the operations of a scenario: what the engine answers is what a scenario expects.
 
-The manager, its pool, coordinator and `Request` are the installed files, unchanged, loaded as the peer benchmark loads them. A lookup does
-what the scheduler does around it: it keeps the junction it was told, and records the statistics.
+The manager, its pool, coordinator and `Request` are the installed files, unchanged, loaded as the peer benchmark loads
+them. A lookup does what the scheduler does around it: it keeps the junction it was told, and records the statistics.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ _COUNTERS = ("requests", "queries", "hits", "preempted_requests", "preempted_que
 
 
 def load_with_images(site: Path) -> SimpleNamespace:
-    """vLLM's modules, and the one function its hasher calls of a module that wants torch: cut out of its file, as it stands there."""
+    """vLLM's modules, and the one function its hasher calls of a module that wants torch: cut out of its file, as it
+    stands there."""
     vllm = load(site)
     tree = ast.parse((site / "vllm" / "multimodal" / "utils.py").read_text(encoding="utf-8"))
-    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "get_mm_features_in_window"]
+    tree.body = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "get_mm_features_in_window"
+    ]
     names: dict[str, Any] = {"bisect": bisect}
     exec(compile(tree, "vllm/multimodal/utils.py", "exec"), names)  # the annotations stay unread, as in this file
     vllm.kv_cache_utils.get_mm_features_in_window = names["get_mm_features_in_window"]
@@ -35,15 +38,25 @@ def load_with_images(site: Path) -> SimpleNamespace:
 
 
 def _spec(vllm: SimpleNamespace, row: dict[str, Any], size: int) -> Any:
-    interface, dtype, size = vllm.kv_cache_interface, importlib.import_module("torch").float32, row.get("block_size", size)
+    interface, dtype, size = (
+        vllm.kv_cache_interface,
+        importlib.import_module("torch").float32,
+        row.get("block_size", size),
+    )
     makers: dict[str, Callable[[], Any]] = {
         "full": lambda: interface.FullAttentionSpec(block_size=size, dtype=dtype, **_DIMENSIONS),
-        "sliding_window": lambda: interface.SlidingWindowSpec(block_size=size, dtype=dtype, sliding_window=row["window"], **_DIMENSIONS),
+        "sliding_window": lambda: interface.SlidingWindowSpec(
+            block_size=size, dtype=dtype, sliding_window=row["window"], **_DIMENSIONS
+        ),
         "chunked_local": lambda: interface.ChunkedLocalAttentionSpec(
             block_size=size, dtype=dtype, attention_chunk_size=row["chunk"], **_DIMENSIONS
         ),
         "mamba": lambda: interface.MambaSpec(
-            block_size=size, shapes=((1, 1),), dtypes=(dtype,), mamba_cache_mode="align", num_speculative_blocks=row.get("speculative", 0)
+            block_size=size,
+            shapes=((1, 1),),
+            dtypes=(dtype,),
+            mamba_cache_mode="align",
+            num_speculative_blocks=row.get("speculative", 0),
         ),
     }
     return makers[row["type"]]()
@@ -78,7 +91,9 @@ class RealVllm:
             for number, (spec, row) in enumerate(zip(specs, rows, strict=True))
         ]
         retention = config.get("retention_interval")
-        cache = interface.KVCacheConfig(config.get("num_blocks", 1024), [], groups, prefix_cache_retention_interval=retention)
+        cache = interface.KVCacheConfig(
+            config.get("num_blocks", 1024), [], groups, prefix_cache_retention_interval=retention
+        )
         self.hash_size = config.get("hash_block_size", gcd(*(spec.block_size for spec in specs)))
         self.manager = vllm.kv_cache_manager.KVCacheManager(
             cache,
@@ -104,7 +119,9 @@ class RealVllm:
 
     def request(self, op: Op) -> Op:
         is_skipped = True if op.get("prompt_logprobs") is not None or op.get("skip_reading_prefix_cache") else None
-        sampling = SimpleNamespace(max_tokens=1, extra_args=None, structured_outputs=None, skip_reading_prefix_cache=is_skipped)
+        sampling = SimpleNamespace(
+            max_tokens=1, extra_args=None, structured_outputs=None, skip_reading_prefix_cache=is_skipped
+        )
         lora = op.get("lora")
         request = self.requests[op["id"]] = self.vllm.request.Request(
             op["id"],
@@ -112,10 +129,14 @@ class RealVllm:
             sampling,
             None,
             mm_features=[
-                SimpleNamespace(identifier=row["hash"], mm_position=SimpleNamespace(offset=row["offset"], length=row["length"]))
+                SimpleNamespace(
+                    identifier=row["hash"], mm_position=SimpleNamespace(offset=row["offset"], length=row["length"])
+                )
                 for row in op.get("mm", [])
             ],
-            lora_request=SimpleNamespace(lora_name=lora["name"], lora_path=lora.get("path", ""), adapter_id=0) if lora else None,
+            lora_request=SimpleNamespace(lora_name=lora["name"], lora_path=lora.get("path", ""), adapter_id=0)
+            if lora
+            else None,
             cache_salt=op.get("cache_salt"),
             block_hasher=self.hasher if self.manager.enable_caching else None,
         )
@@ -226,17 +247,36 @@ def _ids(groups: Any) -> list[list[int]]:
 _OPS: dict[str, Callable[[RealVllm, Op], Op]] = {
     name: getattr(RealVllm, name)
     for name in (
-        "request", "lookup", "allocate", "advance", "append", "free", "preempt", "reset", "step", "cache", "evict", "restore",
-        "evict_blocks", "remove_skipped", "cached_index", "hash_equal", "state",
+        "request",
+        "lookup",
+        "allocate",
+        "advance",
+        "append",
+        "free",
+        "preempt",
+        "reset",
+        "step",
+        "cache",
+        "evict",
+        "restore",
+        "evict_blocks",
+        "remove_skipped",
+        "cached_index",
+        "hash_equal",
+        "state",
     )
-}  # fmt: skip
+}
 
 _STATE: dict[str, Callable[[RealVllm], Any]] = {
     "free_queue": lambda self: _ids([self.manager.block_pool.free_block_queue.get_all_free_blocks()])[0],
     "num_free": lambda self: self.manager.block_pool.get_num_free_blocks(),
     "cached_keys": lambda self: len(self.manager.block_pool.cached_block_hash_to_block),
-    "hashed_blocks": lambda self: [block.block_id for block in self.manager.block_pool.blocks if block.block_hash is not None],
-    "ref_cnt": lambda self: {str(block.block_id): block.ref_cnt for block in self.manager.block_pool.blocks if block.block_id},
+    "hashed_blocks": lambda self: [
+        block.block_id for block in self.manager.block_pool.blocks if block.block_hash is not None
+    ],
+    "ref_cnt": lambda self: {
+        str(block.block_id): block.ref_cnt for block in self.manager.block_pool.blocks if block.block_id
+    },
     "usage": lambda self: self.manager.usage,
     "stats": lambda self: {name: getattr(self.manager.prefix_cache_stats, name) for name in _COUNTERS},
     "tables": lambda self: {name: list(self.manager.get_block_ids(name)) for name in self.requests},

@@ -1,7 +1,7 @@
 """Replay a folder of conformance scenarios: `python -m tests.conformance.run DIR [--json]`.
 
-Prints each scenario's name and whether it passed; exits with 1 where one failed. Engines without an adapter are skipped, and said so.
-"""
+Prints each scenario's name and whether it passed; exits with 1 where one failed. Engines without an adapter are
+skipped, and said so."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from tests.conformance import llamacpp, lmcache, sglang, vllm
 from tests.conformance.scenario import Build, Outcome, replay, scenarios
 
 BUILDERS: dict[str, Build] = {
-    "vllm-v1": vllm.build, "sglang-radix": sglang.build, "llama.cpp-server": llamacpp.build, "lmcache": lmcache.build,
-}  # fmt: skip
+    "vllm-v1": vllm.build,
+    "sglang-radix": sglang.build,
+    "llama.cpp-server": llamacpp.build,
+    "lmcache": lmcache.build,
+}
 """Engine → how its reference cache is built; a new engine is a new row."""
 
 WORDS = {True: "pass", False: "FAIL", None: "skip"}

@@ -94,5 +94,8 @@ def replay(scenario: Scenario, builders: dict[str, Build]) -> Outcome:
 
 def _differences(cache: Replayed, op: dict[str, Any]) -> list[str]:
     answered = cache.run(op)
-    rows = ((name, answered[name] if name in answered else cache.ask(name, op), value) for name, value in op.get("expect", {}).items())
+    rows = (
+        (name, answered[name] if name in answered else cache.ask(name, op), value)
+        for name, value in op.get("expect", {}).items()
+    )
     return [f"{name} is {got}, expected {expected}" for name, got, expected in rows if got != expected]

@@ -1,8 +1,7 @@
 """SGLang scenarios on `RadixTree`.
 
-A scenario's config may have any of `CONFIG`; an operation what `_OPS` names: insert (tokens, extra_key, salt, priority, inserted_len, as),
-match (tokens, extra_key, salt, as), lock and unlock (node), evict (num_tokens), reset, state.
-"""
+A scenario's config may have any of `CONFIG`; an operation what `_OPS` names: insert (tokens, extra_key, salt, priority,
+inserted_len, as), match (tokens, extra_key, salt, as), lock and unlock (node), evict (num_tokens), reset, state."""
 
 from __future__ import annotations
 
@@ -29,9 +28,13 @@ CONFIG: dict[str, Any] = {
 }
 """Field of a scenario's config → what holds where it is left out."""
 OTHER_NAMES = {
-    "page": "page_size", "eviction_policy": "policy", "eviction_policy_config": "policy_config", "is_eagle": "eagle", "disabled": "disable",
+    "page": "page_size",
+    "eviction_policy": "policy",
+    "eviction_policy_config": "policy_config",
+    "is_eagle": "eagle",
+    "disabled": "disable",
     "version": "engine_version",
-}  # fmt: skip
+}
 """The engine's own names for some of them."""
 
 
@@ -47,7 +50,9 @@ def settings(config: Op) -> Op:
     """The whole config; raises `UsageError` for a field there is not."""
     named = {OTHER_NAMES.get(name, name): value for name, value in config.items()}
     if unknown := sorted(named.keys() - CONFIG.keys()):
-        raise UsageError(f"config has {', '.join(unknown)}, which is none of {', '.join(CONFIG)}: leave it out or teach the adapter")
+        raise UsageError(
+            f"config has {', '.join(unknown)}, which is none of {', '.join(CONFIG)}: leave it out or teach the adapter"
+        )
     return CONFIG | {name: value for name, value in named.items() if value is not None}
 
 
@@ -80,7 +85,9 @@ class SglangReplay:
     def tree(self) -> RadixTree:
         """Made at the first operation, so that a config no engine takes fails that operation and not the run."""
         now = self.settings
-        rules = rules_of(now["engine_version"] or self.version, "rust" if now["policy"].lower() == "tlru" else now["core"])
+        rules = rules_of(
+            now["engine_version"] or self.version, "rust" if now["policy"].lower() == "tlru" else now["core"]
+        )
         return RadixTree(now["page_size"], now["policy"], rules, is_eagle=now["eagle"], parameters=now["policy_config"])
 
     def run(self, op: Op) -> Op:

@@ -52,10 +52,14 @@ def test_an_empty_folder_is_no_success(tmp_path: Path) -> None:
     assert main([str(tmp_path)]) == 1
 
 
-def test_a_scenario_that_breaks_the_adapter_fails_and_the_others_still_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scenario_that_breaks_the_adapter_fails_and_the_others_still_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     scenario_file(tmp_path, "vllm-v1", 32)
     data = json.loads((tmp_path / "mine.json").read_text(encoding="utf-8"))
-    data["scenarios"].insert(0, {"name": "broken", "config": {"block_size": 16}, "ops": [{"op": "lookup", "id": "nobody"}]})
+    data["scenarios"].insert(
+        0, {"name": "broken", "config": {"block_size": 16}, "ops": [{"op": "lookup", "id": "nobody"}]}
+    )
     (tmp_path / "mine.json").write_text(json.dumps(data), encoding="utf-8")
     assert main([str(tmp_path), "--json"]) == 1
     assert [row["passed"] for row in json.loads(capsys.readouterr().out)] == [False, True]

@@ -1,4 +1,5 @@
-"""SGLang's scenarios: every operation, config field and figure in any combination, and what is said where there is none."""
+"""SGLang's scenarios: every operation, config field and figure in any combination, and what is said where there is
+none."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def outcome(ops: list[dict[str, Any]], **config: Any) -> tuple[bool | None, str]
     return done.passed, done.detail
 
 
-@pytest.mark.parametrize(("core", "policy"), [(core, policy) for core, policies in POLICIES.items() for policy in policies])
+@pytest.mark.parametrize(
+    ("core", "policy"), [(core, policy) for core, policies in POLICIES.items() for policy in policies]
+)
 def test_any_stream_can_be_replayed_and_leaves_nothing(core: str, policy: str) -> None:
     for seed in range(10):
         stream = Stream(random.Random(seed), policy, core)
@@ -39,7 +42,8 @@ def test_a_node_counts_as_hit_only_beyond_what_its_request_inserted_before() -> 
 
 
 def test_the_two_cores_date_a_split_differently() -> None:
-    """Measured: fifo forgets the upper half of [1, 2, 3, 4] before or after [5, 6], which came between its making and its split."""
+    """Measured: fifo forgets the upper half of [1, 2, 3, 4] before or after [5, 6], which came between its making and
+    its split."""
     ops: list[dict[str, Any]] = [
         {"op": "insert", "tokens": [1, 2, 3, 4]},
         {"op": "insert", "tokens": [5, 6]},
@@ -48,7 +52,10 @@ def test_the_two_cores_date_a_split_differently() -> None:
         {"op": "evict", "num_tokens": 2},
     ]
     for core, slots in (("python", [[4, 5]]), ("rust", [[0, 1]])):
-        assert outcome([*ops[:-1], ops[-1] | {"expect": {"evicted_slots": slots}}], policy="fifo", core=core) == (True, "")
+        assert outcome([*ops[:-1], ops[-1] | {"expect": {"evicted_slots": slots}}], policy="fifo", core=core) == (
+            True,
+            "",
+        )
 
 
 def test_tlru_first_forgets_what_a_conversation_can_lose() -> None:
@@ -79,6 +86,8 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("op", "config", "text"), CASES, ids=lambda case: case if isinstance(case, str) else "")
-def test_what_there_is_not_fails_its_scenario_and_says_so(op: dict[str, Any], config: dict[str, Any], text: str) -> None:
+def test_what_there_is_not_fails_its_scenario_and_says_so(
+    op: dict[str, Any], config: dict[str, Any], text: str
+) -> None:
     passed, detail = outcome([op], **config)
     assert passed is False and text in detail

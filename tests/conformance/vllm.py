@@ -12,7 +12,12 @@ from contextkit.cache.block.keys import rules_of
 from tests.conformance.scenario import token_ids
 
 Op = dict[str, Any]
-REACH = {"full": (), "sliding_window": ("window", "sliding_window"), "chunked_local": ("chunk", "attention_chunk_size"), "mamba": ()}
+REACH = {
+    "full": (),
+    "sliding_window": ("window", "sliding_window"),
+    "chunked_local": ("chunk", "attention_chunk_size"),
+    "mamba": (),
+}
 """Kind of group → what its reach may be called in a config."""
 
 
@@ -172,10 +177,26 @@ class VllmReplay:
 _OPS: dict[str, Callable[[VllmReplay, Op], Op]] = {
     name: getattr(VllmReplay, name)
     for name in (
-        "request", "lookup", "allocate", "advance", "append", "free", "preempt", "reset", "step", "cache", "evict", "restore",
-        "evict_blocks", "remove_skipped", "cached_index", "hash_equal", "state", "bitmap",
+        "request",
+        "lookup",
+        "allocate",
+        "advance",
+        "append",
+        "free",
+        "preempt",
+        "reset",
+        "step",
+        "cache",
+        "evict",
+        "restore",
+        "evict_blocks",
+        "remove_skipped",
+        "cached_index",
+        "hash_equal",
+        "state",
+        "bitmap",
     )
-}  # fmt: skip
+}
 
 
 class _Figures(dict[str, Any]):
@@ -195,7 +216,9 @@ _STATE: dict[str, Callable[[VllmReplay], Any]] = {
     "num_free": lambda self: self.engine.pool.queue.n,
     "cached_keys": lambda self: self.engine.pool.index.n,
     "hashed_blocks": lambda self: [block for block, key in enumerate(self.engine.pool.index.keys) if key],
-    "ref_cnt": lambda self: _Figures({str(block): self.engine.pool.users(block) for block in range(self.engine.pool.n_blocks)}),
+    "ref_cnt": lambda self: _Figures(
+        {str(block): self.engine.pool.users(block) for block in range(self.engine.pool.n_blocks)}
+    ),
     "usage": lambda self: self.usage(),
     "stats": lambda self: _Figures(self.engine.counters),
     "tables": lambda self: _Figures({name: request.tables for name, request in self.requests.items()}),

@@ -1,8 +1,7 @@
 """Random streams for vLLM's KV-cache manager: a configuration, and operations in the order a scheduler may issue them.
 
-Each operation is done by the real manager at once, since what it answers decides what may come next; what it answered, and its state after
-that, is what the scenario expects.
-"""
+Each operation is done by the real manager at once, since what it answers decides what may come next; what it answered,
+and its state after that, is what the scenario expects."""
 
 from __future__ import annotations
 
@@ -38,13 +37,15 @@ def _some_windows(draw: random.Random, size: int) -> list[Config]:
 def _uneven(draw: random.Random, size: int) -> list[Config]:
     """Groups whose blocks are of different sizes, each dividing the largest."""
     coarse = size * draw.choice([2, 3, 4])
-    return draw.choice([
-        [_full(coarse), _window(draw, size)],
-        [_full(size), _window(draw, coarse)],
-        [_full(coarse), _window(draw, size), _window(draw, coarse)],
-        [_full(coarse), _full(size)],
-        [_full(coarse), _full(size), _window(draw, size)],
-    ])  # fmt: skip
+    return draw.choice(
+        [
+            [_full(coarse), _window(draw, size)],
+            [_full(size), _window(draw, coarse)],
+            [_full(coarse), _window(draw, size), _window(draw, coarse)],
+            [_full(coarse), _full(size)],
+            [_full(coarse), _full(size), _window(draw, size)],
+        ]
+    )
 
 
 def _mamba(draw: random.Random, size: int) -> Config:
@@ -55,13 +56,15 @@ def _partial(draw: random.Random, size: int) -> list[Config]:
     """Recurrent blocks longer than a key: hits end inside blocks."""
     coarse, state = size * draw.choice([2, 3, 4]), _mamba(draw, size)
     state["block_size"] = coarse
-    return draw.choice([
-        [_full(coarse), state],
-        [_full(size), state],
-        [_full(coarse), state, state],
-        [_full(coarse), state, _window(draw, size)],
-        [_full(coarse), state, _window(draw, coarse)],
-    ])  # fmt: skip
+    return draw.choice(
+        [
+            [_full(coarse), state],
+            [_full(size), state],
+            [_full(coarse), state, state],
+            [_full(coarse), state, _window(draw, size)],
+            [_full(coarse), state, _window(draw, coarse)],
+        ]
+    )
 
 
 def _perhaps_window(draw: random.Random, size: int) -> list[Config]:
@@ -72,12 +75,18 @@ GROUPS: dict[str, Callable[[random.Random, int], list[Config]]] = {
     "full": lambda draw, size: [_full(size)],
     "window": lambda draw, size: [_window(draw, size)],
     "chunk": lambda draw, size: [_chunk(draw, size)],
-    "full+window": lambda draw, size: draw.choice([[_full(size)], [_full(size), _full(size)]]) + _some_windows(draw, size),
+    "full+window": lambda draw, size: (
+        draw.choice([[_full(size)], [_full(size), _full(size)]]) + _some_windows(draw, size)
+    ),
     "windows": lambda draw, size: [_window(draw, size), _window(draw, size)],
     "full+chunk": lambda draw, size: [_full(size), _chunk(draw, size)],
     "uneven": _uneven,
     "mamba": lambda draw, size: [_mamba(draw, size)],
-    "full+mamba": lambda draw, size: [_full(size), *[_mamba(draw, size)] * draw.randint(1, 2), *_perhaps_window(draw, size)],
+    "full+mamba": lambda draw, size: [
+        _full(size),
+        *[_mamba(draw, size)] * draw.randint(1, 2),
+        *_perhaps_window(draw, size),
+    ],
     "partial": _partial,
 }
 """Kind of stream → the groups of one."""
@@ -148,15 +157,32 @@ class Stream:
         """Prompts share beginnings: each of six stems leaves the others at its own place."""
         stem, n = self.draw.randrange(6), self.draw.randint(1, self.draw.choice([3, 6, 9]) * self.unit)
         fork = min(n, self.unit * (stem % 3) + self.draw.choice([0, 0, 1]))
-        return [part for part in (["rep", 0, fork], ["range", 100 * stem, 100 * stem + n - fork]) if part[1] != part[2] or part[0] == "rep"]
+        return [
+            part
+            for part in (["rep", 0, fork], ["range", 100 * stem, 100 * stem + n - fork])
+            if part[1] != part[2] or part[0] == "rep"
+        ]
 
     def marks(self) -> Op:
         offset, length = self.draw.randrange(2 * self.unit), self.draw.randint(1, 2 * self.unit)
-        images = [{"offset": offset, "length": length, "hash": "a"}, {"offset": offset + length, "length": 2, "hash": "b"}]
-        return self.draw.choice([
-            {}, {}, {}, {}, {}, {}, {"cache_salt": self.draw.choice("st")}, {"prompt_logprobs": 1},
-            {"mm": images[: self.draw.randint(1, 2)]}, {"lora": {"name": "a", "path": self.draw.choice(["/1", "/2"])}},
-        ])  # fmt: skip
+        images = [
+            {"offset": offset, "length": length, "hash": "a"},
+            {"offset": offset + length, "length": 2, "hash": "b"},
+        ]
+        return self.draw.choice(
+            [
+                {},
+                {},
+                {},
+                {},
+                {},
+                {},
+                {"cache_salt": self.draw.choice("st")},
+                {"prompt_logprobs": 1},
+                {"mm": images[: self.draw.randint(1, 2)]},
+                {"lora": {"name": "a", "path": self.draw.choice(["/1", "/2"])}},
+            ]
+        )
 
     def begin(self) -> None:
         self.round()
@@ -188,7 +214,8 @@ class Stream:
         return left if self.draw.random() < 0.6 else self.draw.randint(1, left)
 
     def split(self, life: Life, start: int, n_new: int) -> int:
-        """Where the scheduler ends a chunk of a prompt with recurrent groups: at a block's end, at the last key, at a junction."""
+        """Where the scheduler ends a chunk of a prompt with recurrent groups: at a block's end, at the last key, at a
+        junction."""
         prefill_end = max(life.n_prompt, life.n_tokens - 1)
         if self.state_size is None or start >= prefill_end:
             return n_new
@@ -263,7 +290,12 @@ class Stream:
 
     def forget(self) -> None:
         n_blocks = self.real.manager.block_pool.num_gpu_blocks
-        self.do({"op": "evict_blocks", "block_ids": [self.draw.randrange(1, n_blocks) for _ in range(self.draw.randint(1, 3))]})
+        self.do(
+            {
+                "op": "evict_blocks",
+                "block_ids": [self.draw.randrange(1, n_blocks) for _ in range(self.draw.randint(1, 3))],
+            }
+        )
 
     def hide(self) -> None:
         """Hide keys, look, and show them again."""
@@ -292,7 +324,18 @@ class Stream:
             self.do({"op": "hash_equal", "ids": names})
 
 
-_MOVES = {"begin": 6, "grow": 8, "free": 4, "preempt": 1, "slide": 1, "forget": 1, "hide": 1, "look": 1, "clear": 0.5, "compare": 0.3}
+_MOVES = {
+    "begin": 6,
+    "grow": 8,
+    "free": 4,
+    "preempt": 1,
+    "slide": 1,
+    "forget": 1,
+    "hide": 1,
+    "look": 1,
+    "clear": 0.5,
+    "compare": 0.3,
+}
 
 
 def stream(vllm: SimpleNamespace, seed: int, kind: str) -> Scenario:
@@ -309,5 +352,7 @@ def stream(vllm: SimpleNamespace, seed: int, kind: str) -> Scenario:
     except ValueError as error:
         if "free blocks from the pool" not in str(error):
             raise
-        config["note"] = "ended where the engine itself stopped with an error: it had counted on more blocks than there were"
+        config["note"] = (
+            "ended where the engine itself stopped with an error: it had counted on more blocks than there were"
+        )
     return Scenario("against_vllm", "vllm-v1", "0.33.0", f"{kind}-{seed}", config, made.ops)

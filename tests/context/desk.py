@@ -1,4 +1,5 @@
-"""A conversation with the local provider, over one endpoint, through the real SDK clients: what is said, and what must hold afterwards."""
+"""A conversation with the local provider, over one endpoint, through the real SDK clients: what is said, and what must
+hold afterwards."""
 
 from __future__ import annotations
 
@@ -81,7 +82,9 @@ class Desk:
 
     def context(self, *said: str, **options: Any) -> Context:
         """A conversation on the server's clock, in which `said` was said."""
-        made = Context(self.wire.provider(), **{"system": SYSTEM, "tools": [add, shout], "clock": self.server.clock.now, **options})
+        made = Context(
+            self.wire.provider(), **{"system": SYSTEM, "tools": [add, shout], "clock": self.server.clock.now, **options}
+        )
         for text in said:
             made.user(text)
         return made
@@ -107,7 +110,10 @@ def says(text: str = "ok", **more: Any) -> Any:
 def asks(*calls: tuple[str, dict[str, Any]], text: str = "", **more: Any) -> Any:
     """A script that calls tools."""
     spoken = [{"type": "text", "text": text}] if text else []
-    return {"parts": [*spoken, *({"type": "call", "name": name, "arguments": arguments} for name, arguments in calls)], **more}
+    return {
+        "parts": [*spoken, *({"type": "call", "name": name, "arguments": arguments} for name, arguments in calls)],
+        **more,
+    }
 
 
 def refuses(status: int, **more: Any) -> Any:
@@ -130,7 +136,10 @@ def honest(desk: Desk, context: Context) -> None:
     assert [exchange.id for exchange in kept] == list(served)
     for exchange in kept:
         assert exchange.usage is not None and served[exchange.id].usage is not None
-        assert (bill(exchange.usage), exchange.usage.output) == (bill(served[exchange.id].usage), served[exchange.id].usage.output)
+        assert (bill(exchange.usage), exchange.usage.output) == (
+            bill(served[exchange.id].usage),
+            served[exchange.id].usage.output,
+        )
         assert not exchange.usage.estimated
 
 

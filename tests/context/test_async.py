@@ -34,7 +34,13 @@ def run(desk: Desk, story: Callable[[Any], Awaitable[None]]) -> None:
 
 def test_the_loop_ends(desk: Desk) -> None:
     context = desk.context("What is 1 + 2 + 3?")
-    desk.server.script([asks(("add", {"a": 1, "b": 2}), ("shout", {"text": "x"})), asks(("add", {"a": 3, "b": 3}), text="wait"), says("6")])
+    desk.server.script(
+        [
+            asks(("add", {"a": 1, "b": 2}), ("shout", {"text": "x"})),
+            asks(("add", {"a": 3, "b": 3}), text="wait"),
+            says("6"),
+        ]
+    )
 
     async def story(client: Any) -> None:
         while not context.finished:
@@ -42,7 +48,9 @@ def test_the_loop_ends(desk: Desk) -> None:
             await context.run_calls()
 
     run(desk, story)
-    assert [bill(exchange.usage) for exchange in context.ledger] == [bill(exchange.predicted) for exchange in context.ledger]
+    assert [bill(exchange.usage) for exchange in context.ledger] == [
+        bill(exchange.predicted) for exchange in context.ledger
+    ]
     goes_on(desk, context)
     honest(desk, context)
 
@@ -76,7 +84,9 @@ def test_an_error_is_raised_and_noted(desk: Desk, script: Any) -> None:
             await context.request().stream(client)
 
     run(desk, story)
-    assert [(exchange.usage, exchange.first_byte_at, bool(exchange.error)) for exchange in context.ledger] == [(None, None, True)] * 2
+    assert [(exchange.usage, exchange.first_byte_at, bool(exchange.error)) for exchange in context.ledger] == [
+        (None, None, True)
+    ] * 2
     goes_on(desk, context)
     honest(desk, context)
 

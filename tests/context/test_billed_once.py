@@ -1,4 +1,5 @@
-"""A response has one row in the ledger and one entry in the log, however often it is received, and whatever the disk does meanwhile."""
+"""A response has one row in the ledger and one entry in the log, however often it is received, and whatever the disk
+does meanwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ FULL = of("log.jsonl", "write")
 
 def reply(text: str = "ok", name: str = "msg_1", calls: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
     usage = {"input_tokens": 10, "output_tokens": 2}
-    content = [{"type": "text", "text": text}, *({"type": "tool_use", "id": call, "name": "look", "input": {}} for call in calls)]
+    content = [
+        {"type": "text", "text": text},
+        *({"type": "tool_use", "id": call, "name": "look", "input": {}} for call in calls),
+    ]
     said = {"id": name, "type": "message", "role": "assistant", "model": "claude-opus-5", "usage": usage}
     return {**said, "content": content, "stop_reason": "tool_use" if calls else "end_turn", **more}
 
@@ -52,7 +56,9 @@ def kinds(context: Context) -> list[str]:
     return [entry.kind for entry in context.log]
 
 
-def test_a_response_received_again_after_a_full_disk_is_billed_and_kept_once(desk: Desk, disk: Disk, tmp_path: Path) -> None:
+def test_a_response_received_again_after_a_full_disk_is_billed_and_kept_once(
+    desk: Desk, disk: Disk, tmp_path: Path
+) -> None:
     context = desk.open(tmp_path)
     context.user("one")
     desk.server.script([asks(("add", {"a": 1, "b": 2}), text="Adding.")])
@@ -77,7 +83,10 @@ def test_nothing_is_kept_where_the_ledger_takes_no_row(desk: Desk, disk: Disk, t
     with desk.client() as client:
         response = context.request().send(client)
     for fault in ("short", errno.EIO):
-        with disk.failing(of("ledger.jsonl", "write", fault=fault)), pytest.raises(OSError, match=r"No space|Input/output"):
+        with (
+            disk.failing(of("ledger.jsonl", "write", fault=fault)),
+            pytest.raises(OSError, match=r"No space|Input/output"),
+        ):
             context.receive(response)
         assert (len(context.ledger), kinds(context)) == (0, ["opened", "user"])
     context.receive(response)
@@ -104,7 +113,9 @@ def test_a_response_received_again_after_the_folder_was_opened_again(desk: Desk,
         honest(desk, context)
 
 
-def test_a_stream_that_could_not_be_kept_is_no_failed_call_beside_its_bill(desk: Desk, disk: Disk, tmp_path: Path) -> None:
+def test_a_stream_that_could_not_be_kept_is_no_failed_call_beside_its_bill(
+    desk: Desk, disk: Disk, tmp_path: Path
+) -> None:
     context = desk.open(tmp_path)
     context.user("one")
     desk.server.script([says("first")])
@@ -188,7 +199,9 @@ NEXT: dict[str, Callable[[Context], Any]] = {
 
 
 @pytest.mark.parametrize("act", NEXT.values(), ids=NEXT)
-def test_what_follows_an_entry_is_written_later_where_the_disk_was_full(disk: Disk, tmp_path: Path, act: Callable[[Context], Any]) -> None:
+def test_what_follows_an_entry_is_written_later_where_the_disk_was_full(
+    disk: Disk, tmp_path: Path, act: Callable[[Context], Any]
+) -> None:
     """The phase forbids a call: its refusal stands behind the reply. The reply was written, so it is received; once."""
     phases = Phases({"look": Phase(allow=["look"]), "drop": Phase(allow=["drop"], by_hand=True)}, start="look")
     context = opened(tmp_path, phases=phases)
@@ -235,9 +248,13 @@ def test_failed_calls_have_ids_of_their_own_after_rows_were_lost(tmp_path: Path)
 
 
 def test_a_sub_agent_that_could_not_be_begun_is_not_listed(disk: Disk, tmp_path: Path) -> None:
-    """The disk takes its first entry, and then neither keeps it nor lets it be cut off: whoever spawned it was told that it failed."""
+    """The disk takes its first entry, and then neither keeps it nor lets it be cut off: whoever spawned it was told
+    that it failed."""
     with opened(tmp_path) as context:
-        with disk.failing(of("log.jsonl", "fsync", "ftruncate", fault=errno.EIO)), pytest.raises(OSError, match="Input/output"):
+        with (
+            disk.failing(of("log.jsonl", "fsync", "ftruncate", fault=errno.EIO)),
+            pytest.raises(OSError, match="Input/output"),
+        ):
             context.spawn("Look.")
         context.spawn("Look again.").close()
         assert len(context.agents) == 1

@@ -189,7 +189,11 @@ BODIES: dict[str, Any] = {
         "max_tokens": 1024,
         "system": [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}],
         "tools": [
-            {"name": "add", "description": "Add, as it was then.", "input_schema": {"type": "object", "properties": {"b": {}, "a": {}}}},
+            {
+                "name": "add",
+                "description": "Add, as it was then.",
+                "input_schema": {"type": "object", "properties": {"b": {}, "a": {}}},
+            },
             {"type": "web_search_20250305", "name": "web_search"},
         ],
         "messages": [
@@ -217,7 +221,10 @@ BODIES: dict[str, Any] = {
     "openai_chat": {
         "model": "gpt-6.1-sol",
         "tools": [
-            {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}}}
+            {
+                "type": "function",
+                "function": {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}},
+            }
         ],
         "messages": [
             {"role": "developer", "content": SYSTEM},
@@ -225,7 +232,9 @@ BODIES: dict[str, Any] = {
             {
                 "role": "assistant",
                 "content": None,
-                "tool_calls": [{"id": "t1", "type": "function", "function": {"name": "add", "arguments": '{"b": 2,\n "a": 1}'}}],
+                "tool_calls": [
+                    {"id": "t1", "type": "function", "function": {"name": "add", "arguments": '{"b": 2,\n "a": 1}'}}
+                ],
             },
             {"role": "tool", "tool_call_id": "t1", "content": "3"},
             {"role": "assistant", "content": "3", "refusal": None},
@@ -237,11 +246,24 @@ BODIES: dict[str, Any] = {
         "instructions": SYSTEM,
         "store": False,
         "tools": [
-            {"type": "function", "name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}, "strict": False}
+            {
+                "type": "function",
+                "name": "add",
+                "description": "Add.",
+                "parameters": {"type": "object", "properties": {}},
+                "strict": False,
+            }
         ],
         "input": [
             {"role": "user", "content": "one"},
-            {"type": "function_call", "id": "fc_1", "call_id": "t1", "name": "add", "arguments": '{"b":2,"a":1}', "status": "completed"},
+            {
+                "type": "function_call",
+                "id": "fc_1",
+                "call_id": "t1",
+                "name": "add",
+                "arguments": '{"b":2,"a":1}',
+                "status": "completed",
+            },
             {"type": "function_call_output", "call_id": "t1", "output": "3"},
             {
                 "type": "message",
@@ -295,27 +317,43 @@ def test_a_body_that_ends_with_open_calls_has_them_open(desk: Desk) -> None:
     body = BODIES[provider.wire]
     array = "input" if "input" in body else "messages"
     n = next(n for n, item in enumerate(body[array]) if "t1" in str(item)) + 1
-    context = Context.from_messages(provider, {**body, array: body[array][:n]}, tools=[add], clock=desk.server.clock.now)
+    context = Context.from_messages(
+        provider, {**body, array: body[array][:n]}, tools=[add], clock=desk.server.clock.now
+    )
     assert context.calls[0].id == "t1" and context.calls[0].arguments == CALL
     for call in context.calls:
         context.result(call, call.run())
     goes_on(desk, context, says_something=False)
 
 
-@pytest.mark.parametrize("provider", [AnthropicMessages("claude-sonnet-5-5", max_tokens=9), OpenAIChat("gpt-5"), OpenAIResponses("gpt-5")])
+@pytest.mark.parametrize(
+    "provider", [AnthropicMessages("claude-sonnet-5-5", max_tokens=9), OpenAIChat("gpt-5"), OpenAIResponses("gpt-5")]
+)
 def test_a_body_that_is_none_is_refused_before_a_folder_is_written(provider: Any, tmp_path: Path) -> None:
     array = "input" if provider.wire == "openai_responses" else "messages"
     items: list[Any] = [
-        None, "x" if array == "messages" else 5, {}, [None], [{}], [{"role": 5}], [{"role": "user"}], [{"role": "robot", "content": "x"}],
-        [{"role": "user", "content": [{}]}], [{"role": "user", "content": [{"type": ["x"]}]}], [{"role": "tool", "content": "x"}],
-        [{"type": "function_call_output"}], [{"type": "function_call"}],
-    ]  # fmt: skip
+        None,
+        "x" if array == "messages" else 5,
+        {},
+        [None],
+        [{}],
+        [{"role": 5}],
+        [{"role": "user"}],
+        [{"role": "robot", "content": "x"}],
+        [{"role": "user", "content": [{}]}],
+        [{"role": "user", "content": [{"type": ["x"]}]}],
+        [{"role": "tool", "content": "x"}],
+        [{"type": "function_call_output"}],
+        [{"type": "function_call"}],
+    ]
     for body in (None, 5, "x", [], {}, *({array: item} for item in items)):
         with pytest.raises((UnreadableRequest, InvalidCall)):
             Context.from_messages(provider, body, folder=tmp_path / "run")
     for tools in (5, [None], ["add"]):
         with pytest.raises((InvalidTool, UnreadableRequest)):
-            Context.from_messages(provider, {array: [{"role": "user", "content": "x"}], "tools": tools}, folder=tmp_path / "run")
+            Context.from_messages(
+                provider, {array: [{"role": "user", "content": "x"}], "tools": tools}, folder=tmp_path / "run"
+            )
     assert not (tmp_path / "run").exists()
     called = ("'tool_use'", "tool_calls", "'function_call'")
     orphan = [item for item in BODIES[provider.wire][array] if not any(word in str(item) for word in called)]

@@ -1,4 +1,5 @@
-"""A derived cache key: one for a head, as many shards as the traffic needs, the same after a resume, none where it chooses nothing."""
+"""A derived cache key: one for a head, as many shards as the traffic needs, the same after a resume, none where it
+chooses nothing."""
 
 from __future__ import annotations
 
@@ -151,18 +152,27 @@ def test_one_call_may_carry_another_key_or_none(wire: str) -> None:
 @pytest.mark.parametrize(
     ("host", "model", "place"),
     [
-        ("xai", "grok-4.7", "x-grok-conv-id"), ("fireworks", "GLM-5.3", "x-session-affinity"), ("openrouter", "grok-4.7", "session_id"),
-        ("vllm", "Qwen/Qwen3-8B", "session_id"), ("mistral", "mistral-large-4", "prompt_cache_key"),
+        ("xai", "grok-4.7", "x-grok-conv-id"),
+        ("fireworks", "GLM-5.3", "x-session-affinity"),
+        ("openrouter", "grok-4.7", "session_id"),
+        ("vllm", "Qwen/Qwen3-8B", "session_id"),
+        ("mistral", "mistral-large-4", "prompt_cache_key"),
         ("kimi", "kimi-k3", "prompt_cache_key"),
     ],
-)  # fmt: skip
+)
 def test_other_hosts_take_it_in_their_own_field(host: str, model: str, place: str) -> None:
     def found(context: Context) -> Any:
         request = context.request()
         return request.headers.get(place) or parse(request.body).get(place)
 
-    made = [Context(OpenAICompatible(model, host=host, session="auto", max_tokens=64), system=SYSTEM, clock=lambda: float(next(CLOCK)))
-            for _ in range(2)]  # fmt: skip
+    made = [
+        Context(
+            OpenAICompatible(model, host=host, session="auto", max_tokens=64),
+            system=SYSTEM,
+            clock=lambda: float(next(CLOCK)),
+        )
+        for _ in range(2)
+    ]
     for context in made:
         context.user("Go.")
     keys = [found(context) for context in made]

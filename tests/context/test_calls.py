@@ -45,7 +45,9 @@ def sent(context: Context) -> str:
         ("shout", {"text": ""}, "ValueError: nothing to shout"),
     ],
 )
-def test_a_call_that_cannot_be_run_is_an_error_the_model_can_read(desk: Desk, name: str, arguments: Any, text: str) -> None:
+def test_a_call_that_cannot_be_run_is_an_error_the_model_can_read(
+    desk: Desk, name: str, arguments: Any, text: str
+) -> None:
     context = desk.context("one")
     desk.ask(context, asks((name, arguments)))
     [call] = context.calls
@@ -124,7 +126,10 @@ def test_an_answer_that_does_not_fit_changes_nothing(desk: Desk) -> None:
 
 def test_a_result_no_json_can_carry_answers_its_call(desk: Desk) -> None:
     context = desk.context("one")
-    picture, page = {"type": "image", "media_type": "image/png", "data": "cat.png"}, {"type": "document", "url": "docs/intro.md"}
+    picture, page = (
+        {"type": "image", "media_type": "image/png", "data": "cat.png"},
+        {"type": "document", "url": "docs/intro.md"},
+    )
     for wrong in (b"bytes", object(), float("nan"), {1: 2}, "\ud800", [[object()]], nested(5000), [picture], [page]):
         desk.ask(context, asks(("add", {"a": 1, "b": 2})))
         context.result(context.calls[0], wrong)
@@ -185,8 +190,13 @@ def test_results_stand_in_call_order_whatever_ended_first(desk: Desk) -> None:
         raise RuntimeError(f"broken {name}")
 
     context = desk.context("one", tools=[slow, thread, broken])
-    calls = [("slow", {"name": "a", "seconds": 0.1}), ("broken", {"name": "b"}), ("thread", {"name": "c", "seconds": 0.05}),
-             ("slow", {"name": "d", "seconds": 0.0}), ("fly", {})]  # fmt: skip
+    calls = [
+        ("slow", {"name": "a", "seconds": 0.1}),
+        ("broken", {"name": "b"}),
+        ("thread", {"name": "c", "seconds": 0.05}),
+        ("slow", {"name": "d", "seconds": 0.0}),
+        ("fly", {}),
+    ]
     desk.ask(context, asks(*calls))
     entries = asyncio.run(context.run_calls())
     assert ended == ["d", "c", "a"]
@@ -222,7 +232,9 @@ def test_no_more_than_the_limit_run_at_a_time(claude: Desk) -> None:
 
 
 def test_a_tool_with_nothing_to_run_is_the_programs_mistake_and_the_others_are_answered(desk: Desk) -> None:
-    described = Tool.raw({"name": "elsewhere", "description": "Runs elsewhere.", "parameters": {"type": "object", "properties": {}}})
+    described = Tool.raw(
+        {"name": "elsewhere", "description": "Runs elsewhere.", "parameters": {"type": "object", "properties": {}}}
+    )
     context = desk.context("one", tools=[add, described, shout])
     desk.ask(context, asks(("elsewhere", {}), ("add", {"a": 1, "b": 2}), ("shout", {"text": "x"})))
     with pytest.raises(UsageError, match="nothing to run"):

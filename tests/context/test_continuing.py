@@ -75,7 +75,12 @@ def prompts(exchanges: Any) -> list[Any]:
         assert isinstance(exchange, Exchange)
         if exchange.error is None:
             assert prompt is not None
-            seen = tuple(prompt.digests[: prompt.n]), tuple(prompt.ends_tokens[: prompt.n]), prompt.namespaces, prompt.level_ends
+            seen = (
+                tuple(prompt.digests[: prompt.n]),
+                tuple(prompt.ends_tokens[: prompt.n]),
+                prompt.namespaces,
+                prompt.level_ends,
+            )
             found.append((*seen, bill(exchange.usage)))
     return found
 
@@ -89,7 +94,11 @@ def test_ten_turns_with_tools_are_read_and_billed_as_if_everything_had_been_sent
     context = begun(desk, way)
     sizes = work(desk, context, 10)
     assert [bill(exchange.predicted) for exchange in context.ledger] == predicted
-    assert [bill(exchange.usage) for exchange in context.ledger] == predicted == [bill(exchange.usage) for exchange in whole.ledger]
+    assert (
+        [bill(exchange.usage) for exchange in context.ledger]
+        == predicted
+        == [bill(exchange.usage) for exchange in whole.ledger]
+    )
     assert prompts(context.ledger) == prompts(desk.server.ledger), "what the server understood is what the log says"
     assert sizes[0] > len(SYSTEM) and max(sizes[1:]) < 2_000 < min(sent)
     assert context.summary().misses[1:] == () and len(context.log) == len(whole.log)
@@ -102,10 +111,16 @@ def test_a_body_is_the_fields_the_tools_and_what_was_said_since(desk: Desk) -> N
     desk.ask(context, thought("first"))
     context.user("two")
     request = context.request(temperature=0.5)
-    assert dict(request) == parse(request.body) and list(request["tools"][0]) == list(begun(desk, "whole").request()["tools"][0])
-    assert request["previous_response_id"] == parse(context.log[2].body)["stored"]["id"] and request["temperature"] == 0.5
+    assert dict(request) == parse(request.body) and list(request["tools"][0]) == list(
+        begun(desk, "whole").request()["tools"][0]
+    )
+    assert (
+        request["previous_response_id"] == parse(context.log[2].body)["stored"]["id"] and request["temperature"] == 0.5
+    )
     assert request["input"] == [{"role": "user", "content": [{"type": "input_text", "text": "two"}]}]
-    assert request.layout.n == 7 and request.layout.n_bytes > len(SYSTEM) > len(request.body), "the prompt is the whole one"
+    assert request.layout.n == 7 and request.layout.n_bytes > len(SYSTEM) > len(request.body), (
+        "the prompt is the whole one"
+    )
     with client(desk) as made:
         context.receive(made.responses.create(**request), request)  # type: ignore[call-overload]
     assert bill(context.ledger[-1].usage) == bill(request.predicted)
@@ -186,11 +201,12 @@ def test_an_epoch_another_head_or_another_model_sends_everything_once(desk: Desk
     context.user("one")
     desk.ask(context, says("first"))
     changes: list[tuple[Any, str]] = [
-        (lambda: context.compact("So far: one."), "an epoch"), (lambda: context.resystem(SYSTEM + "Be brief."), "an epoch"),
+        (lambda: context.compact("So far: one."), "an epoch"),
+        (lambda: context.resystem(SYSTEM + "Be brief."), "an epoch"),
         (lambda: context.retool([add]), "an epoch"),
         (lambda: context.switch(OpenAIResponses("gpt-6.1-terra", continues=True)), "another model"),
         (lambda: context.switch(OpenAIResponses(MODEL, continues=True)), "another model"),
-    ]  # fmt: skip
+    ]
     for change, why in changes:
         change()
         context.user("On.")
@@ -264,7 +280,11 @@ def test_a_refusal_of_another_kind_changes_nothing(desk: Desk) -> None:
     desk.ask(context, says("first"))
     context.user("two")
     body = context.request().body
-    for script in (refuses(429), {"fault": {"kind": "never"}}, {**says("x"), "fault": {"kind": "cut", "after_parts": 0}}):
+    for script in (
+        refuses(429),
+        {"fault": {"kind": "never"}},
+        {**says("x"), "fault": {"kind": "cut", "after_parts": 0}},
+    ):
         with pytest.raises(openai.APIError):
             desk.ask(context, script)
         assert context.request().body == body
@@ -272,7 +292,8 @@ def test_a_refusal_of_another_kind_changes_nothing(desk: Desk) -> None:
     assert prompts(context.ledger) == prompts(desk.server.ledger)
 
 
-# In a conversation ------------------------------------------------------------------------------------------------------------
+# In a conversation
+# ------------------------------------------------------------------------------------------------------------
 
 
 def held(desk: Desk, context: Context) -> list[str]:
@@ -333,10 +354,17 @@ def test_after_an_epoch_the_conversation_is_left_as_it_is(desk: Desk) -> None:
     assert prompts(context.ledger) == prompts(desk.server.ledger)
 
 
-@pytest.mark.parametrize(("fault", "is_written"), [
-    (refuses(429), True), ({**says("x"), "fault": {"kind": "cut", "after_parts": 0}}, False), ({"fault": {"kind": "never"}}, False),
-])  # fmt: skip
-def test_where_nobody_knows_whether_a_call_was_written_nothing_more_is(desk: Desk, fault: Any, is_written: bool) -> None:
+@pytest.mark.parametrize(
+    ("fault", "is_written"),
+    [
+        (refuses(429), True),
+        ({**says("x"), "fault": {"kind": "cut", "after_parts": 0}}, False),
+        ({"fault": {"kind": "never"}}, False),
+    ],
+)
+def test_where_nobody_knows_whether_a_call_was_written_nothing_more_is(
+    desk: Desk, fault: Any, is_written: bool
+) -> None:
     context = begun(desk, "conversation")
     context.user("one")
     desk.ask(context, says("first"))
@@ -378,17 +406,22 @@ def test_a_conversation_that_is_gone_is_done_without(desk: Desk) -> None:
     goes_on(desk, context, says_something=False)
 
 
-# Options ----------------------------------------------------------------------------------------------------------------------
+# Options
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_options_that_exclude_each_other() -> None:
     for given, words in (
-        ({"continues": True, "conversation": "conv_1"}, "exclude each other"), ({"continues": True, "store": False}, "keeps nothing"),
+        ({"continues": True, "conversation": "conv_1"}, "exclude each other"),
+        ({"continues": True, "store": False}, "keeps nothing"),
         ({"conversation": "conv_1", "store": False}, "keeps nothing"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(UsageError, match=words):
             OpenAIResponses(MODEL, **given)  # type: ignore[arg-type]
-    assert OpenAIResponses(MODEL).params["store"] is False and OpenAIResponses(MODEL, continues=True).params["store"] is True
+    assert (
+        OpenAIResponses(MODEL).params["store"] is False
+        and OpenAIResponses(MODEL, continues=True).params["store"] is True
+    )
     for name in ("previous_response_id", "conversation"):
         with pytest.raises(UsageError, match="the log says that"):
             Context(OpenAIResponses(MODEL, continues=True)).request(**{name: "x"})
@@ -401,7 +434,8 @@ def test_without_the_option_nothing_of_it_is_written(desk: Desk) -> None:
     assert request.continued is None and b"stored" not in context.log[-1].body and b'"store":false' in request.body
 
 
-# Requests that only fill the cache ---------------------------------------------------------------------------------------------
+# Requests that only fill the cache
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["whole", "response", "conversation"])
@@ -415,12 +449,16 @@ def test_a_prewarm_is_billed_as_a_write_and_says_nothing(desk: Desk, way: str) -
         assert request["prompt_cache_options"] == {"ttl": "12h", "prewarm": True}
         written, read = (exchange.usage for exchange in context.ledger)
         assert written is not None and read is not None
-        assert (written.write_1h or 0) > 1_000 and written.output == 0 == read.write_1h and read.read == written.write_1h
+        assert (
+            (written.write_1h or 0) > 1_000 and written.output == 0 == read.write_1h and read.read == written.write_1h
+        )
         desk.ask(context, says("first"))
         context.user("two")
         request = context.prewarm()
         context.receive(request.send(made), request)
-        assert [bill(exchange.usage) for exchange in context.ledger] == [bill(exchange.predicted) for exchange in context.ledger]
+        assert [bill(exchange.usage) for exchange in context.ledger] == [
+            bill(exchange.predicted) for exchange in context.ledger
+        ]
     assert [entry.kind for entry in context.log] == ["opened", "user", "assistant", "user"]
     assert len(goes_on(desk, context, says_something=False).body) < 1_500 or way == "whole"
 

@@ -1,4 +1,5 @@
-"""A process that dies between two calls, between request and reply, or in a stream: what the next one finds, and how it goes on."""
+"""A process that dies between two calls, between request and reply, or in a stream: what the next one finds, and how it
+goes on."""
 
 from __future__ import annotations
 
@@ -55,9 +56,14 @@ def crash(desk: Desk, folder: Path, moment: str) -> None:
     """Run the story in another process up to `moment`."""
     wire = desk.wire.provider().wire
     died = subprocess.run(
-        [sys.executable, "-c", STORY, wire, str(folder), desk.url, moment], capture_output=True, text=True, timeout=60, cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "7"}, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", STORY, wire, str(folder), desk.url, moment],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        check=False,
+    )
     assert (died.returncode, died.stderr) in ((-9, ""), (9, "")), died.stderr
 
 
@@ -84,9 +90,15 @@ def test_a_reply_that_was_under_way_is_lost_and_asked_for_again(claude: Desk, tm
     context = claude.open(tmp_path / "run")
     assert [entry.kind for entry in context.log] == ["opened", "user"] and len(context.ledger) == 0
     assert not context.finished
-    # What the dead process was billed nobody told this one: its prediction is too dear by what the provider still holds.
+    # What the dead process was billed nobody told this one: its prediction is too dear by what the provider still
+    # holds.
     request = claude.ask(context, says("again"))
     usage = claude.server.ledger[1].usage
-    assert usage is not None and usage.read and request.predicted.read == 0 and bill(context.ledger[0].usage) == bill(usage)
+    assert (
+        usage is not None
+        and usage.read
+        and request.predicted.read == 0
+        and bill(context.ledger[0].usage) == bill(usage)
+    )
     goes_on(claude, context)
     context.close()

@@ -59,12 +59,26 @@ class Road:
 
 
 ROADS = {
-    "chat": Road("chat", lambda: OpenAIChat("gpt-6.1-sol", max_tokens=1024), "custom", CompletionCreateParamsNonStreaming),
-    "responses": Road("responses", lambda: OpenAIResponses("gpt-5.2", max_output_tokens=1024), "custom", ResponseCreateParamsNonStreaming),
-    "old chat": Road("chat", lambda: OpenAIChat("gpt-4o", max_tokens=1024), "function", CompletionCreateParamsNonStreaming),
+    "chat": Road(
+        "chat", lambda: OpenAIChat("gpt-6.1-sol", max_tokens=1024), "custom", CompletionCreateParamsNonStreaming
+    ),
+    "responses": Road(
+        "responses",
+        lambda: OpenAIResponses("gpt-5.2", max_output_tokens=1024),
+        "custom",
+        ResponseCreateParamsNonStreaming,
+    ),
+    "old chat": Road(
+        "chat", lambda: OpenAIChat("gpt-4o", max_tokens=1024), "function", CompletionCreateParamsNonStreaming
+    ),
     "old responses": Road("responses", lambda: OpenAIResponses("o3"), "function", ResponseCreateParamsNonStreaming),
-    "claude": Road("anthropic", lambda: AnthropicMessages("claude-opus-5-5", max_tokens=1024), "function", MessageCreateParamsNonStreaming),
-}  # fmt: skip
+    "claude": Road(
+        "anthropic",
+        lambda: AnthropicMessages("claude-opus-5-5", max_tokens=1024),
+        "function",
+        MessageCreateParamsNonStreaming,
+    ),
+}
 
 
 @pytest.fixture(params=ROADS)
@@ -116,7 +130,9 @@ def test_the_call_arrives_as_text_and_its_answer_goes_back(road: Road, desk: Des
     if road.wire == "responses":
         kinds = [item["type"] for item in body["input"][-2:]]
         assert kinds == (
-            ["custom_tool_call", "custom_tool_call_output"] if road.kind == "custom" else ["function_call", "function_call_output"]
+            ["custom_tool_call", "custom_tool_call_output"]
+            if road.kind == "custom"
+            else ["function_call", "function_call_output"]
         )
     honest(desk, context)
 
@@ -136,13 +152,17 @@ def test_each_endpoint_is_told_the_format_in_its_words(road: Road, desk: Desk) -
     written = [{"syntax": "lark", "definition": SELECT}, None, {"syntax": "regex", "definition": r"\d{4}"}]
     nests = road.wire == "chat"
     expected = [
-        {"type": "text"} if one is None else {"type": "grammar", **({"grammar": one} if nests else one)} for one in written
+        {"type": "text"} if one is None else {"type": "grammar", **({"grammar": one} if nests else one)}
+        for one in written
     ]
     assert sent == [("custom", one) for one in expected]
 
 
 def test_a_mask_names_it_as_what_it_is(road: Road, desk: Desk) -> None:
-    table = {"ask": Phase(allow=["query", "add"], then={"query": "write"}), "write": Phase(allow=["note"], require=True)}
+    table = {
+        "ask": Phase(allow=["query", "add"], then={"query": "write"}),
+        "write": Phase(allow=["note"], require=True),
+    }
     phases = Phases(table, start="ask")
     context = begun(road, desk, phases=phases)
     request = desk.ask(context, calls(road, "query", "statement", "SELECT a"))
@@ -163,7 +183,10 @@ def test_its_body_is_adopted_and_goes_on(road: Road, desk: Desk) -> None:
     body = parse(context.request().body)
     adopted = Context.from_messages(road.provider(), body, tools=[query, note, year])
     field = "input" if road.wire == "responses" else "messages"
-    assert adopted.request()[field] == context.request()[field] and adopted.request()["tools"] == context.request()["tools"]
+    assert (
+        adopted.request()[field] == context.request()[field]
+        and adopted.request()["tools"] == context.request()["tools"]
+    )
     desk.ask(adopted, calls(road, "query", "statement", "SELECT b"))
     assert [call.run() for call in adopted.calls] == ["rows of SELECT b"]
 

@@ -1,4 +1,5 @@
-"""Branches asked at once: the shared prefix is written once, and the others wait for the first byte of one reply, no longer."""
+"""Branches asked at once: the shared prefix is written once, and the others wait for the first byte of one reply, no
+longer."""
 
 from __future__ import annotations
 
@@ -32,8 +33,12 @@ def server() -> Iterator[LocalServer]:
 
 def client(name: str, server: LocalServer, *, is_async: bool = False) -> Any:
     if name == "anthropic":
-        return (anthropic.AsyncAnthropic if is_async else anthropic.Anthropic)(base_url=server.url, api_key="any", max_retries=0)
-    return (openai.AsyncOpenAI if is_async else openai.OpenAI)(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
+        return (anthropic.AsyncAnthropic if is_async else anthropic.Anthropic)(
+            base_url=server.url, api_key="any", max_retries=0
+        )
+    return (openai.AsyncOpenAI if is_async else openai.OpenAI)(
+        base_url=f"{server.url}/v1", api_key="any", max_retries=0
+    )
 
 
 def written(context: Context) -> list[int]:
@@ -105,7 +110,9 @@ def test_nothing_to_fan_out_is_a_mistake() -> None:
 
 
 def test_a_sub_agent_has_the_same_head_and_reads_it_from_cache(server: LocalServer) -> None:
-    context = Context(PROVIDERS["anthropic"](), system=f"parent {HEAD}", tools=[{"name": "look", "input_schema": {"type": "object"}}])
+    context = Context(
+        PROVIDERS["anthropic"](), system=f"parent {HEAD}", tools=[{"name": "look", "input_schema": {"type": "object"}}]
+    )
     context.user("Begin.")
     with client("anthropic", server) as one:
         context.receive(context.request().send(one))

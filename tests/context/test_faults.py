@@ -1,4 +1,5 @@
-"""What goes wrong on the way to the provider and back: each time the next request is valid, and the ledger says what is known."""
+"""What goes wrong on the way to the provider and back: each time the next request is valid, and the ledger says what is
+known."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ LONG = "A sentence that takes several events to stream, so that there is a middl
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses between the SDKs' attempts."""
     for sdk in (anthropic, openai):
-        monkeypatch.setattr(f"{sdk.__name__}._base_client.BaseClient._calculate_retry_timeout", lambda *args, **options: 0.0)
+        monkeypatch.setattr(
+            f"{sdk.__name__}._base_client.BaseClient._calculate_retry_timeout", lambda *args, **options: 0.0
+        )
 
 
 @pytest.mark.parametrize("status", [429, 500, 529, 503])
@@ -112,7 +115,10 @@ def test_a_response_that_breaks_off(desk: Desk) -> None:
 CUTS: list[tuple[str, Any]] = [
     ("before any part", says(LONG, fault={"kind": "cut", "after_parts": 0})),
     ("behind text", asks(("add", {"a": 1, "b": 2}), text=LONG, fault={"kind": "cut", "after_parts": 1})),
-    ("behind a call", asks(("add", {"a": 1, "b": 2}), ("add", {"a": 1, "b": 2}), fault={"kind": "cut", "after_parts": 1})),
+    (
+        "behind a call",
+        asks(("add", {"a": 1, "b": 2}), ("add", {"a": 1, "b": 2}), fault={"kind": "cut", "after_parts": 1}),
+    ),
     ("error", says(LONG, fault={"kind": "error_event", "after_parts": 1})),
     ("error at once", says(LONG, fault={"kind": "error_event", "after_parts": 0})),
 ]
@@ -129,7 +135,9 @@ def test_a_cut_stream_is_in_the_ledger_and_not_in_the_log(desk: Desk, script: An
     assert len(context.log) == 2 and context.calls == []
     [failed] = context.ledger
     assert failed.error and failed.first_byte_at == 1000.0
-    assert failed.usage is None or (bill(failed.usage) == bill(desk.server.ledger[0].usage) and failed.usage.output is None)
+    assert failed.usage is None or (
+        bill(failed.usage) == bill(desk.server.ledger[0].usage) and failed.usage.output is None
+    )
     # What the provider wrote before the cut can be read: the next request is predicted to read it, and does.
     request = desk.ask(context, says("again"))
     assert bill(request.predicted) == bill(desk.server.ledger[1].usage) and request.predicted.read
@@ -156,7 +164,9 @@ def test_a_stream_cut_in_the_middle_of_a_part(desk: Desk, offset: int) -> None:
         events = list(request.stream(client))
         with pytest.raises(UnreadableReply, match="nothing was kept"):
             list(context.stream(events[: len(events) // 2 + offset]))
-    assert [(exchange.error, exchange.usage and exchange.usage.output) for exchange in context.ledger] == [("cut", None)]
+    assert [(exchange.error, exchange.usage and exchange.usage.output) for exchange in context.ledger] == [
+        ("cut", None)
+    ]
     assert len(context.log) == 2
     goes_on(desk, context)
 

@@ -1,4 +1,7 @@
-"""Replies whose tool arguments are no JSON object: billed once, kept, answered with an error, and the loop goes on; on every endpoint."""
+"""Replies whose tool arguments are no JSON object: billed once, kept, answered with an error, and the loop goes on.
+
+On every endpoint.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,12 @@ TEXTS = {
 
 def tools(ran: list[Any]) -> list[Tool]:
     schema = {"type": "object"}  # takes any object: nothing but the arguments' form keeps the call from being made
-    return [Tool.raw({"name": "f", "description": "f.", "parameters": schema}, run=lambda arguments: ran.append(arguments) or "ran")]
+    return [
+        Tool.raw(
+            {"name": "f", "description": "f.", "parameters": schema},
+            run=lambda arguments: ran.append(arguments) or "ran",
+        )
+    ]
 
 
 def value_of(text: str) -> Any:
@@ -91,7 +99,10 @@ def sent_arguments(context: Context) -> list[Any]:
 
 
 def check(context: Context, ran: list[Any], n_calls: int = 1) -> None:
-    """Billed once and kept; its call is open, its answer an error; the next request is one its endpoint reads; nothing ran."""
+    """Billed once and kept.
+
+    Its call is open, its answer an error; the next request is one its endpoint reads; nothing ran.
+    """
     assert len(context.ledger) == n_calls and context.ledger[-1].error is None and context.ledger[-1].usage is not None
     assert [call.name for call in context.calls] == ["f"]
     context.result(context.calls[0], context.calls[0].run())
@@ -131,14 +142,27 @@ def test_a_stream_of_messages_keeps_what_the_model_wrote(kind: str) -> None:
     context.user("Go.")
     text = TEXTS[kind]
     usage = {"input_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 5}
-    message = {"id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "content": [], "usage": usage}
+    message = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-5-5",
+        "content": [],
+        "usage": usage,
+    }
     block = {"type": "tool_use", "id": "c1", "name": "f", "input": {}}
-    pieces = [{"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": one}} for one in text]
+    pieces = [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": one}}
+        for one in text
+    ]
     events = [
-        {"type": "message_start", "message": message}, {"type": "content_block_start", "index": 0, "content_block": block}, *pieces,
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        *pieces,
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}}, {"type": "message_stop"},
-    ]  # fmt: skip
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ]
     list(context.stream(iter(events), context.request()))
     check(context, ran)
     assert sent_arguments(context) == [{"INVALID_JSON": text}]
@@ -151,11 +175,19 @@ def test_a_stream_of_chat_keeps_what_the_model_wrote(kind: str) -> None:
     context.user("Go.")
 
     def chunk(delta: Any, finish: str | None = None, **more: Any) -> Any:
-        return {"id": "m", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
+        return {
+            "id": "m",
+            "object": "chat.completion.chunk",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+            **more,
+        }
 
     pieces = [chunk({"tool_calls": [{"index": 0, "function": {"arguments": one}}]}) for one in TEXTS[kind]]
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 0}}
-    start = {"role": "assistant", "tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": ""}}]}
+    start = {
+        "role": "assistant",
+        "tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": ""}}],
+    }
     list(context.stream(iter([chunk(start), *pieces, chunk({}, "tool_calls", usage=usage)]), context.request()))
     check(context, ran)
     assert sent_arguments(context) == [TEXTS[kind]]
@@ -219,7 +251,11 @@ def test_what_one_endpoint_kept_another_can_be_sent() -> None:
                 branch.switch(PROVIDERS[target]())
                 PARSERS[branch.provider.wire](json.loads(branch.request().body))
                 if target.startswith("compatible"):
-                    assert all(isinstance(json.loads(one), dict) for one in sent_arguments(branch)), (kind, source, target)
+                    assert all(isinstance(json.loads(one), dict) for one in sent_arguments(branch)), (
+                        kind,
+                        source,
+                        target,
+                    )
 
 
 def test_a_log_of_an_earlier_version_is_answered_alike() -> None:
@@ -228,7 +264,11 @@ def test_a_log_of_an_earlier_version_is_answered_alike() -> None:
     context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=9), tools=tools(ran))
     context.user("Go.")
     held = {"INVALID_JSON": "{torn"}
-    native = {"wire": "anthropic_messages", "model": "m", "body": [{"type": "tool_use", "id": "c", "input": held, "name": "f"}]}
+    native = {
+        "wire": "anthropic_messages",
+        "model": "m",
+        "body": [{"type": "tool_use", "id": "c", "input": held, "name": "f"}],
+    }
     calls = [{"id": "c", "name": "f", "arguments": held}]
     context._append("assistant", {"after": 1, "native": native, "text": "", "calls": calls, "stop": "calls"})
     context.result(context.calls[0], context.calls[0].run())

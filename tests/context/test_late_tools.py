@@ -1,4 +1,5 @@
-"""Tools that come late: the head never moves, every provider takes what is sent, and a conversation that is opened again knows them."""
+"""Tools that come late: the head never moves, every provider takes what is sent, and a conversation that is opened
+again knows them."""
 
 from __future__ import annotations
 
@@ -41,16 +42,40 @@ class Road:
 
 
 ROADS = {
-    "inline": Road("anthropic", lambda: AnthropicMessages("claude-opus-5-5", max_tokens=1024, betas=[INLINE_TOOLS]), "tool_addition",
-                   MessageCreateParamsNonStreaming),
-    "system": Road("anthropic", lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), "bridge_system",
-                   MessageCreateParamsNonStreaming),
-    "claude": Road("anthropic", lambda: AnthropicMessages("claude-opus-4-5", max_tokens=1024), "bridge", MessageCreateParamsNonStreaming),
-    "responses": Road("responses", lambda: OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024), "additional_tools",
-                      ResponseCreateParamsNonStreaming),
-    "older": Road("responses", lambda: OpenAIResponses("gpt-5.4", max_output_tokens=1024), "bridge", ResponseCreateParamsNonStreaming),
-    "chat": Road("chat", lambda: OpenAIChat("gpt-6.1-sol", max_tokens=1024), "bridge", CompletionCreateParamsNonStreaming),
-}  # fmt: skip
+    "inline": Road(
+        "anthropic",
+        lambda: AnthropicMessages("claude-opus-5-5", max_tokens=1024, betas=[INLINE_TOOLS]),
+        "tool_addition",
+        MessageCreateParamsNonStreaming,
+    ),
+    "system": Road(
+        "anthropic",
+        lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=1024),
+        "bridge_system",
+        MessageCreateParamsNonStreaming,
+    ),
+    "claude": Road(
+        "anthropic",
+        lambda: AnthropicMessages("claude-opus-4-5", max_tokens=1024),
+        "bridge",
+        MessageCreateParamsNonStreaming,
+    ),
+    "responses": Road(
+        "responses",
+        lambda: OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024),
+        "additional_tools",
+        ResponseCreateParamsNonStreaming,
+    ),
+    "older": Road(
+        "responses",
+        lambda: OpenAIResponses("gpt-5.4", max_output_tokens=1024),
+        "bridge",
+        ResponseCreateParamsNonStreaming,
+    ),
+    "chat": Road(
+        "chat", lambda: OpenAIChat("gpt-6.1-sol", max_tokens=1024), "bridge", CompletionCreateParamsNonStreaming
+    ),
+}
 
 
 @pytest.fixture(params=ROADS)
@@ -65,7 +90,13 @@ def desk(road: Road, running: LocalServer) -> Desk:
 
 
 def begun(road: Road, desk: Desk, *said: str, **options: Any) -> Context:
-    made = Context(road.provider(), system=SYSTEM, tools=options.pop("tools", [add, call_tool]), clock=desk.server.clock.now, **options)
+    made = Context(
+        road.provider(),
+        system=SYSTEM,
+        tools=options.pop("tools", [add, call_tool]),
+        clock=desk.server.clock.now,
+        **options,
+    )
     for text in said:
         made.user(text)
     return made
@@ -91,7 +122,11 @@ def test_the_head_never_moves_and_the_hit_rate_stays(road: Road, desk: Desk, req
             context.user(f"Question {turn}. " * n_words)
             if has_late and turn in (first, second):
                 context.late_tools([weather] if turn == first else [weather, forecast])
-            name = call_of(road, "weather", {"city": "Ghent"}) if has_late and turn >= first else ("add", {"a": 1, "b": turn})
+            name = (
+                call_of(road, "weather", {"city": "Ghent"})
+                if has_late and turn >= first
+                else ("add", {"a": 1, "b": turn})
+            )
             for script in (asks(name), says(f"Answer {turn}. " * 20)):
                 sent = desk.ask(context, script)
                 whole = bytes(sent.layout.track.wire[: sent.layout.n_bytes])
@@ -118,7 +153,9 @@ def test_what_each_provider_is_told(road: Road, desk: Desk) -> None:
             said["role"] == "system" and said["content"][0]["tool"]["definition"]["input_schema"] == weather.parameters
         ),
         "additional_tools": lambda: (said["type"], said["tools"][0]["name"]) == ("additional_tools", "weather"),
-        "bridge_system": lambda: said["role"] == "system" and '{"name":"weather","description"' in said["content"][0]["text"],
+        "bridge_system": lambda: (
+            said["role"] == "system" and '{"name":"weather","description"' in said["content"][0]["text"]
+        ),
         "bridge": lambda: said["role"] == "user" and '{"name":"weather","description"' in said["content"][-1]["text"],
     }
     assert told[road.announcing]()
@@ -137,7 +174,9 @@ def test_a_tool_that_comes_between_turns_waits_for_the_user(road: Road, desk: De
     context.notice("It is late.")
     request = desk.ask(context, says("ok"))
     assert finished
-    assert [request.layout.track.entries[i] for i in range(request.layout.n)][-1] == context.late_tools([forecast]).sequence
+    assert [request.layout.track.entries[i] for i in range(request.layout.n)][-1] == context.late_tools(
+        [forecast]
+    ).sequence
     desk.ask(context_with(context, "three"), says("ok"))
     assert not [exchange.error for exchange in desk.server.ledger if exchange.error]
 
@@ -150,7 +189,10 @@ def context_with(context: Context, text: str) -> Context:
 def test_a_call_of_a_late_tool_runs_sync_and_async(road: Road, desk: Desk) -> None:
     context = begun(road, desk, "one")
     context.late_tools([weather, forecast])
-    desk.ask(context, asks(call_of(road, "weather", {"city": "Ghent"}), call_of(road, "forecast", {"city": "Bruges", "days": 2})))
+    desk.ask(
+        context,
+        asks(call_of(road, "weather", {"city": "Ghent"}), call_of(road, "forecast", {"city": "Bruges", "days": 2})),
+    )
     asyncio.run(context.run_calls())
     said = [parse(entry.body)["content"][0]["text"] for entry in context.log if entry.kind == "result"]
     assert sorted(said) == ["rain in Ghent", "sun in Bruges after 2"]
@@ -217,7 +259,9 @@ def test_what_may_not_join(road: Road, desk: Desk) -> None:
     context = begun(road, desk, "one")
     context.late_tools([weather])
     n = len(context.log)
-    other = Tool.raw({"name": "weather", "description": "Otherwise.", "parameters": {"type": "object", "properties": {}}})
+    other = Tool.raw(
+        {"name": "weather", "description": "Otherwise.", "parameters": {"type": "object", "properties": {}}}
+    )
     with pytest.raises(InvalidTool, match="'weather' was announced by entry 2 with another definition"):
         context.late_tools([other])
     with pytest.raises(InvalidTool, match="'add' stands in the head already"):
@@ -238,7 +282,10 @@ def test_without_a_bridge_the_choices_are_said_and_an_epoch_has_its_price(road: 
     if road.is_direct:
         assert context.late_tools([weather]).kind == "tools"
         return
-    with pytest.raises(UsageError, match=r"Begin with tools=\[…, call_tool\].*or pass allow_epoch=True to pay for the whole prompt once"):
+    with pytest.raises(
+        UsageError,
+        match=r"Begin with tools=\[…, call_tool\].*or pass allow_epoch=True to pay for the whole prompt once",
+    ):
         context.late_tools([weather])
     price = context.request().predicted.prompt
     entry = context.late_tools([weather], allow_epoch=True)
@@ -271,7 +318,9 @@ def test_a_deferred_tool_is_declared_for_nothing_and_loaded_by_a_search(running:
     @tool
     def find_tools(query: str) -> list[dict[str, Any]]:
         """Find tools by what they do."""
-        return found_tools(catalogue, [one.name for one in catalogue if query in one.definition["native"]["block"]["description"]])
+        return found_tools(
+            catalogue, [one.name for one in catalogue if query in one.definition["native"]["block"]["description"]]
+        )
 
     plain, context = (desk.context("one", tools=[add, find_tools, *more]) for more in ([], later))
     assert context.request().predicted.prompt == plain.request().predicted.prompt
@@ -291,4 +340,7 @@ def test_a_deferred_tool_is_declared_for_nothing_and_loaded_by_a_search(running:
 def test_every_row_of_the_table_is_on_its_page() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "late-tools.md").read_text(encoding="utf-8")
     for row in ANNOUNCINGS:
-        assert f"| `{row.name}` | {', '.join(f'`{wire}`' for wire in row.wires)} | {row.needs} | {row.cost} | {row.calls} |" in page
+        assert (
+            f"| `{row.name}` | {', '.join(f'`{wire}`' for wire in row.wires)} | {row.needs} | {row.cost} | {row.calls} |"
+            in page
+        )

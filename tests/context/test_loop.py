@@ -34,7 +34,13 @@ context.close()
 
 @pytest.mark.parametrize("is_typed", [True, False], ids=["create", "send"])
 def test_the_loop_ends_and_every_bill_is_as_predicted(desk: Desk, is_typed: bool) -> None:
-    desk.server.script([asks(("add", {"a": 1, "b": 2}), ("shout", {"text": "x"}), text="wait"), asks(("add", {"b": 3, "a": 3})), says("6")])
+    desk.server.script(
+        [
+            asks(("add", {"a": 1, "b": 2}), ("shout", {"text": "x"}), text="wait"),
+            asks(("add", {"b": 3, "a": 3})),
+            says("6"),
+        ]
+    )
     context, predictions = desk.context("What is 1 + 2 + 3?"), []
     with desk.client() as client:
         while not context.finished:
@@ -44,7 +50,16 @@ def test_the_loop_ends_and_every_bill_is_as_predicted(desk: Desk, is_typed: bool
             for call in context.calls:
                 context.result(call, call.run())
     assert predictions == [bill(exchange.usage) for exchange in desk.server.ledger]
-    assert [entry.kind for entry in context.log] == ["opened", "user", "assistant", "result", "result", "assistant", "result", "assistant"]
+    assert [entry.kind for entry in context.log] == [
+        "opened",
+        "user",
+        "assistant",
+        "result",
+        "result",
+        "assistant",
+        "result",
+        "assistant",
+    ]
     assert predictions[1][1] and predictions[2][1] and predictions[2][1] > predictions[1][1]  # type: ignore[index]
     assert "of input read from cache" in str(context.summary()) and context.summary().calls == 3
     goes_on(desk, context)
@@ -78,7 +93,12 @@ def test_a_folder_opened_again_sends_identical_bytes_and_predicts_the_same(desk:
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment, cwd=ROOT)
-        assert out.stdout.split() == [hashlib.sha256(here.body).hexdigest(), str(here.predicted.read), str(here.predicted.fresh), "1"]
+        assert out.stdout.split() == [
+            hashlib.sha256(here.body).hexdigest(),
+            str(here.predicted.read),
+            str(here.predicted.fresh),
+            "1",
+        ]
     again = desk.open(tmp_path / "run")
     assert again.request().body == here.body and bill(again.request().predicted) == bill(here.predicted)
     goes_on(desk, again, says_something=False)
@@ -162,7 +182,11 @@ def test_what_is_said_while_calls_are_open_waits_behind_their_results(desk: Desk
     honest(desk, context)
 
 
-ENDINGS: list[tuple[str, Any]] = [("done", says("x")), ("truncated", says("x", stop="truncated")), ("refused", says("x", stop="refused"))]
+ENDINGS: list[tuple[str, Any]] = [
+    ("done", says("x")),
+    ("truncated", says("x", stop="truncated")),
+    ("refused", says("x", stop="refused")),
+]
 
 
 @pytest.mark.parametrize(("stop", "script"), ENDINGS, ids=[stop for stop, _ in ENDINGS])
@@ -226,9 +250,20 @@ def test_a_call_that_the_token_limit_cut_off_is_not_run(desk: Desk) -> None:
 def test_an_incomplete_call_of_a_stream_is_kept_so_that_it_can_be_sent_again(claude: Desk) -> None:
     context = claude.context("one")
     events: list[Any] = [
-        {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "x", "content": [], "usage": {}}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "add", "input": {}}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": '{"a": 1, "b'}},
+        {
+            "type": "message_start",
+            "message": {"id": "m", "type": "message", "role": "assistant", "model": "x", "content": [], "usage": {}},
+        },
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "tool_use", "id": "t", "name": "add", "input": {}},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "input_json_delta", "partial_json": '{"a": 1, "b'},
+        },
         {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 9}},
     ]
@@ -249,7 +284,9 @@ def test_thinking_is_sent_back_as_it_came(desk: Desk) -> None:
     body = context.request().body
     said = {"openai_chat": 0}.get(context.provider.wire, 2)  # Chat shows no thinking, so there is none to send back
     assert body.count(thought["thinking"].encode()) == said
-    sealed = {"anthropic_messages": b'"signature":"', "openai_responses": b'"encrypted_content":"'}.get(context.provider.wire)
+    sealed = {"anthropic_messages": b'"signature":"', "openai_responses": b'"encrypted_content":"'}.get(
+        context.provider.wire
+    )
     assert sealed is None or body.count(sealed) == said
     goes_on(desk, context)
     honest(desk, context)

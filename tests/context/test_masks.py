@@ -1,4 +1,7 @@
-"""Phases in a conversation: where they lead, what is refused, what survives a crash, a fork and threads; all through the real clients."""
+"""Phases in a conversation: where they lead, what is refused, what survives a crash, a fork and threads.
+
+All through the real clients.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,12 @@ def kinds(context: Context) -> list[str]:
 
 def test_calls_and_their_outcomes_lead_from_phase_to_phase(desk: Desk) -> None:
     context, walked = begun(desk), []
-    for name, fails in [("browser_open", False), ("browser_read", True), ("browser_open", False), ("browser_close", False)]:
+    for name, fails in [
+        ("browser_open", False),
+        ("browser_read", True),
+        ("browser_open", False),
+        ("browser_close", False),
+    ]:
         walked.append(context.phase)
         desk.ask(context, asks((name, CALL)))
         answer_all(context, *([name] if fails else []))
@@ -49,8 +57,12 @@ def test_calls_and_their_outcomes_lead_from_phase_to_phase(desk: Desk) -> None:
 def test_the_mask_of_a_request_can_be_looked_at(desk: Desk) -> None:
     context = begun(desk)
     mask = context.request().mask
-    assert mask.allowed == ("browser_open", "browser_read", "browser_close", "notes_read") and mask.mask.phase == "browse"
-    expected = {"anthropic_messages": ("system_notice", "contextkit", 24)}.get(context.provider.wire, ("allowed_tools", "provider", 0))
+    assert (
+        mask.allowed == ("browser_open", "browser_read", "browser_close", "notes_read") and mask.mask.phase == "browse"
+    )
+    expected = {"anthropic_messages": ("system_notice", "contextkit", 24)}.get(
+        context.provider.wire, ("allowed_tools", "provider", 0)
+    )
     assert (mask.mechanism, mask.enforced_by) == expected[:2] and mask.cost_tokens <= expected[2]
     plain = desk.context("hello").request().mask
     assert (plain.mechanism, plain.enforced_by, plain.cost_tokens, plain.tool_choice) == ("nothing", "nobody", 0, None)
@@ -65,7 +77,9 @@ def test_a_call_outside_the_mask_is_answered_and_never_dropped(desk: Desk) -> No
     assert "allowed now: browser_*, notes_read" in str(refused[0]) and "no tool named 'rm'" in str(refused[1])
     answer_all(context)
     said = str(parse(context.request().body))
-    assert said.index("may not be called in phase") < said.index("'done'") < said.index("no tool named")  # in call order
+    assert (
+        said.index("may not be called in phase") < said.index("'done'") < said.index("no tool named")
+    )  # in call order
     assert context.phase == "browse"
     goes_on(desk, context, says_something=False)
     honest(desk, context)
@@ -79,7 +93,9 @@ def test_when_every_call_is_refused_the_loop_asks_again(desk: Desk) -> None:
 
 
 def test_the_loop_of_a_user_needs_no_new_line(desk: Desk) -> None:
-    desk.server.script([asks(("browser_close", CALL)), asks(("browser_open", CALL)), asks(("report_send", CALL)), says()])
+    desk.server.script(
+        [asks(("browser_close", CALL)), asks(("browser_open", CALL)), asks(("report_send", CALL)), says()]
+    )
     tools = [Tool.raw(definition, run=lambda arguments: "done") for definition in TOOLS]
     context = begun(desk, tools=tools)
     with desk.client() as client:
@@ -87,7 +103,11 @@ def test_the_loop_of_a_user_needs_no_new_line(desk: Desk) -> None:
             context.receive(context.request().send(client))
             for call in context.calls:
                 context.result(call, call.run())
-    assert context.phase == "done" and len(desk.server.ledger) == 4 and all(row.error is None for row in desk.server.ledger)
+    assert (
+        context.phase == "done"
+        and len(desk.server.ledger) == 4
+        and all(row.error is None for row in desk.server.ledger)
+    )
     honest(desk, context)
 
 
@@ -117,7 +137,10 @@ def test_answers_in_any_order_count_in_call_order(desk: Desk) -> None:
     for seed in range(4):
         desk.server.reset()
         context = begun(desk)
-        desk.ask(context, asks(("browser_read", CALL), ("browser_open", CALL), ("browser_close", CALL), ("report_draft", CALL)))
+        desk.ask(
+            context,
+            asks(("browser_read", CALL), ("browser_open", CALL), ("browser_close", CALL), ("report_draft", CALL)),
+        )
         calls = context.calls
         Random(seed).shuffle(calls)
         for index, call in enumerate(calls):
@@ -200,7 +223,8 @@ def test_a_phase_entered_while_a_reply_is_under_way_stands_behind_it(desk: Desk,
     honest(desk, context)
 
 
-# What survives ------------------------------------------------------------------------------------------------------------
+# What survives
+# ------------------------------------------------------------------------------------------------------------
 
 
 def reopened(desk: Desk, folder: Path, **options: Any) -> Context:
@@ -294,7 +318,10 @@ def test_random_walks_agree_with_the_table_through_resumes_and_forks(desk: Desk,
         calls = [(random.choice(NAMES), random.random() < 0.4) for _ in range(random.randint(1, 3))]
         desk.ask(context, asks(*((name, CALL) for name, _ in calls)))
         fails = {
-            call.id: is_error for call, (_, is_error) in zip(context.calls, [c for c in calls if table[expected].allows(c[0])], strict=True)
+            call.id: is_error
+            for call, (_, is_error) in zip(
+                context.calls, [c for c in calls if table[expected].allows(c[0])], strict=True
+            )
         }
         open_calls = context.calls
         random.shuffle(open_calls)
@@ -309,7 +336,12 @@ def test_random_walks_agree_with_the_table_through_resumes_and_forks(desk: Desk,
             context = context.fork()
         elif act == "resume":
             context = Context(
-                context.provider, log=context.log, ledger=context.ledger, phases=table, tools=TOOLS, clock=desk.server.clock.now
+                context.provider,
+                log=context.log,
+                ledger=context.ledger,
+                phases=table,
+                tools=TOOLS,
+                clock=desk.server.clock.now,
             )
         elif act == "enter":
             expected = random.choice(list(table))
@@ -330,7 +362,8 @@ def test_a_log_in_a_phase_needs_a_table_that_has_it(desk: Desk, tmp_path: Path) 
         desk.context(phases=phases(), tools=[])
 
 
-# Declared breaks, adoption, sub-agents --------------------------------------------------------------------------------------
+# Declared breaks, adoption, sub-agents
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -381,8 +414,13 @@ def test_what_somebody_else_began_gets_its_phase_behind_what_was_said(desk: Desk
 def test_a_sub_agent_inherits_the_phase_or_narrows_it(desk: Desk) -> None:
     context = begun(desk)
     child = context.spawn("Think.")
-    assert (child.phase, child.request().mask.allowed) == (context.phase, context.request().mask.allowed) and child.phase == "browse"
-    own = context.spawn("Write it.", tools=TOOLS, phases=Phases({"write": Phase(allow=["report_*", "notes_*"])}, "write"))
+    assert (child.phase, child.request().mask.allowed) == (
+        context.phase,
+        context.request().mask.allowed,
+    ) and child.phase == "browse"
+    own = context.spawn(
+        "Write it.", tools=TOOLS, phases=Phases({"write": Phase(allow=["report_*", "notes_*"])}, "write")
+    )
     assert (own.phase, own.request().mask.allowed) == ("write", ("notes_read",)) and context.phase == "browse"
     goes_on(desk, child, says_something=False)
     goes_on(desk, own, says_something=False)
@@ -396,7 +434,8 @@ def test_a_caller_may_choose_for_one_call(desk: Desk) -> None:
     assert "tool_choice" not in context.request(tool_choice=None).params
 
 
-# In band and forced, on Claude ----------------------------------------------------------------------------------------------
+# In band and forced, on Claude
+# ----------------------------------------------------------------------------------------------
 
 BETA = "mid-conversation-tool-changes-2026-07-01"
 
@@ -410,17 +449,28 @@ def opted_in(claude: Desk, table: Phases, model: str = "claude-opus-5", **more: 
 
 def test_small_tables_are_told_in_band_where_the_caller_opted_in(claude: Desk) -> None:
     table = Phases(
-        {"all": Phase(then={"notes_write": "safe"}), "safe": Phase(allow=[*NAMES[:5], NAMES[6]], then={"notes_read": "all"})}, "all"
+        {
+            "all": Phase(then={"notes_write": "safe"}),
+            "safe": Phase(allow=[*NAMES[:5], NAMES[6]], then={"notes_read": "all"}),
+        },
+        "all",
     )
     context = opted_in(claude, table)
     assert context.request().mask.mechanism == "tool_changes" and context.request().mask.cost_tokens == 0
     claude.ask(context, asks(("notes_write", CALL)))
     answer_all(context)
     request = context.request()
-    assert (request.mask.mechanism, request.mask.enforced_by) == ("tool_changes", "provider") and 0 < request.mask.cost_tokens <= 60
+    assert (request.mask.mechanism, request.mask.enforced_by) == (
+        "tool_changes",
+        "provider",
+    ) and 0 < request.mask.cost_tokens <= 60
     removal = {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "report_draft"}}
     last = parse(request.body)["messages"][-1]
-    assert last["role"] == "system" and {key: last["content"][0][key] for key in removal} == removal and len(last["content"]) == 1
+    assert (
+        last["role"] == "system"
+        and {key: last["content"][0][key] for key in removal} == removal
+        and len(last["content"]) == 1
+    )
     claude.ask(context, asks(("notes_read", CALL)))
     answer_all(context)
     assert "tool_addition" in str(parse(context.request().body)["messages"][-1])
@@ -459,7 +509,12 @@ FORCED: list[tuple[str, dict[str, Any], dict[str, Any], Any]] = [
     ("claude-opus-5", {"allow": []}, {}, {"type": "none"}),
     ("claude-opus-5", {"allow": NAMES[:2]}, {}, None),
     ("claude-opus-5", {"require": True}, {"thinking": {"type": "adaptive"}}, {"type": "any"}),
-    ("claude-opus-4-5", {"require": True}, {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2048}, None),
+    (
+        "claude-opus-4-5",
+        {"require": True},
+        {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2048},
+        None,
+    ),
     ("claude-sonnet-5-5", {"require": True}, {}, None),
     ("claude-opus-5-5", {"allow": []}, {}, {"type": "none"}),
     ("claude-haiku-5-5", {"allow": NAMES[:1], "require": True}, {}, None),
@@ -473,7 +528,9 @@ def test_a_forced_choice_is_sent_only_where_it_is_asked_for_and_accepted(
     provider = AnthropicMessages(model, **{"max_tokens": 1024, **params})
     for force in (True, False):
         table = Phases({"a": Phase(**fields, force=force)}, "a")
-        context = Context(provider, system="You are careful. " * 900, tools=TOOLS, phases=table, clock=claude.server.clock.now)
+        context = Context(
+            provider, system="You are careful. " * 900, tools=TOOLS, phases=table, clock=claude.server.clock.now
+        )
         context.user("Find out.")
         request = context.request()
         assert request.params.get("tool_choice") == (choice if force else None)
@@ -484,7 +541,11 @@ def test_a_forced_choice_is_sent_only_where_it_is_asked_for_and_accepted(
 
 def test_forcing_shows_what_it_costs_and_costs_that(claude: Desk) -> None:
     table = Phases(
-        {"a": Phase(allow=["browser_*"], then={"browser_close": "b"}), "b": Phase(allow=["notes_read"], require=True, force=True)}, "a"
+        {
+            "a": Phase(allow=["browser_*"], then={"browser_close": "b"}),
+            "b": Phase(allow=["notes_read"], require=True, force=True),
+        },
+        "a",
     )
     context = Context(
         AnthropicMessages("claude-opus-5", max_tokens=1024),
@@ -521,7 +582,9 @@ def test_a_prewarm_is_never_forced(claude: Desk) -> None:
 
 def test_parallel_calls_stay_as_the_caller_set_them() -> None:
     table = Phases({"a": Phase(require=True, force=True)}, "a")
-    provider = AnthropicMessages("claude-opus-5", max_tokens=9, tool_choice={"type": "auto", "disable_parallel_tool_use": True})
+    provider = AnthropicMessages(
+        "claude-opus-5", max_tokens=9, tool_choice={"type": "auto", "disable_parallel_tool_use": True}
+    )
     context = Context(provider, tools=TOOLS, phases=table)
     context.user("Find out.")
     assert context.request().params["tool_choice"] == {"type": "any", "disable_parallel_tool_use": True}

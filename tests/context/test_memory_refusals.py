@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from contextkit import AnthropicMessages, Context, FileMemory, Todo, Variation
-from contextkit.errors import ContextKitError, FileErased, FileMissing, InvalidContent, PathRefused, SourceChanged, StorageError, UsageError
+from contextkit.errors import (
+    ContextKitError,
+    FileErased,
+    FileMissing,
+    InvalidContent,
+    PathRefused,
+    SourceChanged,
+    StorageError,
+    UsageError,
+)
 from contextkit.log.change import Change, DateChanged, ModeChanged
 from contextkit.memory import Memory, Offload, Recitation
 
@@ -31,7 +40,13 @@ def asked(context: Context, number: int = 1) -> Context:
     if len(context.log) == 1:
         context.user("Go.")
     block = {"type": "tool_use", "id": f"c{number}", "name": "fetch", "input": {}}
-    said = {"id": "m", "type": "message", "role": "assistant", "model": "claude-opus-5", "usage": {"input_tokens": 1, "output_tokens": 1}}
+    said = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-5",
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
     context.receive({**said, "content": [block], "stop_reason": "tool_use"}, context.request())
     return context
 
@@ -50,7 +65,11 @@ class Kept:
 @pytest.mark.parametrize(
     ("wrong", "error", "words"),
     [
-        (lambda: Context(MODEL, memory="memory"), UsageError, "a memory is a contextkit.FileMemory.* not str: FileMemory"),  # type: ignore[arg-type]
+        (
+            lambda: Context(MODEL, memory="memory"),
+            UsageError,
+            "a memory is a contextkit.FileMemory.* not str: FileMemory",
+        ),  # type: ignore[arg-type]
         (lambda: Memory(files(), offload=4_000), UsageError, "offload is a contextkit.memory.Offload or None, not int"),  # type: ignore[arg-type]
         (lambda: Memory(files(), todo=True), UsageError, "todo is a path, a contextkit.memory.Todo or None"),  # type: ignore[arg-type]
         (lambda: Memory(files(), todo="../todo.md"), PathRefused, "leads to another folder"),
@@ -71,7 +90,9 @@ class Kept:
         (lambda: asked(Context(MODEL)).result("c1", "x", source=3), UsageError, "URL or path"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_memory_rule_or_change_is_refused(wrong: Callable[[], object], error: type[ContextKitError], words: str) -> None:
+def test_what_is_no_memory_rule_or_change_is_refused(
+    wrong: Callable[[], object], error: type[ContextKitError], words: str
+) -> None:
     with pytest.raises(error, match=words):
         wrong()
 
@@ -79,17 +100,31 @@ def test_what_is_no_memory_rule_or_change_is_refused(wrong: Callable[[], object]
 @pytest.mark.parametrize(
     ("wrong", "error", "words"),
     [
-        (lambda kept: kept.context.restore("zz"), FileMissing, "no reference is named 'zz'; the latest are: [0-9a-f]{16}"),
+        (
+            lambda kept: kept.context.restore("zz"),
+            FileMissing,
+            "no reference is named 'zz'; the latest are: [0-9a-f]{16}",
+        ),
         (lambda kept: kept.context.restore(99), UsageError, "there is no entry 99"),
         (lambda kept: kept.context.restore(1), UsageError, "is no result but user"),
-        (lambda kept: Context(MODEL, log=kept.context.log).restore(kept.entry), UsageError, "open the conversation with it"),
-        (lambda kept: Context(MODEL, log=kept.context.log, memory=files()).restore(kept.entry), FileMissing, "the store it was written to"),
+        (
+            lambda kept: Context(MODEL, log=kept.context.log).restore(kept.entry),
+            UsageError,
+            "open the conversation with it",
+        ),
+        (
+            lambda kept: Context(MODEL, log=kept.context.log, memory=files()).restore(kept.entry),
+            FileMissing,
+            "the store it was written to",
+        ),
         (lambda kept: kept.context.compact(kept.context.summarising()), UsageError, "no summary yet"),
         (lambda kept: kept.context.compact_results(3, above_tokens=1), UsageError, "2 or more"),
         (lambda kept: kept.context.compact_results(3, above_tokens="x"), UsageError, "above_tokens='x'"),
     ],
 )
-def test_what_cannot_be_brought_back_or_summed_up_says_why(wrong: Callable[[Kept], object], error: type[Exception], words: str) -> None:
+def test_what_cannot_be_brought_back_or_summed_up_says_why(
+    wrong: Callable[[Kept], object], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         wrong(Kept())
 
@@ -135,7 +170,9 @@ def test_a_conversation_begun_without_a_memory_keeps_results_in_the_window_and_s
     assert len(asked(again, 3).result("c3", PAGE).body) < 1_500
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="who may write anywhere, as root may, has no read-only folder")
+@pytest.mark.skipif(
+    not hasattr(os, "getuid") or os.getuid() == 0, reason="who may write anywhere, as root may, has no read-only folder"
+)
 def test_a_folder_one_may_only_read_says_so_and_is_read(tmp_path: Path) -> None:
     memory = FileMemory(tmp_path / "memory")
     memory.write("a.md", "kept")

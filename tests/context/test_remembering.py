@@ -1,4 +1,5 @@
-"""A conversation with a memory: what the model is told of what changed, what it plans, and what it still knows after a compaction."""
+"""A conversation with a memory: what the model is told of what changed, what it plans, and what it still knows after a
+compaction."""
 
 from __future__ import annotations
 
@@ -44,14 +45,18 @@ class Loop:
     def __init__(self, provider: Provider, **given: Any) -> None:
         self.now, self.numbers = 1_000_000.0, count()
         self.server = Server()
-        self.context = Context(provider, system="You are careful. " * 400, tools=[fetch], clock=lambda: self.now, **given)
+        self.context = Context(
+            provider, system="You are careful. " * 400, tools=[fetch], clock=lambda: self.now, **given
+        )
 
     def reply(self, *said: Any, context: Context | None = None) -> Any:
         """Send the next request and keep what the model says; gives what it was billed."""
         context = context or self.context
         request = context.request()
         usage = self.server.bill(request.wire, request.body, self.now)
-        context.receive({**answer(request.wire, f"r{next(_numbers)}", list(said), usage), "model": request.model.name}, request)
+        context.receive(
+            {**answer(request.wire, f"r{next(_numbers)}", list(said), usage), "model": request.model.name}, request
+        )
         self.now += 5.0
         return usage
 
@@ -109,17 +114,27 @@ def test_a_large_result_is_stored_when_it_comes_and_read_in_parts(name: str) -> 
     name_of = next(word.rstrip(",") for word in entry.body.decode().split() if len(word.rstrip(",")) == 16)
     loop.reply(("call", "read", "read_reference", {"id": name_of, "start_line": 3_999, "n_lines": 2}))
     shown = loop.context.calls[0].run()
-    assert isinstance(shown, str) and shown.startswith("row 3998: 15984004\nrow 3999: 15992001\n[lines 3999 to 4000 of 4000]")
+    assert isinstance(shown, str) and shown.startswith(
+        "row 3998: 15984004\nrow 3999: 15992001\n[lines 3999 to 4000 of 4000]"
+    )
     assert loop.context.restore(name_of) == PAGE.encode()
 
 
 def test_an_error_keeps_its_type_its_message_and_its_last_frames() -> None:
     loop = Loop(PROVIDERS["anthropic"](), memory=Memory(files(), offload=Offload(1_000, 100)))
     loop.context.user("Run it.")
-    trace = "RuntimeError in the build\n" + "".join(f'File "m{i}.py", line {i}\n' for i in range(2_000)) + "ValueError: no such part"
+    trace = (
+        "RuntimeError in the build\n"
+        + "".join(f'File "m{i}.py", line {i}\n' for i in range(2_000))
+        + "ValueError: no such part"
+    )
     entry = loop.browse(RuntimeError(trace))
     shown = str(sent(loop.context)[-1])
-    assert "RuntimeError: RuntimeError in the build" in shown and "ValueError: no such part" in shown and 'm1999.py' in shown
+    assert (
+        "RuntimeError: RuntimeError in the build" in shown
+        and "ValueError: no such part" in shown
+        and "m1999.py" in shown
+    )
     assert loop.context.restore(entry)[0]["text"] == f"RuntimeError: {trace}"
 
 
@@ -153,7 +168,10 @@ def test_the_plan_is_said_again_at_the_tail_and_what_was_said_stays(name: str) -
 
 def test_words_that_pass_are_refused_where_thinking_is_bound_to_them() -> None:
     with pytest.raises(UsageError, match="binds its thinking"):
-        Context(AnthropicMessages("claude-opus-5-5", max_tokens=1), memory=Memory(files(), recitation=Recitation(stays=False)))
+        Context(
+            AnthropicMessages("claude-opus-5-5", max_tokens=1),
+            memory=Memory(files(), recitation=Recitation(stays=False)),
+        )
 
 
 @every_wire
@@ -174,7 +192,13 @@ def test_a_summary_is_asked_for_over_the_cached_prefix_and_the_new_epoch_says_wh
     assert loop.context.log[-1].kind == "assistant" and len(loop.context.ledger) == 4
     epoch = loop.context.compact(side)
     shown = str(sent(loop.context))
-    wanted = ("Find the three cheapest GPUs.", "Two found.", "1. compare", "read_reference", next(iter(memory.references._by_id)))
+    wanted = (
+        "Find the three cheapest GPUs.",
+        "Two found.",
+        "1. compare",
+        "read_reference",
+        next(iter(memory.references._by_id)),
+    )
     assert all(words in shown for words in wanted)
     assert "One more look." not in shown and epoch.sequence == len(loop.context.log) - 1
     result = next(entry for entry in loop.context.log if entry.kind == "result")
@@ -223,11 +247,19 @@ def test_openai_s_own_compaction_stands_in_place_of_the_input() -> None:
     loop.reply(("text", "Gone."))
     loop.context.request()  # what client.responses.compact is given
     items = [
-        {"type": "message", "id": "m", "role": "user", "status": "completed", "content": [{"type": "input_text", "text": "Go."}]},
+        {
+            "type": "message",
+            "id": "m",
+            "role": "user",
+            "status": "completed",
+            "content": [{"type": "input_text", "text": "Go."}],
+        },
         {"type": "compaction", "id": "cmp_1", "encrypted_content": "ZW5j"},
     ]
     usage = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12, "input_tokens_details": {"cached_tokens": 0}}
-    loop.context.receive({"id": "resp_c", "object": "response.compaction", "created_at": 1, "output": items, "usage": usage})
+    loop.context.receive(
+        {"id": "resp_c", "object": "response.compaction", "created_at": 1, "output": items, "usage": usage}
+    )
     loop.context.user("And now?")
     told = sent(loop.context)[1:]
     assert [item.get("type", "message") for item in told] == ["message", "compaction", "message"]

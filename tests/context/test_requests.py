@@ -1,4 +1,5 @@
-"""What a request is: a mapping for the typed method and bytes for the fast road, with overrides, extra fields and a prediction."""
+"""What a request is: a mapping for the typed method and bytes for the fast road, with overrides, extra fields and a
+prediction."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def test_overrides_are_for_one_request_and_none_leaves_a_field_out(desk: Desk) -
     limited = context.request(**{desk.wire.output: 77})
     assert parse(limited.body)[desk.wire.output] == 77 and limited[desk.wire.output] == 77
     assert parse(context.request().body)[desk.wire.output] == 1024
-    assert "store" not in context.request(store=None) and "temperature" not in parse(context.request(temperature=None).body)
+    assert "store" not in context.request(store=None) and "temperature" not in parse(
+        context.request(temperature=None).body
+    )
     goes_on(desk, context)
 
 
@@ -41,7 +44,9 @@ def test_fields_the_typed_method_lacks_and_headers_reach_the_provider(desk: Desk
     request = context.request(
         extra_headers={"x-trace": 7}, extra_body={"service_tier": "auto"}, metadata={"user_id": "u"}, no_such_field=[1]
     )
-    assert request["extra_body"]["no_such_field"] == [1] and request["extra_headers"] == {"x-trace": "7"} == dict(request.headers)
+    assert request["extra_body"]["no_such_field"] == [1] and request["extra_headers"] == {"x-trace": "7"} == dict(
+        request.headers
+    )
     assert parse(request.body)["service_tier"] == "auto" and "extra_body" not in parse(request.body)
     with desk.client() as client, listened(client) as seen:
         context.receive(desk.wire.create(client)(**request) if is_typed else request.send(client), request)
@@ -60,10 +65,15 @@ def test_both_roads_send_the_same_body(desk: Desk) -> None:
         desk.wire.create(client)(**request)
     bodies = [leaving.content for leaving in seen]
     assert bodies[0] == request.body and parse(bodies[1]) == parse(bodies[0])
-    assert parse(bodies[0]).keys() == dict(request).keys() - {"extra_body", "extra_headers"} | request.get("extra_body", {}).keys()
+    assert (
+        parse(bodies[0]).keys()
+        == dict(request).keys() - {"extra_body", "extra_headers"} | request.get("extra_body", {}).keys()
+    )
 
 
-@pytest.mark.parametrize("wrong", [{"messages": []}, {"input": []}, {"tools": []}, {"model": "gpt-5"}, {"timeout": 5}, {"extra_query": {}}])
+@pytest.mark.parametrize(
+    "wrong", [{"messages": []}, {"input": []}, {"tools": []}, {"model": "gpt-5"}, {"timeout": 5}, {"extra_query": {}}]
+)
 def test_what_is_no_parameter_is_refused(desk: Desk, wrong: dict[str, Any]) -> None:
     context = desk.context("one")
     known = {**context.request()}
@@ -92,7 +102,11 @@ def test_a_request_that_does_not_fit_says_so(desk: Desk) -> None:
     context = desk.context("one")
     assert context.request().overflow is None
     over = context.request(**{desk.wire.output: 2_000_000}).overflow
-    assert over is not None and over.n_tokens == context.request().predicted.prompt and "context.compact(summary)" in str(over)
+    assert (
+        over is not None
+        and over.n_tokens == context.request().predicted.prompt
+        and "context.compact(summary)" in str(over)
+    )
     goes_on(desk, context)
 
 
@@ -200,11 +214,17 @@ def test_a_prewarm_is_billed_and_says_nothing() -> None:
         request = context.request()
         assert request.predicted.read == warmed.usage.write_5m
         context.receive(request.send(client))
-        assert context.finished and context.ledger[1].usage is not None and context.ledger[1].usage.read == warmed.usage.write_5m
+        assert (
+            context.finished
+            and context.ledger[1].usage is not None
+            and context.ledger[1].usage.read == warmed.usage.write_5m
+        )
 
 
 def test_headers_and_fields_given_to_a_provider_leave_as_those_given_to_a_call(desk: Desk) -> None:
-    provider = desk.wire.provider(extra_headers={"authorization": "tok123", "X-Trace": 7}, extra_body={"service_tier": "auto", "user": "u"})
+    provider = desk.wire.provider(
+        extra_headers={"authorization": "tok123", "X-Trace": 7}, extra_body={"service_tier": "auto", "user": "u"}
+    )
     context = Context(provider, clock=desk.server.clock.now)
     context.user("hello")
     request = context.request()

@@ -1,4 +1,7 @@
-"""Compaction by OpenAI's server: a call of its own, an item that asks for it, a threshold; each becomes a declared epoch."""
+"""Compaction by OpenAI's server: a call of its own, an item that asks for it, a threshold.
+
+Each becomes a declared epoch.
+"""
 
 from __future__ import annotations
 
@@ -75,10 +78,16 @@ def test_a_threshold_puts_an_epoch_before_what_the_model_said(desk: Desk, contin
         context.user("And hurry.")
         entry = context.receive(reply, request)
     assert [item.type for item in reply.output] == ["compaction", "message", "function_call"]
-    assert entry is not None and [one.kind for one in context.log[-2:]] == ["epoch", "assistant"] and context.stop == "calls"
+    assert (
+        entry is not None
+        and [one.kind for one in context.log[-2:]] == ["epoch", "assistant"]
+        and context.stop == "calls"
+    )
     [call] = context.calls
     context.result(call, call.run())
-    assert types(context) == ["developer", "compaction", "message", "function_call", "function_call_output", "user"], "late words stay"
+    assert types(context) == ["developer", "compaction", "message", "function_call", "function_call_output", "user"], (
+        "late words stay"
+    )
     request = goes_on(desk, context, says_something=False)
     assert "previous_response_id" not in request
     goes_on(desk, context)

@@ -1,4 +1,5 @@
-"""Sub-agents: never allowed more than their caller, with a plan, a log and a lane of their own, and open again after a crash."""
+"""Sub-agents: never allowed more than their caller, with a plan, a log and a lane of their own, and open again after a
+crash."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def make_call(context: Context, name: str, arguments: dict[str, Any] | None = No
     return [parse(entry.body) for entry in context.log[n:] if entry.kind == "result"]
 
 
-# Item 1: the mask -----------------------------------------------------------------------------------------------------------
+# Item 1: the mask
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "chat", "responses", "bedrock", "gemini", "compatible-vllm"])
@@ -228,7 +230,8 @@ def refused_now(context: Context) -> frozenset[str]:
     return frozenset(copy.toolbox.names) - frozenset(copy.request().mask.allowed)
 
 
-# Item 13: memory and phases -------------------------------------------------------------------------------------------------
+# Item 13: memory and phases
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("allow", [["notes"], []])
@@ -263,7 +266,9 @@ def test_a_memory_that_came_late_is_told_of_and_can_be_read(tmp_path: Path) -> N
         context.result(context.calls[0], "row\n" * 20_000)
         reference = parse(context.log[-1].body)["references"][0]["digest"][:16]
         read = {"name": "read_reference", "arguments": {"id": reference}}
-        context.receive(answer(context.provider.wire, "r2", [("call", "c2", "call_tool", read)], USAGE), context.request())
+        context.receive(
+            answer(context.provider.wire, "r2", [("call", "c2", "call_tool", read)], USAGE), context.request()
+        )
         assert [call.name for call in context.calls] == ["call_tool"]
 
 
@@ -325,7 +330,8 @@ def test_a_body_somebody_else_began_has_the_tools_of_its_memory_in_every_phase()
     assert context.request().mask.allowed == ("notes", "memory", "read_reference", "todo")
 
 
-# Item 14: plan, log and lane ------------------------------------------------------------------------------------------------
+# Item 14: plan, log and lane
+# ------------------------------------------------------------------------------------------------
 
 
 def test_sub_agents_have_plans_of_their_own_and_the_same_bytes() -> None:
@@ -455,7 +461,8 @@ def test_a_crash_loses_nothing_of_a_sub_agent(tmp_path: Path) -> None:
         assert context.spawn("Go.").lane != lane
 
 
-# All of it together ---------------------------------------------------------------------------------------------------------
+# All of it together
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_spawn_memory_phases_late_tools_and_compaction_together(tmp_path: Path) -> None:

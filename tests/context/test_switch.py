@@ -1,4 +1,5 @@
-"""Another model in the middle of a run: declared and priced, what can be kept is kept, and the way back finds the old lane."""
+"""Another model in the middle of a run: declared and priced, what can be kept is kept, and the way back finds the old
+lane."""
 
 from __future__ import annotations
 
@@ -70,7 +71,10 @@ def test_another_endpoint_is_not_assigned_once_something_was_said() -> None:
     context.provider = here
     context.user("hello")
     body, n = context.request().body, len(context.log)
-    with pytest.raises(UsageError, match=r"speaks openai_chat, and this conversation anthropic_messages: context\.switch\(provider\) goes"):
+    with pytest.raises(
+        UsageError,
+        match=r"speaks openai_chat, and this conversation anthropic_messages: context\.switch\(provider\) goes",
+    ):
         context.provider = other
     assert context.request().body == body and len(context.log) == n
     context.provider = AnthropicMessages("claude-sonnet-5-5", max_tokens=9)

@@ -1,4 +1,5 @@
-"""One conversation in several threads: a screen that asks what comes next, tools that answer, sub-agents beside each other."""
+"""One conversation in several threads: a screen that asks what comes next, tools that answer, sub-agents beside each
+other."""
 
 from __future__ import annotations
 
@@ -91,7 +92,9 @@ def test_a_sub_agent_does_not_read_the_ledger_again() -> None:
         with counted("call") as calls:
             helper = context.spawn(f"task {name}")
         helper.receive(_reply(name), helper.request())
-        return sum(n for (module, _), n in calls.items() if module.startswith(("contextkit.ledger", "contextkit.cache")))
+        return sum(
+            n for (module, _), n in calls.items() if module.startswith(("contextkit.ledger", "contextkit.cache"))
+        )
 
     costs = [spawned(str(number)) for number in range(30)]
     assert costs[-1] <= costs[1]
@@ -100,6 +103,11 @@ def test_a_sub_agent_does_not_read_the_ledger_again() -> None:
 def _reply(name: str) -> dict[str, Any]:
     said = [{"type": "text", "text": f"Reply {name}."}]
     return {
-        "id": f"msg_{name}", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "stop_reason": "end_turn",
-        "content": said, "usage": {"input_tokens": 1, "output_tokens": 1},
-    }  # fmt: skip
+        "id": f"msg_{name}",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-5-5",
+        "stop_reason": "end_turn",
+        "content": said,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }

@@ -107,17 +107,45 @@ SURROGATES = st.text(st.characters(), max_size=5) | st.sampled_from(
     ["\udce9", "\ud83d\ude00", "a\ud800b", "\0", "\x1b[0m", " "]
 )
 SPECIAL: dict[str, Any] = {
-    "400 digits": 10**400, "5000 digits": 10**5000, "object": object(), "type": int, "function": len, "enum": Level.LOW,
-    "odd enum": Level.ODD, "hostile": Hostile(), "error": ValueError("\udce9"), "class": Hostile, "ellipsis": ..., "module": sys,
-    "memoryview": memoryview(b"abc"), "group": BaseExceptionGroup("g\udce9", [KeyError("\udce9"), SystemExit()]),
-    "range": range(10**12), "png": png(), "pdf": b"%PDF-1.4 \xff %%EOF", "cut png": b"\x89PNG\r\n\x1a\n", "cut jpeg": b"\xff\xd8\xff\xe0",
-    "cut gif": b"GIF89a\0", "cut webp": b"RIFFxxxxWEBPVP8 ", "signalling": Decimal("sNaN"),
-}  # fmt: skip
+    "400 digits": 10**400,
+    "5000 digits": 10**5000,
+    "object": object(),
+    "type": int,
+    "function": len,
+    "enum": Level.LOW,
+    "odd enum": Level.ODD,
+    "hostile": Hostile(),
+    "error": ValueError("\udce9"),
+    "class": Hostile,
+    "ellipsis": ...,
+    "module": sys,
+    "memoryview": memoryview(b"abc"),
+    "group": BaseExceptionGroup("g\udce9", [KeyError("\udce9"), SystemExit()]),
+    "range": range(10**12),
+    "png": png(),
+    "pdf": b"%PDF-1.4 \xff %%EOF",
+    "cut png": b"\x89PNG\r\n\x1a\n",
+    "cut jpeg": b"\xff\xd8\xff\xe0",
+    "cut gif": b"GIF89a\0",
+    "cut webp": b"RIFFxxxxWEBPVP8 ",
+    "signalling": Decimal("sNaN"),
+}
 """Values by name: some have no `repr`."""
 LEAVES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), SURROGATES, st.binary(max_size=8), st.decimals(), st.complex_numbers(),
-    st.datetimes(), st.timedeltas(), st.uuids(), st.fractions(), st.sampled_from(sorted(SPECIAL)).map(lambda name: SPECIAL[name]),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    SURROGATES,
+    st.binary(max_size=8),
+    st.decimals(),
+    st.complex_numbers(),
+    st.datetimes(),
+    st.timedeltas(),
+    st.uuids(),
+    st.fractions(),
+    st.sampled_from(sorted(SPECIAL)).map(lambda name: SPECIAL[name]),
+)
 PART_VALUES = SURROGATES | st.sampled_from(
     ["image/png", "aGk=", "https://example.com/a.png", "anthropic_messages", b"\xff", "text/plain"]
 )
@@ -125,14 +153,20 @@ PARTS = st.lists(
     st.fixed_dictionaries(
         {"type": st.sampled_from(["text", "image", "document", "native", "video"]) | SURROGATES},
         optional={
-            "text": SURROGATES, "media_type": PART_VALUES, "data": PART_VALUES, "url": PART_VALUES, "title": SURROGATES,
+            "text": SURROGATES,
+            "media_type": PART_VALUES,
+            "data": PART_VALUES,
+            "url": PART_VALUES,
+            "title": SURROGATES,
             "wire": PART_VALUES,
-            "block": st.sampled_from([{}, {"type": "text", "text": "x"}, {"type": "\udce9"}, _deep(150),
-                {"type": "x", "more": _deep(150)}]),
+            "block": st.sampled_from(
+                [{}, {"type": "text", "text": "x"}, {"type": "\udce9"}, _deep(150), {"type": "x", "more": _deep(150)}]
+            ),
         },
     ),
-    min_size=1, max_size=3,
-)  # fmt: skip
+    min_size=1,
+    max_size=3,
+)
 
 
 def is_hashable(key: Any) -> bool:

@@ -1,4 +1,5 @@
-"""Tools that a search of the program finds: the model asks, what is found stands behind the question, and the head never moves."""
+"""Tools that a search of the program finds: the model asks, what is found stands behind the question, and the head
+never moves."""
 
 from __future__ import annotations
 
@@ -54,13 +55,18 @@ def answer_all(context: Context) -> None:
 def test_what_is_found_is_an_item_behind_the_question_and_can_be_called(desk: Desk, model: str) -> None:
     context = begun(desk, model)
     first = desk.ask(context, FINDS)
-    assert [(call.name, call.arguments) for call in context.calls] == [("tool_search", {"query": "weather"})] and not context.finished
+    assert [(call.name, call.arguments) for call in context.calls] == [
+        ("tool_search", {"query": "weather"})
+    ] and not context.finished
     answer_all(context)
     second = desk.ask(context, asks(("weather", {"city": "Ghent"})))
     made, found = second["input"][-2:]
     assert (made["type"], found["type"], found["call_id"], found["execution"]) == (
-        "tool_search_call", "tool_search_output", made["call_id"], "client",
-    )  # fmt: skip
+        "tool_search_call",
+        "tool_search_output",
+        made["call_id"],
+        "client",
+    )
     assert [(one["name"], one["defer_loading"]) for one in found["tools"]] == [("weather", True), ("forecast", True)]
     assert [call.run() for call in context.calls] == ["rain in Ghent"]
     answer_all(context)
@@ -130,14 +136,25 @@ def test_a_body_that_holds_a_search_is_adopted_and_goes_on(desk: Desk) -> None:
 
 
 def test_phases_hold_for_what_was_found(desk: Desk) -> None:
-    phases = Phases({"look": Phase(allow=["sky_*", "tool_search"], then={"sky_now": "calm"}), "calm": Phase(allow=["add"])}, start="look")
+    phases = Phases(
+        {"look": Phase(allow=["sky_*", "tool_search"], then={"sky_now": "calm"}), "calm": Phase(allow=["add"])},
+        start="look",
+    )
     now, later = ({"name": name, "description": "The sky."} for name in ("sky_now", "sky_later"))
-    tools = [add, Tool.raw(now, run=lambda arguments: "blue"), tool_search([Tool.raw(later, run=lambda arguments: "grey")])]
+    tools = [
+        add,
+        Tool.raw(now, run=lambda arguments: "blue"),
+        tool_search([Tool.raw(later, run=lambda arguments: "grey")]),
+    ]
     context = begun(desk, tools=tools, phases=phases)
     desk.ask(context, asks(("tool_search", {"query": "sky"})))
     answer_all(context)
     asked = desk.ask(context, asks(("sky_later", {}), ("sky_now", {})))
-    allowed = [{"type": "function", "name": "sky_now"}, {"type": "tool_search"}, {"type": "function", "name": "sky_later"}]
+    allowed = [
+        {"type": "function", "name": "sky_now"},
+        {"type": "tool_search"},
+        {"type": "function", "name": "sky_later"},
+    ]
     assert sorted(asked["tool_choice"]["tools"], key=str) == sorted(allowed, key=str)
     assert [call.run() for call in context.calls] == ["grey", "blue"]
     answer_all(context)
@@ -149,7 +166,11 @@ def test_phases_hold_for_what_was_found(desk: Desk) -> None:
 @pytest.mark.parametrize("is_kept", [False, True], ids=["compacted away", "kept"])
 def test_what_was_found_stays_as_long_as_its_definition_does(desk: Desk, is_kept: bool) -> None:
     phases = Phases({"all": Phase(allow=["sky_*", "tool_search"])}, start="all")
-    tools = [add, Tool.raw({"name": "sky_now"}), tool_search([Tool.raw({"name": "sky_later"}, run=lambda arguments: "grey")])]
+    tools = [
+        add,
+        Tool.raw({"name": "sky_now"}),
+        tool_search([Tool.raw({"name": "sky_later"}, run=lambda arguments: "grey")]),
+    ]
     context = begun(desk, tools=tools, phases=phases)
     asked = context.log[-1]
     desk.ask(context, asks(("tool_search", {"query": "sky"})))
@@ -159,7 +180,9 @@ def test_what_was_found_stays_as_long_as_its_definition_does(desk: Desk, is_kept
     context.user("And now?")
     request = desk.ask(context, asks(("sky_later", {})))
     names = [tool.get("name") for tool in request["tool_choice"]["tools"]]
-    assert ("sky_later" in names) is ("tool_search_output" in [item.get("type") for item in request["input"]]) is is_kept
+    assert (
+        ("sky_later" in names) is ("tool_search_output" in [item.get("type") for item in request["input"]]) is is_kept
+    )
     assert ([call.run() for call in context.calls] == ["grey"]) is is_kept
     before, behind = context.fork(asked), context.fork(context.log[4])
     named = [str(branch.request()["tool_choice"]["tools"]) for branch in (before, behind)]

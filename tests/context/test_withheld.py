@@ -1,4 +1,5 @@
-"""Reasoning that is left out of a prompt: by the rule of `reasoning.context`, and where a reply says so, OpenAI's or Claude's."""
+"""Reasoning that is left out of a prompt: by the rule of `reasoning.context`, and where a reply says so, OpenAI's or
+Claude's."""
 
 from __future__ import annotations
 
@@ -44,10 +45,17 @@ def turn(desk: Desk, context: Context, text: str, script: Any) -> Response:
 
 
 @pytest.mark.parametrize("continues", [False, True])
-@pytest.mark.parametrize(("model", "asked", "is_stripped"), [
-    ("gpt-5.5", None, True), ("gpt-5.5", "auto", True), ("gpt-5.5", "all_turns", False),
-    ("gpt-5.6-sol", None, False), ("gpt-6.1-sol", "auto", False), ("gpt-6.1-sol", "current_turn", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "asked", "is_stripped"),
+    [
+        ("gpt-5.5", None, True),
+        ("gpt-5.5", "auto", True),
+        ("gpt-5.5", "all_turns", False),
+        ("gpt-5.6-sol", None, False),
+        ("gpt-6.1-sol", "auto", False),
+        ("gpt-6.1-sol", "current_turn", True),
+    ],
+)
 def test_the_context_of_reasoning_decides_what_stays_in_the_prompt(
     desk: Desk, model: str, asked: str | None, is_stripped: bool, continues: bool
 ) -> None:
@@ -59,16 +67,24 @@ def test_the_context_of_reasoning_decides_what_stays_in_the_prompt(
     assert second.input_transformations is None, "reasoning stays while the turn goes on"
     thought = [item.id for reply in (first, second) for item in reply.output if item.type == "reasoning"]
     removed = third.input_transformations or []
-    assert [(one.id, one.reason) for one in removed] == ([(name, "turn_boundary") for name in thought] if is_stripped else [])
-    assert [bill(exchange.usage) for exchange in context.ledger] == [bill(exchange.predicted) for exchange in context.ledger]
+    assert [(one.id, one.reason) for one in removed] == (
+        [(name, "turn_boundary") for name in thought] if is_stripped else []
+    )
+    assert [bill(exchange.usage) for exchange in context.ledger] == [
+        bill(exchange.predicted) for exchange in context.ledger
+    ]
     assert context.ledger.remarks == [], "what the rule says needs no remark"
     sizes = [exchange.usage.prompt or 0 for exchange in context.ledger if exchange.usage]
     assert (sizes[2] < sizes[1]) == is_stripped
 
 
 @pytest.mark.parametrize("is_on_disk", [False, True])
-@pytest.mark.parametrize("reason", ["organization_mismatch", "end_user_mismatch", "model_mismatch", "prefix_mismatch", "turn_boundary"])
-def test_reasoning_that_a_reply_says_was_left_out_counts_no_more(desk: Desk, reason: str, is_on_disk: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "reason", ["organization_mismatch", "end_user_mismatch", "model_mismatch", "prefix_mismatch", "turn_boundary"]
+)
+def test_reasoning_that_a_reply_says_was_left_out_counts_no_more(
+    desk: Desk, reason: str, is_on_disk: bool, tmp_path: Path
+) -> None:
     options: Any = {"system": SYSTEM, "tools": [add, shout], "clock": desk.server.clock.now}
     provider = OpenAIResponses("gpt-6.1-sol")
     context = Context.open(tmp_path / "run", provider, **options) if is_on_disk else Context(provider, **options)
@@ -99,7 +115,9 @@ def test_reasoning_that_a_reply_says_was_left_out_counts_no_more(desk: Desk, rea
     without = plain.request()
     assert after.prompt.n_tokens == without.prompt.n_tokens
     assert after.prompt.digests[after.prompt.n - 1] == without.prompt.digests[without.prompt.n - 1]
-    assert (after.predicted.read or 0) > request.predicted.prompt - 400, "the call that said so has warmed what it really read"  # type: ignore[operator]
+    assert (after.predicted.read or 0) > request.predicted.prompt - 400, (
+        "the call that said so has warmed what it really read"
+    )  # type: ignore[operator]
     fork = context.fork(context.log[3])
     assert fork.request().prompt.n_tokens == request.prompt.n_tokens, "before that reply it was still counted"
     context.close()
@@ -124,25 +142,37 @@ def test_what_is_named_but_not_in_the_prompt_is_passed_over(desk: Desk) -> None:
 
 def test_what_was_lost_with_it_is_a_miss_at_the_entry_that_held_it(desk: Desk) -> None:
     context = begun(desk, "gpt-6.1-sol")
-    thought = next(item.id for item in turn(desk, context, "one", says("first " * 3000)).output if item.type == "reasoning")
+    thought = next(
+        item.id for item in turn(desk, context, "one", says("first " * 3000)).output if item.type == "reasoning"
+    )
     turn(desk, context, "two", says("second"))
     context.user("three")
     request = context.request()
-    answer = {**_plain(desk, request), "input_transformations": [
-        {"id": thought, "action": "removed", "reason": "prefix_mismatch", "type": "reasoning"}]}  # fmt: skip
+    answer = {
+        **_plain(desk, request),
+        "input_transformations": [
+            {"id": thought, "action": "removed", "reason": "prefix_mismatch", "type": "reasoning"}
+        ],
+    }
     read, shorter = 1_000, (request.predicted.prompt or 0) - 200
     answer["usage"]["input_tokens"] = shorter
     answer["usage"]["input_tokens_details"] = {"cached_tokens": read, "cache_write_tokens": shorter - read}
     context.receive(answer, request)
     miss = context.summary().misses[-1]
-    assert (miss.cause, miss.exchange_id, miss.certain) == ("messages_changed", answer["id"], True) and "entry 2" in miss.where
+    assert (miss.cause, miss.exchange_id, miss.certain) == (
+        "messages_changed",
+        answer["id"],
+        True,
+    ) and "entry 2" in miss.where
     assert miss.lost_tokens > 2_000
     context.user("four")
     assert (context.request().predicted.read or 0) > shorter - 300, "what it wrote is what the next one reads"
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_thinking_that_claude_says_it_dropped_counts_no_more(running: LocalServer, is_streamed: bool, tmp_path: Path) -> None:
+def test_thinking_that_claude_says_it_dropped_counts_no_more(
+    running: LocalServer, is_streamed: bool, tmp_path: Path
+) -> None:
     running.reset()
     desk = Desk(WIRES["anthropic"], running)
     provider = AnthropicMessages("claude-opus-5-5", max_tokens=1024)
@@ -154,9 +184,16 @@ def test_thinking_that_claude_says_it_dropped_counts_no_more(running: LocalServe
     request = context.request()
     row = {"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "prefix_binding_mismatch"}
     answer = {
-        "id": "msg_2", "type": "message", "role": "assistant", "model": "claude-opus-5-5", "content": [{"type": "text", "text": "second"}],
-        "stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 9, "output_tokens": 2}, "input_transformations": [row],
-    }  # fmt: skip
+        "id": "msg_2",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-5-5",
+        "content": [{"type": "text", "text": "second"}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 9, "output_tokens": 2},
+        "input_transformations": [row],
+    }
     context.receive(joined(streamed(answer)) if is_streamed else strictly(BetaMessage, answer), request)
     [name] = parse(context.log[-1].body)["withheld"]
     assert [remark.text for remark in context.ledger.remarks] == ["reasoning removed: prefix_binding_mismatch"]
@@ -178,10 +215,20 @@ def streamed(answer: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {"type": "message_start", "message": {**start, "content": [], "stop_reason": None}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": answer["content"][0]["text"]}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": answer["content"][0]["text"]},
+        },
         {"type": "content_block_stop", "index": 0},
-        strictly(BetaRawMessageDeltaEvent, {
-            "type": "message_delta", "delta": delta, "usage": {"output_tokens": 2}, "input_transformations": rows,
-        }).to_dict(),
+        strictly(
+            BetaRawMessageDeltaEvent,
+            {
+                "type": "message_delta",
+                "delta": delta,
+                "usage": {"output_tokens": 2},
+                "input_transformations": rows,
+            },
+        ).to_dict(),
         {"type": "message_stop"},
-    ]  # fmt: skip
+    ]

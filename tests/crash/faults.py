@@ -1,4 +1,5 @@
-"""A disk that fails: os.write, os.fsync and os.ftruncate of this process raise, or take a part only, where a test says so."""
+"""A disk that fails: os.write, os.fsync and os.ftruncate of this process raise, or take a part only, where a test says
+so."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 Plan = Callable[[str, str], "int | str | None"]
-"""(operation, file name) → an errno to raise, "short" to take a part and then raise ENOSPC, or None to work as usual."""
+"""(operation, file name) → an errno to raise, "short" to take a part and then raise ENOSPC, or None to work as usual.
+"""
 
 
 class Disk:

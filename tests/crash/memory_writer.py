@@ -27,7 +27,9 @@ def page(n: int) -> str:
 
 def opened(folder: str) -> Context:
     memory = Memory(FileMemory(f"{folder}/memory"), offload=Offload(above_tokens=500, preview_tokens=50))
-    return Context.open(folder, AnthropicMessages("claude-opus-5", max_tokens=1024), system="Read on.", tools=[fetch], memory=memory)
+    return Context.open(
+        folder, AnthropicMessages("claude-opus-5", max_tokens=1024), system="Read on.", tools=[fetch], memory=memory
+    )
 
 
 def reply(calls: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Holds a conversation with everything in it, on a disk that may fail, until it is killed; says what is safe once it is.
+"""Holds a conversation with everything in it, on a disk that may fail, until it is killed.
 
-Lines of JSON: `entry` (path of the log, sequence, digest) and `bill` (id) of what returned, `gone` (text) of what raised and was given up,
-`raised` for each act that raised.
-"""
+Says what is safe once it is.
+
+Lines of JSON: `entry` (path of the log, sequence, digest) and `bill` (id) of what returned, `gone` (text) of what
+raised and was given up, `raised` for each act that raised."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from contextkit.memory import FileMemory, Memory, Offload
 from tests.crash.faults import Disk
 
 SIZES = [20, 900, 5_000, 60_000]
-PHASES = Phases({"read": Phase(allow=["fetch", "read_*"]), "write": Phase(allow=["note", "read_*"], by_hand=True)}, start="read")
+PHASES = Phases(
+    {"read": Phase(allow=["fetch", "read_*"]), "write": Phase(allow=["note", "read_*"], by_hand=True)}, start="read"
+)
 T = TypeVar("T")
 
 
@@ -48,7 +51,11 @@ def opened(folder: str) -> Context:
 def reply(name: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
     usage = {"input_tokens": 1, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
     said = {"id": name, "type": "message", "role": "assistant", "model": "claude-opus-5", "usage": usage}
-    return {**said, "content": [{"type": "text", "text": f"I am {name}."}, *calls], "stop_reason": "tool_use" if calls else "end_turn"}
+    return {
+        **said,
+        "content": [{"type": "text", "text": f"I am {name}."}, *calls],
+        "stop_reason": "tool_use" if calls else "end_turn",
+    }
 
 
 class Session:
@@ -148,7 +155,10 @@ def work(folder: str, run: str, mode: str) -> None:
     left = random.Random(f"{run} left").randrange(60)
 
     def plan(operation: str, name: str) -> int | str | None:
-        """Now and then a fault, or none and then nothing but faults; the lock's file takes the note of what was not undone."""
+        """Now and then a fault, or none and then nothing but faults.
+
+        The lock's file takes the note of what was not undone.
+        """
         nonlocal left
         left -= 1
         if name.endswith(".lock") or (left > 0 if mode == "dies" else faults.random() > 0.2):

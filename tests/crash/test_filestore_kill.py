@@ -1,4 +1,5 @@
-"""A process killed at any moment of a write leaves no half file, loses nothing it was told is safe, and dangles no reference."""
+"""A process killed at any moment of a write leaves no half file, loses nothing it was told is safe, and dangles no
+reference."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ State = dict[str, str]
 
 def killed_writer(root: Path, seed: int) -> list[list[str]]:
     """What a writer said before it was killed, whole lines only."""
-    with subprocess.Popen([sys.executable, str(WRITER), str(root), str(seed)], stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(
+        [sys.executable, str(WRITER), str(root), str(seed)], stdout=subprocess.PIPE, text=True
+    ) as writer:
         assert writer.stdout
         first = writer.stdout.readline()
         time.sleep(random.Random(seed).uniform(0, 0.15))
@@ -43,7 +46,9 @@ def after(state: State, act: list[str], forgotten: set[str]) -> State:
     return {**left, fields[1]: state[fields[0]]} if kind == "rename" else left
 
 
-def test_kill_9_in_a_file_store_loses_nothing_that_was_acknowledged(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_kill_9_in_a_file_store_loses_nothing_that_was_acknowledged(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     n_kills = 200 if request.config.getoption("--full") else 8
     counted: Counter[str] = Counter()
     state: State = {}
@@ -68,7 +73,9 @@ def test_kill_9_in_a_file_store_loses_nothing_that_was_acknowledged(tmp_path: Pa
         unsure: set[str] = set()
         allowed = [state] if open_act is None else [state, after(state, open_act, unsure)]
         assert found in allowed, "a write was lost, or is there by half"
-        counted.update({"cut short": open_act is not None, "done unacknowledged": found != state, "left unfinished": litter})
+        counted.update(
+            {"cut short": open_act is not None, "done unacknowledged": found != state, "left unfinished": litter}
+        )
         for digest in kept - forgotten - unsure:
             assert hashlib.sha256(memory.version(digest)).hexdigest() == digest, "an old version is lost"
         for path in (path for path in found if path.startswith("refs/")):

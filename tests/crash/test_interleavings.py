@@ -1,4 +1,5 @@
-"""All that a conversation does, in any order, killed at any moment, on a disk that fails: nothing acknowledged is lost or billed twice."""
+"""All that a conversation does, in any order, killed at any moment, on a disk that fails: nothing acknowledged is lost
+or billed twice."""
 
 from __future__ import annotations
 
@@ -34,12 +35,17 @@ def killed_writer(folder: Path, seed: int) -> list[dict[str, Any]]:
         time.sleep(random.Random(seed).uniform(0, 0.4))
         writer.kill()
         lines, trouble = [first, *writer.stdout], writer.stderr.read()
-    assert writer.returncode in (-9, 1) and "Traceback" not in trouble, trouble  # 1: what Windows says of a killed process
+    assert writer.returncode in (-9, 1) and "Traceback" not in trouble, (
+        trouble
+    )  # 1: what Windows says of a killed process
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def texts(context: Context) -> Counter[str]:
-    """What the user and the writer's model said, each text with how often it stands in the log; the local provider repeats itself."""
+    """What the user and the writer's model said, each text with how often it stands in the log.
+
+    The local provider repeats itself.
+    """
     bodies = [parse(entry.body) for entry in context.log if entry.kind in ("user", "assistant")]
     found = (body["text"] if "text" in body else body["content"][0]["text"] for body in bodies)
     return Counter(text for text in found if not text.startswith("You said"))

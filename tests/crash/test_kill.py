@@ -18,7 +18,9 @@ WRITER = Path(__file__).with_name("writer.py")
 
 def killed_writer(path: Path, seed: int) -> list[tuple[int, str]]:
     """The (sequence, digest) a writer acknowledged before it was killed."""
-    with subprocess.Popen([sys.executable, str(WRITER), str(path), str(seed)], stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(
+        [sys.executable, str(WRITER), str(path), str(seed)], stdout=subprocess.PIPE, text=True
+    ) as writer:
         assert writer.stdout
         first = writer.stdout.readline()
         time.sleep(random.Random(seed).uniform(0, 0.06))

@@ -1,4 +1,5 @@
-"""A conversation killed at any moment of offloading dangles no reference: a content is durable before the entry that names it."""
+"""A conversation killed at any moment of offloading dangles no reference: a content is durable before the entry that
+names it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ WRITER = Path(__file__).with_name("memory_writer.py")
 
 def killed_writer(folder: Path, seed: int) -> list[tuple[int, int]]:
     """The (sequence, number of the call) of every result a writer said was safe before it was killed."""
-    with subprocess.Popen([sys.executable, str(WRITER), str(folder), str(seed)], stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(
+        [sys.executable, str(WRITER), str(folder), str(seed)], stdout=subprocess.PIPE, text=True
+    ) as writer:
         assert writer.stdout
         first = writer.stdout.readline()
         time.sleep(random.Random(seed).uniform(0, 0.25))

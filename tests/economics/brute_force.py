@@ -1,9 +1,10 @@
-"""The best that can be done, by trying everything: an oracle for the break-even rule that shares nothing with it but price numbers.
+"""The best that can be done, by trying everything: an oracle for the break-even rule that shares nothing with it but
+price numbers.
 
-Sizes are a fine grid, turns are counted one by one, growth is the whole recorded distribution, and the history may be rewritten at five
-moments of each turn: as soon as the reply is there, shortly before the cache lapses, right after it lapsed, and before the next call, found
-warm or found cold. Policies are judged exactly, by expectation over everything that may happen.
-"""
+Sizes are a fine grid, turns are counted one by one, growth is the whole recorded distribution, and the history may be
+rewritten at five moments of each turn: as soon as the reply is there, shortly before the cache lapses, right after it
+lapsed, and before the next call, found warm or found cold. Policies are judged exactly, by expectation over everything
+that may happen."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ class Table:
     kind: str  # "marks" (writes cost, where marked), "billed" (writes cost, always), "free" (writes cost what input costs)
     ttl: float
     window: int
-    tiers: tuple[tuple[int, tuple[float, ...]], ...]  # (above so many tokens, (fresh, read, short, long, output)), highest first
+    tiers: tuple[
+        tuple[int, tuple[float, ...]], ...
+    ]  # (above so many tokens, (fresh, read, short, long, output)), highest first
     is_long: bool = False
 
     def cost(self, fresh: Floats, read: Floats, written: Floats, output: float = 0.0) -> Floats:
@@ -41,7 +44,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Habits:
-    """What is known of a cell's sessions: recorded gaps, recorded growths, and the chance that call t is followed by another."""
+    """What is known of a cell's sessions: recorded gaps, recorded growths, and the chance that call t is followed by
+    another."""
 
     gaps: tuple[float, ...]
     growths: tuple[float, ...]
@@ -106,7 +110,9 @@ class Problem:
         self._bill()
         moment = max(self.table.ttl - self.margin, self.table.ttl / 2)
         self.moment = moment
-        self.cold, self.idle, self.far = (self.habits.longer(s) for s in (self.table.ttl, moment, moment + self.table.ttl))
+        self.cold, self.idle, self.far = (
+            self.habits.longer(s) for s in (self.table.ttl, moment, moment + self.table.ttl)
+        )
 
     def _cell(self, tokens: float) -> int:
         return round(tokens / self.step)
@@ -122,7 +128,11 @@ class Problem:
         self.chances = chance[self.steps] / chance.sum()
 
     def _bill(self) -> None:
-        n, free, front = self.n_sizes + 1, self.table.kind == "free", self.table.kind != "marks" and self.shape.summary > 0
+        n, free, front = (
+            self.n_sizes + 1,
+            self.table.kind == "free",
+            self.table.kind != "marks" and self.shape.summary > 0,
+        )
         c, g = self.sizes[:, None], (self.steps * self.step)[None, :]
         self.is_over = c + g > self.limit + 1e-6
         zero, kept, new = np.zeros_like(g), np.full_like(g, self.shape.unchanged), self.shape.rewritten + g
@@ -148,7 +158,8 @@ class Problem:
             np.add.at(self.moves, (np.arange(n), to), chance)
         assert free or self.table.kind in ("marks", "billed")
 
-    # Expectations ---------------------------------------------------------------------------------------------------------
+    # Expectations
+    # ---------------------------------------------------------------------------------------------------------
 
     def best(self) -> float:
         """The least expected cost of a session's calls after its first, whatever is done."""
@@ -171,7 +182,9 @@ class Problem:
         warm = np.minimum(leave_warm, redo_warm) if choice is None else np.where(choice.warm, redo_warm, leave_warm)
         cold = np.minimum(leave_cold, redo_cold) if choice is None else np.where(choice.cold, redo_cold, leave_cold)
         lapsed = goes_on * self.cold * cold
-        lapsed_redo = (1 - goes_on + goes_on * self.cold) * self.sum_cold + goes_on * self.cold * (self.after_dead + after)
+        lapsed_redo = (1 - goes_on + goes_on * self.cold) * self.sum_cold + goes_on * self.cold * (
+            self.after_dead + after
+        )
         if choice is None:
             lapsed = np.minimum(lapsed, lapsed_redo)
         waits = goes_on * (self.idle - self.cold) * warm + lapsed

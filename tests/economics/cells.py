@@ -1,8 +1,9 @@
-"""The cells the break-even rule is checked on: price tables of six models, habits of recorded sessions, and the rule as a policy.
+"""The cells the break-even rule is checked on: price tables of six models, habits of recorded sessions, and the rule as
+a policy.
 
-Sessions are the main lanes of the block traces in kv-cache-tester's format (github.com/callanjfox/kv-cache-tester): seconds from the start
-of one call to the start of the next, and what the prompt grew by; where it shrank, it grew by nothing.
-"""
+Sessions are the main lanes of the block traces in kv-cache-tester's format (github.com/callanjfox/kv-cache-tester):
+seconds from the start of one call to the start of the next, and what the prompt grew by; where it shrank, it grew by
+nothing."""
 
 from __future__ import annotations
 
@@ -27,12 +28,19 @@ from tests.economics.replayed import Session
 AT = 1_790_000_000.0
 """When prices are looked up, so that figures stay."""
 ASKED = (
-    ("claude-opus-4-5", 300), ("claude-opus-4-5", 3600), ("claude-sonnet-5-5", 300), ("gpt-5.2", 86_400), ("gpt-5.6-sol", 1800),
-    ("deepseek-v4-pro", 3600), ("gemini-3.8-flash", 300),
-)  # fmt: skip
-"""Writes at 1.25 and at 2 times the input price, reads at a tenth and a twentieth, free writes, a price step at 272,000 tokens."""
+    ("claude-opus-4-5", 300),
+    ("claude-opus-4-5", 3600),
+    ("claude-sonnet-5-5", 300),
+    ("gpt-5.2", 86_400),
+    ("gpt-5.6-sol", 1800),
+    ("deepseek-v4-pro", 3600),
+    ("gemini-3.8-flash", 300),
+)
+"""Writes at 1.25 and at 2 times the input price, reads at a tenth and a twentieth, free writes, a price step at 272,000
+tokens."""
 SHAPES = {"summary": Shape(), "references": Shape(summary=0.0)}
-"""A summary of 3,000 tokens and a tail of 21,000 behind a head of 16,000; or the same without a call, old results made references."""
+"""A summary of 3,000 tokens and a tail of 21,000 behind a head of 16,000; or the same without a call, old results made
+references."""
 RESERVE = 16_384
 LONGEST = 440
 """Calls of the longest recorded session."""
@@ -68,9 +76,17 @@ def _session(trace: dict) -> Session:  # type: ignore[type-arg]
 
 def by_idleness(sessions: Sequence[Session]) -> dict[str, list[Session]]:
     """All of them, and those with no, few, some and many gaps over five minutes."""
-    bounds = {"no gap over 5 min": (0.0, 1e-9), "under 5 %": (1e-9, 0.05), "5 to 15 %": (0.05, 0.15), "over 15 %": (0.15, 1.1)}
+    bounds = {
+        "no gap over 5 min": (0.0, 1e-9),
+        "under 5 %": (1e-9, 0.05),
+        "5 to 15 %": (0.05, 0.15),
+        "over 15 %": (0.15, 1.1),
+    }
     share = [sum(gap > 300 for gap, _ in session) / len(session) for session in sessions]
-    parts = {name: [one for one, x in zip(sessions, share, strict=True) if low <= x < high] for name, (low, high) in bounds.items()}
+    parts = {
+        name: [one for one, x in zip(sessions, share, strict=True) if low <= x < high]
+        for name, (low, high) in bounds.items()
+    }
     return {"all": list(sessions), **parts}
 
 
@@ -95,11 +111,14 @@ def problem_of(table: Table, habits: Habits, shape: Shape, n_sizes: int = 400) -
 
 
 def rewrite_of(shape: Shape, context: float) -> Rewrite:
-    return Rewrite(max(round(context), int(shape.unchanged)), int(shape.unchanged), int(shape.rewritten), int(shape.summary))
+    return Rewrite(
+        max(round(context), int(shape.unchanged)), int(shape.unchanged), int(shape.rewritten), int(shape.summary)
+    )
 
 
 def rule_for(problem: Problem) -> Policy:
-    """The rule, told the habits: five kinds of growth, three shares of gaps, and how many calls are expected after the t-th."""
+    """The rule, told the habits: five kinds of growth, three shares of gaps, and how many calls are expected after the
+    t-th."""
     bills, habits = bills_of(problem.table), problem.habits
     left = Habits((), (), habits.survives + habits.survives[-1:] * 2_000).remaining()
     growths, known = growths_of(habits.growths), {}

@@ -1,4 +1,5 @@
-"""One session, call by call: what a policy pays for it, and the least that anybody could have paid who knew it beforehand.
+"""One session, call by call: what a policy pays for it, and the least that anybody could have paid who knew it
+beforehand.
 
 Prices are those of the oracle's `Table`; nothing here is shared with the rule.
 """
@@ -63,7 +64,9 @@ class Replay:
             growth, is_cold = self.fitting(asked), gap > self.table.ttl
             redo = self.rewritten(contexts, growth, is_cold)
             if is_cold and self.shape.summary:
-                redo = np.minimum(redo, self.summary(contexts, False) + self.after(growth, gap > self.moment + self.table.ttl))
+                redo = np.minimum(
+                    redo, self.summary(contexts, False) + self.after(growth, gap > self.moment + self.table.ttl)
+                )
             best = float(np.min(paid + redo))
             stays = contexts + growth <= self.limit
             paid = np.append(paid[stays] + self.left(contexts[stays], growth, is_cold), best)
@@ -98,7 +101,13 @@ def drawn(habits: Habits, seed: int) -> list[tuple[float, float]]:
     dice = np.random.default_rng(seed)
     ends = np.flatnonzero(dice.random(len(habits.survives)) >= np.asarray(habits.survives))
     n = int(ends[0]) if len(ends) else len(habits.survives)
-    return list(zip(dice.choice(np.asarray(habits.gaps), n).tolist(), dice.choice(np.asarray(habits.growths), n).tolist(), strict=True))
+    return list(
+        zip(
+            dice.choice(np.asarray(habits.gaps), n).tolist(),
+            dice.choice(np.asarray(habits.growths), n).tolist(),
+            strict=True,
+        )
+    )
 
 
 @dataclass

@@ -36,7 +36,13 @@ from tests.economics.replayed import Following, Replay, Share, drawn
 
 OPUS = model_named("claude-opus-4-5")
 BIG = Rewrite(120_000, 16_000, 24_000, 3_000)
-TABLES = (("claude-opus-4-5", 300), ("claude-opus-4-5", 3600), ("gpt-5.2", 86_400), ("gpt-5.6-sol", 1800), ("deepseek-v4-pro", 3600))
+TABLES = (
+    ("claude-opus-4-5", 300),
+    ("claude-opus-4-5", 3600),
+    ("gpt-5.2", 86_400),
+    ("gpt-5.6-sol", 1800),
+    ("deepseek-v4-pro", 3600),
+)
 QUICK = (20.0,) * 95
 HABITS = {
     "busy": Habits((8.0, 20.0, 40.0), (300.0, 900.0, 3_000.0), (0.98,) * 200),
@@ -97,8 +103,14 @@ def test_learning_from_the_session_alone_saves_in_total(kind: str) -> None:
     table, shape = table_of("claude-opus-4-5", 300), SHAPES[kind]
     replay = Replay(table, shape, table.window - RESERVE)
     sessions = [drawn(HABITS["pausing"], seed)[:70] for seed in (1, 2)]
-    total = {name: sum(replay.pays(s, make()) for s in sessions) for name, make in {
-        "rule": lambda: Learning(table, shape), "never": lambda: Share(np.inf), "share": lambda: Share(160_000.0)}.items()}  # fmt: skip
+    total = {
+        name: sum(replay.pays(s, make()) for s in sessions)
+        for name, make in {
+            "rule": lambda: Learning(table, shape),
+            "never": lambda: Share(np.inf),
+            "share": lambda: Share(160_000.0),
+        }.items()
+    }
     assert total["rule"] < 0.9 * min(total["never"], total["share"])
 
 
@@ -125,7 +137,9 @@ def test_now_wait_and_never() -> None:
     full = advise(BIG.at(183_500), done, OPUS, opus)
     assert (full.verdict, full.saved_usd) == ("now", None)
     assert "window is full" in full.reason
-    assert advise(replace(BIG, rewritten_tokens=110_000, context_tokens=120_000), rhythm, OPUS, opus).verdict != "now"  # removes nothing
+    assert (
+        advise(replace(BIG, rewritten_tokens=110_000, context_tokens=120_000), rhythm, OPUS, opus).verdict != "now"
+    )  # removes nothing
 
 
 def test_a_cold_window_is_preferred_where_a_rewrite_costs_nothing_in_it() -> None:
@@ -140,15 +154,21 @@ def test_a_cold_window_is_preferred_where_a_rewrite_costs_nothing_in_it() -> Non
 
 def test_sleep_time_comes_before_the_lapse_for_a_summary_and_after_it_for_references() -> None:
     for ttl in OPUS.ttls_seconds:
-        summary, prune = (sleep_time(BIG.at(90_000) if n else replace(BIG, summary_output_tokens=0), Rhythm(), OPUS, opus, ttl_seconds=ttl)
-                          for n in (1, 0))  # fmt: skip
+        summary, prune = (
+            sleep_time(
+                BIG.at(90_000) if n else replace(BIG, summary_output_tokens=0), Rhythm(), OPUS, opus, ttl_seconds=ttl
+            )
+            for n in (1, 0)
+        )
         assert (summary.after_seconds, prune.after_seconds) == (ttl - 30, ttl)
         assert summary.saved_usd > 0 and prune.saved_usd > 0
     assert sleep_time(BIG.at(42_000), Rhythm(), OPUS, opus).after_seconds is None
 
 
 def test_the_more_there_is_to_come_the_sooner_it_pays() -> None:
-    sizes = [advise(BIG, Rhythm(Prior(remaining_turns=turns)), OPUS, opus).warm_tokens for turns in (10, 20, 40, 80, 160)]
+    sizes = [
+        advise(BIG, Rhythm(Prior(remaining_turns=turns)), OPUS, opus).warm_tokens for turns in (10, 20, 40, 80, 160)
+    ]
     assert all(size is not None for size in sizes)
     assert sizes == sorted(sizes, reverse=True)  # type: ignore[type-var]
 
@@ -160,7 +180,9 @@ def test_a_penalty_keeps_the_history_longer() -> None:
 
 def test_the_price_step_of_a_large_prompt_is_seen() -> None:
     sol = table_of("gpt-5.6-sol", 1800)
-    course = Course(rewrite_of(Shape(rewritten=230_000.0), 0), Rhythm().outlook(1800), bills_of(sol), sol.window - RESERVE)
+    course = Course(
+        rewrite_of(Shape(rewritten=230_000.0), 0), Rhythm().outlook(1800), bills_of(sol), sol.window - RESERVE
+    )
     now, wait = course.before_call(271_999, is_cold=False)
     assert course.before_call(273_500, is_cold=False)[0] > now  # the summary itself is then billed at the upper tier
     assert wait > now
@@ -185,9 +207,14 @@ def test_whatever_the_numbers_there_is_an_answer_with_its_money() -> None:
     for _ in range(25):
         row = rows[dice.integers(len(rows))]
         unchanged, summary = int(dice.integers(0, 60_000)), int(dice.choice([0, 1, 3_000]))
-        rewrite = Rewrite(unchanged + int(10 ** dice.uniform(0, 6)), unchanged, int(dice.integers(0, 60_000)) + summary, summary)
+        rewrite = Rewrite(
+            unchanged + int(10 ** dice.uniform(0, 6)), unchanged, int(dice.integers(0, 60_000)) + summary, summary
+        )
         rhythm = Rhythm(Prior(remaining_turns=float(10 ** dice.uniform(-2, 4))))
-        rhythm.see_all((float(10 ** dice.uniform(-1, 6)), float(10 ** dice.uniform(0, 6))) for _ in range(int(dice.integers(0, 20))))
+        rhythm.see_all(
+            (float(10 ** dice.uniform(-1, 6)), float(10 ** dice.uniform(0, 6)))
+            for _ in range(int(dice.integers(0, 20)))
+        )
         bills = Bills(row, lambda usage, row=row: cost_usd(row.provider, row.name, usage, AT), row.default_ttl_seconds)
         found = advise(rewrite, rhythm, row, bills.price)
         assert found.verdict in ("now", "wait", "never") and found.reason

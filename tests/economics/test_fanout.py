@@ -34,10 +34,14 @@ SHARED = (("tools", 3_000), ("task", 20_000))
 
 
 def test_one_leads_and_the_rest_read_what_it_wrote() -> None:
-    plan = plan_fan_out([prompt(*SHARED, ("a", 900)), prompt(*SHARED, ("b", 500)), prompt(*SHARED, ("c", 700))], OPUS, price)
+    plan = plan_fan_out(
+        [prompt(*SHARED, ("a", 900)), prompt(*SHARED, ("b", 500)), prompt(*SHARED, ("c", 700))], OPUS, price
+    )
     assert [(one.index, one.waits_for, one.breakpoint, one.read_tokens) for one in plan.siblings] == [
-        (1, None, 1, 0), (0, 1, 1, 23_000), (2, 1, 1, 23_000),
-    ]  # fmt: skip
+        (1, None, 1, 0),
+        (0, 1, 1, 23_000),
+        (2, 1, 1, 23_000),
+    ]
     # 23,000 tokens twice at 0.50 instead of 6.25 dollars a million
     assert plan.saved_usd == pytest.approx(2 * 23_000 * 5.75 / 1e6)
     assert plan.wait_seconds == 2.0

@@ -92,7 +92,10 @@ def test_a_busy_lane_takes_the_short_lifetime_and_a_slow_one_the_long() -> None:
 
 
 def test_where_no_price_is_known_the_shorter_comes_first() -> None:
-    assert [(one.ttl_seconds, one.cost_usd) for one in lifetimes(turns(20), OPUS, unpriced)] == [(300, None), (3600, None)]
+    assert [(one.ttl_seconds, one.cost_usd) for one in lifetimes(turns(20), OPUS, unpriced)] == [
+        (300, None),
+        (3600, None),
+    ]
 
 
 def test_the_share_of_long_gaps_from_which_the_long_lifetime_pays() -> None:

@@ -30,7 +30,9 @@ PRIOR = Prior.of([[(gap, 0.0) for gap in GAPS]] * 10)
 def test_every_way_costs_what_its_gaps_cost() -> None:
     rhythm = Rhythm(PRIOR)
     goes_on = rhythm.remaining_turns / (1 + rhythm.remaining_turns)
-    for way in upkeeps(50_000, rhythm, OPUS, opus, margin_seconds=0.0):  # so that pings fall on known lengths, as far as the first two
+    for way in upkeeps(
+        50_000, rhythm, OPUS, opus, margin_seconds=0.0
+    ):  # so that pings fall on known lengths, as far as the first two
         write = 6.25 if way.ttl_seconds == 300 else 10.0
         if way.pings > 1:
             continue

@@ -39,7 +39,7 @@ def test_lines_are_put_in_order_and_counted_once() -> None:
     assert [fault.what for fault in faults.kept] == [
         "2 of its lines are earlier than a line before them; put in the order of their times",
         "1 of its lines were read before; counted once",
-    ]  # fmt: skip
+    ]
     assert all(call.usage is None for call in calls)
 
 
@@ -72,7 +72,11 @@ def test_a_public_trace_equals_an_independent_count(path: Path) -> None:
 def test_the_folder_has_all_calls_and_sessions() -> None:
     calls = [one for one in records_in([str(PUBLIC)], Faults()) if isinstance(one, Exchange)]
     counted = [row for path in PUBLIC.rglob("*.gz") for row in rows(path)]
-    assert (len(calls), len({call.session for call in calls})) == (len(counted), len({row["session_id"] for row in counted})) == (250, 12)
+    assert (
+        (len(calls), len({call.session for call in calls}))
+        == (len(counted), len({row["session_id"] for row in counted}))
+        == (250, 12)
+    )
 
 
 @needs_public

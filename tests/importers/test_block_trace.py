@@ -23,13 +23,16 @@ LINES = [
 ]
 INNER = {"t": 1.5, "type": "n", "model": "small", "in": 130, "out": 5, "hash_ids": [9, 10]}
 CONVERSATION: dict[str, Any] = {
-    "id": "trace_1", "models": 1, "block_size": 64, "hash_id_scope": "local",
+    "id": "trace_1",
+    "models": 1,
+    "block_size": 64,
+    "hash_id_scope": "local",
     "requests": [
         {"t": 0.0, "type": "n", "model": "large", "in": 200, "out": 3, "hash_ids": [1, 2, 3]},
         {"t": 10.0, "type": "subagent", "agent_id": "agent_001", "requests": [INNER]},
         {"t": 20.0, "type": "s", "model": "large", "in": 260, "out": 3, "hash_ids": [1, 2, 3, 4]},
     ],
-}  # fmt: skip
+}
 
 
 def written(path: Path, content: str, *, is_packed: bool = False) -> str:
@@ -70,7 +73,10 @@ def test_a_conversation_with_its_sub_agents(tmp_path: Path, is_packed: bool) -> 
 
 
 def test_the_ids_of_two_files_never_meet(tmp_path: Path) -> None:
-    traces, names = BlockTraces(), [conversation(tmp_path / "a.json"), conversation(tmp_path / "b.json"), mooncake(tmp_path / "c.jsonl")]
+    traces, names = (
+        BlockTraces(),
+        [conversation(tmp_path / "a.json"), conversation(tmp_path / "b.json"), mooncake(tmp_path / "c.jsonl")],
+    )
     first, second, third = (ids_of(list(traces.read(name))) for name in names)
     sets = [{block for ids in file for block in ids} for file in (first, second, third)]
     assert not sets[0] & sets[1] and not sets[1] & sets[2] and not sets[0] & sets[2]
@@ -115,7 +121,10 @@ def test_standard_input_may_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
         ('{"timestamp": 1, "input_length": 10, "output_length": 1, "hash_ids": [1.5]}', "float"),
         ('{"timestamp": 1, "input_length": 10, "output_length": 1, "hash_ids": [-4]}', "negative|unsigned"),
         ('{"timestamp": 1, "input_length": "10", "output_length": 1, "hash_ids": [1]}', "natural number"),
-        ('{"timestamp": 1, "input_length": 5000, "output_length": 1, "hash_ids": [1]}', "1 hash_ids for 5000 tokens in blocks of 512"),
+        (
+            '{"timestamp": 1, "input_length": 5000, "output_length": 1, "hash_ids": [1]}',
+            "1 hash_ids for 5000 tokens in blocks of 512",
+        ),
         ('{"timestamp": "now", "input_length": 10, "output_length": 1, "hash_ids": [1]}', "str"),
     ],
 )
@@ -132,7 +141,10 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, line: str, said: str) -> N
         (lambda trace: trace.update(block_size=0), "block_size is 0"),
         (lambda trace: trace.update(requests={}), "requests is no list"),
         (lambda trace: trace["requests"][2].pop("hash_ids"), r"\$\.requests\[2\]: no 'hash_ids'"),
-        (lambda trace: trace["requests"][1]["requests"][0].update(hash_ids=[None]), r"\$\.requests\[1\]\.requests\[0\]: "),
+        (
+            lambda trace: trace["requests"][1]["requests"][0].update(hash_ids=[None]),
+            r"\$\.requests\[1\]\.requests\[0\]: ",
+        ),
         (lambda trace: trace["requests"].append(7), r"\$\.requests\[3\]: "),
         (lambda trace: trace["requests"][1].update(t="soon"), "could not convert"),
     ],
@@ -168,8 +180,14 @@ def test_real_traces(shared: Path) -> None:
     if not (folder / "mooncake").is_dir():
         pytest.skip("the traces are not beside this checkout")
     requests = list(BlockTraces().read(str(folder / "mooncake" / "synthetic_trace.jsonl.gz")))
-    assert (len(requests), sum(map(len, ids_of(requests))), sum(request.n_tokens for request in requests)) == (3_993, 121_877, 61_194_628)
-    told = [record.prompt for record in records_in([str(folder / "mooncake")], Faults()) if isinstance(record, Exchange)]
+    assert (len(requests), sum(map(len, ids_of(requests))), sum(request.n_tokens for request in requests)) == (
+        3_993,
+        121_877,
+        61_194_628,
+    )
+    told = [
+        record.prompt for record in records_in([str(folder / "mooncake")], Faults()) if isinstance(record, Exchange)
+    ]
     assert (len(told), sum(len(prompt.ids) for prompt in told if isinstance(prompt, BlockIds))) == (3_993, 121_877)
     names = found_in([str(folder / "claude-code-blocks")])
     assert len(names) == 200

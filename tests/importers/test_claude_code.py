@@ -32,7 +32,11 @@ REAL = (  # a real record, ids left out (shared facts on log formats)
 
 
 def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
-    return [record for record in records_in([str(path)], Faults() if faults is None else faults) if isinstance(record, Exchange)]
+    return [
+        record
+        for record in records_in([str(path)], Faults() if faults is None else faults)
+        if isinstance(record, Exchange)
+    ]
 
 
 def remarks(path: Path) -> list[Remark]:
@@ -53,11 +57,18 @@ def reply(number: int, at: str, usage: dict[str, Any], **more: Any) -> str:
     message |= more.pop("message", {})
     return json.dumps(
         {
-            "parentUuid": None, "isSidechain": False, "message": message, "requestId": f"req_{number}", "type": "assistant",
-            "uuid": f"u{number}", "timestamp": at, "sessionId": "s", **more,
+            "parentUuid": None,
+            "isSidechain": False,
+            "message": message,
+            "requestId": f"req_{number}",
+            "type": "assistant",
+            "uuid": f"u{number}",
+            "timestamp": at,
+            "sessionId": "s",
+            **more,
         },
         separators=(",", ":"),
-    )  # fmt: skip
+    )
 
 
 def counted(paths: Iterator[Path]) -> tuple[int, ...]:
@@ -77,9 +88,12 @@ def totals(found: list[Exchange]) -> tuple[int, ...]:
     usages = [call.usage for call in found if call.usage]
     written = sum((usage.write_5m or 0) + (usage.write_1h or 0) for usage in usages)
     return (
-        len(usages), sum(usage.fresh or 0 for usage in usages), sum(usage.read or 0 for usage in usages), written,
+        len(usages),
+        sum(usage.fresh or 0 for usage in usages),
+        sum(usage.read or 0 for usage in usages),
+        written,
         sum(usage.output or 0 for usage in usages),
-    )  # fmt: skip
+    )
 
 
 def test_each_call_is_billed_once_by_its_last_line() -> None:
@@ -128,13 +142,22 @@ def test_lines_twice_and_out_of_order_are_never_counted_twice(tmp_path: Path, se
 def test_a_resumed_session_repeats_its_history_which_is_counted_once(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES, tmp_path / "logs")
     resumed = [line.replace(SESSION, "resumed") for line in lines()]
-    usage = {"input_tokens": 2, "cache_read_input_tokens": 24000, "cache_creation_input_tokens": 100, "output_tokens": 9}
+    usage = {
+        "input_tokens": 2,
+        "cache_read_input_tokens": 24000,
+        "cache_creation_input_tokens": 100,
+        "output_tokens": 9,
+    }
     put(tmp_path / "logs" / "resumed.jsonl", [*resumed, reply(99, "2026-04-09T02:00:00.000Z", usage)])
     faults = Faults()
     records = list(records_in([str(tmp_path / "logs")], faults))
     assert [record.id for record in records if isinstance(record, Exchange)][-1] == "msg_99"
     assert summarise(records).calls == 6
-    assert not [record for record in records if isinstance(record, Remark) and (record.kind, record.about) == ("compaction", "msg_99")]
+    assert not [
+        record
+        for record in records
+        if isinstance(record, Remark) and (record.kind, record.about) == ("compaction", "msg_99")
+    ]
     assert any("counted once" in str(fault) for fault in faults.kept)
 
 
@@ -144,11 +167,17 @@ def test_interleaved_sub_agents_of_older_builds_are_told_apart(tmp_path: Path) -
     for number in range(6):
         agent, turn = number % 2, number // 2
         asked = {
-            "parentUuid": f"u{number - 2}" if turn else None, "isSidechain": True, "type": "user",
-            "message": {"role": "user", "content": "on"}, "uuid": f"q{number}", "timestamp": f"2026-04-09T02:00:{number:02}.000Z",
-        }  # fmt: skip
+            "parentUuid": f"u{number - 2}" if turn else None,
+            "isSidechain": True,
+            "type": "user",
+            "message": {"role": "user", "content": "on"},
+            "uuid": f"q{number}",
+            "timestamp": f"2026-04-09T02:00:{number:02}.000Z",
+        }
         rows.append(json.dumps({**asked, "sessionId": "s"}, separators=(",", ":")))
-        rows.append(reply(number, f"2026-04-09T02:00:{number:02}.500Z", usage, isSidechain=True, parentUuid=f"q{number}"))
+        rows.append(
+            reply(number, f"2026-04-09T02:00:{number:02}.500Z", usage, isSidechain=True, parentUuid=f"q{number}")
+        )
         assert agent in (0, 1)
     assert [call.lane for call in calls(put(tmp_path / "old.jsonl", rows))] == ["sidechain 1", "sidechain 2"] * 3
 
@@ -163,14 +192,27 @@ def test_settings_and_surcharges(tmp_path: Path) -> None:
     faults = Faults()
     records = list(records_in([str(put(tmp_path / "a.jsonl", rows))], faults))
     found = [record for record in records if isinstance(record, Remark)]
-    assert [(remark.kind, remark.about, remark.text) for remark in found] == [("setting", "msg_2", "effort medium → high")]
+    assert [(remark.kind, remark.about, remark.text) for remark in found] == [
+        ("setting", "msg_2", "effort medium → high")
+    ]
     tiers = [record.usage.service_tier for record in records if isinstance(record, Exchange) and record.usage]
     assert (tiers, len(faults)) == (["", "", "priority + fast"], 0)
 
 
 def test_iterations_are_calls_of_their_own(tmp_path: Path) -> None:
-    step = {"type": "message", "input_tokens": 10, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 7, "output_tokens": 3}
-    whole = {"input_tokens": 20, "cache_read_input_tokens": 10000, "cache_creation_input_tokens": 14, "output_tokens": 6}
+    step = {
+        "type": "message",
+        "input_tokens": 10,
+        "cache_read_input_tokens": 5000,
+        "cache_creation_input_tokens": 7,
+        "output_tokens": 3,
+    }
+    whole = {
+        "input_tokens": 20,
+        "cache_read_input_tokens": 10000,
+        "cache_creation_input_tokens": 14,
+        "output_tokens": 6,
+    }
     path = put(tmp_path / "a.jsonl", [reply(1, "2026-04-09T02:00:00.000Z", {**whole, "iterations": [step, step]})])
     found = calls(path)
     assert [call.id for call in found] == ["msg_1", "msg_1/2"]
@@ -180,14 +222,28 @@ def test_iterations_are_calls_of_their_own(tmp_path: Path) -> None:
 def test_what_is_not_said_is_unknown_and_lifetimes_are_kept(tmp_path: Path) -> None:
     rows = [
         reply(1, "2026-04-09T02:00:00.000Z", {"input_tokens": 20, "output_tokens": 6}),
-        reply(2, "2026-04-09T02:00:01.000Z", {
-            "input_tokens": 1, "output_tokens": 1, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 9,
-            "cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 5},
-        }),
-        reply(3, "2026-04-09T02:00:02.000Z", {
-            "input_tokens": 0, "output_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0,
-        }),
-    ]  # fmt: skip
+        reply(
+            2,
+            "2026-04-09T02:00:01.000Z",
+            {
+                "input_tokens": 1,
+                "output_tokens": 1,
+                "cache_read_input_tokens": 5,
+                "cache_creation_input_tokens": 9,
+                "cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 5},
+            },
+        ),
+        reply(
+            3,
+            "2026-04-09T02:00:02.000Z",
+            {
+                "input_tokens": 0,
+                "output_tokens": 0,
+                "cache_read_input_tokens": 0,
+                "cache_creation_input_tokens": 0,
+            },
+        ),
+    ]
     usages = [call.usage for call in calls(put(tmp_path / "a.jsonl", rows))]
     assert usages == [Usage(fresh=20, output=6), Usage(1, 5, 4, 5, 1), None]
 
@@ -200,7 +256,10 @@ def test_what_is_not_said_is_unknown_and_lifetimes_are_kept(tmp_path: Path) -> N
         (lambda line: "{" + line, "cut"),
         (lambda line: line.replace("2026-04-09T01:00:11", "1970-01-01T00:00:11"), "clock"),
         (lambda line: line.replace("2026-04-09T01:00:11", "2026-04-08T01:00:11"), "out of order"),
-        (lambda line: line.replace('"cache_creation_input_tokens":781', '"cache_creation_input_tokens":780'), "lifetimes"),
+        (
+            lambda line: line.replace('"cache_creation_input_tokens":781', '"cache_creation_input_tokens":780'),
+            "lifetimes",
+        ),
         (lambda line: line.replace('"output_tokens":1,', '"output_tokens":-1,'), "natural"),
     ],
 )
@@ -235,15 +294,26 @@ def test_what_a_progress_line_repeats_of_a_sub_agent_is_no_call(tmp_path: Path) 
 
 
 def test_a_transcript_is_known_by_its_content() -> None:
-    for start in (REAL, lines()[0] + "\n" + lines()[1], '{"type":"summary","summary":"x","leafUuid":"y"}', '{"agentType":"Explore"}'):
+    for start in (
+        REAL,
+        lines()[0] + "\n" + lines()[1],
+        '{"type":"summary","summary":"x","leafUuid":"y"}',
+        '{"agentType":"Explore"}',
+    ):
         assert is_claude_code(start.encode())
-    pi, words, traced = '{"type":"session","id":"a","timestamp":"x"}', "parentUuid isSidechain", '{"traceId":"a","sessionId":"b"}'
+    pi, words, traced = (
+        '{"type":"session","id":"a","timestamp":"x"}',
+        "parentUuid isSidechain",
+        '{"traceId":"a","sessionId":"b"}',
+    )
     for start in ('{"contextkit_ledger":1}', pi, words, traced):
         assert not is_claude_code(start.encode())
 
 
 def test_the_example_runs() -> None:
     example = Path(__file__).resolve().parents[2] / "examples" / "report_claude_code.py"
-    ran = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, encoding="utf-8", check=False, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(example)], capture_output=True, encoding="utf-8", check=False, timeout=60
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "msg_2" in ran.stdout and "ttl_expired" in ran.stdout

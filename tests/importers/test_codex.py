@@ -44,7 +44,9 @@ def totals(found: list[Exchange]) -> tuple[int, int, int]:
 
 def count(at: str, total: dict[str, int] | None, last: dict[str, int] | None) -> str:
     info = {"total_token_usage": total, "last_token_usage": last}
-    return json.dumps({"timestamp": at, "type": "event_msg", "payload": {"type": "token_count", "info": info}}, separators=(",", ":"))
+    return json.dumps(
+        {"timestamp": at, "type": "event_msg", "payload": {"type": "token_count", "info": info}}, separators=(",", ":")
+    )
 
 
 def use(prompt: int, cached: int, output: int, **more: int) -> dict[str, int]:
@@ -96,7 +98,9 @@ def test_totals_that_fall_are_said_and_counted_anew(tmp_path: Path) -> None:
     faults = Faults()
     found = calls(put(tmp_path / "a.jsonl", rows), faults)
     assert totals(found) == (1700, 300, 19)
-    assert [(fault.line, fault.what) for fault in faults.kept] == [(3, "cumulative counts fell; counted anew from here")]
+    assert [(fault.line, fault.what) for fault in faults.kept] == [
+        (3, "cumulative counts fell; counted anew from here")
+    ]
 
 
 def test_a_fork_repeats_its_parent_and_only_its_own_calls_count(tmp_path: Path) -> None:
@@ -126,7 +130,10 @@ def test_a_sub_agent_is_a_lane_of_who_started_it(tmp_path: Path) -> None:
     head = json.loads(lines()[0])
     spawned = {"subagent": {"thread_spawn": {"parent_thread_id": SESSION, "depth": 1, "agent_nickname": "Basil"}}}
     head["payload"] |= {"id": "child", "source": spawned}
-    path = put(tmp_path / "a.jsonl", [json.dumps(head, separators=(",", ":")), count("2026-07-03T18:20:00Z", use(9, 0, 1), None)])
+    path = put(
+        tmp_path / "a.jsonl",
+        [json.dumps(head, separators=(",", ":")), count("2026-07-03T18:20:00Z", use(9, 0, 1), None)],
+    )
     records = list(records_in([str(path)], Faults()))
     assert Remark("agent", f"{SESSION}/child", "Basil") in records
     assert [(call.session, call.lane) for call in records if isinstance(call, Exchange)] == [(SESSION, "child")]
@@ -141,7 +148,9 @@ def test_a_sub_agent_is_a_lane_of_who_started_it(tmp_path: Path) -> None:
         (lambda line: line.replace('"input_tokens":29275', '"input_tokens":29276'), "the growth stands", 4),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line_and_reading_goes_on(tmp_path: Path, bad: Any, said: str, kept: int) -> None:
+def test_what_is_wrong_is_said_with_its_line_and_reading_goes_on(
+    tmp_path: Path, bad: Any, said: str, kept: int
+) -> None:
     rows = lines()
     place = next(number for number, row in enumerate(rows) if "29275" in row)
     rows[place] = bad(rows[place])
@@ -163,6 +172,8 @@ def test_a_rollout_is_known_by_its_content() -> None:
 
 def test_the_example_runs() -> None:
     example = Path(__file__).resolve().parents[2] / "examples" / "report_codex.py"
-    ran = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, encoding="utf-8", check=False, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(example)], capture_output=True, encoding="utf-8", check=False, timeout=60
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "2 calls" in ran.stdout

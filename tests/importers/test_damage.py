@@ -1,4 +1,7 @@
-"""Every format with every damage: cut, repeated, reordered, mixed, wrong clocks, noise. Reported, never fatal, never counted twice."""
+"""Every format with every damage: cut, repeated, reordered, mixed, wrong clocks, noise.
+
+Reported, never fatal, never counted twice.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +30,30 @@ def spelled(rows: list[dict[str, Any]]) -> bytes:
 
 def pi_session() -> bytes:
     calls = [{"type": "toolCall", "id": f"c{i}", "name": "ls", "arguments": {"n": i}} for i in range(8)]
-    turns = [row for i, call in enumerate(calls) for row in (user(f"go {i}"), assistant(call, stop="toolUse"), result(f"c{i}", "a" * 90))]
+    turns = [
+        row
+        for i, call in enumerate(calls)
+        for row in (user(f"go {i}"), assistant(call, stop="toolUse"), result(f"c{i}", "a" * 90))
+    ]
     return spelled([HEAD, *turns])
 
 
 def mooncake() -> bytes:
-    rows = [{"timestamp": 900 * i, "input_length": 512 * i, "output_length": 5, "hash_ids": list(range(i))} for i in range(1, 12)]
+    rows = [
+        {"timestamp": 900 * i, "input_length": 512 * i, "output_length": 5, "hash_ids": list(range(i))}
+        for i in range(1, 12)
+    ]
     return spelled(rows)
 
 
 def conversation() -> bytes:
-    asked = [{"t": 2.0 * i, "type": "n", "model": "m", "in": 64 * i, "out": 5, "hash_ids": [*range(i)], "stop": ""} for i in range(1, 9)]
-    return spelled([{"id": "trace", "block_size": 64, "hash_id_scope": "local", "requests": asked, "totals": {"sub": {}}}])
+    asked = [
+        {"t": 2.0 * i, "type": "n", "model": "m", "in": 64 * i, "out": 5, "hash_ids": [*range(i)], "stop": ""}
+        for i in range(1, 9)
+    ]
+    return spelled(
+        [{"id": "trace", "block_size": 64, "hash_id_scope": "local", "requests": asked, "totals": {"sub": {}}}]
+    )
 
 
 def ours(tmp_path: Path) -> bytes:
@@ -51,13 +66,22 @@ def ours(tmp_path: Path) -> bytes:
 
 FILES = {
     f"{folder.name}-{file.stem[:14]}{file.suffix}": file
-    for folder in sorted(FIXTURES.iterdir()) if folder.is_dir()
-    for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.endswith(".meta.json")
-}  # fmt: skip
+    for folder in sorted(FIXTURES.iterdir())
+    if folder.is_dir()
+    for file in sorted(folder.rglob("*"))
+    if file.is_file() and not file.name.endswith(".meta.json")
+}
 SAMPLES = [*FILES, "pi", "mooncake", "kv-cache-tester", "ledger"]
 BY_LINE = (".jsonl", ".prom", "pi", "mooncake")
 STRANGE = {
-    "noise": [b"Traceback (most recent call last):\n", b"\xff\xfe\x00garbage\n", b"[1,2,3]\n", b'"text"\n', b"null\n", b"{}\n"],
+    "noise": [
+        b"Traceback (most recent call last):\n",
+        b"\xff\xfe\x00garbage\n",
+        b"[1,2,3]\n",
+        b'"text"\n',
+        b"null\n",
+        b"{}\n",
+    ],
     "blank": [b"\n", b"  \t\n", b"\r\n"],
 }
 
@@ -75,7 +99,12 @@ def totals(data: bytes, tmp_path: Path) -> tuple[int, int, int, Faults]:
     summarise(records)
     usages = [record.usage for record in records if isinstance(record, Exchange) and record.usage]
     known = sum(sum(count or 0 for count in (one.fresh, one.read, one.write_5m, one.write_1h)) for one in usages)
-    return sum(isinstance(record, Exchange) for record in records), known, sum(one.output or 0 for one in usages), faults
+    return (
+        sum(isinstance(record, Exchange) for record in records),
+        known,
+        sum(one.output or 0 for one in usages),
+        faults,
+    )
 
 
 def test_every_format_has_a_sample(tmp_path: Path) -> None:
@@ -123,13 +152,17 @@ def test_out_of_order(name: str, seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("other", ["claude_code", "codex", "raw_pairs", "otel", "noise", "blank"])
 def test_lines_of_something_else_among_them(name: str, other: str, tmp_path: Path) -> None:
     strange = STRANGE.get(other) or next(
-        path.read_bytes().splitlines(keepends=True) for name, path in FILES.items() if name.startswith(other) and path.suffix == ".jsonl"
+        path.read_bytes().splitlines(keepends=True)
+        for name, path in FILES.items()
+        if name.startswith(other) and path.suffix == ".jsonl"
     )
     first, *lines = sample(name, tmp_path).splitlines(keepends=True)
     mixed = [first, *(line for i, own in enumerate(lines) for line in (strange[i % len(strange)], own))]
     whole, after = totals(sample(name, tmp_path), tmp_path), totals(b"".join(mixed), tmp_path)
     is_same = name.startswith(other) or name.endswith(".prom")
-    assert is_same or after[:3] == whole[:3] or len(after[3]), "lines of another format are neither passed over nor reported"
+    assert is_same or after[:3] == whole[:3] or len(after[3]), (
+        "lines of another format are neither passed over nor reported"
+    )
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -142,7 +175,8 @@ def test_wrong_clocks(name: str, year: str, tmp_path: Path) -> None:
     assert after[:3] == whole[:3]
 
 
-# but for our own ledger, where later lines build on a broken one, and for a conversation of blocks, which is one value on one line
+# but for our own ledger, where later lines build on a broken one, and for a conversation of blocks, which is one value
+# on one line
 @pytest.mark.parametrize("name", SAMPLES[:-2])
 @pytest.mark.parametrize("seed", range(4))
 def test_bytes_gone_wrong(name: str, seed: int, tmp_path: Path) -> None:

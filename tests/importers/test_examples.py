@@ -19,7 +19,12 @@ SHOWS = {
 @pytest.mark.parametrize("name", SHOWS)
 def test_an_example_reads_what_it_made_up(name: str) -> None:
     ran = subprocess.run(
-        [sys.executable, "-W", "error", f"{name}.py"], cwd=FOLDER, capture_output=True, encoding="utf-8", timeout=60, check=False
+        [sys.executable, "-W", "error", f"{name}.py"],
+        cwd=FOLDER,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert SHOWS[name] in ran.stdout

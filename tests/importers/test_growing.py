@@ -13,14 +13,19 @@ from contextkit.importers import growing
 from contextkit.importers.growing import GrowingBodies
 
 STYLES: tuple[dict[str, Any], ...] = (
-    {"separators": (",", ":")}, {}, {"separators": (",", ":"), "ensure_ascii": False}, {"separators": (", ", ":")},
-)  # fmt: skip
+    {"separators": (",", ":")},
+    {},
+    {"separators": (",", ":"), "ensure_ascii": False},
+    {"separators": (", ", ":")},
+)
 TRICKS = ('},{"role":', ']}\\"', "é→\u2028", '"messages":[', "\\", "[[{{")
 
 
 def message(draw: random.Random) -> dict[str, Any]:
     text = "".join(draw.choices(TRICKS, k=draw.randrange(9)))
-    content = draw.choice((text, [{"type": "text", "text": text}, {"role": "user", "parts": [{}, {"role": "x"}]}], [], None))
+    content = draw.choice(
+        (text, [{"type": "text", "text": text}, {"role": "user", "parts": [{}, {"role": "x"}]}], [], None)
+    )
     return {"role": draw.choice(("user", "assistant")), "content": content}
 
 

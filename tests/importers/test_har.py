@@ -24,7 +24,11 @@ BILL = Usage(12, 2000, 100, 200, 25)
 
 
 def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
-    return [record for record in records_in([str(path)], Faults() if faults is None else faults) if isinstance(record, Exchange)]
+    return [
+        record
+        for record in records_in([str(path)], Faults() if faults is None else faults)
+        if isinstance(record, Exchange)
+    ]
 
 
 def archive(path: Path, *entries: dict[str, Any]) -> Path:
@@ -35,10 +39,15 @@ def archive(path: Path, *entries: dict[str, Any]) -> Path:
 def entry(url: str, text: str, **content: Any) -> dict[str, Any]:
     body = {"max_tokens": 9, "system": "s", "messages": [{"role": "user", "content": "Hi"}], "model": "claude-opus-5"}
     return {
-        "startedDateTime": "2026-09-21T14:13:20.000+02:00", "time": 100,
+        "startedDateTime": "2026-09-21T14:13:20.000+02:00",
+        "time": 100,
         "request": {"method": "POST", "url": url, "headers": [], "postData": {"text": json.dumps(body)}},
-        "response": {"status": 200, "headers": [], "content": {"mimeType": "application/json", "text": text, **content}},
-    }  # fmt: skip
+        "response": {
+            "status": 200,
+            "headers": [],
+            "content": {"mimeType": "application/json", "text": text, **content},
+        },
+    }
 
 
 def test_only_calls_of_models_are_read_with_their_bills() -> None:
@@ -64,7 +73,9 @@ def test_no_header_cookie_or_query_reaches_a_ledger() -> None:
 
 
 def test_the_body_is_the_one_that_was_sent() -> None:
-    posted = [one["request"]["postData"]["text"] for one in json.loads(ARCHIVE.read_text("utf-8"))["log"]["entries"][1:4]]
+    posted = [
+        one["request"]["postData"]["text"] for one in json.loads(ARCHIVE.read_text("utf-8"))["log"]["entries"][1:4]
+    ]
     assert [call.prompt for call in calls(ARCHIVE)[:3]] == [Bodies(text.encode()) for text in posted]
 
 
@@ -83,7 +94,13 @@ def test_amazons_binary_streams(tmp_path: Path) -> None:
         start += struct.pack(">I", zlib.crc32(start))
         return start + head + body + struct.pack(">I", zlib.crc32(start + head + body))
 
-    usage = {"inputTokens": 4, "outputTokens": 5, "totalTokens": 109, "cacheReadInputTokens": 100, "cacheWriteInputTokens": 0}
+    usage = {
+        "inputTokens": 4,
+        "outputTokens": 5,
+        "totalTokens": 109,
+        "cacheReadInputTokens": 100,
+        "cacheWriteInputTokens": 0,
+    }
     raw = frame("messageStart", {"role": "assistant"}) + frame("messageStop", {"stopReason": "end_turn"})
     raw += frame("metadata", {"usage": usage})
     url = "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-opus-4-8/converse-stream"
@@ -91,7 +108,9 @@ def test_amazons_binary_streams(tmp_path: Path) -> None:
     made = entry(url, base64.b64encode(raw).decode(), encoding="base64", mimeType=mime)
     made["request"]["postData"]["text"] = json.dumps({"messages": [{"role": "user", "content": [{"text": "Hi"}]}]})
     found = calls(archive(tmp_path / "a.har", made))
-    assert [(call.provider, call.model, call.usage) for call in found] == [("aws", "anthropic.claude-opus-4-8", Usage(4, 100, 0, 0, 5))]
+    assert [(call.provider, call.model, call.usage) for call in found] == [
+        ("aws", "anthropic.claude-opus-4-8", Usage(4, 100, 0, 0, 5))
+    ]
 
 
 def test_a_cut_archive_gives_its_whole_entries(tmp_path: Path) -> None:

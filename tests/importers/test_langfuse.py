@@ -16,9 +16,13 @@ from contextkit.ledger.exchange import Exchange, Remark
 
 FIXTURES = Path(__file__).parent / "fixtures" / "langfuse"
 BILLS = [
-    Usage(4, 0, 9_000, 0, 100), Usage(10, 9_000, 390, 0, 80), Usage(1_647, 115_584, None, None, 225), Usage(191, 2_304, None, None, 291),
-    Usage(None, 2_304, None, None, 50), Usage(None, None, None, None, 50),
-]  # fmt: skip
+    Usage(4, 0, 9_000, 0, 100),
+    Usage(10, 9_000, 390, 0, 80),
+    Usage(1_647, 115_584, None, None, 225),
+    Usage(191, 2_304, None, None, 291),
+    Usage(None, 2_304, None, None, 50),
+    Usage(None, None, None, None, 50),
+]
 
 
 def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
@@ -55,7 +59,10 @@ def test_every_bill_that_is_known_sums_to_the_total_that_was_recorded() -> None:
         ({"input": 17_903, "input_cached_tokens": 17_817, "output": 10, "total": 17_913}, "inclusive"),
         ({"input": 17_903, "input_cached_tokens": 17_817, "output": 10}, "unsaid"),
         ({"input": 17_903, "input_cached_tokens": 17_817, "output": 10, "total": 5}, "unsaid"),
-        ({"input": 100, "input_cached_tokens": 50, "output": 10, "output_reasoning_tokens": 50, "total": 160}, "unsaid"),
+        (
+            {"input": 100, "input_cached_tokens": 50, "output": 10, "output_reasoning_tokens": 50, "total": 160},
+            "unsaid",
+        ),
     ],
 )
 def test_the_total_tells_what_the_input_holds(said: dict[str, Any], reading: str) -> None:
@@ -63,9 +70,17 @@ def test_the_total_tells_what_the_input_holds(said: dict[str, Any], reading: str
 
 
 def test_less_input_than_cached_tokens_can_only_leave_them_out(tmp_path: Path) -> None:
-    row = {"id": "a", "traceId": "t", "type": "GENERATION", "startTime": "2026-04-09T01:00:00Z", "model": "claude-opus-4-5"}
+    row = {
+        "id": "a",
+        "traceId": "t",
+        "type": "GENERATION",
+        "startTime": "2026-04-09T01:00:00Z",
+        "model": "claude-opus-4-5",
+    }
     path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps({**row, "usageDetails": {"input": 3, "cache_read_input_tokens": 900, "output": 1}}), "utf-8")
+    path.write_text(
+        json.dumps({**row, "usageDetails": {"input": 3, "cache_read_input_tokens": 900, "output": 1}}), "utf-8"
+    )
     calls, _, faults = read(path)
     assert calls[0].usage == Usage(3, 900, None, None, 1) and not len(faults)
 
@@ -73,7 +88,9 @@ def test_less_input_than_cached_tokens_can_only_leave_them_out(tmp_path: Path) -
 def test_a_page_of_the_api_and_an_older_export(tmp_path: Path) -> None:
     row = {"id": "a", "traceId": "t", "type": "GENERATION", "startTime": "2026-04-09T01:00:00Z", "model": "gpt-5.2"}
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"data": [{**row, "promptTokens": 90, "completionTokens": 4}], "meta": {"page": 1}}), "utf-8")
+    path.write_text(
+        json.dumps({"data": [{**row, "promptTokens": 90, "completionTokens": 4}], "meta": {"page": 1}}), "utf-8"
+    )
     calls, _, _ = read(path)
     assert calls[0].usage == Usage(output=4)
 

@@ -33,10 +33,14 @@ def rows() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", ["spend_logs.json", "spend_logs.csv"])
 def test_totals_equal_those_of_the_table(name: str) -> None:
     with (FIXTURES / "spend_logs.csv").open(encoding="utf-8", newline="") as file:
-        table = [row for row in csv.DictReader(file) if row["cache_hit"] != "True" and row["call_type"] == "acompletion"]
+        table = [
+            row for row in csv.DictReader(file) if row["cache_hit"] != "True" and row["call_type"] == "acompletion"
+        ]
     calls, remarks, faults = read(FIXTURES / name)
     usage = summarise(calls).usage
-    assert (usage.prompt, usage.output) == tuple(sum(int(row[name]) for row in table) for name in ("prompt_tokens", "completion_tokens"))
+    assert (usage.prompt, usage.output) == tuple(
+        sum(int(row[name]) for row in table) for name in ("prompt_tokens", "completion_tokens")
+    )
     kept = [json.loads(row["metadata"]).get("usage_object", {}) for row in table]
     assert usage.read == sum(counts.get("cache_read_input_tokens", 0) for counts in kept) == 8_390
     assert [call.at for call in calls] == sorted(call.at for call in calls)
@@ -71,15 +75,22 @@ def test_a_request_that_was_shortened_is_unknown(tmp_path: Path) -> None:
 def test_what_a_callback_is_given() -> None:
     calls, _, _ = read(FIXTURES / "callback.jsonl")
     assert [call.usage for call in calls] == [
-        Usage(2_000, 0, None, None, 20), Usage(280, 1_920, None, None, 20), Usage(None, None, None, None, 20),
-    ]  # fmt: skip
+        Usage(2_000, 0, None, None, 20),
+        Usage(280, 1_920, None, None, 20),
+        Usage(None, None, None, None, 20),
+    ]
     assert [(call.provider, call.model, call.session) for call in calls] == [("openai", "gpt-5.2", "trace-9")] * 3
     assert calls[0].first_byte_at == calls[0].at + 1
 
 
 def test_a_prompt_smaller_than_what_was_cached_has_an_unknown_bill(tmp_path: Path) -> None:
     """As an older LiteLLM wrote it for Anthropic (issue 15056)."""
-    usage = {"prompt_tokens": 31, "completion_tokens": 467, "cache_creation_input_tokens": 1_253, "cache_read_input_tokens": 0}
+    usage = {
+        "prompt_tokens": 31,
+        "completion_tokens": 467,
+        "cache_creation_input_tokens": 1_253,
+        "cache_read_input_tokens": 0,
+    }
     row = {**rows()[-1], "request_id": "old", "metadata": {"usage_object": usage}}
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(row), "utf-8")

@@ -1,4 +1,5 @@
-"""Files that are followed: read on from where they were read to, whatever is done to them, to the figures of reading them whole."""
+"""Files that are followed: read on from where they were read to, whatever is done to them, to the figures of reading
+them whole."""
 
 from __future__ import annotations
 
@@ -22,8 +23,16 @@ from tests.importers.test_codex import count, use
 from tests.report.made_up import one_session
 
 FIXTURES = Path(__file__).parent / "fixtures"
-FOLLOWED = [path for name in ("claude_code", "codex", "raw_pairs", "otel") for path in sorted((FIXTURES / name).rglob("*.jsonl"))]
-READ_WHOLE = (FIXTURES / "har" / "session.har", FIXTURES / "litellm" / "spend_logs.json", FIXTURES / "prometheus" / "vllm.prom")
+FOLLOWED = [
+    path
+    for name in ("claude_code", "codex", "raw_pairs", "otel")
+    for path in sorted((FIXTURES / name).rglob("*.jsonl"))
+]
+READ_WHOLE = (
+    FIXTURES / "har" / "session.har",
+    FIXTURES / "litellm" / "spend_logs.json",
+    FIXTURES / "prometheus" / "vllm.prom",
+)
 MEGABYTES = {False: 12, True: 200}
 """Whether `--full` was given → size of the file that grows."""
 
@@ -76,7 +85,9 @@ def test_what_is_no_file_of_lines_is_read_once_and_anew_when_it_was_written(file
 
 def lines_of(session: str, n: int) -> bytes:
     """A rollout of so many calls."""
-    head = json.dumps({"timestamp": "2026-07-03T18:15:00Z", "type": "session_meta", "payload": {"id": session}}, separators=(",", ":"))
+    head = json.dumps(
+        {"timestamp": "2026-07-03T18:15:00Z", "type": "session_meta", "payload": {"id": session}}, separators=(",", ":")
+    )
     steps = ((use(100 * i, 50 * i, 5 * i), use(100, 50, 5), f"2026-07-03T18:15:{i:02}Z") for i in range(1, n + 1))
     return "".join(line + "\n" for line in (head, *(count(at, total, last) for total, last, at in steps))).encode()
 

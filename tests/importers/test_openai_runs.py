@@ -42,7 +42,12 @@ def test_public_results_equal_an_independent_count() -> None:
     calls, _ = read(PUBLIC)
     assert len({call.session for call in calls}) == len(runs) == 200
     assert sum(len(run["traj"]) for run in runs) == 5_308
-    answers = [(run["traj"], index) for run in runs for index, message in enumerate(run["traj"]) if message["role"] == "assistant"]
+    answers = [
+        (run["traj"], index)
+        for run in runs
+        for index, message in enumerate(run["traj"])
+        if message["role"] == "assistant"
+    ]
     assert len(calls) == len(answers) == 2_454
     for call, (messages, index) in zip(calls, answers, strict=True):
         assert sent(call) == messages[:index]
@@ -53,7 +58,10 @@ def test_lines_of_conversations(tmp_path: Path) -> None:
     run = {"messages": [hello, hi, yes]}
     dated = {"messages": [{**hi, "timestamp": 1775696615}, {**yes, "timestamp": 1775696617}]}
     path = tmp_path / "a.jsonl"
-    path.write_text("\n".join(map(json.dumps, (run, run, {**dated, "model": "gpt-5.2"}, {"messages": 3}))) + '\n{"messages": [', "utf-8")
+    path.write_text(
+        "\n".join(map(json.dumps, (run, run, {**dated, "model": "gpt-5.2"}, {"messages": 3}))) + '\n{"messages": [',
+        "utf-8",
+    )
     calls, faults = read(path)
     assert [len(sent(call)) for call in calls] == [2, 1]  # a greeting is no call, and a run is counted once
     assert (calls[1].at, calls[1].model, calls[1].provider) == (1775696617.0, "gpt-5.2", "openai")

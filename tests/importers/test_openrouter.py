@@ -24,7 +24,11 @@ GENERATIONS = Path(__file__).parent / "fixtures" / "openrouter" / "generations.j
 
 
 def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
-    return [record for record in records_in([str(path)], Faults() if faults is None else faults) if isinstance(record, Exchange)]
+    return [
+        record
+        for record in records_in([str(path)], Faults() if faults is None else faults)
+        if isinstance(record, Exchange)
+    ]
 
 
 def test_native_tokens_are_the_bill_and_each_generation_counts_once() -> None:
@@ -32,7 +36,8 @@ def test_native_tokens_are_the_bill_and_each_generation_counts_once() -> None:
     found = calls(GENERATIONS, faults)
     said = {one["data"]["id"]: one["data"] for one in map(json.loads, GENERATIONS.read_text("utf-8").splitlines())}
     assert {call.id: ((call.usage or Usage()).fresh, (call.usage or Usage()).read) for call in found} == {
-        name: (one["native_tokens_prompt"] - one["native_tokens_cached"], one["native_tokens_cached"]) for name, one in said.items()
+        name: (one["native_tokens_prompt"] - one["native_tokens_cached"], one["native_tokens_cached"])
+        for name, one in said.items()
     }
     assert len(found) == len(said) == 4
     assert len(faults) == 1
@@ -57,10 +62,23 @@ def test_one_value_an_array_or_a_line_each(tmp_path: Path) -> None:
 
 
 def test_responses_are_read_too_and_pairs_are_left_to_their_reader(tmp_path: Path) -> None:
-    usage = {"prompt_tokens": 100, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}
-    response = {"id": "gen-1", "provider": "Novita", "model": "moonshotai/kimi-k3", "created": 1790000000, "choices": [], "usage": usage}
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+    }
+    response = {
+        "id": "gen-1",
+        "provider": "Novita",
+        "model": "moonshotai/kimi-k3",
+        "created": 1790000000,
+        "choices": [],
+        "usage": usage,
+    }
     (tmp_path / "a.json").write_text(json.dumps(response, indent=1), "utf-8")
-    assert [(call.model, call.usage) for call in calls(tmp_path / "a.json")] == [("moonshotai/kimi-k3", Usage(10, 60, 30, 0, 2))]
+    assert [(call.model, call.usage) for call in calls(tmp_path / "a.json")] == [
+        ("moonshotai/kimi-k3", Usage(10, 60, 30, 0, 2))
+    ]
     assert not is_openrouter(b'{"request":{"model":"m"},"response":{"id":"gen-1","native_tokens_prompt":1}}')
 
 
@@ -73,9 +91,15 @@ def test_a_cut_line_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("model", "n_calls", "unlisted"),
-    [("anthropic/claude-sonnet-4.5", 4, []), ("a/model-nobody-lists", 0, ["a/model-nobody-lists"]), ("openai/gpt-4o", 0, [])],
+    [
+        ("anthropic/claude-sonnet-4.5", 4, []),
+        ("a/model-nobody-lists", 0, ["a/model-nobody-lists"]),
+        ("openai/gpt-4o", 0, []),
+    ],
 )
-def test_why_a_bill_is_unknown_is_said_with_the_model_and_what_to_do(model: str, n_calls: int, unlisted: list[str], tmp_path: Path) -> None:
+def test_why_a_bill_is_unknown_is_said_with_the_model_and_what_to_do(
+    model: str, n_calls: int, unlisted: list[str], tmp_path: Path
+) -> None:
     path = tmp_path / "generations.jsonl"
     path.write_text(GENERATIONS.read_text("utf-8").replace("openai/gpt-4o", model), "utf-8")
     gathering = Gathering()
@@ -87,5 +111,8 @@ def test_why_a_bill_is_unknown_is_said_with_the_model_and_what_to_do(model: str,
         assert (unbilled in shown) == bool(n_calls)
         assert (unpriced in shown) == bool(unlisted)
     said = json.loads(document(contents))
-    assert said["calls_without_writes"] == ({model: n_calls} if n_calls else {}) and said["models_without_price"] == unlisted
+    assert (
+        said["calls_without_writes"] == ({model: n_calls} if n_calls else {})
+        and said["models_without_price"] == unlisted
+    )
     assert gathering.copied().contents("").calls_without_writes == contents.calls_without_writes

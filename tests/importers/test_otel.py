@@ -1,4 +1,7 @@
-"""OpenTelemetry spans: exports made here, field by field; the counts to equal are taken from the same JSON by other means."""
+"""OpenTelemetry spans: exports made here, field by field.
+
+The counts to equal are taken from the same JSON by other means.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,26 @@ def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
 
 
 def span(number: int, counts: dict[str, Any], *, parent: str = "", **more: Any) -> dict[str, Any]:
-    said = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "claude-sonnet-5-5", "gen_ai.provider.name": "anthropic", **counts}
+    said = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "claude-sonnet-5-5",
+        "gen_ai.provider.name": "anthropic",
+        **counts,
+    }
     start, end = (f"{at + number}000000000" for at in (1775696615, 1775696616))
     return {
-        "traceId": "t1", "spanId": f"s{number}", "parentSpanId": parent, "name": "chat", "startTimeUnixNano": start, "endTimeUnixNano": end,
+        "traceId": "t1",
+        "spanId": f"s{number}",
+        "parentSpanId": parent,
+        "name": "chat",
+        "startTimeUnixNano": start,
+        "endTimeUnixNano": end,
         "attributes": [
-            {"key": key, "value": {"intValue": str(value)} if type(value) is int else {"stringValue": value}} for key, value in said.items()
-        ], **more,
-    }  # fmt: skip
+            {"key": key, "value": {"intValue": str(value)} if type(value) is int else {"stringValue": value}}
+            for key, value in said.items()
+        ],
+        **more,
+    }
 
 
 def export(*spans: dict[str, Any], scope: str = "any") -> dict[str, Any]:
@@ -51,7 +66,9 @@ def test_an_export_equals_an_independent_count_of_its_calls() -> None:
     text = (FIXTURES / "collector.json").read_text("utf-8")
     calls, remarks, faults = read(FIXTURES / "collector.json")
     # Every "chat" span, counted by the text of the file alone.
-    counted = dict.fromkeys(("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.usage.cache_read.input_tokens"), 0)
+    counted = dict.fromkeys(
+        ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.usage.cache_read.input_tokens"), 0
+    )
     for part in text.split('"traceId"')[1:]:
         if '"chat ' in part:
             for key in counted:
@@ -81,8 +98,10 @@ def test_pydantic_ai_leaves_zeros_out_and_gives_a_verdict() -> None:
 def test_what_the_console_exporter_of_python_prints() -> None:
     calls, _, _ = read(FIXTURES / "console.txt")
     assert [call.usage for call in calls] == [
-        Usage(2_100, 0, None, None, 40), Usage(252, 2_048, None, None, 40), Usage(None, None, None, None, 40),
-    ]  # fmt: skip
+        Usage(2_100, 0, None, None, 40),
+        Usage(252, 2_048, None, None, 40),
+        Usage(None, None, None, None, 40),
+    ]
     assert [call.error for call in calls] == [None, None, "RateLimitError"]
 
 
@@ -100,7 +119,9 @@ def test_more_cached_than_sent_is_a_fault_and_the_bill_unknown(tmp_path: Path) -
     said = {"gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 7, "gen_ai.usage.cache_read.input_tokens": 90}
     calls, _, faults = read(write(tmp_path / "a.jsonl", export(span(1, {})), export(span(2, said))))
     assert calls[1].usage is None
-    assert [(fault.line, fault.what) for fault in faults.kept] == [(2, "more read and written than was sent; its bill is unknown")]
+    assert [(fault.line, fault.what) for fault in faults.kept] == [
+        (2, "more read and written than was sent; its bill is unknown")
+    ]
 
 
 def test_a_total_that_leaves_the_cached_tokens_out_of_the_input_is_believed(tmp_path: Path) -> None:
@@ -115,7 +136,9 @@ def test_a_call_told_by_a_framework_and_by_its_client_is_counted_once(tmp_path: 
     same = [span(number, {**said, "gen_ai.response.id": "r"}) for number in (3, 4)]
     calls, _, faults = read(write(tmp_path / "a.json", export(inner, outer, *same)))
     assert [call.id for call in calls] == ["s2", "r"]
-    assert [fault.what for fault in faults.kept] == ["2 of its spans tell of calls that other spans tell of too; counted once"]
+    assert [fault.what for fault in faults.kept] == [
+        "2 of its spans tell of calls that other spans tell of too; counted once"
+    ]
 
 
 def test_cut_repeated_and_reordered_exports(tmp_path: Path) -> None:
@@ -135,7 +158,9 @@ def test_an_export_that_was_cut_gives_the_spans_before_the_cut(tmp_path: Path) -
         path.write_text(whole[: whole.index("msg_01C")], "utf-8")
         calls, _, faults = read(path)
         assert [call.id for call in calls] == ["msg_01A", "msg_01B"]
-        assert [fault.what for fault in faults.kept] == ["the file ends inside a value; every whole row before it was read"]
+        assert [fault.what for fault in faults.kept] == [
+            "the file ends inside a value; every whole row before it was read"
+        ]
 
 
 def test_a_wrong_clock_is_reported(tmp_path: Path) -> None:

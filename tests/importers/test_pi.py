@@ -13,7 +13,17 @@ import pytest
 from contextkit.cache.usage import ZERO, Usage
 from contextkit.errors import UnreadableLog
 from contextkit.importers.pi import is_pi, ledger_of, read_pi
-from contextkit.importers.recording import AssistantSaid, Call, Compacted, EffortChanged, ModelChanged, ResultSaid, Text, Thinking, UserSaid
+from contextkit.importers.recording import (
+    AssistantSaid,
+    Call,
+    Compacted,
+    EffortChanged,
+    ModelChanged,
+    ResultSaid,
+    Text,
+    Thinking,
+    UserSaid,
+)
 from contextkit.ledger.exchange import Outline
 from contextkit.ledger.misses import misses
 from contextkit.ledger.summary import summarise
@@ -36,36 +46,68 @@ def message(said: dict[str, Any]) -> dict[str, Any]:
     return {"type": "message", "timestamp": START, "message": said}
 
 
-def assistant(*parts: dict[str, Any], stop: str = "stop", billed: tuple[int, int, int, int] = (1, 2, 3, 4), **more: Any) -> dict[str, Any]:
+def assistant(
+    *parts: dict[str, Any], stop: str = "stop", billed: tuple[int, int, int, int] = (1, 2, 3, 4), **more: Any
+) -> dict[str, Any]:
     usage = dict(zip(("input", "cacheRead", "cacheWrite", "output"), billed, strict=True))
-    said = {"role": "assistant", "content": list(parts), "provider": "anthropic", "model": "claude-opus-4-5", "stopReason": stop}
+    said = {
+        "role": "assistant",
+        "content": list(parts),
+        "provider": "anthropic",
+        "model": "claude-opus-4-5",
+        "stopReason": stop,
+    }
     return message({**said, "usage": usage, "timestamp": AT * 1000 - 2500, **more})
 
 
 def result(call_id: str, text: str) -> dict[str, Any]:
     return message(
-        {"role": "toolResult", "toolCallId": call_id, "toolName": "ls", "content": [{"type": "text", "text": text}], "isError": False}
+        {
+            "role": "toolResult",
+            "toolCallId": call_id,
+            "toolName": "ls",
+            "content": [{"type": "text", "text": text}],
+            "isError": False,
+        }
     )
 
 
 def test_every_kind_of_record(tmp_path: Path) -> None:
     thinking = {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"}
     call = {"type": "toolCall", "id": "c1", "name": "ls", "arguments": {"b": 1, "a": 2}}
-    ran = {"role": "bashExecution", "command": "ls", "output": "a.txt", "exitCode": 2, "cancelled": False, "truncated": False}
+    ran = {
+        "role": "bashExecution",
+        "command": "ls",
+        "output": "a.txt",
+        "exitCode": 2,
+        "cancelled": False,
+        "truncated": False,
+    }
     path = write(
-        tmp_path / "pi.jsonl", HEAD, user("hello"), assistant(thinking, call, stop="toolUse"), result("c1", "a.txt"),
+        tmp_path / "pi.jsonl",
+        HEAD,
+        user("hello"),
+        assistant(thinking, call, stop="toolUse"),
+        result("c1", "a.txt"),
         {"type": "thinking_level_change", "timestamp": START, "thinkingLevel": "high"},
         {"type": "model_change", "timestamp": START, "provider": "openai", "modelId": "gpt-5"},
-        message(ran), {"type": "compaction", "timestamp": START, "summary": "so far", "firstKeptEntryIndex": 3, "tokensBefore": 99},
+        message(ran),
+        {"type": "compaction", "timestamp": START, "summary": "so far", "firstKeptEntryIndex": 3, "tokensBefore": 99},
         assistant(stop="aborted", billed=(0, 0, 0, 0), errorMessage="Request was aborted."),
-    )  # fmt: skip
+    )
     recording = read_pi(path)
     assert (recording.session, recording.effort, recording.branched_from) == ("abc", "off", None)
     assert recording.events == (
         UserSaid(AT, (Text("hello"),)),
         AssistantSaid(
-            AT - 2.5, AT, "anthropic", "claude-opus-4-5", (Thinking("hm", "sig"), Call("c1", "ls", {"b": 1, "a": 2})),
-            "calls", None, Usage(1, 2, 3, 0, 4),
+            AT - 2.5,
+            AT,
+            "anthropic",
+            "claude-opus-4-5",
+            (Thinking("hm", "sig"), Call("c1", "ls", {"b": 1, "a": 2})),
+            "calls",
+            None,
+            Usage(1, 2, 3, 0, 4),
         ),
         ResultSaid(AT, "c1", "ls", (Text("a.txt"),), False),
         EffortChanged(AT, "high"),
@@ -73,7 +115,7 @@ def test_every_kind_of_record(tmp_path: Path) -> None:
         UserSaid(AT, (Text("Ran `ls`\n```\na.txt\n```\n\nCommand exited with code 2"),)),
         Compacted(AT, "so far", 2, 99),
         AssistantSaid(AT - 2.5, AT, "anthropic", "claude-opus-4-5", (), "aborted", "Request was aborted.", None),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +127,9 @@ def test_every_kind_of_record(tmp_path: Path) -> None:
     ],
 )
 def test_a_command_is_told_as_pi_tells_it(tmp_path: Path, ran: dict[str, Any], shown: str) -> None:
-    path = write(tmp_path / "pi.jsonl", HEAD, message({"role": "bashExecution", "command": "ls", "truncated": False, **ran}))
+    path = write(
+        tmp_path / "pi.jsonl", HEAD, message({"role": "bashExecution", "command": "ls", "truncated": False, **ran})
+    )
     assert read_pi(path).events == (UserSaid(AT, (Text(shown),)),)
 
 
@@ -100,13 +144,21 @@ def test_a_command_is_told_as_pi_tells_it(tmp_path: Path, ran: dict[str, Any], s
         (json.dumps(HEAD) + '\n\n{"type":"message","times', 3, "not JSON"),
         (json.dumps(HEAD) + '\n{"type":"surprise"}\n', 2, "surprise"),
         (json.dumps(HEAD) + "\n" + json.dumps(message({"role": "user"})), 2, "content"),
-        (json.dumps(HEAD) + '\n{"type":"message","timestamp":"yesterday","message":{"role":"user","content":"a"}}', 2, "yesterday"),
         (
-            json.dumps(HEAD) + '\n{"type":"compaction","timestamp":"' + START + '","summary":"","firstKeptEntryIndex":7,"tokensBefore":1}',
-            2, "firstKeptEntryIndex 7",
+            json.dumps(HEAD) + '\n{"type":"message","timestamp":"yesterday","message":{"role":"user","content":"a"}}',
+            2,
+            "yesterday",
+        ),
+        (
+            json.dumps(HEAD)
+            + '\n{"type":"compaction","timestamp":"'
+            + START
+            + '","summary":"","firstKeptEntryIndex":7,"tokensBefore":1}',
+            2,
+            "firstKeptEntryIndex 7",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_pi_does_not_write_is_refused_with_its_place(tmp_path: Path, text: str, line: int, says: str) -> None:
     path = tmp_path / "pi.jsonl"
     path.write_text(text, "utf-8")
@@ -116,7 +168,9 @@ def test_what_pi_does_not_write_is_refused_with_its_place(tmp_path: Path, text: 
 
 def test_an_error_of_the_provider_stands_in_the_ledger_without_its_words(tmp_path: Path) -> None:
     said = '400 {"type":"error","error":{"type":"invalid_request_error","message":"you said: secret"}}'
-    path = write(tmp_path / "pi.jsonl", HEAD, user("secret"), assistant(stop="error", billed=(0, 0, 0, 0), errorMessage=said))
+    path = write(
+        tmp_path / "pi.jsonl", HEAD, user("secret"), assistant(stop="error", billed=(0, 0, 0, 0), errorMessage=said)
+    )
     exchange = ledger_of(read_pi(path))[0]
     assert (exchange.error, exchange.usage) == ("invalid_request_error", None)
     assert "secret" not in repr(exchange)
@@ -127,9 +181,15 @@ def test_calls_that_nobody_answered_are_not_sent_again(tmp_path: Path) -> None:
         return {"type": "toolCall", "id": name, "name": "ls", "arguments": {}}
 
     path = write(
-        tmp_path / "pi.jsonl", HEAD, user("go"), assistant({"type": "text", "text": "on it"}, call("cut"), stop="aborted"),
-        user("again"), assistant(call("done"), stop="toolUse"), result("done", "x"), assistant({"type": "text", "text": "ok"}),
-    )  # fmt: skip
+        tmp_path / "pi.jsonl",
+        HEAD,
+        user("go"),
+        assistant({"type": "text", "text": "on it"}, call("cut"), stop="aborted"),
+        user("again"),
+        assistant(call("done"), stop="toolUse"),
+        result("done", "x"),
+        assistant({"type": "text", "text": "ok"}),
+    )
     outlines = [exchange.prompt for exchange in ledger_of(read_pi(path))]
     assert [o.entries for o in outlines if isinstance(o, Outline)] == [(0,), (1, 2), (3, 4)]
 
@@ -153,8 +213,13 @@ def test_the_real_session_is_read_whole(real: Path) -> None:
     assert is_pi(real.read_bytes().splitlines()[0])
     recording = read_pi(real)
     assert Counter(type(event).__name__ for event in recording.events) == {
-        "UserSaid": 58, "AssistantSaid": 484, "ResultSaid": 448, "EffortChanged": 5, "ModelChanged": 5, "Compacted": 2,
-    }  # fmt: skip
+        "UserSaid": 58,
+        "AssistantSaid": 484,
+        "ResultSaid": 448,
+        "EffortChanged": 5,
+        "ModelChanged": 5,
+        "Compacted": 2,
+    }
     said = [event for event in recording.events if isinstance(event, AssistantSaid)]
     assert Counter(event.stop for event in said if event.stop in ("aborted", "error")) == {"aborted": 18, "error": 1}
     assert all(event.started_at <= event.ended_at for event in said)
@@ -165,16 +230,30 @@ def test_the_real_session_is_read_whole(real: Path) -> None:
 def test_the_real_sessions_collapses_are_named(real: Path) -> None:
     found = [(miss.index + 1, miss.cause) for miss in misses(ledger_of(read_pi(real)))]
     assert found == [
-        (1, "below_minimum"), (2, "first_write"), (4, "params_changed"), (175, "compaction"), (252, "ttl_expired"), (293, "unknown"),
-        (304, "compaction"), (309, "unknown"), (342, "unknown"), (374, "unknown"), (410, "unknown"), (420, "unknown"),
-        (483, "unknown"), (484, "unknown"),
-    ]  # fmt: skip
+        (1, "below_minimum"),
+        (2, "first_write"),
+        (4, "params_changed"),
+        (175, "compaction"),
+        (252, "ttl_expired"),
+        (293, "unknown"),
+        (304, "compaction"),
+        (309, "unknown"),
+        (342, "unknown"),
+        (374, "unknown"),
+        (410, "unknown"),
+        (420, "unknown"),
+        (483, "unknown"),
+        (484, "unknown"),
+    ]
 
 
 def test_compactions_keep_what_the_bills_say_they_kept(real: Path) -> None:
-    """What was billed after a compaction is what was kept, by the bills before it, and the summary, and the unrecorded head."""
+    """What was billed after a compaction is what was kept, by the bills before it, and the summary, and the unrecorded
+    head."""
     events = read_pi(real).events
-    said = [(index, event.usage) for index, event in enumerate(events) if isinstance(event, AssistantSaid) and event.usage]
+    said = [
+        (index, event.usage) for index, event in enumerate(events) if isinstance(event, AssistantSaid) and event.usage
+    ]
     head = 2_600
     for index, event in enumerate(events):
         if not isinstance(event, Compacted):

@@ -1,4 +1,5 @@
-"""pi's session files of versions 2 and 3, which branch: files made here in pi's format (`docs/session-format.md` of pi 0.74.2)."""
+"""pi's session files of versions 2 and 3, which branch: files made here in pi's format (`docs/session-format.md` of pi
+0.74.2)."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ class Session:
     def user(self, text: str) -> str:
         return self.message("user", content=[{"type": "text", "text": text}])
 
-    def reply(self, text: str, billed: tuple[int, int, int, int] | None = (1, 2, 3, 4), stop: str = "stop", **more: Any) -> str:
+    def reply(
+        self, text: str, billed: tuple[int, int, int, int] | None = (1, 2, 3, 4), stop: str = "stop", **more: Any
+    ) -> str:
         usage = dict(zip(COUNTERS, billed or (0, 0, 0, 0), strict=True))
         content = [{"type": "text", "text": text}] if text else []
         made = {"api": "anthropic-messages", "provider": "anthropic", "model": "claude-opus-4-5"}
@@ -107,8 +110,12 @@ def test_a_call_continues_the_branch_of_its_parent(session: Session) -> None:
     session.reply("four")
     path = session.write()
     assert [(call.session, call.lane) for call in calls(path)] == [
-        ("0aaa", "main"), ("0aaa", "main"), ("0aaa", f"branch {fork}"), ("0aaa", f"branch {fork}"), ("0aaa", "main"),
-    ]  # fmt: skip
+        ("0aaa", "main"),
+        ("0aaa", "main"),
+        ("0aaa", f"branch {fork}"),
+        ("0aaa", f"branch {fork}"),
+        ("0aaa", "main"),
+    ]
     assert len({call.id for call in calls(path)}) == 5
     first, main, branch, branch_on, main_on = prompts(path)
     assert main[: len(first)] == branch[: len(first)] == first
@@ -170,7 +177,12 @@ def test_a_compaction_keeps_what_is_on_its_own_path(session: Session) -> None:
     path = session.write()
     after, other = (call.prompt for call in calls(path)[-2:])
     assert (after.epoch, other.epoch) == (1, 1)  # type: ignore[union-attr]
-    assert [len(prompt) for prompt in prompts(path)] == [1, 3, 4, 2]  # what is kept stands on another path than the branch's
+    assert [len(prompt) for prompt in prompts(path)] == [
+        1,
+        3,
+        4,
+        2,
+    ]  # what is kept stands on another path than the branch's
     assert read_pi(path).events[-3] == Compacted(AT + 8, "of the branch", None, 9)
 
 
@@ -193,7 +205,9 @@ def test_what_the_model_is_shown_is_in_the_prompt_and_the_rest_is_not(session: S
     session.message("bashExecution", command="env", excludeFromContext=True, **ran)
     session.reply("done")
     events = read_pi(session.write()).events
-    shown = [event.parts[0].text for event in events if isinstance(event, UserSaid) and isinstance(event.parts[0], Text)]
+    shown = [
+        event.parts[0].text for event in events if isinstance(event, UserSaid) and isinstance(event.parts[0], Text)
+    ]
     summary = "The following is a summary of a branch that this conversation came back from:\n\n<summary>\nWe asked twice.</summary>"
     assert shown == ["first", summary, "Mind the gap.", "Mind it.", "Ran `ls`\n```\nx\n```"]
     assert [event.level for event in events if isinstance(event, EffortChanged)] == ["high"]
@@ -243,7 +257,9 @@ def test_a_later_version_is_reported_as_far_as_it_is_understood(tmp_path: Path) 
     session.reply("one")
     faults = Faults()
     assert len(calls(session.write(), faults)) == 1
-    assert [fault.what for fault in faults.kept] == ["format version 4, read as version 3: what is new in it is passed over"]
+    assert [fault.what for fault in faults.kept] == [
+        "format version 4, read as version 3: what is new in it is passed over"
+    ]
     with pytest.raises(UnreadableLog, match="format version 4, only versions 1 to 3 are read"):
         read_pi(session.path)
 
@@ -256,7 +272,9 @@ def test_an_entry_whose_parent_is_missing_is_counted(session: Session) -> None:
     session.reply("two")
     faults = Faults()
     assert len(calls(session.write(), faults)) == 2
-    assert [fault.what for fault in faults.kept] == ["1 entries continue one that is not in the file: their prompts are known in part"]
+    assert [fault.what for fault in faults.kept] == [
+        "1 entries continue one that is not in the file: their prompts are known in part"
+    ]
 
 
 def test_a_damaged_entry_does_not_cut_the_path(session: Session) -> None:
@@ -293,7 +311,9 @@ def grown(session: Session, seed: int) -> Path:
         lambda: session.user(f"question {draw.random()}"),
         lambda: session.reply(f"answer {draw.random()}", tuple(draw.randrange(9_000) for _ in range(4))),  # type: ignore[arg-type]
         lambda: session.reply("", None, stop="aborted"),
-        lambda: session.entry("compaction", summary="short", firstKeptEntryId=draw.choice(places), tokensBefore=draw.randrange(99)),
+        lambda: session.entry(
+            "compaction", summary="short", firstKeptEntryId=draw.choice(places), tokensBefore=draw.randrange(99)
+        ),
         lambda: session.entry("branch_summary", fromId="root", summary=draw.choice(["", "left"])),
         lambda: session.entry("label", targetId="x", label="y"),
         lambda: session.entry("thinking_level_change", thinkingLevel=draw.choice(["off", "low", "high"])),

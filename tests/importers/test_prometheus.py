@@ -25,7 +25,11 @@ def rows(path: Path, faults: Faults | None = None) -> list[Exchange]:
 
 
 def page(sent: float, read: float, output: float, labels: str = LABELS, when: str = "") -> str:
-    counts = (("prefix_cache_queries_total", sent), ("prefix_cache_hits_total", read), ("generation_tokens_total", output))
+    counts = (
+        ("prefix_cache_queries_total", sent),
+        ("prefix_cache_hits_total", read),
+        ("generation_tokens_total", output),
+    )
     return "".join(f"vllm:{name}{labels} {count}{when}\n" for name, count in counts)
 
 
@@ -39,8 +43,9 @@ def test_vllm_is_counted_from_scrape_to_scrape_and_a_restart_is_said() -> None:
     found = rows(FIXTURES / "vllm.prom", faults)
     assert [row.usage for row in found] == [Usage(682 - 640, 640, 0, 0, 80), Usage(400, 100, 0, 0, 40)]
     assert [(row.id, row.at, row.ended_at) for row in found] == [
-        ("scrape/1", 1775696400.0, 1775696415.0), ("scrape/2", 1775696430.0, 1775696445.0),
-    ]  # fmt: skip
+        ("scrape/1", 1775696400.0, 1775696415.0),
+        ("scrape/2", 1775696430.0, 1775696445.0),
+    ]
     assert (found[0].lane, found[0].provider) == ("meta-llama/Llama-3.1-8B-Instruct engine 0", "vllm")
     assert [(fault.line, "started again" in fault.what) for fault in faults.kept] == [(33, True)]
 
@@ -102,12 +107,16 @@ def test_what_the_engine_does_not_count_is_unknown(tmp_path: Path) -> None:
 
 
 def test_a_page_is_known_by_its_content() -> None:
-    assert is_scrape(b"# HELP x y\n# TYPE vllm:prompt_tokens_total counter\n") and is_scrape(b"sglang:token_usage 0.1\n")
+    assert is_scrape(b"# HELP x y\n# TYPE vllm:prompt_tokens_total counter\n") and is_scrape(
+        b"sglang:token_usage 0.1\n"
+    )
     assert not is_scrape(b'{"a": "vllm:prompt_tokens_total "}') and not is_scrape(b"node_cpu_seconds_total 3\n")
 
 
 def test_the_example_runs() -> None:
     example = Path(__file__).resolve().parents[2] / "examples" / "report_prometheus.py"
-    ran = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, encoding="utf-8", check=False, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(example)], capture_output=True, encoding="utf-8", check=False, timeout=60
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "93.8 %" in ran.stdout

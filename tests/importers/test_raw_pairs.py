@@ -1,4 +1,7 @@
-"""Request and response bodies: every provider's bill, the conversation each belongs to, the exact place of a miss; nothing twice."""
+"""Request and response bodies: every provider's bill, the conversation each belongs to, the exact place of a miss.
+
+Nothing twice.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +47,19 @@ def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
 
 
 def pair(number: int, said: list[Any], **usage: Any) -> dict[str, Any]:
-    counts = {"input_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 1, **usage}
+    counts = {
+        "input_tokens": 1,
+        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": 1,
+        **usage,
+    }
     body = {"model": "claude-sonnet-4-6", "max_tokens": 9, "system": "s", "messages": said}
-    return {"at": AT + number, "request": body, "response": {"id": f"msg_{number}", "usage": counts, "stop_reason": "end_turn"}}
+    return {
+        "at": AT + number,
+        "request": body,
+        "response": {"id": f"msg_{number}", "usage": counts, "stop_reason": "end_turn"},
+    }
 
 
 def user(text: str) -> dict[str, Any]:
@@ -69,8 +82,9 @@ def test_totals_are_those_of_an_independent_count() -> None:
 def test_a_miss_has_its_exact_place_and_the_provider_agrees() -> None:
     found = [row for row in judged(read(ANTHROPIC)) if row.miss and row.miss.cause != "first_write"]
     assert [(row.miss.cause, row.verdict) for row in found if row.miss] == [
-        ("tools_changed", "tools_changed"), ("messages_changed", "messages_changed"),
-    ]  # fmt: skip
+        ("tools_changed", "tools_changed"),
+        ("messages_changed", "messages_changed"),
+    ]
     places = [row.miss.where for row in found if row.miss]
     assert places[0].startswith("tools[0] byte ")
     path, _, offset = places[1].partition(" byte ")
@@ -113,7 +127,9 @@ def test_times_under_their_usual_names() -> None:
 
 def test_another_upstream_is_the_cause() -> None:
     rows = [row for row in judged(read(EVERY_WIRE)) if row.exchange.id == "gen-9"]
-    assert [(row.miss.cause, row.miss.where) for row in rows if row.miss] == [("params_changed", "upstream Anthropic → Amazon Bedrock")]
+    assert [(row.miss.cause, row.miss.where) for row in rows if row.miss] == [
+        ("params_changed", "upstream Anthropic → Amazon Bedrock")
+    ]
 
 
 def test_no_secret_reaches_a_ledger() -> None:
@@ -132,7 +148,9 @@ def test_bodies_are_kept_as_they_were_sent() -> None:
 
 def test_a_name_inside_the_request_does_not_end_it(tmp_path: Path) -> None:
     body = {"model": "gpt-5.1", "messages": [user("Hi")], "tools": [{"type": "function", "response": {"a": 1}, "x": 1}]}
-    path = put(tmp_path / "a", json.dumps({"request": body, "response": {"id": "r", "usage": {}}}, separators=(",", ":")))
+    path = put(
+        tmp_path / "a", json.dumps({"request": body, "response": {"id": "r", "usage": {}}}, separators=(",", ":"))
+    )
     prompt = calls(path)[0].prompt
     assert isinstance(prompt, Bodies)
     assert json.loads(prompt.request) == body
@@ -151,15 +169,26 @@ def test_a_name_inside_the_request_does_not_end_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_stream_may_be_written_down_in_many_ways(tmp_path: Path, written: Callable[[Any], Any]) -> None:
-    start = {"id": "m1", "model": "claude-opus-5", "usage": {"input_tokens": 3, "cache_read_input_tokens": 4, "output_tokens": 1}}
+    start = {
+        "id": "m1",
+        "model": "claude-opus-5",
+        "usage": {"input_tokens": 3, "cache_read_input_tokens": 4, "output_tokens": 1},
+    }
     events = [
-        {"type": "message_start", "message": start}, {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta"}},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 8, "cache_creation_input_tokens": 5}},
-    ]  # fmt: skip
+        {"type": "message_start", "message": start},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta"}},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 8, "cache_creation_input_tokens": 5},
+        },
+    ]
     body = {"model": "claude-opus-5", "max_tokens": 9, "messages": [user("Hi")]}
     whole, cut = ({"at": AT, "request": body, "response": written(said)} for said in (events, events[:-1]))
     assert [(call.usage, call.error) for call in calls(put(tmp_path / "a", whole))] == [(Usage(3, 4, 5, 0, 8), None)]
-    assert [(call.usage, call.error) for call in calls(put(tmp_path / "b", cut))] == [(Usage(3, 4, None, None, None), "cut")]
+    assert [(call.usage, call.error) for call in calls(put(tmp_path / "b", cut))] == [
+        (Usage(3, 4, None, None, None), "cut")
+    ]
 
 
 def test_counts_that_contradict_each_other_are_said_and_bill_nothing(tmp_path: Path) -> None:
@@ -168,7 +197,9 @@ def test_counts_that_contradict_each_other_are_said_and_bill_nothing(tmp_path: P
     path = put(tmp_path / "a", {"at": AT, "request": body, "response": {"id": "r", "usage": usage}})
     faults = Faults()
     assert [call.usage for call in calls(path, faults)] == [None]
-    assert [(fault.line, fault.what) for fault in faults.kept] == [(1, "more read and written than was sent; its bill is unknown")]
+    assert [(fault.line, fault.what) for fault in faults.kept] == [
+        (1, "more read and written than was sent; its bill is unknown")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -176,12 +207,22 @@ def test_counts_that_contradict_each_other_are_said_and_bill_nothing(tmp_path: P
     [
         ({"prompt_tokens": 9, "completion_tokens": 2}, Usage(output=2)),
         ({"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4}, Usage(5, 4, None, None, 2)),  # Moonshot
-        ({"prompt_tokens": 9, "completion_tokens": 2, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 3},
-         Usage(2, 4, 3, 0, 2)),  # LiteLLM
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 2,
+                "cache_read_input_tokens": 4,
+                "cache_creation_input_tokens": 3,
+            },
+            Usage(2, 4, 3, 0, 2),
+        ),  # LiteLLM
         ({"input_tokens": 9, "output_tokens": 2, "total_tokens": 11}, Usage(output=2)),
         ({"input_tokens": 9, "output_tokens": 2}, Usage(9, None, None, None, 2)),
         ({"inputTokens": 9, "outputTokens": 2, "totalTokens": 11}, Usage(9, None, None, None, 2)),
-        ({"promptTokenCount": 9, "candidatesTokenCount": 2, "totalTokenCount": 11}, Usage(9, 0, 0, 0, 2)),  # protobuf leaves zeros out
+        (
+            {"promptTokenCount": 9, "candidatesTokenCount": 2, "totalTokenCount": 11},
+            Usage(9, 0, 0, 0, 2),
+        ),  # protobuf leaves zeros out
         ({"prompt_tokens": 0, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 0}}, None),
         ({"prompt_tokens": -1, "completion_tokens": True}, None),
         ({"total_cost": 3}, None),
@@ -213,9 +254,14 @@ def test_conversations_are_joined_by_what_they_say(tmp_path: Path) -> None:
     other = [user("Fix my code"), assistant("Which?"), user("All")]
     edited = [user("Plan a long trip"), *first[1:], assistant("When?"), user("May")]
     path = put(
-        tmp_path / "a", pair(0, first[:1]), pair(1, other[:1]), pair(2, first), pair(3, other), pair(4, edited),
+        tmp_path / "a",
+        pair(0, first[:1]),
+        pair(1, other[:1]),
+        pair(2, first),
+        pair(3, other),
+        pair(4, edited),
         pair(5, [user("Plan a trip"), assistant("No."), user("Why?")]),
-    )  # fmt: skip
+    )
     assert [call.session for call in calls(path)] == ["a", "a#2", "a", "a#2", "a", "a#3"]
 
 
@@ -229,18 +275,30 @@ def test_side_calls_of_a_named_session_are_lanes_of_it(tmp_path: Path) -> None:
     main, title = pair(0, [user("Plan a trip")]), pair(1, [user("Name this talk")])
     for row in (main, title):
         row["request"]["metadata"] = {"user_id": '{"session_id":"s1"}'}
-    assert [(call.session, call.lane) for call in calls(put(tmp_path / "a", main, title))] == [("s1", "main"), ("s1", "conversation 2")]
+    assert [(call.session, call.lane) for call in calls(put(tmp_path / "a", main, title))] == [
+        ("s1", "main"),
+        ("s1", "conversation 2"),
+    ]
 
 
-def test_a_named_session_stays_one_conversation_when_its_front_is_edited_before_a_reply_was_sent_back(tmp_path: Path) -> None:
-    rows = [pair(0, [user("Plan a trip at 9:01")]), pair(1, [user("Plan a trip at 9:02"), assistant("Where to?"), user("Rome")])]
+def test_a_named_session_stays_one_conversation_when_its_front_is_edited_before_a_reply_was_sent_back(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        pair(0, [user("Plan a trip at 9:01")]),
+        pair(1, [user("Plan a trip at 9:02"), assistant("Where to?"), user("Rome")]),
+    ]
     for row in rows:
         row["session_id"] = "s1"
     assert [(call.session, call.lane) for call in calls(put(tmp_path / "a", *rows))] == [("s1", "main")] * 2
 
 
 def test_of_two_calls_that_wait_for_a_reply_none_is_guessed(tmp_path: Path) -> None:
-    rows = [pair(0, [user("Plan")]), pair(1, [user("Name this talk")]), pair(2, [user("Plan it"), assistant("Where to?"), user("Rome")])]
+    rows = [
+        pair(0, [user("Plan")]),
+        pair(1, [user("Name this talk")]),
+        pair(2, [user("Plan it"), assistant("Where to?"), user("Rome")]),
+    ]
     for row in rows:
         row["session_id"] = "s1"
     assert [call.lane for call in calls(put(tmp_path / "a", *rows))] == ["main", "conversation 2", "conversation 3"]
@@ -248,9 +306,18 @@ def test_of_two_calls_that_wait_for_a_reply_none_is_guessed(tmp_path: Path) -> N
 
 def test_a_request_that_names_the_response_before_it_goes_on_with_it(tmp_path: Path) -> None:
     def row(number: int, **more: Any) -> dict[str, Any]:
-        usage = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 1, "total_tokens": 10}
+        usage = {
+            "input_tokens": 9,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 1,
+            "total_tokens": 10,
+        }
         body = {"model": "gpt-5.1", "input": f"question {number}", **more}
-        return {"at": AT + number, "request": body, "response": {"id": f"resp_{number}", "status": "completed", "usage": usage}}
+        return {
+            "at": AT + number,
+            "request": body,
+            "response": {"id": f"resp_{number}", "status": "completed", "usage": usage},
+        }
 
     path = put(tmp_path / "a", row(0), row(1), row(2, previous_response_id="resp_0"))
     assert [call.session for call in calls(path)] == ["a", "a#2", "a"]
@@ -313,14 +380,21 @@ def test_errors_have_a_kind_and_no_text(tmp_path: Path) -> None:
 
 def test_calls_of_the_server_inside_one_reply_are_calls_of_their_own(tmp_path: Path) -> None:
     row = pair(0, [user("Hi")])
-    step = {"type": "message", "input_tokens": 2, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 1, "output_tokens": 3}
+    step = {
+        "type": "message",
+        "input_tokens": 2,
+        "cache_read_input_tokens": 5,
+        "cache_creation_input_tokens": 1,
+        "output_tokens": 3,
+    }
     steps = [step, {**step, "cache_read_input_tokens": 6}, {**step, "type": "advisor_message", "model": "m"}]
     row["response"]["usage"]["iterations"] = steps
     found = calls(put(tmp_path / "a", row))
     assert [(call.id, call.lane, call.model, call.prompt is None) for call in found] == [
-        ("msg_0", "main", "claude-sonnet-4-6", False), ("msg_0/2", "main", "claude-sonnet-4-6", True),
+        ("msg_0", "main", "claude-sonnet-4-6", False),
+        ("msg_0/2", "main", "claude-sonnet-4-6", True),
         ("msg_0/3", "main advisor_message", "m", True),
-    ]  # fmt: skip
+    ]
 
 
 def test_packed_and_found_by_content(tmp_path: Path) -> None:
@@ -363,8 +437,15 @@ def test_verdicts_come_before_their_calls() -> None:
 
 
 def test_a_time_and_a_session_before_the_request_are_no_agent_trace(tmp_path: Path) -> None:
-    row = {"timestamp": 1775696615.5, "session_id": "s1", "request": {"model": "gpt-5.1", "messages": [{"role": "user", "content": "a"}]}}
-    row["response"] = {"id": "r1", "usage": {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}}
+    row = {
+        "timestamp": 1775696615.5,
+        "session_id": "s1",
+        "request": {"model": "gpt-5.1", "messages": [{"role": "user", "content": "a"}]},
+    }
+    row["response"] = {
+        "id": "r1",
+        "usage": {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}},
+    }
     (tmp_path / "log.jsonl").write_text(json.dumps(row) + "\n")
     known, records = records_at(str(tmp_path / "log.jsonl"))
     assert known.name == "request and response bodies"
@@ -373,13 +454,20 @@ def test_a_time_and_a_session_before_the_request_are_no_agent_trace(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("ttl", "details", "expected"),
-    [("1h", {}, (0, 900)), ("5m", {}, (900, 0)), ("1h", {"cacheDetails": [{"ttl": "5m", "inputTokens": 900}]}, (900, 0))],
+    [
+        ("1h", {}, (0, 900)),
+        ("5m", {}, (900, 0)),
+        ("1h", {"cacheDetails": [{"ttl": "5m", "inputTokens": 900}]}, (900, 0)),
+    ],
 )
 def test_what_bedrock_wrote_lasts_as_long_as_was_asked_where_its_bill_does_not_say(
     ttl: str, details: dict[str, Any], expected: tuple[int, int], tmp_path: Path
 ) -> None:
     point = {"cachePoint": {"type": "default", "ttl": ttl}}
-    request = {"modelId": "anthropic.claude-sonnet-4-6", "messages": [{"role": "user", "content": [{"text": "hi"}, point]}]}
+    request = {
+        "modelId": "anthropic.claude-sonnet-4-6",
+        "messages": [{"role": "user", "content": [{"text": "hi"}, point]}],
+    }
     usage = {"inputTokens": 5, "outputTokens": 3, "cacheReadInputTokens": 0, "cacheWriteInputTokens": 900, **details}
     (found,) = calls(put(tmp_path / "a", {"at": AT, "request": request, "response": {"usage": usage}}))
     assert found.usage is not None and (found.usage.write_5m, found.usage.write_1h) == expected

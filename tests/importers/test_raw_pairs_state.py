@@ -1,4 +1,5 @@
-"""Recorded requests that say only what is new: put together from the calls before them, where those stand in the recording."""
+"""Recorded requests that say only what is new: put together from the calls before them, where those stand in the
+recording."""
 
 from __future__ import annotations
 
@@ -20,10 +21,18 @@ pytest.importorskip("uvicorn", reason="the local provider needs the extra `serve
 def recorded() -> tuple[list[dict[str, Any]], list[bytes]]:
     """Five calls as a recorder sees them, one streamed, and the end of each prompt as the server understood it."""
     rows: list[dict[str, Any]] = []
-    with LocalServer(now=AT) as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
+    with (
+        LocalServer(now=AT) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client,
+    ):
 
         def ask(text: str, **more: Any) -> str:
-            body: dict[str, Any] = {"model": "gpt-6.1-sol", "input": [{"role": "user", "content": text}], "instructions": "Brief.", **more}
+            body: dict[str, Any] = {
+                "model": "gpt-6.1-sol",
+                "input": [{"role": "user", "content": text}],
+                "instructions": "Brief.",
+                **more,
+            }
             server.clock.advance(1)
             if more.get("stream"):
                 with client.responses.with_streaming_response.create(**body) as raw:
@@ -69,18 +78,44 @@ def nested(depth: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize("items", [
-    [1, None, "x", {"id": 5}, {"id": "i"}], [{"type": "item_reference", "id": None}], [nested(300)], [{"role": "user", "content": 2**70}],
-    {}, [{"id": "i", "role": "user"}, 7], 3.5, None,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "items",
+    [
+        [1, None, "x", {"id": 5}, {"id": "i"}],
+        [{"type": "item_reference", "id": None}],
+        [nested(300)],
+        [{"role": "user", "content": 2**70}],
+        {},
+        [{"id": "i", "role": "user"}, 7],
+        3.5,
+        None,
+    ],
+)
 def test_what_makes_no_sense_in_a_recording_is_read_past(tmp_path: Path, items: Any) -> None:
     counts = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 1, "total_tokens": 10}
     odd: list[Any] = ["resp_0", {"id": "conv_1"}, {"id": 5}, 7, ["resp_0"]]
     rows = [
-        {"at": AT + number, "request": {"model": "gpt-5.1", "input": items, **more},
-         "response": {"id": f"resp_{number}", "object": "response", "status": "completed", "output": items, "usage": counts}}
-        for number, more in enumerate([{}, *({name: value} for name in ("previous_response_id", "conversation") for value in odd)])
-    ]  # fmt: skip
+        {
+            "at": AT + number,
+            "request": {"model": "gpt-5.1", "input": items, **more},
+            "response": {
+                "id": f"resp_{number}",
+                "object": "response",
+                "status": "completed",
+                "output": items,
+                "usage": counts,
+            },
+        }
+        for number, more in enumerate(
+            [{}, *({name: value} for name in ("previous_response_id", "conversation") for value in odd)]
+        )
+    ]
     rows.append({**rows[1], "request": {"model": "gpt-5.1", "input": [{"type": "item_reference", "id": "i"}]}})
-    found = calls(put(tmp_path / "a", {"at": AT - 1, "request": {"model": "gpt-5.1", "input": "hi"}, "response": {"usage": counts}}, *rows))
+    found = calls(
+        put(
+            tmp_path / "a",
+            {"at": AT - 1, "request": {"model": "gpt-5.1", "input": "hi"}, "response": {"usage": counts}},
+            *rows,
+        )
+    )
     assert len(found) >= 1

@@ -27,12 +27,17 @@ ROWS: list[dict[str, Any]] = [{"a": 1, "text": 'x"}]{\\'}, {"a": 2, "inner": [{"
 @pytest.mark.parametrize(
     "text",
     [
-        "\n".join(map(json.dumps, ROWS)), json.dumps(ROWS), json.dumps(ROWS, indent=2),
+        "\n".join(map(json.dumps, ROWS)),
+        json.dumps(ROWS),
+        json.dumps(ROWS, indent=2),
         "\n".join(json.dumps(row, indent=4) for row in ROWS),
-        "[\n" + ",\n".join(map(json.dumps, ROWS)) + "\n]", json.dumps({"data": ROWS, "meta": 1}), json.dumps({"data": ROWS}, indent=1),
-        "\ufeff" + json.dumps(ROWS), "\ufeff\r\n" + "\r\n".join(map(json.dumps, ROWS)),
+        "[\n" + ",\n".join(map(json.dumps, ROWS)) + "\n]",
+        json.dumps({"data": ROWS, "meta": 1}),
+        json.dumps({"data": ROWS}, indent=1),
+        "\ufeff" + json.dumps(ROWS),
+        "\ufeff\r\n" + "\r\n".join(map(json.dumps, ROWS)),
     ],
-)  # fmt: skip
+)
 def test_every_way_to_write_objects(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a"
     path.write_text(text, "utf-8", newline="")
@@ -49,7 +54,9 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", range(1, 60))
 def test_no_cut_is_fatal_and_no_half_row_is_given(tmp_path: Path, cut: int) -> None:
-    for number, text in enumerate((json.dumps(ROWS, indent=1), json.dumps({"data": ROWS}), "\n".join(map(json.dumps, ROWS)))):
+    for number, text in enumerate(
+        (json.dumps(ROWS, indent=1), json.dumps({"data": ROWS}), "\n".join(map(json.dumps, ROWS)))
+    ):
         path = tmp_path / f"{number}"
         path.write_text(text[:-cut], "utf-8", newline="")
         source = Source(str(path))
@@ -63,7 +70,9 @@ FIXTURES = Path(__file__).parent / "fixtures"
 FOLDERS = ("agent_traces", "langfuse", "litellm", "openai_runs", "otel")
 
 
-@pytest.mark.parametrize("path", sorted(path for folder in FOLDERS for path in (FIXTURES / folder).iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(path for folder in FOLDERS for path in (FIXTURES / folder).iterdir()), ids=lambda path: path.name
+)
 def test_by_a_pipe_and_packed_a_file_is_the_same(tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = tmp_path / "x.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
@@ -72,7 +81,9 @@ def test_by_a_pipe_and_packed_a_file_is_the_same(tmp_path: Path, path: Path, mon
     assert totals[0] == totals[1] == totals[2] and totals[0].calls > 0
 
 
-@pytest.mark.parametrize("path", sorted(path for folder in FOLDERS for path in (FIXTURES / folder).iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(path for folder in FOLDERS for path in (FIXTURES / folder).iterdir()), ids=lambda path: path.name
+)
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8, 0.99])
 def test_a_cut_file_is_never_fatal_and_never_counts_more(tmp_path: Path, path: Path, share: float) -> None:
     cut = tmp_path / path.name

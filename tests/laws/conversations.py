@@ -1,8 +1,7 @@
 """Generated conversations: a list of operations, and what carries them out on a `Context` against the local provider.
 
-An operation is a tuple, its name first, so that hypothesis can show and shrink it. One that makes no sense yet is made to: a turn
-answers open calls first.
-"""
+An operation is a tuple, its name first, so that hypothesis can show and shrink it. One that makes no sense yet is made
+to: a turn answers open calls first."""
 
 from __future__ import annotations
 
@@ -24,16 +23,37 @@ Operation = tuple[Any, ...]
 
 SYSTEM = "You are a careful researcher; you say where a number comes from. " * 60
 TOOLS: list[Json] = [
-    {"name": "search", "description": "Search the web.", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}},
-    {"name": "add", "description": "Add numbers.", "parameters": {"type": "object", "properties": {"b": {"type": "number"}, "a": {}}}},
+    {
+        "name": "search",
+        "description": "Search the web.",
+        "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+    },
+    {
+        "name": "add",
+        "description": "Add numbers.",
+        "parameters": {"type": "object", "properties": {"b": {"type": "number"}, "a": {}}},
+    },
 ]
-MORE_TOOLS: list[Json] = [*TOOLS, {"name": "clock", "description": "Tell the time.", "parameters": {"type": "object", "properties": {}}}]
+MORE_TOOLS: list[Json] = [
+    *TOOLS,
+    {"name": "clock", "description": "Tell the time.", "parameters": {"type": "object", "properties": {}}},
+]
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 _CHARACTERS = st.characters(exclude_categories=["Cs"])
 TEXT = st.one_of(
     st.text(_CHARACTERS, min_size=1, max_size=20).filter(str.strip),
-    st.sampled_from(["Grüße 👩‍👩‍👧 — 日本語", 'quo"te\\ \n\t', "Error: no", "data:x", "\u2028 \x7f <|im_end|>", "x" * 900, "word " * 400]),
+    st.sampled_from(
+        [
+            "Grüße 👩‍👩‍👧 — 日本語",
+            'quo"te\\ \n\t',
+            "Error: no",
+            "data:x",
+            "\u2028 \x7f <|im_end|>",
+            "x" * 900,
+            "word " * 400,
+        ]
+    ),
 )
 PARTS = st.one_of(
     TEXT.map(lambda text: {"type": "text", "text": text}),
@@ -44,8 +64,12 @@ PARTS = st.one_of(
     st.just({"type": "document", "url": "https://example.com/report.pdf"}),
 )
 CONTENT = TEXT | st.lists(PARTS, min_size=1, max_size=3)
-LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.sampled_from([10**20, -(2**63) - 1, 1e-7, 1.0, 1e300, 0.1 + 0.2]), TEXT)
-ARGUMENTS = st.dictionaries(st.sampled_from(["query", "b", "a", "é"]), LEAVES | st.lists(LEAVES, max_size=2), max_size=3)
+LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.sampled_from([10**20, -(2**63) - 1, 1e-7, 1.0, 1e300, 0.1 + 0.2]), TEXT
+)
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(["query", "b", "a", "é"]), LEAVES | st.lists(LEAVES, max_size=2), max_size=3
+)
 VALUES = st.one_of(TEXT, st.lists(PARTS, min_size=1, max_size=2), st.none(), ARGUMENTS, TEXT.map(ValueError))
 SPEECH = st.one_of(
     st.tuples(st.just("text"), TEXT),
@@ -76,7 +100,9 @@ SAYING = (
     st.tuples(st.just("wait"), st.sampled_from([1.0, 30.0])),
     st.tuples(st.just("turn"), REPLIES, st.lists(CONTENT, max_size=2), st.booleans()),
     st.tuples(st.just("turn"), REPLIES, st.just([]), st.just(False)),
-    st.tuples(st.just("results"), st.integers(0, 99), st.lists(VALUES, min_size=1, max_size=4), st.lists(CONTENT, max_size=1)),
+    st.tuples(
+        st.just("results"), st.integers(0, 99), st.lists(VALUES, min_size=1, max_size=4), st.lists(CONTENT, max_size=1)
+    ),
     st.tuples(st.just("burst"), st.integers(15, 60)),
     st.tuples(st.just("failed"), st.sampled_from(["overloaded_error", "aborted"])),
     st.tuples(st.just("preview")),

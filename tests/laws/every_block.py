@@ -1,7 +1,8 @@
-"""Conversations that use every block a request may hold, on every wire: what the SDKs' own types know is what is generated.
+"""Conversations that use every block a request may hold, on every wire: what the SDKs' own types know is what is
+generated.
 
-A block that a new version of an SDK brings is generated as soon as a table of `pools.py` says who says it, and missed until then.
-"""
+A block that a new version of an SDK brings is generated as soon as a table of `pools.py` says who says it, and missed
+until then."""
 
 from __future__ import annotations
 
@@ -100,7 +101,11 @@ def _messages(turns: list[Turn]) -> Iterator[Json]:
     for turn in turns:
         yield {"role": "user", "content": [*answers, *turn.user]}
         yield from [{"role": "system", "content": turn.system}] if turn.system else []
-        yield from [{"role": "assistant", "content": [*turn.model, *(call for call, _ in turn.calls)]}] if turn.model or turn.calls else []
+        yield from (
+            [{"role": "assistant", "content": [*turn.model, *(call for call, _ in turn.calls)]}]
+            if turn.model or turn.calls
+            else []
+        )
         answers = [answer for _, answer in turn.calls]
     yield from [{"role": "user", "content": answers}] if answers else []
 
@@ -130,38 +135,58 @@ def _contents(turns: list[Turn]) -> Iterator[Json]:
 
 ROWS: dict[str, Row] = {
     "anthropic_messages": Row(
-        ANTHROPIC, anthropic_blocks,
+        ANTHROPIC,
+        anthropic_blocks,
         lambda turns: {"model": "claude-opus-5", "max_tokens": 9, "tools": NAMED, "messages": list(_messages(turns))},
-        lambda: AnthropicMessages("claude-opus-5", max_tokens=9, betas=BETAS), lambda body: faults(BetaParams, body), anthropic_said,
-        lambda block, name: with_id(block, name, {"tool_result": "tool_use_id", "": "id"}), anthropic_heads,
+        lambda: AnthropicMessages("claude-opus-5", max_tokens=9, betas=BETAS),
+        lambda body: faults(BetaParams, body),
+        anthropic_said,
+        lambda block, name: with_id(block, name, {"tool_result": "tool_use_id", "": "id"}),
+        anthropic_heads,
     ),
     "openai_chat": Row(
-        CHAT, chat_messages, lambda turns: {"model": "gpt-6.1-sol", "messages": list(_chat_messages(turns))},
-        lambda: OpenAIChat("gpt-6.1-sol"), lambda body: faults(ChatParams, body),
+        CHAT,
+        chat_messages,
+        lambda turns: {"model": "gpt-6.1-sol", "messages": list(_chat_messages(turns))},
+        lambda: OpenAIChat("gpt-6.1-sol"),
+        lambda body: faults(ChatParams, body),
         numbered=lambda block, name: with_id(block, name, {"tool": "tool_call_id", "": "id"}),
         heads=lambda: [{"tools": [tool]} for tool in filled_params.variants(ChatCompletionToolUnionParam)],
     ),
     "openai_responses": Row(
-        RESPONSES, response_items, lambda turns: {"model": "gpt-6.1-sol", "store": False, "input": list(_flat(turns))},
-        lambda: OpenAIResponses("gpt-6.1-sol"), lambda body: faults(ResponsesParams, body),
-        said=item_said, numbered=lambda block, name: with_id(block, name, {"": "call_id"}), answered={
-            "function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output",
+        RESPONSES,
+        response_items,
+        lambda turns: {"model": "gpt-6.1-sol", "store": False, "input": list(_flat(turns))},
+        lambda: OpenAIResponses("gpt-6.1-sol"),
+        lambda body: faults(ResponsesParams, body),
+        said=item_said,
+        numbered=lambda block, name: with_id(block, name, {"": "call_id"}),
+        answered={
+            "function_call": "function_call_output",
+            "custom_tool_call": "custom_tool_call_output",
             "tool_search_call": "tool_search_output",
         },
         heads=lambda: [{"tools": [tool]} for tool in of_types(get_args(ToolParam))],
     ),
     "bedrock_converse": Row(
-        BEDROCK, bedrock_blocks, lambda turns: {"modelId": "anthropic.claude-sonnet-5-5", "messages": list(_messages(turns))},
-        lambda: BedrockConverse("anthropic.claude-sonnet-5-5"), oracles.bedrock_faults, numbered=bedrock_numbered,
+        BEDROCK,
+        bedrock_blocks,
+        lambda turns: {"modelId": "anthropic.claude-sonnet-5-5", "messages": list(_messages(turns))},
+        lambda: BedrockConverse("anthropic.claude-sonnet-5-5"),
+        oracles.bedrock_faults,
+        numbered=bedrock_numbered,
         heads=bedrock_heads,
     ),
     "gemini": Row(
-        GEMINI | dict.fromkeys(BESIDE, (NEVER, "it stands beside another field")), gemini_parts,
+        GEMINI | dict.fromkeys(BESIDE, (NEVER, "it stands beside another field")),
+        gemini_parts,
         lambda turns: {"model": "gemini-2.5-pro", "contents": list(_contents(turns))},
-        lambda: Gemini("gemini-2.5-pro"), oracles.gemini_faults, numbered=named,
+        lambda: Gemini("gemini-2.5-pro"),
+        oracles.gemini_faults,
+        numbered=named,
         heads=gemini_heads,
     ),
-}  # fmt: skip
+}
 """Wire → its row."""
 
 
@@ -208,22 +233,34 @@ def words_in(value: Json) -> Iterator[str]:
 
 
 def conversation_of(wire: str, *kinds: str, is_whole: bool = False) -> Json:
-    """A body in which blocks of these kinds (none: of all) are said, by everybody who may say them, with what must stand around them.
+    """A body in which blocks of these kinds (none: of all) are said, by everybody who may say them, with what must
+    stand around them.
 
     All blocks where it is to be whole, else as many as hold every field, type and role.
     """
     row = ROWS[wire]
     words = {who: spoken_by(wire, who)[:1] for who in (USER, MODEL)}
     take = list if is_whole else covering
-    said = {who: [block for kind in kinds or row.speakers for block in take(_of_kind(wire, kind, who))] for who in _EVERYBODY}
+    said = {
+        who: [block for kind in kinds or row.speakers for block in take(_of_kind(wire, kind, who))]
+        for who in _EVERYBODY
+    }
     calls = list(_pairs(wire, said[CALL] or spoken_by(wire, CALL), said[ANSWER] or spoken_by(wire, ANSWER)))
     first, last = Turn(words[USER], model=words[MODEL]), Turn(words[USER])
-    turn = Turn([*words[USER], *said[USER]], said[SYSTEM], [*words[MODEL], *said[MODEL]], calls if said[CALL] or said[ANSWER] else [])
+    turn = Turn(
+        [*words[USER], *said[USER]],
+        said[SYSTEM],
+        [*words[MODEL], *said[MODEL]],
+        calls if said[CALL] or said[ANSWER] else [],
+    )
     return copy.deepcopy(row.body([first, turn, last]))
 
 
 def heads_of(wire: str, is_full: bool) -> list[Json]:
-    """Bodies of one word behind each tool and each part of a system prompt; one of each type, where not all are asked for."""
+    """Bodies of one word behind each tool and each part of a system prompt.
+
+    One of each type, where not all are asked for.
+    """
     row, found = ROWS[wire], dict[Any, Json]()
     for head in row.heads():
         ((field, held),) = head.items()
@@ -235,6 +272,7 @@ def heads_of(wire: str, is_full: bool) -> list[Json]:
 @st.composite
 def bodies(draw: st.DrawFn, wire: str) -> Json:
     """Conversations in which anything that may be said is, in any order."""
+
     def some(who: str, least: int = 1) -> list[Json]:
         pool = spoken_by(wire, who)
         return draw(st.lists(st.sampled_from(pool), min_size=least, max_size=3)) if pool else []
@@ -243,6 +281,8 @@ def bodies(draw: st.DrawFn, wire: str) -> Json:
     for number in range(draw(st.integers(1, 3))):
         calls = draw(st.lists(st.sampled_from(pairs), max_size=2))
         ids = [f"call_{number}_{index}" for index in range(len(calls))]
-        named = [tuple(ROWS[wire].numbered(block, name) for block in pair) for pair, name in zip(calls, ids, strict=True)]
+        named = [
+            tuple(ROWS[wire].numbered(block, name) for block in pair) for pair, name in zip(calls, ids, strict=True)
+        ]
         turns.append(Turn(some(USER), some(SYSTEM, 0), some(MODEL), named))  # type: ignore[arg-type]
     return copy.deepcopy(ROWS[wire].body([*turns, Turn(some(USER))]))

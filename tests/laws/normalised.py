@@ -1,7 +1,8 @@
-"""What a request body says, whatever its spelling: the oracle that nothing was lost on the way, written apart from the package.
+"""What a request body says, whatever its spelling: the oracle that nothing was lost on the way, written apart from the
+package.
 
-Gives one JSON text for all spellings of one prompt. Left out: markers, nulls, which say nothing, and ids of what users and tools say.
-"""
+Gives one JSON text for all spellings of one prompt. Left out: markers, nulls, which say nothing, and ids of what users
+and tools say."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ _VERBATIM = ("input", "input_schema", "parameters", "schema", "arguments", "args
 
 def said(wire: str, body: Mapping[str, Json]) -> str:
     """The tools, system prompt and messages of a body."""
-    return json.dumps(_BODIES[wire]({name: _full(item) for name, item in body.items()}), sort_keys=True, ensure_ascii=False)
+    return json.dumps(
+        _BODIES[wire]({name: _full(item) for name, item in body.items()}), sort_keys=True, ensure_ascii=False
+    )
 
 
 def _full(value: Json) -> Json:
@@ -44,7 +47,9 @@ def _merged(messages: list[Json], key: str) -> list[Json]:
 
 
 def _anthropic(body: Json) -> Json:
-    messages = [{**message, "content": list(map(_answered, _listed(message["content"])))} for message in body["messages"]]
+    messages = [
+        {**message, "content": list(map(_answered, _listed(message["content"])))} for message in body["messages"]
+    ]
     return [body.get("tools") or [], _listed(body.get("system")), _merged(messages, "content")]
 
 
@@ -52,7 +57,10 @@ def _answered(block: Json) -> Json:
     if block["type"] != "tool_result":
         return block
     plain = {key: item for key, item in block.items() if key != "content" and (key != "is_error" or item)}
-    return {**plain, "content": [part for part in _listed(block.get("content")) if part != {"type": "text", "text": ""}]}
+    return {
+        **plain,
+        "content": [part for part in _listed(block.get("content")) if part != {"type": "text", "text": ""}],
+    }
 
 
 def _chat(body: Json) -> Json:
@@ -65,9 +73,15 @@ def _responses(body: Json) -> Json:
 
 def _item(item: Json) -> Json:
     kind = item.get("type", "message")
-    is_said = kind in ("function_call_output", "custom_tool_call_output") or (kind == "message" and item["role"] != "assistant")
+    is_said = kind in ("function_call_output", "custom_tool_call_output") or (
+        kind == "message" and item["role"] != "assistant"
+    )
     plain = {key: value for key, value in item.items() if not (is_said and key in ("id", "status"))}
-    texts = {key: _listed(plain[key], "input_text" if is_said else "output_text") for key in ("content", "output") if key in plain}
+    texts = {
+        key: _listed(plain[key], "input_text" if is_said else "output_text")
+        for key in ("content", "output")
+        if key in plain
+    }
     return {**plain, **(texts if is_said or kind == "message" else {}), "type": kind}
 
 
@@ -82,7 +96,11 @@ def _bedrock(body: Json) -> Json:
 
 def _converse(block: Json) -> Json:
     inside = block.get("toolResult", {})
-    return {"toolResult": {key: item for key, item in inside.items() if (key, item) != ("status", "success")}} if inside else block
+    return (
+        {"toolResult": {key: item for key, item in inside.items() if (key, item) != ("status", "success")}}
+        if inside
+        else block
+    )
 
 
 def _gemini(body: Json) -> Json:

@@ -1,8 +1,8 @@
 """Every block a request may hold, made from the types of the SDKs, and who says it: the pools of `every_block.py`.
 
-A row of a table says of each type of block who says it. The blocks themselves come from the types of the SDK (`filled_params.py` for the
-TypedDicts of anthropic and openai, `filled_shapes.py` for botocore's shapes and the models of google-genai).
-"""
+A row of a table says of each type of block who says it. The blocks themselves come from the types of the SDK
+(`filled_params.py` for the TypedDicts of anthropic and openai, `filled_shapes.py` for botocore's shapes and the models
+of google-genai)."""
 
 from __future__ import annotations
 
@@ -45,22 +45,44 @@ def of_types(kinds: Iterable[Any]) -> Iterator[Json]:
 
 def with_id(block: Json, name: str, kinds: Mapping[str, str]) -> Json:
     """A block whose id stands under the key its type or role says."""
-    return {**block, next(key for kind, key in kinds.items() if kind in (block.get("type"), block.get("role"), "")): name}
+    return {
+        **block,
+        next(key for kind, key in kinds.items() if kind in (block.get("type"), block.get("role"), "")): name,
+    }
 
 
 # ---- Anthropic
 
 _OF_MODEL = (
-    "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use", "mcp_tool_listing", "compaction", "fallback", "advisor_tool_result",
-    "mcp_tool_result", *(f"{name}_tool_result" for name in (
-        "web_search", "web_fetch", "code_execution", "bash_code_execution", "text_editor_code_execution", "tool_search",
-    )),
-)  # fmt: skip
+    "thinking",
+    "redacted_thinking",
+    "server_tool_use",
+    "mcp_tool_use",
+    "mcp_tool_listing",
+    "compaction",
+    "fallback",
+    "advisor_tool_result",
+    "mcp_tool_result",
+    *(
+        f"{name}_tool_result"
+        for name in (
+            "web_search",
+            "web_fetch",
+            "code_execution",
+            "bash_code_execution",
+            "text_editor_code_execution",
+            "tool_search",
+        )
+    ),
+)
 ANTHROPIC = {
-    "text": (USER, MODEL, SYSTEM), **dict.fromkeys(("image", "document", "search_result", "container_upload"), (USER,)),
-    **dict.fromkeys(_OF_MODEL, (MODEL,)), **dict.fromkeys(("tool_addition", "tool_removal"), (SYSTEM,)),
-    "tool_use": (CALL,), "tool_result": (ANSWER,),
-}  # fmt: skip
+    "text": (USER, MODEL, SYSTEM),
+    **dict.fromkeys(("image", "document", "search_result", "container_upload"), (USER,)),
+    **dict.fromkeys(_OF_MODEL, (MODEL,)),
+    **dict.fromkeys(("tool_addition", "tool_removal"), (SYSTEM,)),
+    "tool_use": (CALL,),
+    "tool_result": (ANSWER,),
+}
 BETAS = sorted({TOOL_CHANGES, INLINE_TOOLS, *(headers[0] for headers in BLOCKS.values())})
 NAMED = [{"name": "text", "input_schema": {"type": "object"}}, {"type": "mcp_toolset", "mcp_server_name": "desk"}]
 """What references refer to."""
@@ -68,7 +90,9 @@ NAMED = [{"name": "text", "input_schema": {"type": "object"}}, {"type": "mcp_too
 
 @cache
 def anthropic_blocks() -> Pool:
-    return of_tag(of_types((*get_args(ContentBlockParam), *get_args(BetaContentBlockParam)[:-1])), "type")  # the last: types of replies
+    return of_tag(
+        of_types((*get_args(ContentBlockParam), *get_args(BetaContentBlockParam)[:-1])), "type"
+    )  # the last: types of replies
 
 
 def anthropic_said(who: str, block: Json) -> Json:
@@ -85,17 +109,24 @@ def anthropic_said(who: str, block: Json) -> Json:
 # ---- Chat
 
 CHAT = {
-    **dict.fromkeys(("user", "function"), (USER,)), **dict.fromkeys(("developer", "system"), (SYSTEM,)), "assistant": (MODEL,),
-    **dict.fromkeys(("a call: function", "a call: custom"), (CALL,)), "tool": (ANSWER,),
-}  # fmt: skip
+    **dict.fromkeys(("user", "function"), (USER,)),
+    **dict.fromkeys(("developer", "system"), (SYSTEM,)),
+    "assistant": (MODEL,),
+    **dict.fromkeys(("a call: function", "a call: custom"), (CALL,)),
+    "tool": (ANSWER,),
+}
 
 
 @cache
 def chat_messages() -> Pool:
     """Messages by role, and calls, which stand in a field of their own."""
     pool = of_tag(of_types(get_args(ChatCompletionMessageParam)), "role")
-    pool["user"] += [{"role": "user", "content": [part]} for part in filled_params.variants(ChatCompletionContentPartParam)]
-    pool["assistant"] = [{key: value for key, value in each.items() if key != "tool_calls"} for each in pool["assistant"]]
+    pool["user"] += [
+        {"role": "user", "content": [part]} for part in filled_params.variants(ChatCompletionContentPartParam)
+    ]
+    pool["assistant"] = [
+        {key: value for key, value in each.items() if key != "tool_calls"} for each in pool["assistant"]
+    ]
     pool["assistant"] = [each for each in pool["assistant"] if each.keys() - {"role", "name"}]
     calls = of_tag(filled_params.variants(ChatCompletionMessageToolCallUnionParam), "type")
     return {**pool, **{f"a call: {kind}": values for kind, values in calls.items()}}
@@ -104,21 +135,49 @@ def chat_messages() -> Pool:
 # ---- Responses
 
 _ITEMS_OF_MODEL = (
-    "assistant", "file_search_call", "computer_call", "web_search_call", "reasoning", "image_generation_call",
-    "code_interpreter_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_list_tools", "mcp_approval_request", "mcp_call",
-    "program", "compaction", "program_output",
-)  # fmt: skip
+    "assistant",
+    "file_search_call",
+    "computer_call",
+    "web_search_call",
+    "reasoning",
+    "image_generation_call",
+    "code_interpreter_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "mcp_list_tools",
+    "mcp_approval_request",
+    "mcp_call",
+    "program",
+    "compaction",
+    "program_output",
+)
 RESPONSES = {
-    "user": (USER,), "system": (SYSTEM,), "developer": (SYSTEM,), **dict.fromkeys(_ITEMS_OF_MODEL, (MODEL,)),
-    **dict.fromkeys((
-        "computer_call_output", "local_shell_call_output", "shell_call_output", "apply_patch_call_output", "mcp_approval_response",
-        "compaction_trigger",
-    ), (USER,)),
-    "additional_tools": (SYSTEM,), "configuration_update": (SYSTEM,),
-    "function_call": (CALL,), "custom_tool_call": (CALL,), "function_call_output": (ANSWER,), "custom_tool_call_output": (ANSWER,),
-    "tool_search_call": (MODEL, CALL), "tool_search_output": (MODEL, ANSWER),
+    "user": (USER,),
+    "system": (SYSTEM,),
+    "developer": (SYSTEM,),
+    **dict.fromkeys(_ITEMS_OF_MODEL, (MODEL,)),
+    **dict.fromkeys(
+        (
+            "computer_call_output",
+            "local_shell_call_output",
+            "shell_call_output",
+            "apply_patch_call_output",
+            "mcp_approval_response",
+            "compaction_trigger",
+        ),
+        (USER,),
+    ),
+    "additional_tools": (SYSTEM,),
+    "configuration_update": (SYSTEM,),
+    "function_call": (CALL,),
+    "custom_tool_call": (CALL,),
+    "function_call_output": (ANSWER,),
+    "custom_tool_call_output": (ANSWER,),
+    "tool_search_call": (MODEL, CALL),
+    "tool_search_output": (MODEL, ANSWER),
     "item_reference": (NEVER, "it stands for an item that the server keeps"),
-}  # fmt: skip
+}
 
 
 @cache
@@ -140,11 +199,14 @@ def item_said(who: str, item: Json) -> Json:
 # ---- Bedrock
 
 BEDROCK = {
-    "text": (USER, MODEL, SYSTEM), **dict.fromkeys(("toolAddition", "toolRemoval"), (SYSTEM,)),
+    "text": (USER, MODEL, SYSTEM),
+    **dict.fromkeys(("toolAddition", "toolRemoval"), (SYSTEM,)),
     **dict.fromkeys(("image", "document", "video", "audio", "guardContent", "searchResult"), (USER,)),
-    **dict.fromkeys(("reasoningContent", "citationsContent"), (MODEL,)), "cachePoint": (USER, MODEL),
-    "toolUse": (CALL,), "toolResult": (ANSWER,),
-}  # fmt: skip
+    **dict.fromkeys(("reasoningContent", "citationsContent"), (MODEL,)),
+    "cachePoint": (USER, MODEL),
+    "toolUse": (CALL,),
+    "toolResult": (ANSWER,),
+}
 
 
 @cache
@@ -155,12 +217,14 @@ def bedrock_blocks() -> Pool:
         pool.setdefault(next(iter(block)), []).append(block)
     # a tool that Bedrock runs is called and answered in the model's own turn
     pool["toolUse"] = [block for block in pool["toolUse"] if "type" not in block["toolUse"]]
-    pool["toolResult"] = [{"toolResult": {k: v for k, v in block["toolResult"].items() if k != "type"}} for block in pool["toolResult"]]
+    pool["toolResult"] = [
+        {"toolResult": {k: v for k, v in block["toolResult"].items() if k != "type"}} for block in pool["toolResult"]
+    ]
     return pool
 
 
 def bedrock_numbered(block: Json, name: str) -> Json:
-    (kind, inside), = block.items()
+    ((kind, inside),) = block.items()
     return {kind: {**inside, "toolUseId": name}}
 
 
@@ -168,16 +232,28 @@ def bedrock_numbered(block: Json, name: str) -> Json:
 
 _MEDIA = ("inlineData", "fileData")
 GEMINI = {
-    "text": (USER, MODEL), **dict.fromkeys(_MEDIA, (USER, MODEL)), "functionCall": (CALL,), "functionResponse": (ANSWER,),
+    "text": (USER, MODEL),
+    **dict.fromkeys(_MEDIA, (USER, MODEL)),
+    "functionCall": (CALL,),
+    "functionResponse": (ANSWER,),
     **dict.fromkeys(("executableCode", "codeExecutionResult", "toolCall", "toolResponse"), (MODEL,)),
-}  # fmt: skip
+}
 BESIDE = {
-    **dict.fromkeys(("thought", "thoughtSignature", "speechMetadata"), ("text",)), "partMetadata": tuple(GEMINI),
-    **dict.fromkeys((
-        "videoMetadata", "mediaResolution", "mediaProcessing", "documentMetadata", "spreadsheetMetadata", "audioMetadata",
-        "audioTranscription",
-    ), _MEDIA),
-}  # fmt: skip
+    **dict.fromkeys(("thought", "thoughtSignature", "speechMetadata"), ("text",)),
+    "partMetadata": tuple(GEMINI),
+    **dict.fromkeys(
+        (
+            "videoMetadata",
+            "mediaResolution",
+            "mediaProcessing",
+            "documentMetadata",
+            "spreadsheetMetadata",
+            "audioMetadata",
+            "audioTranscription",
+        ),
+        _MEDIA,
+    ),
+}
 """Field that holds no content of its own → fields it may stand beside."""
 VERTEX_ONLY = ("partialArgs", "willContinue")
 """Fields of a functionCall that google-genai itself refuses to send to the Gemini API (google/genai/models.py)."""
@@ -187,7 +263,9 @@ VERTEX_ONLY = ("partialArgs", "willContinue")
 def gemini_parts() -> Pool:
     fields = {info.alias or name: info.annotation for name, info in oracles.part().model_fields.items()}
     values = {name: list(filled_shapes.of_model(annotation)) for name, annotation in fields.items()}
-    values["functionCall"] = [{k: v for k, v in value.items() if k not in VERTEX_ONLY} for value in values["functionCall"]]
+    values["functionCall"] = [
+        {k: v for k, v in value.items() if k not in VERTEX_ONLY} for value in values["functionCall"]
+    ]
     values["functionResponse"] = [one for value in values["functionResponse"] for one in _alternatives(value)]
     pool = {name: [{name: value} for value in values[name]] for name in values if name not in BESIDE}
     for name, hosts in BESIDE.items():
@@ -222,7 +300,10 @@ def bedrock_heads() -> list[Json]:
     for each in (tool["toolSpec"] for tool in tools if "toolSpec" in tool):
         each["inputSchema"] = {"json": {"type": "object", "properties": {"b": {}, "a": {}}}}
     system = filled_shapes.of_shape(members["system"].member)
-    return [*({"toolConfig": {"tools": [tool]}} for tool in tools if "cachePoint" not in tool), *({"system": [block]} for block in system)]
+    return [
+        *({"toolConfig": {"tools": [tool]}} for tool in tools if "cachePoint" not in tool),
+        *({"system": [block]} for block in system),
+    ]
 
 
 def gemini_heads() -> list[Json]:

@@ -1,4 +1,7 @@
-"""Law 7: a model never reads more than the true common prefix; what is predicted is what a provider that sees only bytes bills."""
+"""Law 7: a model never reads more than the true common prefix.
+
+What is predicted is what a provider that sees only bytes bills.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,8 @@ def test_a_provider_that_sees_only_bytes_bills_what_was_predicted(name: str, dat
 def test_no_more_is_read_than_the_true_common_prefix(name: str, data: st.DataObject) -> None:
     """Brute force: bodies are cut anew by other code, every one compared with every one before it.
 
-    What the model strips (earlier thinking) is no part of what it reads: whether a body still carries it makes no difference.
-    """
+    What the model strips (earlier thinking) is no part of what it reads: whether a body still carries it makes no
+    difference."""
     conversation = Conversation(PROVIDERS[name]()).run(data.draw(operations(*SAYING, *BREAKING)))
     before: list[list[bytes]] = []
     for sent in conversation.sent:
@@ -65,7 +68,9 @@ def test_whatever_is_said_the_whole_request_before_is_read(name: str, data: st.D
     """No parameter changed, no epoch, no lifetime over: whatever was markable before is read, however much a turn adds."""
     conversation = Conversation(PROVIDERS[name]()).run(data.draw(operations(*SAYING)))
     for one, other in pairwise(conversation.sent):
-        if one.request.prompt.namespaces == other.request.prompt.namespaces:  # a first image re-keys Anthropic's messages
+        if (
+            one.request.prompt.namespaces == other.request.prompt.namespaces
+        ):  # a first image re-keys Anthropic's messages
             assert (other.billed.read or 0) >= _marked(one)
 
 
@@ -84,7 +89,9 @@ def test_the_ledger_alone_gives_the_same_bills_again(name: str, data: st.DataObj
     conversation = Conversation(PROVIDERS[name]())
     conversation.run(data.draw(operations(*SAYING, *BREAKING)))
     recorded = {exchange.id: exchange.usage for exchange in conversation.context.ledger if exchange.usage is not None}
-    replayed = {exchange.id: exchange.usage for exchange in simulate(conversation.context.ledger) if exchange.id in recorded}
+    replayed = {
+        exchange.id: exchange.usage for exchange in simulate(conversation.context.ledger) if exchange.id in recorded
+    }
     assert [(u.read, u.fresh) for u in replayed.values() if u] == [(u.read, u.fresh) for u in recorded.values() if u]
 
 
@@ -97,7 +104,9 @@ def test_a_reopened_conversation_still_predicts(name: str, tmp_path: object) -> 
     request = again.request()
     billed = conversation.server.bill(request.wire, request.body, conversation.clock_at)
     again.close()
-    assert (request.predicted.read, request.predicted.fresh) == (billed.read, billed.fresh) and (billed.read or 0) > 2000
+    assert (request.predicted.read, request.predicted.fresh) == (billed.read, billed.fresh) and (
+        billed.read or 0
+    ) > 2000
 
 
 @every_wire
@@ -108,7 +117,9 @@ def test_a_branch_reads_what_its_parent_wrote(name: str) -> None:
     branch.user("another way")
     request = branch.request()
     billed = conversation.server.bill(request.wire, request.body, conversation.clock_at)
-    assert (request.predicted.read, request.predicted.fresh) == (billed.read, billed.fresh) and (billed.read or 0) > 2000
+    assert (request.predicted.read, request.predicted.fresh) == (billed.read, billed.fresh) and (
+        billed.read or 0
+    ) > 2000
 
 
 def test_calls_that_overlap_are_replayed_in_the_order_they_started() -> None:

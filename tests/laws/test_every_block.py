@@ -1,7 +1,8 @@
-"""Law 8 on every block there is: what the SDKs' types know is generated, sent as they take it, read back, accepted, and nothing is lost.
+"""Law 8 on every block there is: what the SDKs' types know is generated, sent as they take it, read back, accepted, and
+nothing is lost.
 
-A block that a new version of an SDK brings fails `test_a_row_places_every_block_of_the_sdk` until its row says who says it.
-"""
+A block that a new version of an SDK brings fails `test_a_row_places_every_block_of_the_sdk` until its row says who says
+it."""
 
 from __future__ import annotations
 
@@ -103,16 +104,21 @@ KNOWN: dict[str, Callable[[], set[str]]] = {
 UNUSED = {
     "openai_responses": {"item_reference"},
     "gemini": {
-        "partialArgs", "willContinue", "jsonPath", "boolValue", "nullValue", "numberValue", "stringValue",  # of the Enterprise platform
+        "partialArgs",
+        "willContinue",
+        "jsonPath",
+        "boolValue",
+        "nullValue",
+        "numberValue",
+        "stringValue",  # of the Enterprise platform
     },
-}  # fmt: skip
+}
 """What is not generated: what is never sent, and what the client refuses to send."""
 
 
 @every_wire
 def test_what_is_generated_holds_everything_that_the_types_have_at_any_depth(wire: str) -> None:
     assert KNOWN[wire]() - UNUSED.get(wire, set()) <= set(words_in(conversation_of(wire)))
-
 
 
 # ---- the law, and the types
@@ -126,7 +132,10 @@ def holds(wire: str, body: Json) -> None:
     rendered = parsed.layout.body(canonical(dict(parsed.params)))
     assert said(wire, parse(rendered)) == said(wire, body) and row.faults(parse(rendered)) == []
     again = PARSERS[wire](parse(rendered))
-    assert list(again.prompt.digests) == list(parsed.prompt.digests) and again.layout.body(canonical(dict(again.params))) == rendered
+    assert (
+        list(again.prompt.digests) == list(parsed.prompt.digests)
+        and again.layout.body(canonical(dict(again.params))) == rendered
+    )
     request = Context.from_messages(row.provider(), body).request()
     assert said(wire, parse(request.body)) == said(wire, body) and row.faults(parse(request.body)) == []
     assert list(PARSERS[wire](parse(request.body)).prompt.digests) == list(request.prompt.digests)
@@ -194,9 +203,10 @@ def test_the_local_server_accepts_all_blocks_through_the_real_client(wire: str, 
 
 
 ELSEWHERE = {
-    "googleSearch": ("blockingConfidence", "excludeDomains"), "googleMaps": ("authConfig",),
+    "googleSearch": ("blockingConfidence", "excludeDomains"),
+    "googleMaps": ("authConfig",),
     **dict.fromkeys(("retrieval", "enterpriseWebSearch", "parallelAiSearch", "exaAiSearch"), ()),
-}  # fmt: skip
+}
 """Tool of Gemini → fields that google-genai sends to another platform only; none: the whole tool."""
 
 
@@ -212,7 +222,11 @@ def test_every_tool_and_system_part_is_sent_as_the_types_say_read_back_and_accep
     for body in heads_of(wire, pytestconfig.getoption("--full")):
         holds(wire, body)
         request = Context.from_messages(ROWS[wire].provider(), body).request()
-        with pytest.raises(ValueError, match="only supported in Gemini Enterprise") if is_elsewhere(body) else nullcontext():
+        with (
+            pytest.raises(ValueError, match="only supported in Gemini Enterprise")
+            if is_elsewhere(body)
+            else nullcontext()
+        ):
             clients[wire](request)
 
 
@@ -242,7 +256,10 @@ def test_every_host_is_sent_all_blocks_of_chat(host: str, engine: openai.OpenAI)
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[openai.OpenAI]:
-    with LocalServer(cache="sglang") as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
+    with (
+        LocalServer(cache="sglang") as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client,
+    ):
         yield client
 
 

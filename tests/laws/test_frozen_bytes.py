@@ -1,4 +1,7 @@
-"""Law 2: an entry is serialised once; whoever reads it again sends the same bytes. Law 3: same inputs, same bytes, on every machine."""
+"""Law 2: an entry is serialised once.
+
+Whoever reads it again sends the same bytes. Law 3: same inputs, same bytes, on every machine.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,9 @@ def test_time_and_who_looked_before_do_not_enter_bytes(name: str, data: st.DataO
     """The same things said at other times, with no look taken at requests in between."""
     given_operations = data.draw(operations(*SAYING))
     quiet = [
-        (*operation[:3], False) if operation[0] == "turn" else operation for operation in given_operations if operation[0] != "preview"
+        (*operation[:3], False) if operation[0] == "turn" else operation
+        for operation in given_operations
+        if operation[0] != "preview"
     ]
     one = Conversation(PROVIDERS[name]()).run(given_operations)
     other = Conversation(PROVIDERS[name](), clock_at=5.0).run(quiet)
@@ -82,16 +87,23 @@ def test_another_process_sends_the_same_bytes(name: str, seed: str, tmp_path: Pa
     conversation = Conversation(PROVIDERS[name](), folder=tmp_path)
     said = {"set": {"b", "a", "c", "ü"}, "none": None}
     conversation.run(
-        [("user", ["Grüße 👩‍👩‍👧", {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}]), ("turn", CALLS, ["late"], False)]
+        [
+            ("user", ["Grüße 👩‍👩‍👧", {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}]),
+            ("turn", CALLS, ["late"], False),
+        ]
     )
     conversation._turn(CALLS, [], False)
     for call in conversation.context.calls:
         conversation.context.result(call, said)
-    conversation.context.compact("So far: nothing.", [entry for entry in conversation.context.log if entry.kind == "assistant"][-1])
+    conversation.context.compact(
+        "So far: nothing.", [entry for entry in conversation.context.log if entry.kind == "assistant"][-1]
+    )
     expected = conversation.context.request().body
     conversation.context.close()
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "latin-1"}
-    read = subprocess.run([sys.executable, "-c", READER, str(tmp_path), name], capture_output=True, env=environment, cwd=ROOT, check=True)
+    read = subprocess.run(
+        [sys.executable, "-c", READER, str(tmp_path), name], capture_output=True, env=environment, cwd=ROOT, check=True
+    )
     assert read.stdout == expected
 
 

@@ -47,7 +47,11 @@ PARTS: list[Any] = [
         "wire": "anthropic_messages",
         "block": {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "found"}]},
     },
-    {"type": "native", "wire": "openai_chat", "block": {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}},
+    {
+        "type": "native",
+        "wire": "openai_chat",
+        "block": {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+    },
     {"type": "native", "wire": "openai_responses", "block": {"type": "input_file", "file_id": "file_1"}},
 ]
 ARGUMENTS = {"z": "é\u0000", "a": [None, True, 1, 1.0, 1e-7, 1e22, 10**20, -0.0, 0.1], "m": {"b": {}, "a": []}}
@@ -81,7 +85,11 @@ def told(provider: Provider) -> list[bytes]:
     for number, other in enumerate(PROVIDERS):
         context.switch(other)
         context.user("And you?")
-        calls = [("text", f"I am {other.wire}."), ("thinking", "I think.", "c2ln"), ("call", f"x{number}", "search", {"z": 1})]
+        calls = [
+            ("text", f"I am {other.wire}."),
+            ("thinking", "I think.", "c2ln"),
+            ("call", f"x{number}", "search", {"z": 1}),
+        ]
         context.receive(answer(other.wire, f"o{number}", calls, ZERO), context.request())
         context.result(context.calls[0], {"found": 3})
     context.switch(provider)
@@ -91,7 +99,8 @@ def told(provider: Provider) -> list[bytes]:
 
 @pytest.mark.parametrize("provider", [*PROVIDERS, *KEYED], ids=lambda provider: provider.wire)
 def test_bytes_never_move_under_one_template_version(provider: Provider) -> None:
-    """A difference here re-bills every stored conversation: raise `template` of the adapter, and keep the templates of the old version."""
+    """A difference here re-bills every stored conversation: raise `template` of the adapter, and keep the templates of
+    the old version."""
     expected = (FOLDER / f"{provider.wire}_v{provider.template}.jsonl").read_bytes().splitlines()
     for place, (given, kept) in enumerate(zip(told(provider), expected, strict=True)):
         assert given == kept, f"body {place} of {provider.wire} moved"
@@ -100,4 +109,6 @@ def test_bytes_never_move_under_one_template_version(provider: Provider) -> None
 def write() -> None:
     """Write the files anew, for a new version of a template only."""
     for provider in [*PROVIDERS, *KEYED]:
-        (FOLDER / f"{provider.wire}_v{provider.template}.jsonl").write_bytes(b"".join(body + b"\n" for body in told(provider)))
+        (FOLDER / f"{provider.wire}_v{provider.template}.jsonl").write_bytes(
+            b"".join(body + b"\n" for body in told(provider))
+        )

@@ -18,7 +18,17 @@ from contextkit.providers.provider import Provider
 from contextkit.server.answer import CHAT, CONVERSE, GENERATE, MESSAGES, RESPONSES, Outcome, answer
 from contextkit.server.state import Clock, State
 from contextkit.simulator.engines import ENGINES, engine
-from tests.laws.conversations import BREAKING, MORE_TOOLS, SAYING, SYSTEM, TOOLS, Conversation, Operation, Sent, operations
+from tests.laws.conversations import (
+    BREAKING,
+    MORE_TOOLS,
+    SAYING,
+    SYSTEM,
+    TOOLS,
+    Conversation,
+    Operation,
+    Sent,
+    operations,
+)
 from tests.laws.wires import PROVIDERS
 
 laws = settings.get_profile("laws")
@@ -41,8 +51,12 @@ TABLE = Phases(
 ENTERING = st.tuples(st.just("enter"), st.sampled_from(sorted(TABLE)))
 EXTRA = st.tuples(st.just("resume"))
 WIRES = {
-    "anthropic_messages": MESSAGES, "openai_chat": CHAT, "openai_responses": RESPONSES, "bedrock_converse": CONVERSE, "gemini": GENERATE,
-}  # fmt: skip
+    "anthropic_messages": MESSAGES,
+    "openai_chat": CHAT,
+    "openai_responses": RESPONSES,
+    "bedrock_converse": CONVERSE,
+    "gemini": GENERATE,
+}
 
 
 class Masked(Conversation):
@@ -59,7 +73,9 @@ class Masked(Conversation):
 
     def _resume(self) -> None:
         old = self.context
-        self.context = Context(self.provider, log=old.log, ledger=old.ledger, tools=old.toolbox, clock=lambda: self.clock_at, phases=TABLE)
+        self.context = Context(
+            self.provider, log=old.log, ledger=old.ledger, tools=old.toolbox, clock=lambda: self.clock_at, phases=TABLE
+        )
 
 
 def firm(sent: Sent, context: Context) -> list[Segment]:
@@ -116,7 +132,9 @@ def test_what_is_sent_is_accepted_and_billed_as_predicted(name: str, data: st.Da
 @pytest.mark.parametrize("name", MASKED)
 @given(st.data())
 @laws
-def test_a_change_costs_at_most_sixty_tokens_and_nothing_where_it_is_a_parameter(name: str, data: st.DataObject) -> None:
+def test_a_change_costs_at_most_sixty_tokens_and_nothing_where_it_is_a_parameter(
+    name: str, data: st.DataObject
+) -> None:
     conversation = Masked(MASKED[name]()).run(data.draw(operations(*SAYING, ENTERING, ENTERING)))
     for sent in conversation.sent:
         assert sent.request.mask.cost_tokens <= (0 if sent.request.mask.mechanism == "allowed_tools" else 60)
@@ -127,8 +145,18 @@ def test_every_claude_model_accepts_what_it_is_told(model: str) -> None:
     """Whatever its row says of forcing, prefill and system messages, with and without the opt-in, forced and not."""
     for betas in ([], [BETA]):
         for force in (True, False):
-            rows = {"a": Phase(["search"], force=force, then={"search": "b"}), "b": Phase(require=True, force=force, then={"add": "c"})}
-            table = Phases({**rows, "c": Phase(["add"], require=True, force=force, then={"add": "d"}), "d": Phase([], force=force)}, "a")
+            rows = {
+                "a": Phase(["search"], force=force, then={"search": "b"}),
+                "b": Phase(require=True, force=force, then={"add": "c"}),
+            }
+            table = Phases(
+                {
+                    **rows,
+                    "c": Phase(["add"], require=True, force=force, then={"add": "d"}),
+                    "d": Phase([], force=force),
+                },
+                "a",
+            )
             conversation = Conversation(AnthropicMessages(model, max_tokens=1024, betas=betas))
             conversation.context = Context(conversation.provider, system=SYSTEM, tools=MORE_TOOLS, phases=table)
             conversation.context.user("Go.")

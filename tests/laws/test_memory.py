@@ -1,4 +1,7 @@
-"""Law 6: what went to a file comes back byte for byte. Laws 1, 2, 4 and 7 with a memory: nothing that it does moves what was said."""
+"""Law 6: what went to a file comes back byte for byte.
+
+Laws 1, 2, 4 and 7 with a memory: nothing that it does moves what was said.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit import AnthropicMessages, Context, OpenAIChat
-from contextkit.log.change import DateChanged, EffortChanged, FileChanged, FolderChanged, MemoryUpdated, ModeChanged, PermissionChanged
+from contextkit.log.change import (
+    DateChanged,
+    EffortChanged,
+    FileChanged,
+    FolderChanged,
+    MemoryUpdated,
+    ModeChanged,
+    PermissionChanged,
+)
 from contextkit.log.variation import Variation
 from contextkit.memory import FileMemory, Memory, Offload, Recitation
 from contextkit.providers.provider import Provider
@@ -29,9 +40,16 @@ REMEMBERING: dict[str, Callable[[], Provider]] = {
 }
 every_wire = pytest.mark.parametrize("name", REMEMBERING)
 CHANGES = [
-    DateChanged("2026-11-21"), DateChanged("2026-11-22"), ModeChanged("review", "Change nothing."), EffortChanged("low"),
-    FolderChanged("/src"), MemoryUpdated("notes.md"), PermissionChanged("You may push."), FileChanged("a.py", "9f"), FileChanged("a.py"),
-]  # fmt: skip
+    DateChanged("2026-11-21"),
+    DateChanged("2026-11-22"),
+    ModeChanged("review", "Change nothing."),
+    EffortChanged("low"),
+    FolderChanged("/src"),
+    MemoryUpdated("notes.md"),
+    PermissionChanged("You may push."),
+    FileChanged("a.py", "9f"),
+    FileChanged("a.py"),
+]
 NEWS = st.tuples(st.just("news"), st.sampled_from(CHANGES))
 PLANNING = st.tuples(st.just("plan"), st.sampled_from(["add", "done"]), st.integers(1, 3))
 LARGE = st.one_of(
@@ -55,7 +73,12 @@ class Remembering(Conversation):
         files = FileMemory(f"memory://law-{next(_numbers)}")
         self.memory = Memory(files, offload=Offload(above_tokens=300, preview_tokens=50), recitation=self.recitation)
         self.returned: dict[int, Any] = {}
-        given: dict[str, Any] = {"system": self.system, "tools": TOOLS, "clock": lambda: self.clock_at, "memory": self.memory}
+        given: dict[str, Any] = {
+            "system": self.system,
+            "tools": TOOLS,
+            "clock": lambda: self.clock_at,
+            "memory": self.memory,
+        }
         self.context = Context(self.provider, variation=Variation(3, is_always=True), **given)
         self.context.user("Find the three cheapest GPUs.")
 
@@ -116,8 +139,11 @@ def test_what_is_sent_is_accepted_billed_as_predicted_and_the_same_from_the_log(
         predicted = sent.request.predicted
         assert (predicted.read, predicted.prompt) == (sent.billed.read, sent.billed.prompt)
     again = Context(
-        REMEMBERING[name](), log=conversation.context.log, memory=conversation.memory, variation=Variation(3, is_always=True)
-    )  # fmt: skip
+        REMEMBERING[name](),
+        log=conversation.context.log,
+        memory=conversation.memory,
+        variation=Variation(3, is_always=True),
+    )
     assert again.request().body == conversation.context.request().body
 
 

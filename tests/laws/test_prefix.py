@@ -87,7 +87,8 @@ def test_what_is_said_under_way_stands_behind_the_reply(name: str) -> None:
 @given(st.data())
 @laws
 def test_only_declared_breaks_diverge(name: str, data: st.DataObject) -> None:
-    """Rebuilt from bytes alone: where the newer request is not the older one and a tail, an epoch was opened or thinking was stripped."""
+    """Rebuilt from bytes alone: where the newer request is not the older one and a tail, an epoch was opened or
+    thinking was stripped."""
     provider = PROVIDERS[name]()
     conversation = Conversation(provider).run(data.draw(operations(*SAYING, *BREAKING)))
     layouts = [PARSERS[sent.request.wire](parse(sent.body)).layout for sent in conversation.sent]
@@ -118,7 +119,12 @@ def test_another_head_is_refused_and_told_where(name: str, change: dict[str, Any
 def test_a_head_left_out_or_the_same_goes_on(name: str) -> None:
     kept = Conversation(PROVIDERS[name]()).context
     body = kept.request().body
-    for given_head in ({}, {"system": SYSTEM}, {"tools": TOOLS}, {"system": [SYSTEM], "tools": TOOLS, "allow_new_head": True}):
+    for given_head in (
+        {},
+        {"system": SYSTEM},
+        {"tools": TOOLS},
+        {"system": [SYSTEM], "tools": TOOLS, "allow_new_head": True},
+    ):
         assert Context(PROVIDERS[name](), log=kept.log, **given_head).request().body == body
     assert len(kept.log) == 2
 
@@ -129,7 +135,11 @@ def test_a_new_head_can_be_allowed_even_with_calls_open(name: str) -> None:
     conversation._turn([("call", "search", {})], [], False)
     other = Context(PROVIDERS[name](), system="Another.", log=conversation.context.log, allow_new_head=True)
     other.result(other.calls[0], "found")
-    assert other.request().epoch == 1 and b"Another." in other.request().body and SYSTEM[:60].encode() not in other.request().body
+    assert (
+        other.request().epoch == 1
+        and b"Another." in other.request().body
+        and SYSTEM[:60].encode() not in other.request().body
+    )
     assert parse(other.log[-2].body)["rewrites_tokens"] > 100
 
 

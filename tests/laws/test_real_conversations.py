@@ -13,7 +13,17 @@ import pytest
 from contextkit import AnthropicMessages, Context, OpenAIChat
 from contextkit.canonical import parse
 from contextkit.importers.pi import read_pi
-from contextkit.importers.recording import AssistantSaid, Call, Compacted, Image, Recording, ResultSaid, Text, Thinking, UserSaid
+from contextkit.importers.recording import (
+    AssistantSaid,
+    Call,
+    Compacted,
+    Image,
+    Recording,
+    ResultSaid,
+    Text,
+    Thinking,
+    UserSaid,
+)
 from contextkit.layout.divergence import divergence
 from contextkit.providers import PARSERS
 from tests.laws.wires import Server, answer, atoms, common
@@ -27,7 +37,9 @@ class Driven:
     def __init__(self, recording: Recording, most: int | None) -> None:
         self.now, self.server, self.entries = 0.0, Server(), dict[int, Any]()
         provider = AnthropicMessages("claude-opus-4-5", max_tokens=8192)
-        self.context = Context(provider, system="You are a coding agent. " * 800, tools=self.tools(recording), clock=lambda: self.now)
+        self.context = Context(
+            provider, system="You are a coding agent. " * 800, tools=self.tools(recording), clock=lambda: self.now
+        )
         self.sent: list[Any] = []
         for index, event in enumerate(recording.events[:most]):
             self.say(index, event)
@@ -35,9 +47,16 @@ class Driven:
     @staticmethod
     def tools(recording: Recording) -> list[Json]:
         names = {
-            part.name for event in recording.events if isinstance(event, AssistantSaid) for part in event.parts if isinstance(part, Call)
+            part.name
+            for event in recording.events
+            if isinstance(event, AssistantSaid)
+            for part in event.parts
+            if isinstance(part, Call)
         }
-        return [{"name": name, "description": name, "parameters": {"type": "object", "properties": {}}} for name in sorted(names)]
+        return [
+            {"name": name, "description": name, "parameters": {"type": "object", "properties": {}}}
+            for name in sorted(names)
+        ]
 
     def say(self, index: int, event: Any) -> None:
         if isinstance(event, UserSaid):
@@ -46,7 +65,11 @@ class Driven:
             self.context.result(event.call_id, [neutral(part) for part in event.parts], is_error=event.is_error)
         elif isinstance(event, Compacted):
             self.context.interrupt("nobody answered")
-            kept = [entry for place, entry in self.entries.items() if event.keep_from is not None and place >= event.keep_from]
+            kept = [
+                entry
+                for place, entry in self.entries.items()
+                if event.keep_from is not None and place >= event.keep_from
+            ]
             self.context.compact(event.summary, kept[0] if kept else None)
         elif isinstance(event, AssistantSaid):
             self.ask(index, event)
@@ -61,7 +84,13 @@ class Driven:
         billed = self.server.bill(request.wire, request.body, self.now)
         n = request.layout.n
         self.sent.append(
-            (request, len(self.sent) % 40 == 0 and request.body, bytes(request.layout.track.wire[: request.layout.n_bytes]), n, billed)
+            (
+                request,
+                len(self.sent) % 40 == 0 and request.body,
+                bytes(request.layout.track.wire[: request.layout.n_bytes]),
+                n,
+                billed,
+            )
         )
         said = [scripted(part) for part in event.parts if not (isinstance(part, Text) and not part.text)]
         self.entries[index] = self.context.receive(answer(request.wire, f"r{index}", said, billed), request)
@@ -95,8 +124,14 @@ def test_every_request_of_a_real_session_is_the_one_before_and_a_tail(driven: Dr
 def test_a_real_session_is_billed_as_predicted_and_reads_all_it_sent_before(driven: Driven) -> None:
     hits = 0
     for (one, *_), (other, *_, billed) in pairwise(driven.sent):
-        assert (other.predicted.fresh, other.predicted.read, other.predicted.write_5m) == (billed.fresh, billed.read, billed.write_5m)
-        is_warm = one.epoch == other.epoch and other.at - one.at < 300 and one.prompt.namespaces == other.prompt.namespaces
+        assert (other.predicted.fresh, other.predicted.read, other.predicted.write_5m) == (
+            billed.fresh,
+            billed.read,
+            billed.write_5m,
+        )
+        is_warm = (
+            one.epoch == other.epoch and other.at - one.at < 300 and one.prompt.namespaces == other.prompt.namespaces
+        )
         hits += is_warm
         assert not is_warm or billed.read >= one.prompt.ends_tokens[one.prompt.breakpoints[-1].segment]
     assert hits > 0.8 * len(driven.sent)
@@ -106,7 +141,10 @@ def test_a_real_session_is_read_back_as_it_was_rendered(driven: Driven) -> None:
     bodies = [(request, body, n) for request, body, _, n, _ in driven.sent if body]
     for request, body, n in bodies:
         parsed = PARSERS[request.wire](parse(body))
-        assert parsed.prompt.digests == request.prompt.digests[:n] and parsed.prompt.breakpoints == request.prompt.breakpoints
+        assert (
+            parsed.prompt.digests == request.prompt.digests[:n]
+            and parsed.prompt.breakpoints == request.prompt.breakpoints
+        )
     for (one, first, _), (other, second, _) in pairwise(bodies):
         if one.epoch == other.epoch:
             older, newer = atoms(one.wire, first), atoms(one.wire, second)

@@ -30,12 +30,16 @@ SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=24), min_s
 @pytest.mark.parametrize("name", VARIANTS)
 @given(sequences=SEQUENCES, chunk=st.sampled_from([None, 1, 3]))
 @laws
-def test_what_is_cached_stays_and_only_the_rest_is_computed(name: str, kind: str, sequences: list[list[int]], chunk: int | None) -> None:
+def test_what_is_cached_stays_and_only_the_rest_is_computed(
+    name: str, kind: str, sequences: list[list[int]], chunk: int | None
+) -> None:
     model = MODELS[name]
     engine = Engine(model, lambda: CACHES[kind](model), chunk)
     run, before = engine.open(), list[int]()
     for tokens in sequences:
-        common = next((i for i, (a, b) in enumerate(zip(before, tokens, strict=False)) if a != b), min(len(before), len(tokens)))
+        common = next(
+            (i for i, (a, b) in enumerate(zip(before, tokens, strict=False)) if a != b), min(len(before), len(tokens))
+        )
         hit, started = min(common, len(tokens) - 1), engine.work.copy()
         held = run.cache.read(model.shape.n_layers - 1, hit)
         values = [part.copy() for part in held]

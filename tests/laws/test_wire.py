@@ -65,7 +65,13 @@ def _unmarked(name: str, body: bytes) -> list[bytes]:
 # ---- bodies nobody of us wrote, on Anthropic's wire
 
 MARKER = st.sampled_from(
-    [{}, {}, {"cache_control": {"type": "ephemeral"}}, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}, {"cache_control": None}]
+    [
+        {},
+        {},
+        {"cache_control": {"type": "ephemeral"}},
+        {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
+        {"cache_control": None},
+    ]
 )
 
 
@@ -82,7 +88,8 @@ def blocks(*known: dict[str, Json]) -> st.SearchStrategy[dict[str, Json]]:
 
 
 EVERY = [block for blocks in ROWS["anthropic_messages"].blocks().values() for block in blocks]
-"""Blocks of every type the SDK's requests may hold, stable and beta: the least, everything, and every choice of every field."""
+"""Blocks of every type the SDK's requests may hold, stable and beta: the least, everything, and every choice of every
+field."""
 PAIRED = frozenset({"tool_use", "tool_result"})
 ALONE = [block for block in EVERY if block["type"] not in PAIRED]
 """Those that need no partner in another message."""
@@ -101,7 +108,10 @@ SAID = blocks(
     },
     {
         "type": "document",
-        "source": {"type": "content", "content": [{"type": "text", "text": "inside", "cache_control": {"type": "ephemeral"}}]},
+        "source": {
+            "type": "content",
+            "content": [{"type": "text", "text": "inside", "cache_control": {"type": "ephemeral"}}],
+        },
     },
     {
         "type": "search_result",
@@ -134,9 +144,19 @@ TOLD = st.one_of(
 )
 TOOL = st.sampled_from(
     [
-        {"name": "search", "description": "Search.", "input_schema": {"type": "object", "properties": {"b": {}, "a": {}}}},
+        {
+            "name": "search",
+            "description": "Search.",
+            "input_schema": {"type": "object", "properties": {"b": {}, "a": {}}},
+        },
         {"input_schema": {"type": "object"}, "name": "bare"},
-        {"name": "strict", "description": "d", "strict": True, "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}},
+        {
+            "name": "strict",
+            "description": "d",
+            "strict": True,
+            "input_schema": {"type": "object"},
+            "cache_control": {"type": "ephemeral"},
+        },
         {"type": "custom", "name": "typed", "description": "d", "input_schema": {"type": "object"}},
         {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
         {"type": "bash_20250124", "name": "bash"},
@@ -153,9 +173,14 @@ def bodies(draw: st.DrawFn) -> Json:
     messages: list[Json] = [{"role": "user", "content": draw(content)}]
     for turn in range(draw(st.integers(0, 4))):
         n_calls = draw(st.integers(0, 3))
-        calls = [{"type": "tool_use", "id": f"toolu_{turn}_{i}", "name": "search", "input": draw(ARGUMENTS)} for i in range(n_calls)]
+        calls = [
+            {"type": "tool_use", "id": f"toolu_{turn}_{i}", "name": "search", "input": draw(ARGUMENTS)}
+            for i in range(n_calls)
+        ]
         replied = draw(st.lists(REPLIED, min_size=0 if calls else 1, max_size=3))
-        messages.append({"role": "assistant", "content": draw(TEXT) if not calls and draw(st.booleans()) else [*replied, *calls]})
+        messages.append(
+            {"role": "assistant", "content": draw(TEXT) if not calls and draw(st.booleans()) else [*replied, *calls]}
+        )
         results = [
             {
                 "type": "tool_result",
@@ -171,7 +196,13 @@ def bodies(draw: st.DrawFn) -> Json:
             if draw(st.booleans())
             else [{"role": "user", "content": [b]} for b in results + more]
         )
-    tools = draw(st.lists(TOOL, unique_by=lambda tool: str(tool.get("name", tool.get("mcp_server_name", tool.get("type")))), max_size=4))
+    tools = draw(
+        st.lists(
+            TOOL,
+            unique_by=lambda tool: str(tool.get("name", tool.get("mcp_server_name", tool.get("type")))),
+            max_size=4,
+        )
+    )
     system = draw(
         st.sampled_from(
             [
@@ -179,11 +210,22 @@ def bodies(draw: st.DrawFn) -> Json:
                 {"system": ""},
                 {"system": "Be brief."},
                 {"system": []},
-                {"system": [{"text": "a", "type": "text", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": "b"}]},
+                {
+                    "system": [
+                        {"text": "a", "type": "text", "cache_control": {"type": "ephemeral"}},
+                        {"type": "text", "text": "b"},
+                    ]
+                },
             ]
         )
     )
-    return {"model": "claude-sonnet-5-5", "max_tokens": 9, **system, "messages": messages, **({"tools": tools} if tools else {})}
+    return {
+        "model": "claude-sonnet-5-5",
+        "max_tokens": 9,
+        **system,
+        "messages": messages,
+        **({"tools": tools} if tools else {}),
+    }
 
 
 @given(bodies())
@@ -209,11 +251,14 @@ def rendered_as_parsed(body: Json) -> None:
 
 
 def _reduced(body: Json) -> bytes:
-    """The normal form, written here a second time: one spelling of what means the same, markers out, one message a speaker."""
+    """The normal form, written here a second time: one spelling of what means the same, markers out, one message a
+    speaker."""
     messages: list[Json] = []
     for message in body["messages"]:
         content = message["content"]
-        listed = [_plain(block) for block in ([{"type": "text", "text": content}] if isinstance(content, str) else content)]
+        listed = [
+            _plain(block) for block in ([{"type": "text", "text": content}] if isinstance(content, str) else content)
+        ]
         if messages and messages[-1]["role"] == message["role"]:
             messages[-1]["content"] += listed
         else:
@@ -223,7 +268,9 @@ def _reduced(body: Json) -> bytes:
         {
             "tools": [_plain(tool) for tool in body.get("tools") or []],
             "messages": messages,
-            "system": [_plain(block) for block in ([{"type": "text", "text": system}] if isinstance(system, str) else system)],
+            "system": [
+                _plain(block) for block in ([{"type": "text", "text": system}] if isinstance(system, str) else system)
+            ],
         }
     )
 
@@ -233,8 +280,15 @@ def _plain(block: Mapping[str, Json]) -> Json:
     if plain.get("type") == "tool_result":
         content = plain.pop("content", None)
         told = [{"type": "text", "text": content}] if isinstance(content, str) and content else content
-        plain = {**plain, **({"content": [{k: v for k, v in part.items() if v is not None} for part in told]} if told else {})}
-        plain = {key: plain[key] for key in sorted(plain, key=lambda key: (key != "type", key)) if key != "is_error" or plain[key]}
+        plain = {
+            **plain,
+            **({"content": [{k: v for k, v in part.items() if v is not None} for part in told]} if told else {}),
+        }
+        plain = {
+            key: plain[key]
+            for key in sorted(plain, key=lambda key: (key != "type", key))
+            if key != "is_error" or plain[key]
+        }
     return plain
 
 
@@ -264,8 +318,14 @@ def _said(value: Json) -> Json:
         ({"system": 3}, "system"),
         ({"system": [{"text": "x"}]}, "system.0.type"),
         ({"cache_control": "ephemeral"}, "cache_control"),
-        ({"system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": "2h"}}]}, "cache_control.ttl"),
-        ({"system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": ["5m"]}}]}, "cache_control.ttl"),
+        (
+            {"system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": "2h"}}]},
+            "cache_control.ttl",
+        ),
+        (
+            {"system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": ["5m"]}}]},
+            "cache_control.ttl",
+        ),
         ({"system": [{"type": "text", "text": "x", "cache_control": True}]}, "cache_control"),
     ],
 )
@@ -283,7 +343,10 @@ def test_adopted_functions_run_the_tools_the_body_declares() -> None:
         "max_tokens": 9,
         "messages": [
             {"role": "user", "content": "hi"},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"query": "x"}}]},
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"query": "x"}}],
+            },
         ],
         "tools": [{"name": "search", "description": "As declared.", "input_schema": TOOLS[0]["parameters"]}],
     }
@@ -306,6 +369,6 @@ def test_a_system_message_between_others_stays_one() -> None:
         {"role": "system", "content": "Be brief."},
     ]
     body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": messages}
-    assert _reduced(parse(Context.from_messages(AnthropicMessages("claude-sonnet-5-5", max_tokens=9), body).request().body)) == _reduced(
-        body
-    )
+    assert _reduced(
+        parse(Context.from_messages(AnthropicMessages("claude-sonnet-5-5", max_tokens=9), body).request().body)
+    ) == _reduced(body)

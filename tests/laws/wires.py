@@ -1,4 +1,5 @@
-"""The endpoints as the laws see them: a provider, what its model answers, and a local provider that bills like the real one."""
+"""The endpoints as the laws see them: a provider, what its model answers, and a local provider that bills like the real
+one."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ PROVIDERS: dict[str, Callable[[], Provider]] = {
     "anthropic-strips": lambda: AnthropicMessages("claude-sonnet-4-5", max_tokens=1024),
     "chat": lambda: OpenAIChat("gpt-6.1-sol", max_tokens=1024),
     "chat-implicit": lambda: OpenAIChat("gpt-5.4-mini", prompt_cache_key="k", system_role="system"),
-    "compatible-vllm": lambda: OpenAICompatible("Qwen/Qwen3-8B", host="vllm", session="s", salt="t", call_format="qwen"),
+    "compatible-vllm": lambda: OpenAICompatible(
+        "Qwen/Qwen3-8B", host="vllm", session="s", salt="t", call_format="qwen"
+    ),
     "compatible-kimi": lambda: OpenAICompatible("kimi-k3", host="kimi", session="s", max_tokens=1024),
     "responses": lambda: OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024, ttl="12h"),
     "responses-explicit": lambda: OpenAIResponses("gpt-6-sol", prompt_cache_options={"mode": "explicit"}),
@@ -98,7 +101,12 @@ def _chat(name: str, said: list[Json], usage: Usage, stop: str | None) -> Json:
         for kind, *rest in said
         if kind == "call"
     ]
-    message = {"role": "assistant", "content": text or None, "refusal": None, **({"tool_calls": calls} if calls else {})}
+    message = {
+        "role": "assistant",
+        "content": text or None,
+        "refusal": None,
+        **({"tool_calls": calls} if calls else {}),
+    }
     return {
         "id": name,
         "object": "chat.completion",
@@ -109,7 +117,14 @@ def _chat(name: str, said: list[Json], usage: Usage, stop: str | None) -> Json:
             "completion_tokens": 7,
             "prompt_tokens_details": {"cached_tokens": usage.read, "cache_write_tokens": usage.write_5m},
         },
-        "choices": [{"index": 0, "finish_reason": stop or ("tool_calls" if calls else "stop"), "logprobs": None, "message": message}],
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": stop or ("tool_calls" if calls else "stop"),
+                "logprobs": None,
+                "message": message,
+            }
+        ],
     }
 
 
@@ -118,7 +133,15 @@ def _responses(name: str, said: list[Json], usage: Usage, stop: str | None) -> J
     for index, (kind, *rest) in enumerate(said):
         if kind == "text":
             content = [{"type": "output_text", "text": rest[0], "annotations": [], "logprobs": []}]
-            items.append({"type": "message", "id": f"msg_{name}_{index}", "role": "assistant", "status": "completed", "content": content})
+            items.append(
+                {
+                    "type": "message",
+                    "id": f"msg_{name}_{index}",
+                    "role": "assistant",
+                    "status": "completed",
+                    "content": content,
+                }
+            )
         elif kind == "thinking":
             items.append({"type": "reasoning", "id": f"rs_{name}_{index}", "summary": [], "encrypted_content": rest[1]})
         else:
@@ -190,7 +213,11 @@ def _gemini(name: str, said: list[Json], usage: Usage, stop: str | None) -> Json
         "responseId": name,
         "modelVersion": "gemini",
         "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": stop or "STOP", "index": 0}],
-        "usageMetadata": {"promptTokenCount": usage.prompt, "cachedContentTokenCount": usage.read, "candidatesTokenCount": 7},
+        "usageMetadata": {
+            "promptTokenCount": usage.prompt,
+            "cachedContentTokenCount": usage.read,
+            "candidatesTokenCount": 7,
+        },
     }
 
 
@@ -247,7 +274,9 @@ def atoms(wire: str, body: bytes) -> list[bytes]:
 
 def _keyed_atoms(fields: Json) -> list[bytes]:
     """The same for wires whose blocks are named by a key; a cachePoint is a block of its own, and none that is read."""
-    tools = (fields.get("toolConfig") or {}).get("tools") or [one for t in fields.get("tools", []) for one in t["functionDeclarations"]]
+    tools = (fields.get("toolConfig") or {}).get("tools") or [
+        one for t in fields.get("tools", []) for one in t["functionDeclarations"]
+    ]
     system = fields.get("system") or (fields.get("systemInstruction") or {}).get("parts") or []
     found = [("tools", "", tool) for tool in tools] + [("system", "", block) for block in system]
     speaker = ""
@@ -261,7 +290,11 @@ def _keyed_atoms(fields: Json) -> list[bytes]:
 def unmarked(value: Json) -> Json:
     """`value` without cache markers."""
     if isinstance(value, dict):
-        return {key: unmarked(item) for key, item in value.items() if key not in ("cache_control", "prompt_cache_breakpoint")}
+        return {
+            key: unmarked(item)
+            for key, item in value.items()
+            if key not in ("cache_control", "prompt_cache_breakpoint")
+        }
     return [unmarked(item) for item in value] if isinstance(value, list) else value
 
 

@@ -24,7 +24,10 @@ def prompt_of(track: Track, n: int, marks: tuple[Breakpoint, ...]) -> Prompt:
 
 
 BLOCK = st.tuples(
-    st.sampled_from(["user", "assistant"]), st.sampled_from(["", "", "tool_use", "tool_result"]), st.booleans(), st.integers(0, 300)
+    st.sampled_from(["user", "assistant"]),
+    st.sampled_from(["", "", "tool_use", "tool_result"]),
+    st.booleans(),
+    st.integers(0, 300),
 )
 
 
@@ -36,7 +39,9 @@ def message(track: Track, block: tuple[str, str, bool, int]) -> Piece:
 @given(
     head=st.lists(st.tuples(st.sampled_from(["tools", "system"]), st.integers(0, 3000), st.booleans()), max_size=4),
     turns=st.lists(
-        st.one_of(st.lists(BLOCK, min_size=1, max_size=30), st.integers(1, 200).map(lambda n: [("user", "", True, 9)] * n)),
+        st.one_of(
+            st.lists(BLOCK, min_size=1, max_size=30), st.integers(1, 200).map(lambda n: [("user", "", True, 9)] * n)
+        ),
         min_size=2,
         max_size=8,
     ),
@@ -45,7 +50,10 @@ def message(track: Track, block: tuple[str, str, bool, int]) -> Piece:
 )
 @laws
 def test_the_next_request_reads_all_that_the_one_before_marked(
-    head: list[tuple[str, int, bool]], turns: list[list[tuple[str, str, bool, int]]], ttl: tuple[int, int], min_tokens: int
+    head: list[tuple[str, int, bool]],
+    turns: list[list[tuple[str, str, bool, int]]],
+    ttl: tuple[int, int],
+    min_tokens: int,
 ) -> None:
     track, cache, rules = (
         Track(GRAMMAR),
@@ -107,7 +115,9 @@ def test_a_run_of_tool_results_is_one_step() -> None:
         track.append(message(track, ("assistant", "tool_use", True, 10)))
     for _ in range(120):
         track.append(message(track, ("user", "tool_result", True, 10)))
-    assert track.positions[-1] == 2 and [mark.segment for mark in plan(track, len(track), 1, Plan())] == [len(track) - 1]
+    assert track.positions[-1] == 2 and [mark.segment for mark in plan(track, len(track), 1, Plan())] == [
+        len(track) - 1
+    ]
 
 
 def test_nothing_markable_is_no_mark() -> None:

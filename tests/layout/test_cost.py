@@ -32,12 +32,15 @@ PROVIDERS: dict[str, Callable[[], Provider]] = {
 
 @contextmanager
 def counted(events: str) -> Iterator[Counter[tuple[str, str]]]:
-    """(module, name) → how often: `call` counts Python functions, `c_call` C functions under the module that calls them."""
+    """(module, name) → how often: `call` counts Python functions, `c_call` C functions under the module that calls
+    them."""
     found: Counter[tuple[str, str]] = Counter()
 
     def see(frame: FrameType, event: str, argument: Any) -> None:
         if event == events:
-            found[frame.f_globals.get("__name__", ""), frame.f_code.co_qualname if event == "call" else argument.__name__] += 1
+            found[
+                frame.f_globals.get("__name__", ""), frame.f_code.co_qualname if event == "call" else argument.__name__
+            ] += 1
 
     sys.setprofile(see)
     try:
@@ -118,7 +121,11 @@ def test_a_turn_takes_the_same_steps_however_long_the_conversation(name: str) ->
     late = steps(lambda: going.until(1001))
     assert late.total() <= 1.1 * early.total()
     # A binary search takes a few steps more in a longer conversation; everything else takes none.
-    grown = {module: (early[module], n) for module, n in late.items() if module.startswith("contextkit") and n > 1.3 * early[module]}
+    grown = {
+        module: (early[module], n)
+        for module, n in late.items()
+        if module.startswith("contextkit") and n > 1.3 * early[module]
+    }
     assert not grown
 
 
@@ -140,8 +147,19 @@ def test_what_a_user_says_takes_the_same_steps_however_long_the_conversation(n_s
 def test_stripping_thinking_recounts_what_was_said_since_the_users_last_turn() -> None:
     def turns(n: int) -> Iterator[Piece]:
         for _ in range(n):
-            yield Piece("messages", "user", b'{"type":"text","text":"go on"}', 10, opener=b"[", closer=b"]", is_turn=True)
-            yield Piece("messages", "assistant", b'{"type":"thinking"}', 10, opener=b"[", closer=b"]", is_markable=False, is_thinking=True)
+            yield Piece(
+                "messages", "user", b'{"type":"text","text":"go on"}', 10, opener=b"[", closer=b"]", is_turn=True
+            )
+            yield Piece(
+                "messages",
+                "assistant",
+                b'{"type":"thinking"}',
+                10,
+                opener=b"[",
+                closer=b"]",
+                is_markable=False,
+                is_thinking=True,
+            )
             yield Piece("messages", "", b'{"type":"text","text":"well"}', 10)
 
     track = Track(GRAMMAR, strips_thinking=True)
@@ -157,7 +175,16 @@ def test_the_planner_takes_the_same_steps_however_long_the_conversation() -> Non
         track = Track(GRAMMAR)
         track.append(Piece("system", "", b'{"type":"text","text":"be brief"}', 2000))
         for index in range(n):
-            track.append(Piece("messages", ("user", "assistant")[index % 2], b'{"type":"text","text":"hi"}', 10, opener=b"[", closer=b"]"))
+            track.append(
+                Piece(
+                    "messages",
+                    ("user", "assistant")[index % 2],
+                    b'{"type":"text","text":"hi"}',
+                    10,
+                    opener=b"[",
+                    closer=b"]",
+                )
+            )
         return track
 
     few, many = track(50), track(5000)

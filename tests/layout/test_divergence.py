@@ -30,7 +30,10 @@ def test_the_first_difference_is_the_first(one: list[Piece], other: list[Piece],
     changed = one[:cut] + [piece for piece in other if not one[:cut] or _rank(piece) >= _rank(one[cut - 1])]
     older, newer = layout(one), layout(changed)
     pairs = list(zip(older.segments, newer.segments, strict=False))
-    first = next((index for index, (a, b) in enumerate(pairs) if (a.level, a.role, a.body) != (b.level, b.role, b.body)), len(pairs))
+    first = next(
+        (index for index, (a, b) in enumerate(pairs) if (a.level, a.role, a.body) != (b.level, b.role, b.body)),
+        len(pairs),
+    )
     found = divergence(older, newer)
     if first == older.n:
         assert found is None
@@ -73,7 +76,10 @@ def test_a_path_is_what_a_reader_of_the_body_would_say() -> None:
 
 
 def test_what_it_says() -> None:
-    contexts = [Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1), system=f"It is {hour} o'clock.") for hour in ("ten", "two")]
+    contexts = [
+        Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1), system=f"It is {hour} o'clock.")
+        for hour in ("ten", "two")
+    ]
     for context in contexts:
         context.user("hi")
     found = divergence(*(context.request().layout for context in contexts))

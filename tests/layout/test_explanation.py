@@ -12,12 +12,15 @@ from contextkit.providers.provider import Provider
 MARKED = {
     "claude": AnthropicMessages("claude-opus-4-5", max_tokens=64),
     "claude, auto": AnthropicMessages("claude-opus-4-5", max_tokens=64, ttl="auto"),
-    "bedrock": BedrockConverse("anthropic.claude-opus-5-5", max_tokens=64), "gpt-6.1": OpenAIResponses("gpt-6.1-sol"),
-}  # fmt: skip
+    "bedrock": BedrockConverse("anthropic.claude-opus-5-5", max_tokens=64),
+    "gpt-6.1": OpenAIResponses("gpt-6.1-sol"),
+}
 BY_ITSELF = {
-    "gpt-5.4": OpenAIChat("gpt-5.4"), "gpt-5.4, responses": OpenAIResponses("gpt-5.4"), "gemini": Gemini("gemini-2.5-pro", max_tokens=64),
+    "gpt-5.4": OpenAIChat("gpt-5.4"),
+    "gpt-5.4, responses": OpenAIResponses("gpt-5.4"),
+    "gemini": Gemini("gemini-2.5-pro", max_tokens=64),
     "vllm": OpenAICompatible("Qwen/Qwen3-8B", host="vllm"),
-}  # fmt: skip
+}
 
 
 def said(provider: Provider, n_words: int) -> str:
@@ -55,7 +58,13 @@ def test_a_head_that_lives_already_is_not_said_to_cost_or_to_save_nothing() -> N
     request = context.request()
     usage = {"input_tokens": 1, "output_tokens": 2, "cache_creation_input_tokens": request.predicted.write_5m}
     content = [{"type": "text", "text": "Yes."}]
-    reply = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-opus-4-5", "stop_reason": "end_turn"}
+    reply = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-4-5",
+        "stop_reason": "end_turn",
+    }
     context.receive({**reply, "content": content, "usage": usage}, request)
     context.user("And now?")
     head = next(line for line in context.plan.explain().splitlines() if line.startswith("mark head"))

@@ -58,7 +58,9 @@ def test_segments_end_to_end_are_the_wire(given_pieces: list[Piece]) -> None:
     assert b"".join(segment.lead + segment.body for segment in layout.segments) == bytes(track.wire)
     assert layout.n_bytes == len(track.wire)
     assert [segment.body for segment in layout.segments] == [piece.body for piece in given_pieces]
-    assert all(segment.mark_at is None or segment.body[: segment.mark_at] + b"}" == segment.body for segment in layout.segments)
+    assert all(
+        segment.mark_at is None or segment.body[: segment.mark_at] + b"}" == segment.body for segment in layout.segments
+    )
 
 
 def test_a_track_grows_on_after_its_bytes_were_joined_even_while_a_joining_failed() -> None:

@@ -19,7 +19,8 @@ from contextkit.simulator.reference import reference_cache
 
 SYSTEM = "You are a careful researcher; you say where a number comes from. " * 120
 TOOLS: list[dict[str, Any]] = [
-    {"name": name, "description": f"Does {name}. " * 30, "parameters": {"type": "object", "properties": {}}} for name in ("a", "b", "c")
+    {"name": name, "description": f"Does {name}. " * 30, "parameters": {"type": "object", "properties": {}}}
+    for name in ("a", "b", "c")
 ]
 PROVIDERS = {
     "claude": lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=64),

@@ -11,7 +11,9 @@ from contextkit.canonical import canonical
 from contextkit.layout.normal_form import MARKERS, VERBATIM, marker_of, normal
 
 laws = settings.get_profile("laws")
-KEYS = st.sampled_from(["type", "text", "b", "a", "input", "schema", "content", "cache_control", "prompt_cache_breakpoint"])
+KEYS = st.sampled_from(
+    ["type", "text", "b", "a", "input", "schema", "content", "cache_control", "prompt_cache_breakpoint"]
+)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
@@ -26,7 +28,8 @@ def test_twice_is_once(value: object) -> None:
 
 
 @given(
-    st.dictionaries(KEYS.filter(lambda key: key not in VERBATIM), st.integers() | st.text(max_size=3)), st.randoms(use_true_random=False)
+    st.dictionaries(KEYS.filter(lambda key: key not in VERBATIM), st.integers() | st.text(max_size=3)),
+    st.randoms(use_true_random=False),
 )
 @laws
 def test_the_order_of_a_blocks_keys_is_noise(block: dict[str, object], order: object) -> None:
@@ -57,6 +60,9 @@ def _has_marker(value: object) -> bool:
 
 def test_a_marker_is_found_wherever_a_provider_looks() -> None:
     marker = {"type": "ephemeral"}
-    assert marker_of({"type": "tool_result", "content": [{"type": "text", "text": "x", "cache_control": marker}]}) == marker
+    assert (
+        marker_of({"type": "tool_result", "content": [{"type": "text", "text": "x", "cache_control": marker}]})
+        == marker
+    )
     assert marker_of({"type": "tool_use", "input": {"cache_control": marker}}) is None
     assert marker_of({"type": "text", "cache_control": None}) is None and marker_of("text") is None

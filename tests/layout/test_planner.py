@@ -1,4 +1,5 @@
-"""What is marked, and for how long: as before where nothing is known, within a percent of every other way where the habits are."""
+"""What is marked, and for how long: as before where nothing is known, within a percent of every other way where the
+habits are."""
 
 from __future__ import annotations
 
@@ -68,13 +69,21 @@ def test_lifetimes_of_its_own_choice_cost_what_the_best_ones_cost() -> None:
 
 
 @given(
-    turns=st.lists(st.lists(BLOCK, min_size=1, max_size=30), min_size=1, max_size=6), shared=st.integers(0, 40),
-    min_tokens=st.sampled_from([0, 512, 4096]), head=st.integers(0, 9000), known=st.sampled_from([None, 0.0, 0.2, 1.0]),
+    turns=st.lists(st.lists(BLOCK, min_size=1, max_size=30), min_size=1, max_size=6),
+    shared=st.integers(0, 40),
+    min_tokens=st.sampled_from([0, 512, 4096]),
+    head=st.integers(0, 9000),
+    known=st.sampled_from([None, 0.0, 0.2, 1.0]),
     is_auto=st.booleans(),
-)  # fmt: skip
+)
 @laws
 def test_any_choice_keeps_the_providers_rules(
-    turns: list[list[tuple[str, str, bool, int]]], shared: int, min_tokens: int, head: int, known: float | None, is_auto: bool
+    turns: list[list[tuple[str, str, bool, int]]],
+    shared: int,
+    min_tokens: int,
+    head: int,
+    known: float | None,
+    is_auto: bool,
 ) -> None:
     track, previous, left = Track(GRAMMAR), 0, None
     track.append(Piece("system", "", b"{}", head))
@@ -95,7 +104,10 @@ def test_any_choice_keeps_the_providers_rules(
 def test_writing_pays_from_one_call_in_five_on() -> None:
     rates = rates_at(10_000, opus)
     assert rates is not None and not pays(0.21, rates) and pays(0.22, rates)
-    forever = [1.25 + sum(0.1 * 0.22**n for n in range(1, 50)), sum(0.22**n for n in range(50))]  # always written, never written
+    forever = [
+        1.25 + sum(0.1 * 0.22**n for n in range(1, 50)),
+        sum(0.22**n for n in range(50)),
+    ]  # always written, never written
     assert forever[0] < forever[1]
     assert rates_at(10, lambda usage: None) is None
 
@@ -117,7 +129,9 @@ def test_what_is_left_uncovered_costs_what_a_search_says() -> None:
 
 
 def test_known_calls_to_come_decide() -> None:
-    assert chances(Rhythm(), 300, 3600, 0.0).warm == 0 and chances(Rhythm(), 300, 3600, 3.0).warm == pytest.approx(0.9446)
+    assert chances(Rhythm(), 300, 3600, 0.0).warm == 0 and chances(Rhythm(), 300, 3600, 3.0).warm == pytest.approx(
+        0.9446
+    )
 
 
 def grown(n: int = 40, size: int = 300) -> Track:
@@ -132,13 +146,18 @@ def test_a_side_call_reads_and_writes_nothing_of_its_own() -> None:
     track = grown()
     left = Left((Breakpoint(0, 300), Breakpoint(37, 300)), 0.0)
     choice = choose(track, 41, 38, Plan(), Known(price=opus, now=20.0, left=left, calls_to_come=0.0))
-    assert [mark.segment for mark in choice.marks] == [0, 37] and dict(choice.refused)["tail"].startswith("a call that reads it in time")
+    assert [mark.segment for mark in choice.marks] == [0, 37] and dict(choice.refused)["tail"].startswith(
+        "a call that reads it in time"
+    )
 
 
 def test_habitual_long_gaps_leave_the_end_unwritten_and_ask_for_an_hour_where_they_may() -> None:
     prior = Prior(((0.0, 1.0), (300.0, 0.9), (3600.0, 0.02)))
     rhythm, track = Rhythm(prior), grown()
-    assert [mark.segment for mark in choose(track, 41, 38, Plan(), Known(rhythm, opus, head_reuse=0.0)).marks] == [0, 37]
+    assert [mark.segment for mark in choose(track, 41, 38, Plan(), Known(rhythm, opus, head_reuse=0.0)).marks] == [
+        0,
+        37,
+    ]
     free = choose(track, 41, 0, Plan(long_ttl_seconds=3600), Known(rhythm, opus))
     assert [(mark.segment, mark.ttl_seconds) for mark in free.marks] == [(0, 3600), (40, 3600)]
 
@@ -147,7 +166,9 @@ def test_the_end_of_an_earlier_lane_is_bridged_to_when_the_conversation_comes_ba
     """Another model answered in between: what this one left stands further back than the last request ended."""
     track = grown(80)
     left = Left((Breakpoint(0, 300), Breakpoint(20, 300)), 0.0)
-    assert [mark.segment for mark in choose(track, 81, 70, Plan(), Known(price=opus, now=60.0, left=left)).marks][:2] == [0, 20]
+    assert [mark.segment for mark in choose(track, 81, 70, Plan(), Known(price=opus, now=60.0, left=left)).marks][
+        :2
+    ] == [0, 20]
 
 
 def test_an_implicit_mark_that_no_longer_reaches_is_bridged() -> None:
@@ -157,23 +178,32 @@ def test_an_implicit_mark_that_no_longer_reaches_is_bridged() -> None:
     for _ in range(60):
         track.append(message(track, ("user", "", True, 50)))
     assert [mark.segment for mark in plan(track, 60, 30, rules)] == [29] and plan(track, 40, 30, rules) == ()
-    assert plan_of(model, "auto", {}).long_ttl_seconds == 43_200 and plan_of(model_named("gpt-5.4"), "auto", {}).long_ttl_seconds == 0
+    assert (
+        plan_of(model, "auto", {}).long_ttl_seconds == 43_200
+        and plan_of(model_named("gpt-5.4"), "auto", {}).long_ttl_seconds == 0
+    )
 
 
 def reply(number: int, usage: dict[str, int]) -> dict[str, object]:
     return {
-        "id": f"msg_{number}", "type": "message", "role": "assistant", "model": "claude-opus-4-5", "stop_reason": "end_turn",
-        "content": [{"type": "text", "text": "Yes."}], "usage": {"output_tokens": 2, **usage},
-    }  # fmt: skip
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-4-5",
+        "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "Yes."}],
+        "usage": {"output_tokens": 2, **usage},
+    }
 
 
 def billed(request: object, *, reads: bool = True) -> dict[str, int]:
     usage = request.predicted  # type: ignore[attr-defined]
     read = usage.read if reads else 0
     return {
-        "input_tokens": usage.fresh + usage.read - read, "cache_read_input_tokens": read,
+        "input_tokens": usage.fresh + usage.read - read,
+        "cache_read_input_tokens": read,
         "cache_creation_input_tokens": usage.write_5m + usage.write_1h,
-    }  # fmt: skip
+    }
 
 
 class Talk:
@@ -182,8 +212,10 @@ class Talk:
     def __init__(self, **options: str) -> None:
         self.now = 1_790_000_000.0
         self.context = Context(
-            AnthropicMessages("claude-opus-4-5", max_tokens=64, **options), system="You are terse. " * 4_000, clock=lambda: self.now
-        )  # fmt: skip
+            AnthropicMessages("claude-opus-4-5", max_tokens=64, **options),
+            system="You are terse. " * 4_000,
+            clock=lambda: self.now,
+        )
 
     def ask(self, text: str = "Is it so?", gap: float = 20.0, *, reads: bool = True) -> list[tuple[str, int]]:
         self.context.user(text)
@@ -222,7 +254,9 @@ def test_auto_stops_mixing_lifetimes_once_a_bill_says_they_are_kept_apart() -> N
 def test_the_plan_is_the_same_after_the_conversation_is_opened_again(tmp_path: object) -> None:
     now = 1_790_000_000.0
     provider = AnthropicMessages("claude-opus-4-5", max_tokens=64, ttl="auto")
-    with Context.open(f"{tmp_path}/run", provider=provider, system="You are terse. " * 4_000, clock=lambda: now) as context:
+    with Context.open(
+        f"{tmp_path}/run", provider=provider, system="You are terse. " * 4_000, clock=lambda: now
+    ) as context:
         for number in range(5):
             context.user("word " * (10 + 900 * (number % 2)))
             request = context.request()

@@ -28,10 +28,20 @@ SESSION = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "pi" 
 RANKS_FILE = hashlib.sha1(b"https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken").hexdigest()
 """The name tiktoken gives the ranks in its cache folder."""
 SAMPLES = [
-    "", " ", "hello world", "def f(x):\n    return x  # naïve\n", "日本語のテキスト。" * 40, "🙂🙃" * 300, "a" * 40_000,
+    "",
+    " ",
+    "hello world",
+    "def f(x):\n    return x  # naïve\n",
+    "日本語のテキスト。" * 40,
+    "🙂🙃" * 300,
+    "a" * 40_000,
     "x  y   z\t\n\n  " * 2_000,
-    "the quick brown fox " * 5_000, "<|endoftext|> is text here", "\ud800 alone", "0123456789" * 4_000, "don't we'll THEY'RE\r\n" * 900,
-]  # fmt: skip
+    "the quick brown fox " * 5_000,
+    "<|endoftext|> is text here",
+    "\ud800 alone",
+    "0123456789" * 4_000,
+    "don't we'll THEY'RE\r\n" * 900,
+]
 by_size = TokenCounter("bytes", 4.0)
 
 
@@ -72,7 +82,9 @@ def text(words: str) -> dict[str, str]:
 # Text
 
 
-def test_both_tokenizers_count_the_same(exact: TokenCounter, cached_ranks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_tokenizers_count_the_same(
+    exact: TokenCounter, cached_ranks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(cached_ranks))
     other = TokenCounter("o200k_base", 4.0)
     assert not exact.is_estimate
@@ -113,7 +125,9 @@ def test_size_alone_is_an_estimate_and_says_so() -> None:
     assert by_size.count([text("abc"), text("de")]) == 2  # rounded up once, over the whole
 
 
-def test_without_ranks_it_is_an_estimate_and_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_ranks_it_is_an_estimate_and_nothing_is_downloaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     counter = TokenCounter("o200k_base", 4.0)
@@ -122,7 +136,9 @@ def test_without_ranks_it_is_an_estimate_and_nothing_is_downloaded(monkeypatch: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ranks_that_were_torn_are_not_at_hand(cached_ranks: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_ranks_that_were_torn_are_not_at_hand(
+    cached_ranks: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / RANKS_FILE).write_bytes((cached_ranks / RANKS_FILE).read_bytes()[:-100])
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -140,15 +156,18 @@ def test_models_that_count_alike_share_a_counter() -> None:
 # What counts
 
 
-@pytest.mark.parametrize("extra", [
-    {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
-    {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "12h"}},
-    {"id": "toolu_01A", "tool_use_id": "toolu_01B", "call_id": "call_1", "tool_call_id": "call_2"},
-    {"signature": "S" * 4_000},
-    {"encrypted_content": "E" * 4_000},
-    {"citations": [{"type": "char_location", "cited_text": "c" * 400}]},
-    {"status": "completed"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
+        {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "12h"}},
+        {"id": "toolu_01A", "tool_use_id": "toolu_01B", "call_id": "call_1", "tool_call_id": "call_2"},
+        {"signature": "S" * 4_000},
+        {"encrypted_content": "E" * 4_000},
+        {"citations": [{"type": "char_location", "cited_text": "c" * 400}]},
+        {"status": "completed"},
+    ],
+)
 def test_markers_ids_and_proofs_count_nothing(extra: dict[str, Any]) -> None:
     assert by_size.count(text("some words") | extra) == by_size.count(text("some words"))
 
@@ -163,7 +182,9 @@ def test_arguments_and_schemas_count_with_their_keys() -> None:
     assert by_size.count(call) - frame == pytest.approx((4 + 8 + 6 + 8) / 4, abs=1)
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     assert by_size.count({"name": "", "input_schema": schema}) == -(-len("typeobjectpropertiescitytypestring") // 4)
-    assert by_size.count({"type": "function", "name": "", "parameters": schema}) == by_size.count({"name": "", "input_schema": schema})
+    assert by_size.count({"type": "function", "name": "", "parameters": schema}) == by_size.count(
+        {"name": "", "input_schema": schema}
+    )
 
 
 def test_the_items_of_a_request_are_no_arguments() -> None:
@@ -220,27 +241,35 @@ def image(data: bytes | str) -> dict[str, Any]:
 @pytest.mark.parametrize("picture", PICTURES.values(), ids=PICTURES)
 def test_a_picture_counts_by_its_pixels(picture: bytes) -> None:
     assert by_size.count(image(picture)) == 80  # 300 x 200 / 750
-    assert by_size.count({"type": "tool_result", "content": [image(picture)]}) == 80 + by_size.count({"type": "tool_result", "content": []})
+    assert by_size.count({"type": "tool_result", "content": [image(picture)]}) == 80 + by_size.count(
+        {"type": "tool_result", "content": []}
+    )
 
 
-@pytest.mark.parametrize("source", [
-    image(png(4_000, 3_000)),
-    image(b"no picture at all"),
-    image(PICTURES["png"][:12]),
-    image(b"\xff\xd8" + b"\0" * 40),
-    image("not base64, ä"),
-    {"type": "image", "source": {"type": "url", "url": "https://example.com/" + "long" * 2_000}},
-    {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "source",
+    [
+        image(png(4_000, 3_000)),
+        image(b"no picture at all"),
+        image(PICTURES["png"][:12]),
+        image(b"\xff\xd8" + b"\0" * 40),
+        image("not base64, ä"),
+        {"type": "image", "source": {"type": "url", "url": "https://example.com/" + "long" * 2_000}},
+        {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
+    ],
+)
 def test_a_large_or_unreadable_picture_counts_the_most(source: dict[str, Any]) -> None:
     assert by_size.count(source) == 1600
 
 
-@pytest.mark.parametrize("part", [
-    {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 90_000, "detail": "high"}},
-    {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 90_000, "detail": "auto"},
-    {"type": "input_image", "file_id": "file_1"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 90_000, "detail": "high"}},
+        {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 90_000, "detail": "auto"},
+        {"type": "input_image", "file_id": "file_1"},
+    ],
+)
 def test_an_openai_picture_counts_the_same_whatever_it_weighs(part: dict[str, Any]) -> None:
     assert by_size.count(part) == 765
 
@@ -248,7 +277,10 @@ def test_an_openai_picture_counts_the_same_whatever_it_weighs(part: dict[str, An
 def test_a_pdf_counts_by_its_pages() -> None:
     pages = b"%PDF-1.7 << /Type /Pages /Count 2 >> << /Type /Page >> << /Type/Page /Parent 1 0 R >>" + b"\0" * 100_000
     data = base64.b64encode(pages).decode()
-    assert by_size.count({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}}) == 4_000
+    assert (
+        by_size.count({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}})
+        == 4_000
+    )
     assert by_size.count({"type": "input_file", "file_data": f"data:application/pdf;base64,{data}"}) == 4_000
     assert by_size.count({"type": "file", "file": {"file_data": f"data:application/pdf;base64,{data}"}}) == 4_000
     assert by_size.count({"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}}) == 2_000
@@ -256,16 +288,24 @@ def test_a_pdf_counts_by_its_pages() -> None:
 
 
 def test_a_text_document_counts_as_text() -> None:
-    document = {"type": "document", "title": "four", "source": {"type": "text", "media_type": "text/plain", "data": "x" * 400}}
+    document = {
+        "type": "document",
+        "title": "four",
+        "source": {"type": "text", "media_type": "text/plain", "data": "x" * 400},
+    }
     assert by_size.count(document) == 101
 
 
 def test_sound_counts_by_its_length() -> None:
     second = base64.b64encode(b"\0" * 16_000).decode()
-    assert by_size.count({"type": "input_audio", "input_audio": {"data": second * 6, "format": "mp3"}}) == pytest.approx(60, abs=1)
+    assert by_size.count(
+        {"type": "input_audio", "input_audio": {"data": second * 6, "format": "mp3"}}
+    ) == pytest.approx(60, abs=1)
 
 
-@pytest.mark.parametrize("kind", ["image", "document", "base64", "file", "input_file", "input_audio", "image_url", "redacted_thinking"])
+@pytest.mark.parametrize(
+    "kind", ["image", "document", "base64", "file", "input_file", "input_audio", "image_url", "redacted_thinking"]
+)
 @pytest.mark.parametrize("content", [None, "x", 1, ["x"], {}])
 def test_a_block_of_the_wrong_shape_is_counted_all_the_same(kind: str, content: Any) -> None:
     keys = ("source", "file", "file_data", "input_audio", "image_url", "data", "media_type")
@@ -284,11 +324,14 @@ def test_the_same_count_in_every_process(tmp_path: Path) -> None:
     )
     answers = {
         subprocess.run(
-            [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed, "TIKTOKEN_CACHE_DIR": str(tmp_path)},
-            capture_output=True, text=True, check=True,
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "TIKTOKEN_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("0", "1")
-    }  # fmt: skip
+    }
     assert len(answers) == 1
     first = json.loads(answers.pop())
     assert first[:2] == first[2:]
@@ -325,7 +368,9 @@ def test_the_estimate_grows_as_the_bill_of_a_real_session_does() -> None:
             continue
         blocks = [as_claude(block) for block in message["content"]]
         if message["role"] != "assistant":
-            predicted += counter.count([{"type": "tool_result", "content": blocks}] if message["role"] == "toolResult" else blocks)
+            predicted += counter.count(
+                [{"type": "tool_result", "content": blocks}] if message["role"] == "toolResult" else blocks
+            )
             continue
         usage = message["usage"]
         size = usage["input"] + usage["cacheRead"] + usage["cacheWrite"]

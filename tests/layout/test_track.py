@@ -27,9 +27,12 @@ RUNS = ["", "", "tool_use", "tool_result"]
 def pieces(draw: st.DrawFn) -> list[Piece]:
     """Tools, system blocks and messages of Anthropic's form, thinking and flags among them."""
     found = [
-        Piece("tools", "", canonical({"name": f"t{i}"}), draw(SIZES), is_silent=draw(RARELY), flags=draw(FLAGS)) for i in range(draw(FEW))
+        Piece("tools", "", canonical({"name": f"t{i}"}), draw(SIZES), is_silent=draw(RARELY), flags=draw(FLAGS))
+        for i in range(draw(FEW))
     ]
-    found += [Piece("system", "", canonical({"type": "text", "text": draw(TEXT)}), draw(SIZES)) for _ in range(draw(FEW))]
+    found += [
+        Piece("system", "", canonical({"type": "text", "text": draw(TEXT)}), draw(SIZES)) for _ in range(draw(FEW))
+    ]
     for index in range(draw(st.integers(0, 12))):
         role = draw(st.sampled_from(["user", "assistant"]))
         is_thinking = role == "assistant" and draw(st.booleans())
@@ -72,7 +75,8 @@ class Naive:
         }
         self.given = given
         self.opens = [
-            bool(p.role) and not (i and given[i - 1].level == p.level and given[i - 1].role == p.role) for i, p in enumerate(given)
+            bool(p.role) and not (i and given[i - 1].level == p.level and given[i - 1].role == p.role)
+            for i, p in enumerate(given)
         ]
 
     def speaks(self, index: int) -> str:
@@ -85,12 +89,17 @@ class Naive:
         for index, piece in enumerate(self.given):
             if index not in self.silent:
                 role = self.speaks(index)
-                digest = blake2b(digest + piece.level.encode() + b"\0" + role.encode() + b"\0" + piece.body, digest_size=16).digest()
+                digest = blake2b(
+                    digest + piece.level.encode() + b"\0" + role.encode() + b"\0" + piece.body, digest_size=16
+                ).digest()
             found.append(digest)
         return found
 
     def ends_tokens(self) -> list[int]:
-        sizes = [0 if i in self.silent else piece.n_tokens + (3 if self.speaks(i) else 0) for i, piece in enumerate(self.given)]
+        sizes = [
+            0 if i in self.silent else piece.n_tokens + (3 if self.speaks(i) else 0)
+            for i, piece in enumerate(self.given)
+        ]
         return [sum(sizes[: i + 1]) for i in range(len(sizes))]
 
     def positions(self) -> list[int]:

@@ -21,7 +21,9 @@ def body(*said: str, model: str = "claude-sonnet-4-6", **more: Any) -> bytes:
     return json.dumps({"model": model, "max_tokens": 9, "messages": messages, **MARKED, **more}).encode()
 
 
-def call(number: int, raw: bytes, read: int, written: int, *, lane: str = "main", at: float | None = None, model: str = "") -> Exchange:
+def call(
+    number: int, raw: bytes, read: int, written: int, *, lane: str = "main", at: float | None = None, model: str = ""
+) -> Exchange:
     at = 30.0 * number if at is None else at
     usage, model = Usage(1, read, written, 0, 1), model or "claude-sonnet-4-6"
     return Exchange(f"c{number}", "s", lane, at, at + 2, at + 4, "anthropic", model, Bodies(raw), usage, None, None)
@@ -32,7 +34,11 @@ def call(number: int, raw: bytes, read: int, written: int, *, lane: str = "main"
     [
         (body("one", "two", "THREE", "four", "five"), "messages_changed", "messages[2].content[0] byte 23"),
         (body("one", "two", "three", "four", "five", system="new"), "system_changed", "system[0] byte "),
-        (body("one", "two", "three", "four", "five", tools=[{"name": "t", "input_schema": {}}]), "tools_changed", "tools[0] byte "),
+        (
+            body("one", "two", "three", "four", "five", tools=[{"name": "t", "input_schema": {}}]),
+            "tools_changed",
+            "tools[0] byte ",
+        ),
         (body("one", "two", "three", "four", "five", tool_choice={"type": "none"}), "params_changed", "messages"),
         (body("one", "two", "three", "four", "five"), "unknown", "prefix intact"),
     ],
@@ -63,7 +69,9 @@ def test_calls_that_read_what_they_could_are_not_read(monkeypatch: pytest.Monkey
 
 def test_lanes_that_start_at_once_share_a_prefix_nobody_had_written() -> None:
     head = {"system": [{"type": "text", "text": "rules " * 4_000, **MARKED}]}
-    first, second = (call(i, body(text, **head), 0, 9_000, lane=text, at=i * 0.1) for i, text in enumerate(("one", "two")))
+    first, second = (
+        call(i, body(text, **head), 0, 9_000, lane=text, at=i * 0.1) for i, text in enumerate(("one", "two"))
+    )
     assert [miss.cause for miss in misses([first, second])] == ["first_write", "cold_fan_out"]
 
 
@@ -84,10 +92,12 @@ def test_no_more_is_kept_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
         ({"model": "m", "messages": [{"role": "user", "content": "a"}]}, "openai_chat"),
         ({"model": "m", "messages": [{"role": "user", "content": "a"}], "system": "s"}, "anthropic_messages"),
         ({"messages": [{"role": "user", "content": [{"text": "a"}]}]}, "bedrock_converse"),
-        ({"contents": []}, "gemini"), ({"model": "m", "input": "a"}, "openai_responses"),
-        ({"model": "text-embedding-3-small", "input": "a"}, None), ({"prompt": "a"}, None),
+        ({"contents": []}, "gemini"),
+        ({"model": "m", "input": "a"}, "openai_responses"),
+        ({"model": "text-embedding-3-small", "input": "a"}, None),
+        ({"prompt": "a"}, None),
     ],
-)  # fmt: skip
+)
 def test_the_wire_is_told_by_the_body(fields: dict[str, Any], wire: str | None) -> None:
     assert wire_of(fields) == wire
 
@@ -95,7 +105,11 @@ def test_the_wire_is_told_by_the_body(fields: dict[str, Any], wire: str | None) 
 def test_bedrocks_markers_are_no_part_of_what_is_said() -> None:
     said, mark = {"text": "a"}, {"cachePoint": {"type": "default"}}
     marked, plain = (
-        read_body(json.dumps({"messages": [{"role": "user", "content": content}]}).encode(), "aws", "anthropic.claude-opus-4-8")
+        read_body(
+            json.dumps({"messages": [{"role": "user", "content": content}]}).encode(),
+            "aws",
+            "anthropic.claude-opus-4-8",
+        )
         for content in ([said, mark], [said])
     )
     assert marked is not None

@@ -21,13 +21,20 @@ __all__ = ["run"]
 
 
 def reply(number: int, read: int = 0) -> dict[str, Any]:
-    usage = {"input_tokens": 10 + number, "output_tokens": 3, "cache_read_input_tokens": read, "cache_creation_input_tokens": 2_000}
+    usage = {
+        "input_tokens": 10 + number,
+        "output_tokens": 3,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": 2_000,
+    }
     said = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "claude-opus-5", "usage": usage}
     return {**said, "content": [{"type": "text", "text": f"Answer {number}."}], "stop_reason": "end_turn"}
 
 
 def opened(folder: Path) -> Context:
-    return Context.open(folder, AnthropicMessages("claude-opus-5", max_tokens=9), system="Be brief. " * 900, clock=lambda: 1790000000.25)
+    return Context.open(
+        folder, AnthropicMessages("claude-opus-5", max_tokens=9), system="Be brief. " * 900, clock=lambda: 1790000000.25
+    )
 
 
 @pytest.fixture
@@ -45,7 +52,8 @@ def figures(ledger: Ledger) -> list[Any]:
 
 
 def test_a_byte_that_is_flipped_is_found(folder: Path) -> None:
-    """Each byte of the header, the first row and the last row, with several values: an error that names the line, or the same rows."""
+    """Each byte of the header, the first row and the last row, with several values: an error that names the line, or
+    the same rows."""
     path = folder / "ledger.jsonl"
     whole, before = path.read_bytes(), figures(Ledger.read(path))
     lines = whole.splitlines(keepends=True)
@@ -77,7 +85,9 @@ def test_one_changed_digit_stops_the_conversation_and_not_the_report(folder: Pat
     lines[row + 1] = lines[row + 1].replace(b'"output":3', b'"output":9', 1)
     assert place > 0
     path.write_bytes(b"".join(lines))
-    with pytest.raises(LogCorrupt, match=rf"ledger\.jsonl line {row + 2}: its checksum is not that of its content; restore the file"):
+    with pytest.raises(
+        LogCorrupt, match=rf"ledger\.jsonl line {row + 2}: its checksum is not that of its content; restore the file"
+    ):
         opened(folder)
     ran = run("report", path, "--json")
     assert ran.code == 0, ran.err
@@ -122,11 +132,25 @@ def test_rows_of_older_versions_are_read_and_continued(folder: Path) -> None:
 
 
 def test_an_older_version_reads_the_rows(folder: Path) -> None:
-    """It looks fields up by name in the row, in the prompt of kind `outline`, and knows each field of a bill and a breakpoint."""
+    """It looks fields up by name in the row, in the prompt of kind `outline`, and knows each field of a bill and a
+    breakpoint."""
     for line in folder.joinpath("ledger.jsonl").read_bytes().splitlines()[1:]:
         row = json.loads(line)
         assert list(row)[-1] == "sum"
-        fields = ["id", "session", "lane", "at", "first_byte_at", "ended_at", "provider", "model", "prompt", "usage", "predicted", "error"]
+        fields = [
+            "id",
+            "session",
+            "lane",
+            "at",
+            "first_byte_at",
+            "ended_at",
+            "provider",
+            "model",
+            "prompt",
+            "usage",
+            "predicted",
+            "error",
+        ]
         assert list(row)[:-1] == fields
         assert set(row["usage"]) == {"fresh", "read", "write_5m", "write_1h", "output", "estimated"}
         assert set(row["prompt"]["breakpoints"][0]) == {"segment", "ttl_seconds", "lookback", "is_written"}
@@ -171,13 +195,24 @@ def test_a_row_that_was_taken_out_is_noticed(folder: Path) -> None:
 
 
 WRONG = [
-    ("namespaces", ["zz", "00", "00"]), ("digests", ["nothex"]), ("digests", [7]), ("keep", -1), ("keep", "2"), ("ends_tokens", []),
-    ("level_ends", [1]), ("breakpoints", [{"segment": 1}]), ("kind", "unknown"), ("kind", []), ("namespaces", None),
-]  # fmt: skip
+    ("namespaces", ["zz", "00", "00"]),
+    ("digests", ["nothex"]),
+    ("digests", [7]),
+    ("keep", -1),
+    ("keep", "2"),
+    ("ends_tokens", []),
+    ("level_ends", [1]),
+    ("breakpoints", [{"segment": 1}]),
+    ("kind", "unknown"),
+    ("kind", []),
+    ("namespaces", None),
+]
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
-def test_a_row_without_a_checksum_that_makes_no_sense_is_an_error_of_ours(folder: Path, name: str, value: Any, run: Run) -> None:
+def test_a_row_without_a_checksum_that_makes_no_sense_is_an_error_of_ours(
+    folder: Path, name: str, value: Any, run: Run
+) -> None:
     path = folder / "ledger.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     row = json.loads(lines[2])

@@ -26,7 +26,12 @@ from contextkit.ledger.misses import Miss
 from contextkit.ledger.row import Record, decode, encode
 from contextkit.ledger.summary import GROUPS, Tally, dearest, summarise
 
-MODELS = (("anthropic", "claude-sonnet-4-5"), ("openai", "gpt-5.1"), ("google", "gemini-2.5-pro"), ("", "a-model-of-ours"))
+MODELS = (
+    ("anthropic", "claude-sonnet-4-5"),
+    ("openai", "gpt-5.1"),
+    ("google", "gemini-2.5-pro"),
+    ("", "a-model-of-ours"),
+)
 START = 1_780_000_000.0
 
 
@@ -46,10 +51,14 @@ def a_ledger(n_sessions: int = 12) -> list[Record]:
         read, grown = (0, read + grown) if draw.random() < 0.1 else (read, grown)
         writes = (grown, 0) if provider == "anthropic" else (None, None)
         fresh = 4 if provider == "anthropic" else grown
-        usage = Usage(fresh, read, *writes, output=None if draw.random() < 0.02 else 300) if draw.random() < 0.95 else None
+        usage = (
+            Usage(fresh, read, *writes, output=None if draw.random() < 0.02 else 300) if draw.random() < 0.95 else None
+        )
         if draw.random() < 0.05:
             records.append(Remark(draw.choice(("verdict", "compaction", "setting")), f"c{number}", "system_changed"))
-        records.append(Exchange(f"c{number}", session, lane, at, at + 1, at + 9, provider, model, None, usage, None, None))
+        records.append(
+            Exchange(f"c{number}", session, lane, at, at + 1, at + 9, provider, model, None, usage, None, None)
+        )
     return records
 
 
@@ -63,7 +72,9 @@ def is_like(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
     if is_dataclass(one):
-        return type(one) is type(other) and all(is_like(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
+        return type(one) is type(other) and all(
+            is_like(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
+        )
     if isinstance(one, tuple):
         return isinstance(other, tuple) and len(one) == len(other) and all(map(is_like, one, other))
     return bool(one == other)
@@ -83,7 +94,9 @@ def test_duckdb_gives_the_summary_of_this_process(by: str, tmp_path: Path) -> No
         assert is_like(getattr(expected, field.name), getattr(found.summary, field.name)), field.name
     calls = list(judged(records))
     assert found.sessions == {miss.index: calls[miss.index].exchange.session for miss in expected.misses}
-    assert found.verdicts == {miss.index: calls[miss.index].verdict for miss in expected.misses if calls[miss.index].verdict}
+    assert found.verdicts == {
+        miss.index: calls[miss.index].verdict for miss in expected.misses if calls[miss.index].verdict
+    }
 
 
 def test_duckdb_reads_prompts_that_stand_as_differences_and_several_files(tmp_path: Path) -> None:
@@ -92,14 +105,24 @@ def test_duckdb_reads_prompts_that_stand_as_differences_and_several_files(tmp_pa
 
     def call(number: int, keep: int, digests: list[str], usage: Usage) -> Exchange:
         n = range(len(digests))
-        prompt = Outline(keep, ("aa", "bb", "cc"), (0, 1), tuple(digests), tuple(9000 * (keep + i + 1) for i in n), tuple(n), tuple(n), ())
+        prompt = Outline(
+            keep,
+            ("aa", "bb", "cc"),
+            (0, 1),
+            tuple(digests),
+            tuple(9000 * (keep + i + 1) for i in n),
+            tuple(n),
+            tuple(n),
+            (),
+        )
         at = START + number
         return Exchange(f"c{number}", "s", "main", at, None, at, "anthropic", MODELS[0][1], prompt, usage, None, None)
 
     records = [
-        call(0, 0, ["01", "02"], Usage(0, 0, 18_000, 0, 5)), call(1, 2, ["03"], Usage(0, 18_000, 9000, 0, 5)),
+        call(0, 0, ["01", "02"], Usage(0, 0, 18_000, 0, 5)),
+        call(1, 2, ["03"], Usage(0, 18_000, 9000, 0, 5)),
         call(2, 0, ["11", "12", "13"], Usage(0, 0, 27_000, 0, 5)),
-    ]  # fmt: skip
+    ]
     files = [str(written(tmp_path / "one.jsonl", [*records[:2]])), str(written(tmp_path / "two.jsonl", [*records[2:]]))]
     found = summarise_files(files).summary
     assert [miss.cause for miss in found.misses] == ["first_write", "system_changed"]
@@ -147,7 +170,9 @@ def test_the_lines_put_together_by_session_say_what_the_whole_says(tmp_path: Pat
 
     records, to = a_ledger(), tmp_path / "it's.parquet"
     assert write_by_session([str(written(tmp_path / "ledger.jsonl", records))], str(to)) == len(records)
-    rows = duckdb.connect().execute("SELECT session, line FROM read_parquet(?) ORDER BY session, n", [str(to)]).fetchall()
+    rows = (
+        duckdb.connect().execute("SELECT session, line FROM read_parquet(?) ORDER BY session, n", [str(to)]).fetchall()
+    )
     groups = [[line.encode() for _, line in group] for _, group in groupby(rows, key=lambda row: row[0])]
     assert by_id(in_processes(groups)) == by_id(rows_of([encode(record) for record in records]))
 
@@ -162,7 +187,8 @@ def test_integers_beyond_64_bits_stay_exact_in_a_line() -> None:
         decode(line[:-4])
 
 
-# Bounds ---------------------------------------------------------------------------------------------------------------------
+# Bounds
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_long_recording_keeps_a_bounded_number_of_rates_and_misses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,22 +28,51 @@ integers = st.lists(st.integers(-1, 10**6), max_size=4).map(tuple)
 usages = st.builds(Usage, counts, counts, counts, counts, counts, st.booleans())
 breakpoints = st.builds(Breakpoint, st.integers(0, 99), st.integers(1, 9999), st.integers(1, 99), st.booleans())
 outlines = st.builds(
-    Outline, st.integers(0, 9), st.tuples(hexes, hexes, hexes), st.tuples(st.integers(0, 9), st.integers(0, 9)),
-    st.lists(hexes, max_size=4).map(tuple), integers, integers, integers, st.lists(breakpoints, max_size=4).map(tuple), st.integers(0, 9),
-)  # fmt: skip
+    Outline,
+    st.integers(0, 9),
+    st.tuples(hexes, hexes, hexes),
+    st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    st.lists(hexes, max_size=4).map(tuple),
+    integers,
+    integers,
+    integers,
+    st.lists(breakpoints, max_size=4).map(tuple),
+    st.integers(0, 9),
+)
 blocks = st.builds(BlockIds, st.integers(1, 512), st.lists(st.integers(-(2**70), 2**70), max_size=4).map(tuple))
 prompts = st.none() | outlines | st.builds(Bodies, st.binary(max_size=20) | words.map(str.encode)) | blocks
 exchanges = st.builds(
-    Exchange, words, words, words, moments, st.none() | moments, st.none() | moments, words, words, prompts,
-    st.none() | usages, st.none() | usages, st.none() | words,
-)  # fmt: skip
+    Exchange,
+    words,
+    words,
+    words,
+    moments,
+    st.none() | moments,
+    st.none() | moments,
+    words,
+    words,
+    prompts,
+    st.none() | usages,
+    st.none() | usages,
+    st.none() | words,
+)
 
 
 def an_exchange(number: int = 0, **more: Any) -> Exchange:
     row: dict[str, Any] = {
-        "id": f"msg_{number}", "session": "s", "lane": "main", "at": float(number), "first_byte_at": None, "ended_at": None,
-        "provider": "anthropic", "model": "claude-opus-4-5", "prompt": None, "usage": None, "predicted": None, "error": None,
-    }  # fmt: skip
+        "id": f"msg_{number}",
+        "session": "s",
+        "lane": "main",
+        "at": float(number),
+        "first_byte_at": None,
+        "ended_at": None,
+        "provider": "anthropic",
+        "model": "claude-opus-4-5",
+        "prompt": None,
+        "usage": None,
+        "predicted": None,
+        "error": None,
+    }
     return Exchange(**{**row, **more})
 
 
@@ -52,7 +81,15 @@ def a_prompt(bodies: list[str], namespaces: tuple[bytes, bytes, bytes] = (b"t", 
     for body in bodies:
         digests.append(blake2b((digests[-1] if digests else b"") + body.encode(), digest_size=16).digest())
     n = len(bodies)
-    return Prompt(namespaces, (1, 2), digests, [10 * (i + 1) for i in range(n)], list(range(n)), (Breakpoint(n - 1, 300),) if n else (), n)
+    return Prompt(
+        namespaces,
+        (1, 2),
+        digests,
+        [10 * (i + 1) for i in range(n)],
+        list(range(n)),
+        (Breakpoint(n - 1, 300),) if n else (),
+        n,
+    )
 
 
 @given(exchanges)
@@ -112,14 +149,20 @@ def test_a_crash_while_the_file_was_made_leaves_an_empty_ledger(tmp_path: Path, 
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    path.write_bytes(b'{"contextkit_ledger":1}\n' + encode(an_exchange(0)) + b'\n{"id":"x"}\n' + encode(an_exchange(1)) + b"\n")
+    path.write_bytes(
+        b'{"contextkit_ledger":1}\n' + encode(an_exchange(0)) + b'\n{"id":"x"}\n' + encode(an_exchange(1)) + b"\n"
+    )
     with pytest.raises(LogCorrupt, match=r"ledger\.jsonl line 3: not an exchange"):
         Ledger.open(path)
 
 
 @pytest.mark.parametrize(
     ("first", "says"),
-    [(b'{"type":"session"}\n', "not a ledger"), (b"hello\n", "not a ledger"), (b'{"contextkit_ledger":9}\n', "ledger format 9")],
+    [
+        (b'{"type":"session"}\n', "not a ledger"),
+        (b"hello\n", "not a ledger"),
+        (b'{"contextkit_ledger":9}\n', "ledger format 9"),
+    ],
 )
 def test_another_file_is_refused_and_left_alone(tmp_path: Path, first: bytes, says: str) -> None:
     path = tmp_path / "ledger.jsonl"
@@ -129,7 +172,9 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, first: bytes, sa
     assert path.read_bytes() == first
 
 
-histories = st.lists(st.tuples(st.sampled_from(["main", "side"]), st.lists(st.sampled_from("abc"), max_size=6)), max_size=8)
+histories = st.lists(
+    st.tuples(st.sampled_from(["main", "side"]), st.lists(st.sampled_from("abc"), max_size=6)), max_size=8
+)
 
 
 @given(histories)
@@ -141,8 +186,11 @@ def test_prompts_come_back_from_their_differences(history: list[tuple[str, list[
     for (_, prompt), (_, found) in zip(sent, recorder.ledger.prompts(), strict=True):
         assert found is not None
         assert (found.n, found.namespaces, found.level_ends, found.breakpoints) == (
-            prompt.n, prompt.namespaces, prompt.level_ends, prompt.breakpoints,
-        )  # fmt: skip
+            prompt.n,
+            prompt.namespaces,
+            prompt.level_ends,
+            prompt.breakpoints,
+        )
         assert list(found.digests) == list(prompt.digests)
         assert list(found.ends_tokens) == list(prompt.ends_tokens)
         assert list(found.positions) == list(prompt.positions)

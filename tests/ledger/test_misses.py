@@ -20,7 +20,10 @@ SETTINGS = (b"t", b"s", b"m")
 
 
 def prompt(
-    bodies: list[str], marks: list[int] | None = None, settings: tuple[bytes, bytes, bytes] = SETTINGS, ends: tuple[int, int] = (1, 2)
+    bodies: list[str],
+    marks: list[int] | None = None,
+    settings: tuple[bytes, bytes, bytes] = SETTINGS,
+    ends: tuple[int, int] = (1, 2),
 ) -> Prompt:
     """A thousand tokens a segment, one position each, marked at its end unless told otherwise."""
     digests: list[bytes] = []
@@ -28,7 +31,9 @@ def prompt(
         digests.append(blake2b((digests[-1] if digests else b"") + body.encode(), digest_size=16).digest())
     n = len(bodies)
     at = [n - 1] if marks is None else marks
-    return Prompt(settings, ends, digests, [1000 * (i + 1) for i in range(n)], range(n), tuple(Breakpoint(i, 300) for i in at), n)
+    return Prompt(
+        settings, ends, digests, [1000 * (i + 1) for i in range(n)], range(n), tuple(Breakpoint(i, 300) for i in at), n
+    )
 
 
 class Story:
@@ -40,9 +45,19 @@ class Story:
     def call(self, at: float, usage: Usage | None, sent: Prompt | None = None, *, epoch: int = 0, **more: Any) -> Story:
         number = len(self.recorder.ledger)
         row: dict[str, Any] = {
-            "id": f"msg_{number}", "session": "s", "lane": "main", "at": at, "first_byte_at": at + 1, "ended_at": at + 5,
-            "provider": "anthropic", "model": "claude-opus-4-5", "prompt": None, "usage": usage, "predicted": None, "error": None,
-        }  # fmt: skip
+            "id": f"msg_{number}",
+            "session": "s",
+            "lane": "main",
+            "at": at,
+            "first_byte_at": at + 1,
+            "ended_at": at + 5,
+            "provider": "anthropic",
+            "model": "claude-opus-4-5",
+            "prompt": None,
+            "usage": usage,
+            "predicted": None,
+            "error": None,
+        }
         self.recorder.record(Exchange(**{**row, **more}), sent, range(100, 100 + sent.n) if sent else (), epoch)
         return self
 
@@ -98,7 +113,7 @@ def test_a_first_call_below_the_minimum_is_said_and_costs_nothing() -> None:
         ("out_of_reach", "22 positions behind", prompt(talk(40)), {}),
         ("unknown", "prefix intact, gap 148 s ≤ 300 s", prompt(talk(20)), {"at": 148.2}),
     ],
-)  # fmt: skip
+)
 def test_the_cause_is_named(cause: str, where: str, sent: Prompt, more: dict[str, Any]) -> None:
     more = {"at": 30.0, **more}
     miss = begun().call(more.pop("at"), billed(0, 1000 * sent.n), sent, **more).last
@@ -115,7 +130,10 @@ def test_what_changed_the_prompt_comes_before_what_time_did() -> None:
 def test_a_change_behind_the_last_breakpoint_is_no_cause() -> None:
     first = prompt(talk(18), marks=[9])
     later = prompt(talk(20, m12="x"), marks=[9, 21])
-    assert [miss.cause for miss in begun(first).call(30, billed(10_000, 12_000), later).misses] == ["first_write", "unknown"]
+    assert [miss.cause for miss in begun(first).call(30, billed(10_000, 12_000), later).misses] == [
+        "first_write",
+        "unknown",
+    ]
     assert begun(first).call(400, billed(0, 22_000), later).last.cause == "ttl_expired"
 
 
@@ -125,7 +143,9 @@ def test_an_earlier_breakpoint_in_reach_is_no_cause() -> None:
 
 
 def test_an_answer_that_never_began_wrote_nothing() -> None:
-    story = begun().call(10, Usage(10, 20_000, 10_000, 0, 0), prompt(talk(28)), first_byte_at=None, ended_at=11.0, error="aborted")
+    story = begun().call(
+        10, Usage(10, 20_000, 10_000, 0, 0), prompt(talk(28)), first_byte_at=None, ended_at=11.0, error="aborted"
+    )
     miss = story.call(30, billed(20_000, 11_000), prompt(talk(29))).last
     assert (miss.cause, miss.lost_tokens, miss.certain) == ("aborted", 10_000, False)
 
@@ -136,9 +156,16 @@ def test_a_call_without_a_bill_between_two_makes_an_expiry_uncertain() -> None:
 
 
 def test_a_change_that_was_taken_back_is_none() -> None:
-    story = begun().call(10, None, prompt(talk(19, m5="x")), error="aborted").call(30, billed(20_000, 2_000), prompt(talk(20)))
+    story = (
+        begun()
+        .call(10, None, prompt(talk(19, m5="x")), error="aborted")
+        .call(30, billed(20_000, 2_000), prompt(talk(20)))
+    )
     assert [miss.cause for miss in story.misses] == ["first_write"]
-    assert begun().call(10, None, prompt(talk(19, m5="x"))).call(30, billed(0, 22_000), prompt(talk(20))).last.cause == "unknown"
+    assert (
+        begun().call(10, None, prompt(talk(19, m5="x"))).call(30, billed(0, 22_000), prompt(talk(20))).last.cause
+        == "unknown"
+    )
 
 
 def test_long_writes_live_longer() -> None:
@@ -177,20 +204,29 @@ def test_siblings_that_start_together_are_a_cold_fan_out() -> None:
     story = Story().call(0, billed(0, 12_000), prompt([*shared, "a"], marks=[11, 12]), lane="a")
     story.call(0.2, billed(0, 12_000), prompt([*shared, "b"], marks=[11, 12]), lane="b")
     story.call(9, billed(12_000, 1_000), prompt([*shared, "c"], marks=[11, 12]), lane="c")
-    assert [(miss.lane, miss.cause, miss.lost_tokens) for miss in story.misses] == [("a", "first_write", 0), ("b", "cold_fan_out", 12_000)]
+    assert [(miss.lane, miss.cause, miss.lost_tokens) for miss in story.misses] == [
+        ("a", "first_write", 0),
+        ("b", "cold_fan_out", 12_000),
+    ]
 
 
 def test_lanes_and_sessions_are_judged_apart() -> None:
     story = begun().call(10, billed(0, 9_000), lane="side").call(20, billed(20_000, 100), prompt(talk(18)))
     story.call(30, billed(0, 9_000), session="other")
-    assert [(miss.index, miss.cause) for miss in story.misses] == [(0, "first_write"), (1, "first_write"), (3, "first_write")]
+    assert [(miss.index, miss.cause) for miss in story.misses] == [
+        (0, "first_write"),
+        (1, "first_write"),
+        (3, "first_write"),
+    ]
 
 
 def test_an_implicit_cache_keeps_what_nobody_says_it_wrote() -> None:
     gpt = {"provider": "openai", "model": "gpt-4o"}
     story = Story().call(0, Usage(20_000, 0, None, None, 50), **gpt).call(30, Usage(21_000, 0, None, None, 50), **gpt)
     assert [(miss.cause, miss.expected_tokens) for miss in story.misses] == [("first_write", 0), ("unknown", 19_968)]
-    story = Story().call(0, Usage(20_000, 0, None, None, 50), **gpt).call(30, Usage(1_032, 19_968, None, None, 50), **gpt)
+    story = (
+        Story().call(0, Usage(20_000, 0, None, None, 50), **gpt).call(30, Usage(1_032, 19_968, None, None, 50), **gpt)
+    )
     assert [miss.cause for miss in story.misses] == ["first_write"]
 
 

@@ -27,7 +27,8 @@ FIRST, SECOND = Usage(0, 0, 100_000, 0, 1_000), Usage(0, 100_000, 10_000, 0, 1_0
 
 
 def test_the_one_line() -> None:
-    # 0.5 read, 6.25 write, 5 input, 25 output: (110,000 * 6.25 + 100,000 * 0.5 + 2,000 * 25) / 1e6 of (210,000 * 5 + 50,000) / 1e6
+    # 0.5 read, 6.25 write, 5 input, 25 output: (110,000 * 6.25 + 100,000 * 0.5 + 2,000 * 25) / 1e6 of (210,000 * 5 +
+    # 50,000) / 1e6
     summary = summarise(ledger((OPUS, FIRST), (OPUS, SECOND)))
     assert str(summary) == "47.6 % of input read from cache · $0.79 spent · $0.31 saved · 0 misses"
     assert summary.hit_rate == pytest.approx(100_000 / 210_000)
@@ -82,7 +83,13 @@ def test_rows_by_model_and_lane() -> None:
 counts = st.integers(0, 10**6)
 
 
-@given(st.lists(st.tuples(st.sampled_from([OPUS, "my-model"]), st.none() | st.builds(Usage, counts, counts, counts, counts, counts))))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([OPUS, "my-model"]), st.none() | st.builds(Usage, counts, counts, counts, counts, counts)
+        )
+    )
+)
 def test_totals_are_sums_and_json_is_json(calls: list[tuple[str, Usage | None]]) -> None:
     summary = summarise(ledger(*calls))
     known = [usage for _, usage in calls if usage]

@@ -24,7 +24,9 @@ DETECTOR = re.compile(r"^- (\w+): ", re.MULTILINE)
 SECTIONS = ["What it does", "Why it costs you", "Example", "Use instead", "Detected by", "References"]
 
 every_hazard = pytest.mark.parametrize("row", hazards(), ids=lambda row: row.code)
-needs_catalogue = pytest.mark.skipif(not CATALOGUE.is_file(), reason="the shared hazard catalogue is not beside this repository")
+needs_catalogue = pytest.mark.skipif(
+    not CATALOGUE.is_file(), reason="the shared hazard catalogue is not beside this repository"
+)
 
 
 @cache
@@ -114,7 +116,9 @@ def test_codes_are_in_order_and_stand_in_the_folder_of_their_level() -> None:
     assert codes == sorted(codes, key=lambda code: ([*LEVELS].index(code[2]), code))
     assert len({*codes}) == len({row.name for row in hazards()}) == len(codes)
     rules = ROOT / "contextkit" / "lint" / "rules"
-    assert [row.code for row in hazards() if not (rules / row.level / f"{row.name.replace('-', '_')}.py").is_file()] == []
+    assert [
+        row.code for row in hazards() if not (rules / row.level / f"{row.name.replace('-', '_')}.py").is_file()
+    ] == []
 
 
 @pytest.mark.parametrize("word", ["CKS01", "cks01", "clock-in-system", "Clock-In-System", " clock_in_system "])
@@ -123,7 +127,13 @@ def test_a_page_is_found_by_code_and_by_name(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "near"), [("CKS1", r"CKS1\d "), ("clock-in-sistem", "clock-in-system"), ("clock", "CKS01"), ("zzz", "codes look like CKS01")]
+    ("word", "near"),
+    [
+        ("CKS1", r"CKS1\d "),
+        ("clock-in-sistem", "clock-in-system"),
+        ("clock", "CKS01"),
+        ("zzz", "codes look like CKS01"),
+    ],
 )
 def test_an_unknown_page_names_what_comes_near(word: str, near: str) -> None:
     with pytest.raises(ContextKitError, match=near) as raised:

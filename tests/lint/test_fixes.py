@@ -27,7 +27,10 @@ def found_in(path: Path, code: str) -> list[Finding]:
 
 @pytest.fixture
 def fixed(tmp_path: Path) -> Fixed:
-    """The code with its changes made; it parses, nothing is left to find of this code, and a second look changes nothing."""
+    """The code with its changes made.
+
+    It parses, nothing is left to find of this code, and a second look changes nothing.
+    """
 
     def fix(code: str, text: str, left: int = 0) -> str:
         path = tmp_path / "app.py"
@@ -42,18 +45,23 @@ def fixed(tmp_path: Path) -> Fixed:
         compile(after, str(path), "exec")
         assert len(found_in(path, code)) == left
         assert list(mended(found_in(path, code))) == []
-        assert shown == "".join(difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}"))
+        assert shown == "".join(
+            difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}")
+        )
         return after.removeprefix(HEAD)
 
     return fix
 
 
-def ask(system: str = '"x"', tools: str = "TOOLS", before: str = "", arguments: str = "messages, state, names, folder") -> str:
+def ask(
+    system: str = '"x"', tools: str = "TOOLS", before: str = "", arguments: str = "messages, state, names, folder"
+) -> str:
     body = f'    client.messages.create(model="m", max_tokens=9, system={system}, tools={tools}, messages=messages)\n'
     return f"def ask({arguments}):\n{before}{body}"
 
 
-# Keys ---------------------------------------------------------------------------------------------------------------------
+# Keys
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -63,14 +71,21 @@ def ask(system: str = '"x"', tools: str = "TOOLS", before: str = "", arguments: 
         ("json.dumps(state,)", "json.dumps(state, sort_keys=True,)"),
         ("json.dumps((state))", "json.dumps((state), sort_keys=True)"),
         ("json.dumps(state, indent=2)", "json.dumps(state, indent=2, sort_keys=True)"),
-        ("json.dumps(\n        state,\n        indent=2,\n    )",
-         "json.dumps(\n        state,\n        indent=2,\n        sort_keys=True,\n    )"),
-        ("json.dumps(\n        state,\n        indent=2\n    )",
-         "json.dumps(\n        state,\n        indent=2,\n        sort_keys=True\n    )"),
+        (
+            "json.dumps(\n        state,\n        indent=2,\n    )",
+            "json.dumps(\n        state,\n        indent=2,\n        sort_keys=True,\n    )",
+        ),
+        (
+            "json.dumps(\n        state,\n        indent=2\n    )",
+            "json.dumps(\n        state,\n        indent=2,\n        sort_keys=True\n    )",
+        ),
         ("json.dumps(\n        state,  # all\n    )", "json.dumps(\n        state, sort_keys=True,  # all\n    )"),
         ("json.dumps({'user': state})", "json.dumps({'user': state}, sort_keys=True)"),
         ("json.dumps(json.loads(names))", "json.dumps(json.loads(names), sort_keys=True)"),
-        ("json.dumps({name: 1 for name in set(names)})", "json.dumps({name: 1 for name in set(names)}, sort_keys=True)"),
+        (
+            "json.dumps({name: 1 for name in set(names)})",
+            "json.dumps({name: 1 for name in set(names)}, sort_keys=True)",
+        ),
     ],
 )
 def test_keys_are_sorted(fixed: Fixed, before: str, after: str) -> None:
@@ -80,7 +95,9 @@ def test_keys_are_sorted(fixed: Fixed, before: str, after: str) -> None:
 def test_keys_are_sorted_where_the_text_is_made(fixed: Fixed) -> None:
     text = "def profile_text(profile: dict):\n    return json.dumps(profile)  # all of it\n\n\n{}"
     call = ask('f"You know {profile_text(state)}"')
-    assert fixed("CKM14", text.format(call)) == text.format(call).replace("dumps(profile)", "dumps(profile, sort_keys=True)")
+    assert fixed("CKM14", text.format(call)) == text.format(call).replace(
+        "dumps(profile)", "dumps(profile, sort_keys=True)"
+    )
 
 
 def test_a_schema_keeps_its_keys_in_one_order(fixed: Fixed) -> None:
@@ -90,9 +107,16 @@ def test_a_schema_keeps_its_keys_in_one_order(fixed: Fixed) -> None:
 
 @pytest.mark.parametrize(
     "dumped",
-    ["json.dumps({'a': 1})", "json.dumps(FIXED)", "json.dumps(fixed)", "json.dumps(state, sort_keys=True)", "json.dumps([1, 2])",
-     "json.dumps(Answer.model_json_schema())", "json.dumps(output_schema)"],
-)  # fmt: skip
+    [
+        "json.dumps({'a': 1})",
+        "json.dumps(FIXED)",
+        "json.dumps(fixed)",
+        "json.dumps(state, sort_keys=True)",
+        "json.dumps([1, 2])",
+        "json.dumps(Answer.model_json_schema())",
+        "json.dumps(output_schema)",
+    ],
+)
 def test_an_order_the_author_wrote_down_is_no_hazard(tmp_path: Path, dumped: str) -> None:
     path = tmp_path / "app.py"
     before = "    fixed = {'day': names, 'n': 3}\n"
@@ -103,18 +127,25 @@ def test_an_order_the_author_wrote_down_is_no_hazard(tmp_path: Path, dumped: str
 
 def test_a_mapping_made_of_itself_is_followed_so_far_and_no_further(tmp_path: Path) -> None:
     path = tmp_path / "app.py"
-    path.write_text(HEAD + ask("json.dumps(seen)", before="    seen = dict(seen)\n    seen = {'a': dict(seen)}\n"), "utf-8")
-    assert [one.code for one in find_in_code([path], LintConfig(), list(hazards())) if one.code in ("CK000", "CKM14")] == []
+    path.write_text(
+        HEAD + ask("json.dumps(seen)", before="    seen = dict(seen)\n    seen = {'a': dict(seen)}\n"), "utf-8"
+    )
+    assert [
+        one.code for one in find_in_code([path], LintConfig(), list(hazards())) if one.code in ("CK000", "CKM14")
+    ] == []
 
 
-@pytest.mark.parametrize("dumped", ["json.dumps(state, sort_keys=False)", "json.dumps(state, **names)", "orjson.dumps(state)"])
+@pytest.mark.parametrize(
+    "dumped", ["json.dumps(state, sort_keys=False)", "json.dumps(state, **names)", "orjson.dumps(state)"]
+)
 def test_what_cannot_be_mended_safely_is_told_and_left(tmp_path: Path, dumped: str) -> None:
     path = tmp_path / "app.py"
     path.write_text(HEAD + "import orjson\n\n" + ask(dumped), "utf-8")
     assert [one.fix for one in found_in(path, "CKM14")] == [None]
 
 
-# Tools --------------------------------------------------------------------------------------------------------------------
+# Tools
+# --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -143,7 +174,8 @@ def test_tools_whose_names_nobody_knows_are_left(tmp_path: Path, tools: str) -> 
     assert [one.fix for one in found_in(path, "CKT01")] == [None]
 
 
-# Markers ------------------------------------------------------------------------------------------------------------------
+# Markers
+# ------------------------------------------------------------------------------------------------------------------
 
 MARK = '"cache_control": {"type": "ephemeral", "ttl": "1h"}'
 
@@ -160,10 +192,14 @@ MARK = '"cache_control": {"type": "ephemeral", "ttl": "1h"}'
             '[{"type": "text", "text": RULES, %s}, {"type": "text", "text": f"{datetime.now()}"}]',
         ),
         (
-            ('[\n    {  # first\n        "type": "text",\n        "text": RULES,  # stays\n    },\n    {\n        "type": "text",\n'
-            '        "text": f"{datetime.now()}",\n        %s,\n    },\n]'),
-            ('[\n    {  # first\n        "type": "text",\n        "text": RULES, %s,  # stays\n    },\n    {\n        "type": "text",\n'
-            '        "text": f"{datetime.now()}",\n    },\n]'),
+            (
+                '[\n    {  # first\n        "type": "text",\n        "text": RULES,  # stays\n    },\n    {\n        "type": "text",\n'
+                '        "text": f"{datetime.now()}",\n        %s,\n    },\n]'
+            ),
+            (
+                '[\n    {  # first\n        "type": "text",\n        "text": RULES, %s,  # stays\n    },\n    {\n        "type": "text",\n'
+                '        "text": f"{datetime.now()}",\n    },\n]'
+            ),
         ),
     ],
 )
@@ -191,11 +227,16 @@ def test_a_marker_that_has_no_place_to_go_is_left(tmp_path: Path, blocks: str) -
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("(model=M, max_tokens=9, messages=messages)", '(model=M, max_tokens=9, messages=messages, cache_control={"type": "ephemeral"})'),
+        (
+            "(model=M, max_tokens=9, messages=messages)",
+            '(model=M, max_tokens=9, messages=messages, cache_control={"type": "ephemeral"})',
+        ),
         (
             "(\n            model=M,\n            max_tokens=9,\n            messages=messages,\n        )",
-            ("(\n            model=M,\n            max_tokens=9,\n            messages=messages,\n"
-            '            cache_control={"type": "ephemeral"},\n        )'),
+            (
+                "(\n            model=M,\n            max_tokens=9,\n            messages=messages,\n"
+                '            cache_control={"type": "ephemeral"},\n        )'
+            ),
         ),
     ],
 )
@@ -207,21 +248,24 @@ def test_a_marker_is_added(fixed: Fixed, before: str, after: str) -> None:
     assert fixed("CKB01", text.format(before)) == text.format(after)
 
 
-# Files --------------------------------------------------------------------------------------------------------------------
+# Files
+# --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("system", "has_change"), [('f"It is {datetime.now()}."', False), ('"It is 2026."', True), ("f'{json.dumps(state)}'", True)]
+    ("system", "has_change"),
+    [('f"It is {datetime.now()}."', False), ('"It is 2026."', True), ("f'{json.dumps(state)}'", True)],
 )
 def test_no_marker_is_added_behind_what_varies_and_is_left(tmp_path: Path, system: str, has_change: bool) -> None:
     path = tmp_path / "app.py"
     loop = "    while True:\n        messages.append({'role': 'user', 'content': input()})\n"
     call = f"client.messages.create(model='m', max_tokens=9, system={system}, messages=messages)"
-    path.write_text(f"{HEAD}def run(state: dict):\n    messages = []\n{loop}        answer = {call}\n"
-                    "        messages.append({'role': 'assistant', 'content': answer.content})\n")  # fmt: skip
+    path.write_text(
+        f"{HEAD}def run(state: dict):\n    messages = []\n{loop}        answer = {call}\n"
+        "        messages.append({'role': 'assistant', 'content': answer.content})\n"
+    )
     (found,) = found_in(path, "CKB01")
     assert (found.fix is not None) is has_change and ("mend CKS01 first" in found.message) is not has_change
-
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8", "latin-1"])
@@ -250,4 +294,8 @@ def test_a_tree_is_mended_from_the_command_line_once(tmp_path: Path) -> None:
     assert code == 1 and shown.count("\n@@ ") == 1 and "+    client" in shown
     assert run("--fix") == (0, "2 hazards mended. No hazards found in 1 file.\n")
     after = path.read_text("utf-8")
-    assert (run("--fix"), run("--diff"), path.read_text("utf-8")) == ((0, "No hazards found in 1 file.\n"), (0, ""), after)
+    assert (run("--fix"), run("--diff"), path.read_text("utf-8")) == (
+        (0, "No hazards found in 1 file.\n"),
+        (0, ""),
+        after,
+    )

@@ -45,13 +45,17 @@ def at(file: object, line: int, column: int, end_line: int, end_column: int, not
     return CodePlace(str(file), line, column, end_line, end_column, note)
 
 
-def in_code(place: CodePlace, code: str = "CKS01", fix: Fix | None = None, trail: tuple[CodePlace, ...] = ()) -> Finding:
+def in_code(
+    place: CodePlace, code: str = "CKS01", fix: Fix | None = None, trail: tuple[CodePlace, ...] = ()
+) -> Finding:
     return Finding(code, "`datetime.now()` reaches the system prompt", place, "source", trail, fix)
 
 
 def in_request(turn: int, session: str = "run-1", code: str = "CKS01", verdict: str = "", **extra: Any) -> Finding:
     place = RequestPlace(session, turn, f"msg_{turn}", "system", "system[0]", 8, "It is 10:00", "It is 10:01", **extra)
-    return Finding(code, "the system text differs in a time", place, "requests", cost_tokens=1000, cost_usd=0.002, verdict=verdict)
+    return Finding(
+        code, "the system text differs in a time", place, "requests", cost_tokens=1000, cost_usd=0.002, verdict=verdict
+    )
 
 
 def told(*findings: Finding, n_fixed: int = 0) -> Told:
@@ -72,7 +76,8 @@ def sorted_keys(file: Path) -> Finding:
     return in_code(at(file, 7, 27, 7, 44), "CKT07", Fix("sort the keys", (Edit(end, end, ", sort_keys=True"),)))
 
 
-# For people ---------------------------------------------------------------------------------------------------------------
+# For people
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_finding_shows_the_lines_around_it_with_carets_under_the_expression(file: Path) -> None:
@@ -151,8 +156,14 @@ def test_a_hazard_of_many_turns_is_told_once(file: Path) -> None:
 
 
 def test_detectors_that_agree_are_told_together(file: Path) -> None:
-    findings = [in_code(at(file, *CLOCK)), *(in_request(turn) for turn in range(12, 40)), in_request(40, verdict="system_changed")]
-    sentence = f"CKS01 clock-in-system: predicted by source at {file}:6, seen in requests 12-40, confirmed by system_changed"
+    findings = [
+        in_code(at(file, *CLOCK)),
+        *(in_request(turn) for turn in range(12, 40)),
+        in_request(40, verdict="system_changed"),
+    ]
+    sentence = (
+        f"CKS01 clock-in-system: predicted by source at {file}:6, seen in requests 12-40, confirmed by system_changed"
+    )
     assert [str(one) for one in joined(findings, CATALOGUE)] == [sentence]
     assert f"  {sentence}" in list(as_text(findings, CATALOGUE))
 
@@ -212,14 +223,20 @@ def test_the_count_is_of_hazards_and_of_the_places_they_are_told_at(file: Path) 
     assert list(as_text(apart, CATALOGUE))[-1] == "Found 4 hazards in 3 places: 1 in code, 3 in requests."
 
 
-# For programs -------------------------------------------------------------------------------------------------------------
+# For programs
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_json_holds_every_field_of_every_finding(file: Path) -> None:
     fixable, seen = sorted_keys(file), in_request(12, verdict="system_changed")
     read = json.loads(FORMS["json"](told(fixable, seen, n_fixed=1)))
     first, second = read["findings"]
-    assert (first["code"], first["name"], first["severity"], first["grade"]) == ("CKT07", "schema-key-order-drift", "error", "A")
+    assert (first["code"], first["name"], first["severity"], first["grade"]) == (
+        "CKT07",
+        "schema-key-order-drift",
+        "error",
+        "A",
+    )
     assert (first["place"]["kind"], first["place"]["line"], first["fix"]["title"]) == ("code", 7, "sort the keys")
     assert (second["place"]["kind"], second["place"]["turn"], second["cost_tokens"]) == ("request", 12, 1000)
     assert (read["version"], read["fixed"], [count["n"] for count in read["statistics"]]) == (1, 1, [1, 1])
@@ -237,7 +254,12 @@ def sarif(*findings: Finding) -> Any:
 def test_sarif_is_valid_with_everything_a_finding_can_hold(file: Path) -> None:
     trail = (at(file, *CLOCK, "datetime.now()"), at(file, 7, 20, 7, 23, "returned by build"))
     unknown = replace(in_code(at("broken.py", 1, 1, 1, 1)), code="CK000", message="this file cannot be read")
-    findings = [sorted_keys(file), in_code(at("src/a b.py", *CLOCK), trail=trail), in_request(12, caller=f"{file}:80"), in_request(13)]
+    findings = [
+        sorted_keys(file),
+        in_code(at("src/a b.py", *CLOCK), trail=trail),
+        in_request(12, caller=f"{file}:80"),
+        in_request(13),
+    ]
     run = sarif(*findings, unknown)
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["CK000", "CKS01", "CKT07"]
     for result in run["results"]:
@@ -283,11 +305,15 @@ def test_annotations_stand_on_their_lines_and_escape_what_would_end_them(file: P
     lines = FORMS["github"](told(odd, in_request(12), in_request(13), in_request(2, code="CKE04"))).splitlines()
     place = "file=a%2Cb%3Ac.py,line=1,col=2,endLine=1,endColumn=9"
     assert lines[0] == f"::error title=CKS01 clock-in-system,{place}::100%25 odd%0Asecond line"
-    assert lines[1] == "::error title=CKS01 clock-in-system::run-1 turns 12-13 system[0]: the system text differs in a time"
+    assert (
+        lines[1]
+        == "::error title=CKS01 clock-in-system::run-1 turns 12-13 system[0]: the system text differs in a time"
+    )
     assert lines[2].startswith("::notice title=CKE04 partial-block-tail::")
 
 
-# Changes ------------------------------------------------------------------------------------------------------------------
+# Changes
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_change_is_shown_and_made(file: Path) -> None:
@@ -307,7 +333,9 @@ def test_a_diff_is_one_that_patch_takes(file: Path) -> None:
     file.write_text(SOURCE.rstrip("\n"), "utf-8")  # no newline at its end
     [change] = mended([sorted_keys(file)])
     try:
-        ran = subprocess.run(["patch", "-s", "-p0", str(file)], input=diff(change).encode(), check=False, capture_output=True)
+        ran = subprocess.run(
+            ["patch", "-s", "-p0", str(file)], input=diff(change).encode(), check=False, capture_output=True
+        )
     except FileNotFoundError:
         pytest.skip("no patch program here")
     assert (ran.returncode, file.read_bytes()) == (0, change.after), ran.stderr
@@ -363,8 +391,15 @@ def test_a_file_that_may_not_be_written_stays_as_it_is(file: Path) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, len(SOURCE)), st.integers(0, 9), st.sampled_from(["", "x", "(", "1 + ", "\n"])), max_size=6))
-def test_no_set_of_changes_leaves_a_file_that_does_not_parse(tmp_path_factory: pytest.TempPathFactory, edits: list[Any]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(SOURCE)), st.integers(0, 9), st.sampled_from(["", "x", "(", "1 + ", "\n"])),
+        max_size=6,
+    )
+)
+def test_no_set_of_changes_leaves_a_file_that_does_not_parse(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[Any]
+) -> None:
     path = tmp_path_factory.mktemp("any") / "prompts.py"
     path.write_text(SOURCE, "utf-8")
     size = len(path.read_bytes())

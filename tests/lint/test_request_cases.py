@@ -1,16 +1,17 @@
 """Every request rule names what it is for, and leaves alone what only looks like it.
 
-A file of `tests/lint_cases/requests/` is `CKS01_clock_in_system.json`: `request` holds what all its cases send, each case what differs:
+A file of `tests/lint_cases/requests/` is `CKS01_clock_in_system.json`: `request` holds what all its cases send, each
+case what differs:
 
     {"request": {"model": "claude-opus-4-5", …},
      "cases": [{"says": "the minute changes", "before": {"system": …}, "after": {"system": …}, "expect": "CKS01"},
                {"says": "a word changes", "before": {…}, "after": {…}, "expect": null}]}
 
-`expect` is the code found in the last call, null where the level of the file's code (its letter) has nothing to say about it. A case may
-also have `earlier` (bodies of calls before `before`), `seconds` (starts of all calls; 10 s apart without), `sessions` (of all calls; one
-without), `lanes`, `usages` (fields of `Usage` for all calls), `provider` (anthropic without), and `also` (further codes that are right).
-`before` may be left out: a call alone. In a text `{filler}` stands for a few hundred words that no rule cares for.
-"""
+`expect` is the code found in the last call, null where the level of the file's code (its letter) has nothing to say
+about it. A case may also have `earlier` (bodies of calls before `before`), `seconds` (starts of all calls; 10 s apart
+without), `sessions` (of all calls; one without), `lanes`, `usages` (fields of `Usage` for all calls), `provider`
+(anthropic without), and `also` (further codes that are right). `before` may be left out: a call alone. In a text
+`{filler}` stands for a few hundred words that no rule cares for."""
 
 from __future__ import annotations
 
@@ -27,13 +28,20 @@ from contextkit.lint.finding import RequestPlace
 from contextkit.lint.trace.detect import find_in_requests
 
 CASES = Path(__file__).resolve().parents[1] / "lint_cases" / "requests"
-FILLER = "The handbook says how a parcel is packed, labelled, weighed and handed over, and who answers for it on its way. " * 60
+FILLER = (
+    "The handbook says how a parcel is packed, labelled, weighed and handed over, and who answers for it on its way. "
+    * 60
+)
 
 
 def cases() -> list[Any]:
     files = sorted(CASES.glob("*.json"))
-    return [pytest.param(file.stem.partition("_")[0], held.get("request", {}), case, id=f"{file.stem}: {case['says']}")
-            for file in files for held in [json.loads(file.read_text(encoding="utf-8"))] for case in held["cases"]]  # fmt: skip
+    return [
+        pytest.param(file.stem.partition("_")[0], held.get("request", {}), case, id=f"{file.stem}: {case['says']}")
+        for file in files
+        for held in [json.loads(file.read_text(encoding="utf-8"))]
+        for case in held["cases"]
+    ]
 
 
 def exchanges(shared: dict[str, Any], case: dict[str, Any]) -> list[Exchange]:
@@ -42,24 +50,46 @@ def exchanges(shared: dict[str, Any], case: dict[str, Any]) -> list[Exchange]:
     n = len(bodies)
     starts, usages = case.get("seconds", [10.0 * i for i in range(n)]), case.get("usages", [None] * n)
     sessions, lanes = case.get("sessions", ["s"] * n), case.get("lanes", ["main"] * n)
-    return [_exchange(f"r{i + 1}", {**shared, **bodies[i]}, starts[i], sessions[i], lanes[i], usages[i], case) for i in range(n)]
+    return [
+        _exchange(f"r{i + 1}", {**shared, **bodies[i]}, starts[i], sessions[i], lanes[i], usages[i], case)
+        for i in range(n)
+    ]
 
 
-def _exchange(name: str, body: dict[str, Any], at: float, session: str, lane: str, usage: Any, case: dict[str, Any]) -> Exchange:
+def _exchange(
+    name: str, body: dict[str, Any], at: float, session: str, lane: str, usage: Any, case: dict[str, Any]
+) -> Exchange:
     raw = json.dumps(body, ensure_ascii=False, separators=(",", ":")).replace("{filler}", FILLER).encode()
     billed = Usage(**usage) if usage else None
-    return Exchange(name, session, lane, at, at + 1, at + 2, case.get("provider", "anthropic"), str(body.get("model", "")), Bodies(raw),
-                    billed, None, None)  # fmt: skip
+    return Exchange(
+        name,
+        session,
+        lane,
+        at,
+        at + 1,
+        at + 2,
+        case.get("provider", "anthropic"),
+        str(body.get("model", "")),
+        Bodies(raw),
+        billed,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(("code", "shared", "case"), cases())
 def test_a_case_shows_what_it_says(code: str, shared: dict[str, Any], case: dict[str, Any]) -> None:
     calls = exchanges(shared, case)
-    found = [one for one in find_in_requests(calls, hazards())
-             if isinstance(one.place, RequestPlace) and one.place.request == calls[-1].id]  # fmt: skip
+    found = [
+        one
+        for one in find_in_requests(calls, hazards())
+        if isinstance(one.place, RequestPlace) and one.place.request == calls[-1].id
+    ]
     codes = {one.code for one in found} - {*case.get("also", ())}
     asked = {one for one in codes if one[2] == code[2] or one in (case["expect"], "CK000", "CK001")}
-    assert asked == ({case["expect"]} if case["expect"] else set()), [(one.code, one.message, str(one.place)) for one in found]
+    assert asked == ({case["expect"]} if case["expect"] else set()), [
+        (one.code, one.message, str(one.place)) for one in found
+    ]
 
 
 def test_every_request_rule_has_a_case_that_shows_it_and_one_that_nearly_does() -> None:

@@ -1,7 +1,7 @@
 """Our SARIF stands up to the published schema of version 2.1.0, and so does the restatement the other tests use.
 
-The schema is the one Microsoft's `@microsoft/sarif-matcher-utils` brings along, fetched once with npm and kept in pytest's cache: no
-Python package carries it. Where npm or its registry is missing, the restatement is what there is.
+The schema is the one Microsoft's `@microsoft/sarif-matcher-utils` brings along, fetched once with npm and kept in
+pytest's cache: no Python package carries it. Where npm or its registry is missing, the restatement is what there is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def published(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFact
         if npm is None:
             pytest.skip("no npm here, which fetches the published schema")
         work = tmp_path_factory.mktemp("npm")
-        ran = subprocess.run([npm, "pack", "--silent", PACKAGE], cwd=work, capture_output=True, text=True, check=False, timeout=60)
+        ran = subprocess.run(
+            [npm, "pack", "--silent", PACKAGE], cwd=work, capture_output=True, text=True, check=False, timeout=60
+        )
         if ran.returncode:
             pytest.skip(f"npm cannot fetch {PACKAGE}: {ran.stderr.strip()[:200]}")
         with tarfile.open(next(work.glob("*.tgz"))) as packed:
@@ -54,11 +56,18 @@ def test_a_log_with_every_source_finding_is_valid(published: dict[str, Any]) -> 
     validator = jsonschema.Draft4Validator(published, format_checker=jsonschema.Draft4Validator.FORMAT_CHECKER)
     assert [f"{list(fault.path)}: {fault.message}" for fault in validator.iter_errors(log)] == []
     results = log["runs"][0]["results"]
-    assert len(results) > 200 and any("fixes" in result for result in results) and any("codeFlows" in result for result in results)
+    assert (
+        len(results) > 200
+        and any("fixes" in result for result in results)
+        and any("codeFlows" in result for result in results)
+    )
 
 
 def test_the_published_schema_refuses_what_is_wrong(published: dict[str, Any]) -> None:
-    wrong = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "contextkit"}}, "results": [{"ruleId": "CKS01", "level": "fatal"}]}]}
+    wrong = {
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": {"name": "contextkit"}}, "results": [{"ruleId": "CKS01", "level": "fatal"}]}],
+    }
     assert len(list(jsonschema.Draft4Validator(published).iter_errors(wrong))) >= 2
 
 

@@ -1,9 +1,9 @@
 """Every source rule finds what it is for at its line, and nothing in code that only looks like it.
 
-A file of `tests/lint_cases/source/` is `CKS01_clock_in_system.py`: hazardous code, whose offending lines end in `# expect: CKS01`, and
-clean code that looks like it. All hazards of the level of the file's code (its letter) are asked, and those it expects; what they report
-has to be what stands in the comments. Several codes on a line: `# expect: CKS01, CKS08`. `# also: CKS08` permits without asking for it.
-"""
+A file of `tests/lint_cases/source/` is `CKS01_clock_in_system.py`: hazardous code, whose offending lines end in `#
+expect: CKS01`, and clean code that looks like it. All hazards of the level of the file's code (its letter) are asked,
+and those it expects; what they report has to be what stands in the comments. Several codes on a line: `# expect: CKS01,
+CKS08`. `# also: CKS08` permits without asking for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ FILES = sorted(CASES.glob("*.py"))
 def noted(file: Path, comment: re.Pattern[str]) -> set[tuple[int, str]]:
     """Line and code of each comment of a kind."""
     lines = enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-    return {(number, code) for number, line in lines for found in comment.finditer(line) for code in found[1].split(", ")}
+    return {
+        (number, code) for number, line in lines for found in comment.finditer(line) for code in found[1].split(", ")
+    }
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -51,7 +53,10 @@ def test_every_source_rule_has_a_case_and_clean_code_beside_it() -> None:
 
 def asked_about_everything(row: Hazard) -> Hazard:
     """The hazard, whose patterns are asked about each node of their types, whatever words stand there."""
-    rules = (replace(one, words=(), is_near=False, also=(), tested=(), names=()) if isinstance(one, Pattern) else one for one in row.source)
+    rules = (
+        replace(one, words=(), is_near=False, also=(), tested=(), names=()) if isinstance(one, Pattern) else one
+        for one in row.source
+    )
     return replace(row, source=tuple(rules))
 
 
@@ -65,4 +70,6 @@ def test_the_words_that_patterns_are_looked_for_by_leave_nothing_out() -> None:
 def test_a_file_has_clean_code_that_looks_like_it(file: Path) -> None:
     functions = re.split(r"^(?=(?:async )?def |class )", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     assert any("# expect:" in one for one in functions), "nothing hazardous"
-    assert any("# expect:" not in one for one in functions), "nothing clean: add a function that looks like the hazardous one"
+    assert any("# expect:" not in one for one in functions), (
+        "nothing clean: add a function that looks like the hazardous one"
+    )

@@ -1,4 +1,5 @@
-"""A Postgres server for the tests of a log: one for all of them, with its disk's durability off, and a copy of its folder to crash."""
+"""A Postgres server for the tests of a log: one for all of them, with its disk's durability off, and a copy of its
+folder to crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A real Postgres server in a folder of its own, from the packages of the system, reached through a socket in that folder."""
+"""A real Postgres server in a folder of its own, from the packages of the system, reached through a socket in that
+folder."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ from typing import Any
 
 import pytest
 
-PLACES = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: -int(path.parent.name.split(".")[0])), None]
+PLACES = [
+    *sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: -int(path.parent.name.split(".")[0])),
+    None,
+]
 """Where Debian keeps the servers, the newest first; then what is on PATH."""
 WHY_NOT = "no PostgreSQL server is installed: apt-get install postgresql"
 
@@ -27,7 +31,11 @@ def binary(name: str) -> str | None:
 
 def as_whom() -> dict[str, Any]:
     """initdb and postgres refuse to be run by root."""
-    return {"user": "postgres", "group": "postgres", "extra_groups": []} if hasattr(os, "geteuid") and os.geteuid() == 0 else {}
+    return (
+        {"user": "postgres", "group": "postgres", "extra_groups": []}
+        if hasattr(os, "geteuid") and os.geteuid() == 0
+        else {}
+    )
 
 
 class Postgres:
@@ -53,7 +61,11 @@ class Postgres:
         return self
 
     def _launch(self) -> None:
-        options = [option for setting in ("listen_addresses=", "max_connections=60", *self.settings) for option in ("-c", setting)]
+        options = [
+            option
+            for setting in ("listen_addresses=", "max_connections=60", *self.settings)
+            for option in ("-c", setting)
+        ]
         command = [str(binary("postgres")), "-D", str(self.folder / "data"), "-k", str(self.folder), *options]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **as_whom())

@@ -29,15 +29,23 @@ from contextkit.log.log import Log
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(str.strip)
 KINDS = {
-    "date": DateChanged(date(2026, 11, 21)), "mode": ModeChanged("review", "Change nothing."), "effort": EffortChanged("low"),
-    "folder": FolderChanged("/src"), "memory": MemoryUpdated("notes.md"), "permission": PermissionChanged("You may push."),
+    "date": DateChanged(date(2026, 11, 21)),
+    "mode": ModeChanged("review", "Change nothing."),
+    "effort": EffortChanged("low"),
+    "folder": FolderChanged("/src"),
+    "memory": MemoryUpdated("notes.md"),
+    "permission": PermissionChanged("You may push."),
     "file": FileChanged("a.py", "9f"),
-}  # fmt: skip
+}
 CHANGES = st.one_of(
-    st.builds(DateChanged, st.dates() | WORDS), st.builds(ModeChanged, WORDS, st.none() | WORDS), st.builds(EffortChanged, WORDS),
-    st.builds(FolderChanged, WORDS), st.builds(MemoryUpdated, WORDS, st.none() | WORDS), st.builds(PermissionChanged, WORDS),
+    st.builds(DateChanged, st.dates() | WORDS),
+    st.builds(ModeChanged, WORDS, st.none() | WORDS),
+    st.builds(EffortChanged, WORDS),
+    st.builds(FolderChanged, WORDS),
+    st.builds(MemoryUpdated, WORDS, st.none() | WORDS),
+    st.builds(PermissionChanged, WORDS),
     st.builds(FileChanged, WORDS, st.none() | WORDS),
-)  # fmt: skip
+)
 
 
 def told(log: Log, changes: Changes, said: Iterable[Change]) -> list[int | None]:
@@ -80,7 +88,14 @@ def test_there_and_back_is_two_pieces_of_news() -> None:
 
 
 def test_files_and_memories_are_told_path_by_path_and_others_kind_by_kind() -> None:
-    said = [FileChanged("a", "1"), FileChanged("b", "1"), FileChanged("a", "1"), FileChanged("a", "2"), DateChanged("d"), DateChanged("d")]
+    said = [
+        FileChanged("a", "1"),
+        FileChanged("b", "1"),
+        FileChanged("a", "1"),
+        FileChanged("a", "2"),
+        DateChanged("d"),
+        DateChanged("d"),
+    ]
     assert told(Log(), Changes(), said) == [None, None, 0, None, None, 3]
 
 
@@ -91,7 +106,9 @@ def test_an_epoch_takes_what_was_told_out_of_the_prompt() -> None:
     assert told(log, changes, [EffortChanged("low")]) == [None]
 
 
-@pytest.mark.parametrize("change", [ModeChanged(" "), EffortChanged(""), ModeChanged("review", "\n"), FileChanged(""), DateChanged("")])
+@pytest.mark.parametrize(
+    "change", [ModeChanged(" "), EffortChanged(""), ModeChanged("review", "\n"), FileChanged(""), DateChanged("")]
+)
 def test_a_change_that_says_nothing_is_refused(change: Change) -> None:
     with pytest.raises(InvalidContent, match="says nothing: give the new value"):
         _ = change.body
@@ -106,5 +123,8 @@ print(canonical([ModeChanged("naïve", "x").body, FileChanged("a").body]))
 
 def test_the_bytes_are_the_same_in_every_process() -> None:
     environments = ({**os.environ, "PYTHONHASHSEED": seed} for seed in ("0", "1", "4242"))
-    seen = {subprocess.run([sys.executable, "-c", SAY], env=env, capture_output=True, check=True).stdout for env in environments}
+    seen = {
+        subprocess.run([sys.executable, "-c", SAY], env=env, capture_output=True, check=True).stdout
+        for env in environments
+    }
     assert len(seen) == 1

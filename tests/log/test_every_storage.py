@@ -21,8 +21,12 @@ from contextkit.log.storage import JSONLStorage, Storage
 
 ROOT = Path(__file__).resolve().parents[2]
 BODIES = [
-    {"content": [{"type": "text", "text": "né ☂ \0\u2028"}]}, {"n": 10**30, "f": 1e-7, "z": -0.0}, {"b": 1, "a": ',"body":'}, {}, {"a": []},
-]  # fmt: skip
+    {"content": [{"type": "text", "text": "né ☂ \0\u2028"}]},
+    {"n": 10**30, "f": 1e-7, "z": -0.0},
+    {"b": 1, "a": ',"body":'},
+    {},
+    {"a": []},
+]
 TIMES = [0.0, -0.0, 1790000000.25, 5e-324, 1.7976931348623157e308]
 
 
@@ -61,21 +65,29 @@ from contextkit.log.storage import JSONLStorage
 log = Log(PostgresStorage.at(sys.argv[1]) if is_url(sys.argv[1]) else JSONLStorage(sys.argv[1]), clock=lambda: 1.5)
 """
 READ = OPEN + 'print(b"|".join(entry.body for entry in log).hex(), log.digest.hex())'
-WRITE = OPEN + """
+WRITE = (
+    OPEN
+    + """
 log.append("opened", {"tags": sorted({"b", "a"}), "z": 1, "a": {"y": 1.0, "x": 10**20}})
 log.append("user", {name: hash for name, hash in zip("qwertz", range(6))})
 """
-REQUEST = OPEN + """
+)
+REQUEST = (
+    OPEN
+    + """
 from contextkit import AnthropicMessages, Context
 context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), log=log)
 sys.stdout.buffer.write(context.request().body)
 """
+)
 
 
 def python(code: str, *arguments: str, seed: str = "0") -> bytes:
     """What another process prints."""
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "latin-1"}
-    return subprocess.run([sys.executable, "-c", code, *arguments], env=environment, cwd=ROOT, check=True, capture_output=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=environment, cwd=ROOT, check=True, capture_output=True
+    ).stdout
 
 
 def test_a_reopened_log_has_the_same_entries(place: Place) -> None:
@@ -130,7 +142,11 @@ def test_a_fork_shares_entries_keeps_only_its_own_and_goes_on(place: Place) -> N
         early.close()
         late.append("user", {"late": True})
         late.close()
-    for name, expected in {"child": [0, 1, 2, None, None], "early": [0, 1, None], "late": [0, 1, 2, None, None, None, None]}.items():
+    for name, expected in {
+        "child": [0, 1, 2, None, None],
+        "early": [0, 1, None],
+        "late": [0, 1, 2, None, None, None, None],
+    }.items():
         with place.log(name) as again:
             assert [parse(entry.body).get("n") for entry in again] == expected
             again.append("user", {})
@@ -211,10 +227,23 @@ def test_another_process_sends_the_same_request(place: Place) -> None:
     context.user(["Grüße 👩‍👩‍👧", {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}])
     call = {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"query": "é", "b": 10**20, "a": 1e-7}}
     ended = {"stop_reason": "tool_use", "stop_sequence": None, "usage": {"input_tokens": 9, "output_tokens": 3}}
-    context.receive({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "content": [call], **ended})
+    context.receive(
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-sonnet-5-5",
+            "content": [call],
+            **ended,
+        }
+    )
     context.result(context.calls[0], {"set": {"b", "a", "ü"}, "none": None})
     expected = context.request().body
     context.close()
-    assert python(REQUEST, place.spelled("log"), seed="1") == python(REQUEST, place.spelled("log"), seed="4242") == expected
+    assert (
+        python(REQUEST, place.spelled("log"), seed="1")
+        == python(REQUEST, place.spelled("log"), seed="4242")
+        == expected
+    )
     with place.log() as log, pytest.raises(HeadChanged):
         Context(provider, system="Be wordy.", log=log)

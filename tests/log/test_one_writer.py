@@ -19,7 +19,9 @@ needs_replacing = pytest.mark.skipif(sys.platform == "win32", reason="Windows le
 
 
 def opened(folder: Path) -> Context:
-    return Context.open(folder, AnthropicMessages("claude-sonnet-5-5", max_tokens=9), system="Be brief.", clock=lambda: 5.0)
+    return Context.open(
+        folder, AnthropicMessages("claude-sonnet-5-5", max_tokens=9), system="Be brief.", clock=lambda: 5.0
+    )
 
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -235,8 +237,19 @@ for _ in range(2):
 def test_only_their_owner_reads_what_holds_prompts(tmp_path: Path) -> None:
     ran = python(MODES, tmp_path)
     assert ran.returncode == 0, ran.stderr
-    found = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()}
-    assert {"log.jsonl", "log.jsonl.lock", "log.jsonl.torn", "ledger.jsonl", "ledger.jsonl.torn", "fork/log.jsonl"} <= set(found)
+    found = {
+        path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777
+        for path in tmp_path.rglob("*")
+        if path.is_file()
+    }
+    assert {
+        "log.jsonl",
+        "log.jsonl.lock",
+        "log.jsonl.torn",
+        "ledger.jsonl",
+        "ledger.jsonl.torn",
+        "fork/log.jsonl",
+    } <= set(found)
     assert {"memory/notes/a.md", "search.db"} <= set(found)
     assert set(found.values()) == {0o600}, found
 

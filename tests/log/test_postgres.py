@@ -1,4 +1,5 @@
-"""A log in Postgres: what two writers, a crash, a lost line or a changed row may and may not do to it, and who follows it."""
+"""A log in Postgres: what two writers, a crash, a lost line or a changed row may and may not do to it, and who follows
+it."""
 
 from __future__ import annotations
 
@@ -32,9 +33,22 @@ from tests.log.postgres_server import Postgres
 psycopg = pytest.importorskip("psycopg", reason='the extra is not installed: pip install "contextkit[postgres]"')
 WRITER = Path(__file__).with_name("postgres_writer.py")
 HOSTILE = [
-    "x'; drop table entry; --", 'a"b', "%s %(session)s %%", "\\", " ", "ünï ☂ 👩‍👩‍👧", "a\nb\tc", "\u202e", "../../log", "s" * 1_000,
-    "ß" * 500, "{}", "session=1&x", "\x01\x7f", "NULL",
-]  # fmt: skip
+    "x'; drop table entry; --",
+    'a"b',
+    "%s %(session)s %%",
+    "\\",
+    " ",
+    "ünï ☂ 👩‍👩‍👧",
+    "a\nb\tc",
+    "\u202e",
+    "../../log",
+    "s" * 1_000,
+    "ß" * 500,
+    "{}",
+    "session=1&x",
+    "\x01\x7f",
+    "NULL",
+]
 Fresh = Callable[[], str]
 
 
@@ -61,25 +75,38 @@ def url(server: Postgres, session: str) -> str:
     return f"{server.dsn}&session={session.replace(' ', '%20')}"
 
 
-# What stands in the table -----------------------------------------------------------------------------------------------------
+# What stands in the table
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_the_table_is_that_of_the_design(postgres: Postgres) -> None:
     columns = "select column_name, data_type from information_schema.columns where table_name = 'entry' order by ordinal_position"
     assert asked(postgres, columns) == [
-        ("session", "text"), ("sequence", "bigint"), ("kind", "text"), ("at", "double precision"),
-        ("body", "bytea"), ("prev", "bytea"), ("digest", "bytea"),
-    ]  # fmt: skip
+        ("session", "text"),
+        ("sequence", "bigint"),
+        ("kind", "text"),
+        ("at", "double precision"),
+        ("body", "bytea"),
+        ("prev", "bytea"),
+        ("digest", "bytea"),
+    ]
     keys = "select pg_get_constraintdef(oid) from pg_constraint where conrelid = 'entry'::regclass and contype = 'p'"
     assert asked(postgres, keys) == [("PRIMARY KEY (session, sequence)",)]
 
 
-def test_rows_hold_the_bytes_of_the_jsonl_lines_and_chain_without_us(postgres: Postgres, session: str, tmp_path: Path) -> None:
+def test_rows_hold_the_bytes_of_the_jsonl_lines_and_chain_without_us(
+    postgres: Postgres, session: str, tmp_path: Path
+) -> None:
     bodies = [{"b": 1, "a": [1e-7, 10**30]}, {"text": "né \0 ☂"}, {}]
-    with Log(PostgresStorage(postgres.dsn, session), lambda: 7.5) as log, Log(JSONLStorage(tmp_path / "log.jsonl"), lambda: 7.5) as file:
+    with (
+        Log(PostgresStorage(postgres.dsn, session), lambda: 7.5) as log,
+        Log(JSONLStorage(tmp_path / "log.jsonl"), lambda: 7.5) as file,
+    ):
         for body in bodies:
             assert log.append("user", body) == file.append("user", body)
-    rows = asked(postgres, "select sequence, kind, at, body, prev, digest from entry where session = %s order by 1", session)
+    rows = asked(
+        postgres, "select sequence, kind, at, body, prev, digest from entry where session = %s order by 1", session
+    )
     before = bytes(16)
     for n, (sequence, kind, at, body, prev, digest) in enumerate(rows):
         assert (sequence, kind, at, body, prev) == (n, "user", 7.5, canonical(bodies[n]), before)
@@ -147,11 +174,18 @@ def test_a_body_of_many_megabytes(postgres: Postgres, session: str) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "update entry set body = body || ' '::bytea", "update entry set body = '{}'", "update entry set at = at + 1",
-        "update entry set at = 'nan'", "update entry set kind = 'notice'", "update entry set digest = prev",
-        "update entry set prev = digest", "update entry set sequence = 77", "delete from entry", "update entry set body = ''",
+        "update entry set body = body || ' '::bytea",
+        "update entry set body = '{}'",
+        "update entry set at = at + 1",
+        "update entry set at = 'nan'",
+        "update entry set kind = 'notice'",
+        "update entry set digest = prev",
+        "update entry set prev = digest",
+        "update entry set sequence = 77",
+        "delete from entry",
+        "update entry set body = ''",
     ],
-)  # fmt: skip
+)
 def test_a_changed_row_is_named(postgres: Postgres, session: str, change: str) -> None:
     filled(postgres, session)
     asked(postgres, f"{change} where session = %s and sequence = 2", session)
@@ -194,12 +228,15 @@ def test_a_fork_into_another_database_carries_everything(postgres: Postgres, ses
     assert len(Log(PostgresStorage(there, session))) == 4
 
 
-# Two writers ------------------------------------------------------------------------------------------------------------------
+# Two writers
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["append", "append", "open"])), max_size=14))
-def test_of_writers_in_any_order_each_appends_only_to_what_it_knows(postgres: Postgres, fresh: Fresh, steps: list[tuple[int, str]]) -> None:
+def test_of_writers_in_any_order_each_appends_only_to_what_it_knows(
+    postgres: Postgres, fresh: Fresh, steps: list[tuple[int, str]]
+) -> None:
     """Writers write the very same words at the same time: what tells their entries apart is the order alone."""
     name = fresh()
     with filled(postgres, name, 0) as first, filled(postgres, name, 0) as second, filled(postgres, name, 0) as third:
@@ -267,10 +304,15 @@ def writing(server: Postgres, session: str, *names: str, n: int) -> Iterator[lis
 
 def acknowledged(lines: list[str]) -> dict[int, str]:
     """Sequence → digest of what a writer was told is safe."""
-    return {int(sequence): digest for sequence, digest in (line.split() for line in lines if line.endswith("\n") and line[0].isdigit())}
+    return {
+        int(sequence): digest
+        for sequence, digest in (line.split() for line in lines if line.endswith("\n") and line[0].isdigit())
+    }
 
 
-def test_two_processes_lose_and_double_nothing(postgres: Postgres, session: str, request: pytest.FixtureRequest) -> None:
+def test_two_processes_lose_and_double_nothing(
+    postgres: Postgres, session: str, request: pytest.FixtureRequest
+) -> None:
     n = 1_000 if request.config.getoption("--full") else 60
     with writing(postgres, session, "a", "b", n=n) as writers:
         outputs = [writer.communicate(timeout=120) for writer in writers]
@@ -280,10 +322,13 @@ def test_two_processes_lose_and_double_nothing(postgres: Postgres, session: str,
     assert {entry.sequence: entry.digest.hex() for entry in filled(postgres, session, 0)} == one | other
 
 
-# Crashes ----------------------------------------------------------------------------------------------------------------------
+# Crashes
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_writer_loses_nothing_that_was_acknowledged(postgres: Postgres, session: str, request: pytest.FixtureRequest) -> None:
+def test_a_killed_writer_loses_nothing_that_was_acknowledged(
+    postgres: Postgres, session: str, request: pytest.FixtureRequest
+) -> None:
     start = 0
     for seed in range(100 if request.config.getoption("--full") else 3):
         with writing(postgres, session, str(seed), n=10**6) as (writer,):
@@ -308,7 +353,9 @@ def test_a_killed_server_keeps_what_was_acknowledged(durable: Postgres, request:
             time.sleep(random.Random(seed).uniform(0.0, 0.2))
             durable.stop(signal.SIGKILL)
             said, error = writer.stdout.readlines(), writer.stderr.read()  # type: ignore[union-attr]
-        assert "StorageError" in error and ("was appended, so it may be kept or not" in error or "could not be appended" in error), error
+        assert "StorageError" in error and (
+            "was appended, so it may be kept or not" in error or "could not be appended" in error
+        ), error
         told = acknowledged([first, *said])
         durable.start()
         log = filled(durable, "s", 0)
@@ -323,12 +370,17 @@ def test_an_append_waits_for_the_disk_where_the_database_would_not(durable: Post
     log = Log(storage)
     for _ in range(5):
         log.append("user", {})
-        begun, flushed = asked(durable, "select pg_current_wal_insert_lsn() - '0/0', pg_current_wal_flush_lsn() - '0/0'")[0]
+        begun, flushed = asked(
+            durable, "select pg_current_wal_insert_lsn() - '0/0', pg_current_wal_flush_lsn() - '0/0'"
+        )[0]
         assert flushed == begun
-    assert storage._server.ask("show synchronous_commit", {}) == [("off",)]  # and what else the connection does is left as it was
+    assert storage._server.ask("show synchronous_commit", {}) == [
+        ("off",)
+    ]  # and what else the connection does is left as it was
 
 
-# Lost lines -------------------------------------------------------------------------------------------------------------------
+# Lost lines
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_line_that_was_cut_is_made_anew(postgres: Postgres, session: str) -> None:
@@ -344,7 +396,10 @@ def test_without_a_server_the_log_stays_as_it_was_until_there_is_one(durable: Po
     log = filled(durable, "s", 2)
     durable.stop()
     for _ in range(2):
-        with pytest.raises(StorageError, match=r"append again when the server is back|Postgres cannot be reached .*: check that it runs"):
+        with pytest.raises(
+            StorageError,
+            match=r"append again when the server is back|Postgres cannot be reached .*: check that it runs",
+        ):
             log.append("user", {})
     assert len(log) == 2
     with pytest.raises(StorageError, match="Postgres cannot be reached"):
@@ -431,7 +486,10 @@ def test_an_append_nobody_can_vouch_for_says_so_then_and_later(postgres: Postgre
     log = Log(PostgresStorage(wire.dsn, session))
     log.append("user", {"n": 0})
     wire.cuts, wire.is_up = 1, False
-    with pytest.raises(StorageError, match=r"lost while entry 1 was appended, so it may be kept or not .*if it was kept, that raises Conc"):
+    with pytest.raises(
+        StorageError,
+        match=r"lost while entry 1 was appended, so it may be kept or not .*if it was kept, that raises Conc",
+    ):
         log.append("user", {"n": 1})
     assert len(log) == 1
     wire.is_up = True
@@ -458,16 +516,21 @@ print(len(Log(PostgresStorage(sys.argv[1], sys.argv[2]))), len(Log(PostgresStora
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_a_worker_forked_off_does_not_speak_on_its_parents_line(postgres: Postgres, session: str) -> None:
-    ran = subprocess.run([sys.executable, "-c", FORKED, postgres.dsn, session], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", FORKED, postgres.dsn, session], capture_output=True, text=True, check=False
+    )
     assert (ran.stdout, ran.returncode) == ("2 1\n", 0), ran.stderr
 
 
-# What the server refuses ------------------------------------------------------------------------------------------------------
+# What the server refuses
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_wrong_with_the_database_is_said(postgres: Postgres, session: str) -> None:
     asked(postgres, "create schema empty")
-    with pytest.raises(StorageError, match=r"could not be read .*make its table once, with contextkit\.log\.postgres\.create\(server\)"):
+    with pytest.raises(
+        StorageError, match=r"could not be read .*make its table once, with contextkit\.log\.postgres\.create\(server\)"
+    ):
         Log(PostgresStorage(f"{postgres.dsn}&options=-csearch_path%3Dempty", session))
     read_only = Log(PostgresStorage(f"{postgres.dsn}&options=-cdefault_transaction_read_only%3Don", session))
     with pytest.raises(StorageError, match=r"entry 0 could not be appended .*connect to the primary"):
@@ -498,11 +561,16 @@ SECRET = "pa5sw0rd"
 @pytest.mark.parametrize(
     "dsn",
     [
-        f"postgresql://u:{SECRET}@127.0.0.1:1/db", f"postgresql://u:p@{SECRET}@127.0.0.1:1/db", f"postgresql://u:{SECRET}/x@[::1]:1/db",
-        f"postgresql://u:{SECRET}@127.0.0.1:1/db?nonsense=1", f"host=127.0.0.1 port=1 password='{SECRET} user=u", f"user={SECRET} {SECRET}",
-        f"postgresql://u:%zz{SECRET}@127.0.0.1:1/db", f"postgresql://u:{SECRET}\0@127.0.0.1:1/db",
+        f"postgresql://u:{SECRET}@127.0.0.1:1/db",
+        f"postgresql://u:p@{SECRET}@127.0.0.1:1/db",
+        f"postgresql://u:{SECRET}/x@[::1]:1/db",
+        f"postgresql://u:{SECRET}@127.0.0.1:1/db?nonsense=1",
+        f"host=127.0.0.1 port=1 password='{SECRET} user=u",
+        f"user={SECRET} {SECRET}",
+        f"postgresql://u:%zz{SECRET}@127.0.0.1:1/db",
+        f"postgresql://u:{SECRET}\0@127.0.0.1:1/db",
     ],
-)  # fmt: skip
+)
 def test_no_error_shows_a_password(dsn: str) -> None:
     with pytest.raises((StorageError, UsageError)) as caught:
         Log(PostgresStorage(dsn, "s"))
@@ -525,7 +593,12 @@ def test_a_session_can_be_named_by_a_url(postgres: Postgres, fresh: Fresh) -> No
     spelled = postgres.dsn.replace("?", "?session=session%20" + name.split()[1] + "%20%C3%BC%26%3D&")
     assert PostgresStorage.at(spelled).session == name
     assert len(Log(PostgresStorage.at(spelled))) == 3
-    for nameless in (postgres.dsn, postgres.dsn + "&session=", postgres.dsn + "&session=a&session=b", "mysql://h/db?session=a"):
+    for nameless in (
+        postgres.dsn,
+        postgres.dsn + "&session=",
+        postgres.dsn + "&session=a&session=b",
+        "mysql://h/db?session=a",
+    ):
         with pytest.raises(UsageError, match="session"):
             PostgresStorage.at(nameless)
 
@@ -544,12 +617,17 @@ for attempt in (lambda: PostgresStorage("postgresql://h/db", "s"), lambda: Postg
 
 def test_a_missing_extra_names_the_command() -> None:
     ran = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True)
-    assert ran.stdout == 'MissingExtra a log in Postgres needs an extra that is not installed: pip install "contextkit[postgres]"\n' * 3
+    assert (
+        ran.stdout
+        == 'MissingExtra a log in Postgres needs an extra that is not installed: pip install "contextkit[postgres]"\n'
+        * 3
+    )
     code = "import sys, contextkit, contextkit.log.postgres; print('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-# Pools ------------------------------------------------------------------------------------------------------------------------
+# Pools
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("autocommit", [False, True])
@@ -565,7 +643,10 @@ def test_many_sessions_share_the_connections_of_a_pool(postgres: Postgres, fresh
         logs[0].append("user", {})
         with pytest.raises(ConcurrentAppend):
             stale.append("user", {})
-        asked(postgres, "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type like 'cl%%'")
+        asked(
+            postgres,
+            "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type like 'cl%%'",
+        )
         assert [log.append("user", {}).sequence for log in logs] == [5, 4, 4, 4, 4, 4]
         assert [entry.sequence for entry in logs[1].storage.follow(0, after=2)] == [3, 4]  # type: ignore[attr-defined]
         logs[0].close()
@@ -583,7 +664,8 @@ def test_a_pool_that_is_awaited_is_refused(postgres: Postgres) -> None:
         PostgresStorage(pools.AsyncConnectionPool(postgres.dsn, open=False), "s")
 
 
-# Following --------------------------------------------------------------------------------------------------------------------
+# Following
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_what_came_between_loading_and_listening_is_given_too(postgres: Postgres, session: str) -> None:
@@ -642,7 +724,9 @@ def test_a_follower_goes_on_where_its_line_was_cut(postgres: Postgres, session: 
     writer.close()
     asked(postgres, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'contextkit'")
     assert next(found).sequence == 2  # this was read before
-    with pytest.raises(StorageError, match=rf"following session '{session}' stopped; follow\(after=2\) goes on where it did"):
+    with pytest.raises(
+        StorageError, match=rf"following session '{session}' stopped; follow\(after=2\) goes on where it did"
+    ):
         next(found)
     filled(postgres, session, 1)
     assert [entry.sequence for entry in reader.follow(0, after=2)] == [3]
@@ -660,7 +744,9 @@ def test_a_follower_needs_no_notification(postgres: Postgres, session: str, monk
     assert next(found).sequence == 2
 
 
-def test_appends_that_nobody_is_told_of_are_found_by_looking(postgres: Postgres, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_appends_that_nobody_is_told_of_are_found_by_looking(
+    postgres: Postgres, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from contextkit.log.postgres import following
 
     quiet = Log(PostgresStorage(postgres.dsn, session, notifies=False))
@@ -694,7 +780,8 @@ def test_a_fork_is_followed_from_what_it_shares(postgres: Postgres, fresh: Fresh
     assert list(PostgresStorage(postgres.dsn, f"{name} forked").follow(0)) == list(child)
 
 
-# As its user meets it ---------------------------------------------------------------------------------------------------------
+# As its user meets it
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_conversation_goes_from_worker_to_worker(postgres: Postgres, session: str) -> None:
@@ -721,14 +808,21 @@ def example(**environment: str) -> str:
     """What the example prints."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "DATABASE_URL"))}
     ran = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLE.name], cwd=EXAMPLE.parent, env={**clean, "PYTHONIOENCODING": "utf-8", **environment},
-        capture_output=True, encoding="utf-8", timeout=120, check=False,
-    )  # fmt: skip
+        [sys.executable, "-W", "error", EXAMPLE.name],
+        cwd=EXAMPLE.parent,
+        env={**clean, "PYTHONIOENCODING": "utf-8", **environment},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout
 
 
-def test_the_example_hands_a_conversation_from_process_to_process(postgres: Postgres, request: pytest.FixtureRequest) -> None:
+def test_the_example_hands_a_conversation_from_process_to_process(
+    postgres: Postgres, request: pytest.FixtureRequest
+) -> None:
     if not request.config.getoption("--full"):
         pytest.skip("starts four processes: run with --full")
     pytest.importorskip("uvicorn", reason="the example needs the extra `server`")
@@ -741,17 +835,23 @@ def test_the_example_hands_a_conversation_from_process_to_process(postgres: Post
 
 
 def test_the_example_says_what_it_needs() -> None:
-    assert example() == "skipped: no Postgres server is given; set DATABASE_URL, or pass postgresql://user@host/database\n"
+    assert (
+        example() == "skipped: no Postgres server is given; set DATABASE_URL, or pass postgresql://user@host/database\n"
+    )
 
 
-# What is deleted at the end, and who waits for a lock ---------------------------------------------------------------------------
+# What is deleted at the end, and who waits for a lock
+# ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_deleted", [1, 3])
 def test_rows_deleted_at_the_end_are_noticed(postgres: Postgres, session: str, n_deleted: int) -> None:
     filled(postgres, session)
     asked(postgres, "delete from entry where session = %s and sequence >= %s", session, 5 - n_deleted)
-    with pytest.raises(LogCorrupt, match=rf"it ended with entry 4, and the table has {5 - n_deleted} entries: its last rows were deleted"):
+    with pytest.raises(
+        LogCorrupt,
+        match=rf"it ended with entry 4, and the table has {5 - n_deleted} entries: its last rows were deleted",
+    ):
         filled(postgres, session, 0)
     asked(postgres, "delete from last_entry where session = %s", session)  # as the message says
     assert len(filled(postgres, session, 1)) == 6 - n_deleted
@@ -838,7 +938,9 @@ def test_an_append_waits_for_a_lock_as_long_as_it_is_told(postgres: Postgres, se
     with psycopg.connect(postgres.dsn) as other:
         other.execute(statement.format(session))
         for _ in range(2):
-            with pytest.raises(LogLocked, match=r"entry 5 waited 0\.3 seconds for a lock that another transaction holds .* nothing was"):
+            with pytest.raises(
+                LogLocked, match=r"entry 5 waited 0\.3 seconds for a lock that another transaction holds .* nothing was"
+            ):
                 log.append("user", {"late": True})
         other.rollback()
     assert log.append("user", {"late": True}).sequence == 5

@@ -17,7 +17,10 @@ def test_a_sub_agent_is_a_session_of_its_own(postgres: Postgres, fresh: Callable
 
     def opened(name: str) -> Context:
         joint = "&" if "?" in postgres.dsn else "?"
-        return Context.open(f"{postgres.dsn}{joint}session={quote(name, safe='')}", AnthropicMessages("claude-sonnet-5-5", max_tokens=64))
+        return Context.open(
+            f"{postgres.dsn}{joint}session={quote(name, safe='')}",
+            AnthropicMessages("claude-sonnet-5-5", max_tokens=64),
+        )
 
     with opened(session) as context:
         agent, other = context.spawn("Go."), context.spawn("Go.")

@@ -37,7 +37,9 @@ def path(tmp_path: Path) -> Path:
 def python(code: str, *arguments: object, seed: str = "0") -> str:
     """What a second process prints."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def test_a_reopened_log_has_the_same_entries(path: Path) -> None:
@@ -76,14 +78,18 @@ def test_a_file_cut_anywhere_in_its_last_two_lines_loses_only_what_was_not_compl
 
 def test_a_torn_line_is_reported_and_the_log_goes_on(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
-    with pytest.warns(UserWarning, match=r"log\.jsonl ended in an unfinished line: \d+ bytes set aside in .*log\.jsonl\.torn"):
+    with pytest.warns(
+        UserWarning, match=r"log\.jsonl ended in an unfinished line: \d+ bytes set aside in .*log\.jsonl\.torn"
+    ):
         log = Log.open(path)
     assert log.append("user", {"again": True}).sequence == 4
     log.close()
     assert len(list(JSONLStorage.read(path))) == 5
 
 
-@pytest.mark.parametrize("tail", [b'{"sequence":5,"kind"' + bytes(64) + b'}\n', bytes(4_096), bytes(700) + b'"}}\n', b'{"seq' + bytes(9)])
+@pytest.mark.parametrize(
+    "tail", [b'{"sequence":5,"kind"' + bytes(64) + b"}\n", bytes(4_096), bytes(700) + b'"}}\n', b'{"seq' + bytes(9)]
+)
 def test_blocks_that_never_reached_the_disk_are_torn_although_a_line_may_end(path: Path, tail: bytes) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole + tail)
@@ -109,8 +115,15 @@ def test_every_byte_of_the_last_line_is_covered(path: Path, n_lines: int) -> Non
 
 
 GARBAGE = [
-    b"hello", b"{}", b'{"type":"session"}', b'{"sequence"', b"\xff\xfe{\x00", b"\x89PNG\r\n\x00\x00\x00\x00",
-    b"[]", b" ", b'["sequence":0',
+    b"hello",
+    b"{}",
+    b'{"type":"session"}',
+    b'{"sequence"',
+    b"\xff\xfe{\x00",
+    b"\x89PNG\r\n\x00\x00\x00\x00",
+    b"[]",
+    b" ",
+    b'["sequence":0',
 ]
 
 
@@ -122,7 +135,10 @@ def test_garbage_is_no_unfinished_line(path: Path, garbage: bytes, end: bytes, i
     path.write_bytes(before + garbage + end)
     if garbage == b'{"sequence"' and not end:
         return  # which is what a crash leaves
-    with pytest.raises(LogCorrupt, match=f"log.jsonl, line {1 if is_alone else 6}: not a line of a contextkit log; restore it from a copy"):
+    with pytest.raises(
+        LogCorrupt,
+        match=f"log.jsonl, line {1 if is_alone else 6}: not a line of a contextkit log; restore it from a copy",
+    ):
         Log.open(path)
     assert path.read_bytes() == before + garbage + end
     assert not path.with_name("log.jsonl.torn").exists()
@@ -132,16 +148,20 @@ FSYNC_AND_TRUNCATE: dict[str, list[Plan]] = {
     "fsync": [of("log.jsonl", "fsync", fault=errno.EIO)],
     "fsync and ftruncate": [of("log.jsonl", "fsync", "ftruncate", fault=errno.EIO)],
     "a part written, and ftruncate": [
-        lambda operation, name: {"write": "short", "ftruncate": errno.EIO}.get(operation) if name == "log.jsonl" else None
+        lambda operation, name: (
+            {"write": "short", "ftruncate": errno.EIO}.get(operation) if name == "log.jsonl" else None
+        )
     ],
     "twice": [of("log.jsonl", "fsync", "ftruncate", fault=errno.EIO), of("log.jsonl", "ftruncate", fault=errno.EROFS)],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("plans", FSYNC_AND_TRUNCATE.values(), ids=FSYNC_AND_TRUNCATE)
 @pytest.mark.parametrize("n_before", [0, 5])
 @pytest.mark.filterwarnings("ignore:.*set aside")
-def test_an_append_that_raised_is_not_there_when_the_log_is_opened_again(path: Path, plans: list[Plan], n_before: int) -> None:
+def test_an_append_that_raised_is_not_there_when_the_log_is_opened_again(
+    path: Path, plans: list[Plan], n_before: int
+) -> None:
     if not n_before:
         path.unlink()
     with Disk().installed() as disk:
@@ -324,7 +344,9 @@ print(log.append("user", {"text": "room again"}).sequence)
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a file size limit is how the test makes a real write fail half-way")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="a file size limit is how the test makes a real write fail half-way"
+)
 def test_a_disk_that_is_full_half_way_leaves_neither_entry_nor_bytes(path: Path) -> None:
     assert python(FULL, path) == "OSError 5 True\nOSError 5 True\n5\n"
     with Log.open(path) as log:

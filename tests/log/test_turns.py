@@ -28,17 +28,21 @@ class Model:
     rows: list[Row] = field(default_factory=list)
 
     def replies(self, n: int) -> list[tuple[int, dict[str, Any], dict[str, int | None]]]:
-        """(sequence, body, call → its answer) of the first `n` rows: an answer is the first result with that id before the next reply."""
+        """(sequence, body, call → its answer) of the first `n` rows: an answer is the first result with that id before
+        the next reply."""
         found = [(s, body) for s, (kind, body) in enumerate(self.rows[:n]) if kind == "assistant"]
         ends = [*(s for s, _ in found[1:]), n]
         spans = zip(found, ends, strict=False)
         return [(s, body, {c["id"]: self.answer(c["id"], s, end) for c in body["calls"]}) for (s, body), end in spans]
 
     def answer(self, call: str, start: int, end: int) -> int | None:
-        return next((s for s in range(start, end) if self.rows[s][0] == "result" and self.rows[s][1]["call_id"] == call), None)
+        return next(
+            (s for s in range(start, end) if self.rows[s][0] == "result" and self.rows[s][1]["call_id"] == call), None
+        )
 
     def conversation(self, n: int) -> list[int]:
-        """The order without epochs: each reply behind what its request held, its results behind it, what came later behind those."""
+        """The order without epochs: each reply behind what its request held, its results behind it, what came later
+        behind those."""
         said = [s for s in range(n) if self.rows[s][0] in ("user", "notice")]
         order: list[int] = []
         for s, body, answers in self.replies(n):
@@ -87,7 +91,15 @@ def conversations(draw: st.DrawFn) -> list[Row]:
     rows, free_from = model.rows, 0
     for _ in range(draw(st.integers(0, 22))):
         open_ids = model.open_ids(len(rows))
-        kinds = ["user", "user", "notice", "phase", "epoch", "opened", *(["result", "result", "begun"] if open_ids else ["assistant"] * 2)]
+        kinds = [
+            "user",
+            "user",
+            "notice",
+            "phase",
+            "epoch",
+            "opened",
+            *(["result", "result", "begun"] if open_ids else ["assistant"] * 2),
+        ]
         kind = draw(st.sampled_from(kinds))
         if kind == "assistant":
             calls = draw(st.permutations(["call_0", "call_1", "call_2"]))[: draw(st.integers(0, 3))]
@@ -111,7 +123,9 @@ def conversations(draw: st.DrawFn) -> list[Row]:
 def masked(draw: st.DrawFn) -> list[Row]:
     """The same, with phases that tell the model something, and epochs that say something themselves."""
     rows = draw(conversations())
-    told = st.sampled_from([{}, {"name": "p", "text": "Phase p."}, {"name": "p", "removed": ["f"]}, {"name": "p", "text": ""}])
+    told = st.sampled_from(
+        [{}, {"name": "p", "text": "Phase p."}, {"name": "p", "removed": ["f"]}, {"name": "p", "text": ""}]
+    )
     more = {"phase": told, "epoch": st.sampled_from([{}, {"summary": [{"type": "text", "text": "Said."}]}])}
     return [(kind, {**body, **draw(more[kind])} if kind in more else body) for kind, body in rows]
 
@@ -196,8 +210,13 @@ def test_events_stand_behind_a_word_to_the_model_and_passing_ones_leave_with_its
         over = {s for s in passing for r, after in ends if r > s and after >= s}
         assert not passing & {*turns.ordered, *turns.waiting}
         assert turns.passing in ([], sorted(passing - over))
-        spoken = next((rows[s][0] for s in reversed(turns.ordered) if s not in events and not is_told(rows[s])), "assistant")
-        assert bool(turns.passing) == bool(passing - over and not turns.open_calls and spoken != "assistant") or spoken == "epoch"
+        spoken = next(
+            (rows[s][0] for s in reversed(turns.ordered) if s not in events and not is_told(rows[s])), "assistant"
+        )
+        assert (
+            bool(turns.passing) == bool(passing - over and not turns.open_calls and spoken != "assistant")
+            or spoken == "epoch"
+        )
         told = events | {s for s in range(n) if is_told(rows[s])}
         for place, sequence in enumerate(turns.ordered):
             if sequence in events:
@@ -240,7 +259,10 @@ def test_a_phase_is_told_between_a_word_to_the_model_and_its_answer_and_moves_no
         ([("user", {}), ("phase", {"text": "p"}), ("user", {})], [1, 3, 2]),
         ([("user", {}), ("phase", {"text": "p"}), ("user", {}), reply(2)], [1, 2, 4, 3]),
         ([("user", {}), ("phase", {"text": "p"}), reply(1), ("user", {})], [1, 3, 4, 2]),
-        ([("user", {}), reply(1, "x"), ("phase", {"text": "p"}), ("user", {}), ("result", {"call_id": "x"})], [1, 2, 5, 4, 3]),
+        (
+            [("user", {}), reply(1, "x"), ("phase", {"text": "p"}), ("user", {}), ("result", {"call_id": "x"})],
+            [1, 2, 5, 4, 3],
+        ),
         ([("user", {}), reply(1, "x"), ("result", {"call_id": "x"}), ("phase", {"text": "p"})], [1, 2, 3, 4]),
     ],
 )
@@ -260,7 +282,9 @@ LATE: list[Row] = [("user", {}), ("user", {}), ("notice", {"event": {"type": "da
         ([("notice", {"event": {"type": "date"}})], [6, 4, 5], [3, 7]),
     ],
 )
-def test_an_event_whose_words_an_epoch_dropped_waits_for_the_next(said: list[Row], ordered: list[int], waiting: list[int]) -> None:
+def test_an_event_whose_words_an_epoch_dropped_waits_for_the_next(
+    said: list[Row], ordered: list[int], waiting: list[int]
+) -> None:
     turns = Turns.over(write([("opened", {}), *LATE, ("epoch", {"keep_from": 3}), *said]))
     assert turns.ordered == ordered and turns.waiting == waiting
 
@@ -309,7 +333,11 @@ def test_what_cannot_come_next_is_refused_and_changes_nothing(row: Row, message:
 def test_one_id_for_two_calls_is_refused_but_may_come_again_in_the_next_turn() -> None:
     with pytest.raises(InvalidCall, match="one id for several calls"):
         Turns().check(*reply(0, "x", "x"))
-    turns = Turns.over(write([("opened", {}), reply(0, "x"), ("result", {"call_id": "x"}), reply(2, "x"), ("result", {"call_id": "x"})]))
+    turns = Turns.over(
+        write(
+            [("opened", {}), reply(0, "x"), ("result", {"call_id": "x"}), reply(2, "x"), ("result", {"call_id": "x"})]
+        )
+    )
     assert turns.ordered == [1, 2, 3, 4]
     with pytest.raises(InvalidCall, match="no call is open"):
         turns.check("result", {"call_id": "z"})

@@ -16,8 +16,27 @@ from contextkit.errors import UsageError
 from contextkit.log.log import Log
 from contextkit.log.variation import FORMS, Steps, Variation, grams_of, likeness, repetition, unvaried, varied
 
-BREAKS = ["", "\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", "\n\n", " | ", "> ", "* ", "</look>", "   1 | a"]
-TEXT = st.lists(st.sampled_from(BREAKS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=6).map("".join)
+BREAKS = [
+    "",
+    "\n",
+    "\r\n",
+    "\r",
+    "\v",
+    "\f",
+    "\x1c",
+    "\x85",
+    "\u2028",
+    "\u2029",
+    "\n\n",
+    " | ",
+    "> ",
+    "* ",
+    "</look>",
+    "   1 | a",
+]
+TEXT = st.lists(
+    st.sampled_from(BREAKS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=6
+).map("".join)
 PARTS = st.lists(
     st.builds(lambda text: {"type": "text", "text": text}, TEXT)
     | st.just({"type": "image", "media_type": "image/png", "data": "AAAA"})
@@ -48,7 +67,11 @@ def test_forms_tell_one_text_in_as_many_ways(text: str) -> None:
 
 
 def test_errors_and_results_without_text_stay_as_they_are() -> None:
-    for body in (result([{"type": "text", "text": "no such file"}], is_error=True), result([{"type": "image", "data": "AA"}]), result([])):
+    for body in (
+        result([{"type": "text", "text": "no such file"}], is_error=True),
+        result([{"type": "image", "data": "AA"}]),
+        result([]),
+    ):
         assert all(varied(body, form) is body for form in FORMS)
 
 
@@ -61,10 +84,14 @@ print(chosen, sorted(grams_of("read page 3 of 9, naïve → done")))
 
 def test_a_choice_is_the_same_in_every_process() -> None:
     seen = {
-        subprocess.run([sys.executable, "-c", CHOOSE], env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONUTF8": "1"},
-                       capture_output=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", CHOOSE],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONUTF8": "1"},
+            capture_output=True,
+            check=True,
+        ).stdout
         for seed in ("0", "1", "4242")
-    }  # fmt: skip
+    }
     assert len(seen) == 1
 
 

@@ -31,13 +31,18 @@ class Told:
 
 MOMENTS = st.integers(0, 8).map(float)
 SPANS = st.one_of(
-    st.just((-math.inf, math.inf)), st.tuples(MOMENTS, st.sampled_from([1.0, 3.0, math.inf])).map(lambda span: (span[0], span[0] + span[1]))
+    st.just((-math.inf, math.inf)),
+    st.tuples(MOMENTS, st.sampled_from([1.0, 3.0, math.inf])).map(lambda span: (span[0], span[0] + span[1])),
 )
 TOLD = st.builds(
     lambda subject, relation, value, span, at, is_beside: Told(subject, relation, value, *span, at, is_beside),
-    st.sampled_from(["Anna", "Bert"]), st.sampled_from(["lives in", "likes"]), st.sampled_from([None, "x", "y", "z"]),
-    SPANS, MOMENTS, st.booleans(),
-)  # fmt: skip
+    st.sampled_from(["Anna", "Bert"]),
+    st.sampled_from(["lives in", "likes"]),
+    st.sampled_from([None, "x", "y", "z"]),
+    SPANS,
+    MOMENTS,
+    st.booleans(),
+)
 
 
 def keep(facts: Facts, told: Told, number: int) -> None:
@@ -45,13 +50,20 @@ def keep(facts: Facts, told: Told, number: int) -> None:
         facts.end(told.subject, told.relation, valid_to=max(told.begin, 0.0), episode=f"entry/{number}", at=told.at)
     else:
         facts.learn(
-            told.subject, told.relation, told.value, valid_from=told.begin, valid_to=told.end, episode=f"entry/{number}", at=told.at,
+            told.subject,
+            told.relation,
+            told.value,
+            valid_from=told.begin,
+            valid_to=told.end,
+            episode=f"entry/{number}",
+            at=told.at,
             is_beside=told.is_beside,
-        )  # fmt: skip
+        )
 
 
 def oracle(learned: list[Told], moment: float, known_at: float) -> list[tuple[str, str, str, str]]:
-    """Every statement against every other: it holds when it has begun and not ended, and nothing in its slot begins later."""
+    """Every statement against every other: it holds when it has begun and not ended, and nothing in its slot begins
+    later."""
 
     def slot(told: Told) -> tuple[object, ...]:
         return told.subject, told.relation, told.value if told.is_beside and told.value is not None else None
@@ -63,7 +75,11 @@ def oracle(learned: list[Told], moment: float, known_at: float) -> list[tuple[st
     found = []
     for number, told in known:
         rivals = [(begin(other), other.at, n) for n, other in known if slot(other) == slot(told) and n != number]
-        if told.value is not None and moment < told.end and all(rival < (begin(told), told.at, number) for rival in rivals):
+        if (
+            told.value is not None
+            and moment < told.end
+            and all(rival < (begin(told), told.at, number) for rival in rivals)
+        ):
             found.append((told.subject, told.relation, told.value, f"entry/{number}"))
     return sorted(found)
 
@@ -77,14 +93,20 @@ def test_what_holds_is_what_a_search_through_everything_finds(learned: list[Told
     for moment in (-1.0, 0.0, 2.0, 3.0, 5.0, 8.0, 100.0):
         for known_at in (0.0, 3.0, 5.0, math.inf):
             held = facts.true_at(moment, known_at)
-            assert sorted((one.subject, one.relation, one.value, one.episode) for one in held) == oracle(learned, moment, known_at)
-            history = [one for subject in ("Anna", "Bert") for one in facts.about(subject, known_at) if one.holds_at(moment)]
+            assert sorted((one.subject, one.relation, one.value, one.episode) for one in held) == oracle(
+                learned, moment, known_at
+            )
+            history = [
+                one for subject in ("Anna", "Bert") for one in facts.about(subject, known_at) if one.holds_at(moment)
+            ]
             assert sorted(history, key=lambda one: one.sequence) == sorted(held, key=lambda one: one.sequence)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(TOLD, max_size=7), TOLD)
-def test_learning_more_changes_nothing_that_was_known_before_and_deletes_nothing(learned: list[Told], more: Told) -> None:
+def test_learning_more_changes_nothing_that_was_known_before_and_deletes_nothing(
+    learned: list[Told], more: Told
+) -> None:
     facts = Facts()
     for number, told in enumerate(learned):
         keep(facts, told, number)
@@ -113,8 +135,10 @@ def test_late_knowledge_of_an_earlier_time_ends_the_right_fact() -> None:
     oslo = facts.learn("Anna", "lives in", "Oslo", valid_from=20.0, episode="e", at=40.0)
     assert oslo.valid_to == 30.0
     assert [(one.value, one.valid_from, one.valid_to) for one in facts.about("Anna")] == [
-        ("Paris", 10.0, 20.0), ("Oslo", 20.0, 30.0), ("Rome", 30.0, None),
-    ]  # fmt: skip
+        ("Paris", 10.0, 20.0),
+        ("Oslo", 20.0, 30.0),
+        ("Rome", 30.0, None),
+    ]
     assert [one.value for one in facts.true_at(math.inf)] == ["Rome"]
     earlier = facts.learn("Anna", "lives in", "Bern", valid_from=1.0, valid_to=5.0, episode="e", at=50.0)
     assert earlier.valid_to == 5.0 and earlier.ended_by is None and facts.true_at(7.0) == []
@@ -161,12 +185,19 @@ def test_a_log_of_something_else_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
-        ({"value": None}, UsageError), ({"subject": " "}, UsageError), ({"episode": ""}, UsageError), ({"relation": 3}, UsageError),
-        ({"valid_from": math.nan}, UsageError), ({"valid_from": 5.0, "valid_to": 5.0}, UsageError), ({"valid_from": math.inf}, UsageError),
-        ({"at": math.inf}, UsageError), ({"at": "now"}, UsageError), ({"value": {1, 2}}, NotSerialisable),
+        ({"value": None}, UsageError),
+        ({"subject": " "}, UsageError),
+        ({"episode": ""}, UsageError),
+        ({"relation": 3}, UsageError),
+        ({"valid_from": math.nan}, UsageError),
+        ({"valid_from": 5.0, "valid_to": 5.0}, UsageError),
+        ({"valid_from": math.inf}, UsageError),
+        ({"at": math.inf}, UsageError),
+        ({"at": "now"}, UsageError),
+        ({"value": {1, 2}}, NotSerialisable),
         ({"value": math.nan}, NotSerialisable),
     ],
-)  # fmt: skip
+)
 def test_what_says_nothing_is_refused_and_not_kept(changed: dict[str, Any], error: type[Exception]) -> None:
     facts = Facts()
     given_: dict[str, Any] = {"subject": "Anna", "relation": "age", "value": 30, "episode": "e", "at": 1.0, **changed}

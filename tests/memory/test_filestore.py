@@ -88,7 +88,11 @@ def test_a_listing_is_in_order_whoever_wrote_first(memory: FileMemory) -> None:
     for path in ["b.md", "a/z.md", "a.md", "a/b/c.md", "B-side/x.md"]:
         memory.write(path, path)
     assert [row.path for row in memory.list()] == ["B-side/x.md", "a/b/c.md", "a/z.md", "a.md", "b.md"]
-    assert memory.list("a", folders=True) == [Listed("a/b", 8, True), Listed("a/b/c.md", 8, False), Listed("a/z.md", 6, False)]
+    assert memory.list("a", folders=True) == [
+        Listed("a/b", 8, True),
+        Listed("a/b/c.md", 8, False),
+        Listed("a/z.md", 6, False),
+    ]
     assert memory.is_folder("a") and not memory.is_folder("a.md") and memory.exists("a") and not memory.exists("c")
     with pytest.raises(FileMissing, match="'nowhere'"):
         memory.list("nowhere")
@@ -148,11 +152,18 @@ def test_nothing_takes_the_place_of_something_else(memory: FileMemory) -> None:
     for act in (lambda: memory.read("none"), lambda: memory.delete("none"), lambda: memory.rename("none", "other")):
         with pytest.raises(FileMissing, match="'none'"):
             act()
-    for act in (lambda: memory.delete(""), lambda: memory.rename("", "x"), lambda: memory.write("", "x"), lambda: memory.read("")):
+    for act in (
+        lambda: memory.delete(""),
+        lambda: memory.rename("", "x"),
+        lambda: memory.write("", "x"),
+        lambda: memory.read(""),
+    ):
         with pytest.raises(PathRefused, match="root"):
             act()
     assert (
-        [row.path for row in memory.list()] == ["folder/file"] and not memory.exists("Folder/file") and not memory.exists("folder/file/x")
+        [row.path for row in memory.list()] == ["folder/file"]
+        and not memory.exists("Folder/file")
+        and not memory.exists("folder/file/x")
     )
 
 
@@ -188,7 +199,9 @@ def test_the_quota_is_right_after_any_history(make: Make, tmp_path: Path) -> Non
         memory._has_counted = False
         assert memory._tally(memory._slate) == known
     contents = [memory.read_bytes(row.path) for row in memory.list()]
-    assert known.n_bytes == sum(map(len, contents)) + sum(map(len, set(contents)))  # at the paths, and once each underneath
+    assert known.n_bytes == sum(map(len, contents)) + sum(
+        map(len, set(contents))
+    )  # at the paths, and once each underneath
     assert known.n_files == len(memory.list(folders=True))
 
 
@@ -207,7 +220,8 @@ def test_threads_lose_nothing_to_each_other(memory: FileMemory) -> None:
     assert len(memory.list()) == 21
 
 
-# The local disk -----------------------------------------------------------------------------------------------------------
+# The local disk
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=LOCAL)

@@ -33,7 +33,12 @@ class Outside:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.root = place / "deep" / "er" / "store"
-        self.secrets = [place / "secret", place / "deep" / "secret", place / "deep" / "er" / "secret", place / "other" / "x" / "secret"]
+        self.secrets = [
+            place / "secret",
+            place / "deep" / "secret",
+            place / "deep" / "er" / "secret",
+            place / "other" / "x" / "secret",
+        ]
         for path in self.secrets:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(CANARY)
@@ -42,11 +47,18 @@ class Outside:
         self.before = self.seen()
 
     def seen(self) -> Seen:
-        """Everything outside the root, as it is: sizes, times (of the last read too), numbers, and the contents last of all."""
+        """Everything outside the root, as it is: sizes, times (of the last read too), numbers, and the contents last of
+        all."""
         paths = [path for path in sorted(self.place.rglob("*")) if self.root != path and self.root not in path.parents]
         stats = {str(path): os.lstat(path) for path in paths if path != self.root}
         rows: Seen = {
-            name: (one.st_mode, one.st_ino, one.st_size, one.st_mtime_ns, one.st_atime_ns if not path_is_folder(one) else 0)
+            name: (
+                one.st_mode,
+                one.st_ino,
+                one.st_size,
+                one.st_mtime_ns,
+                one.st_atime_ns if not path_is_folder(one) else 0,
+            )
             for name, one in stats.items()
         }
         return rows
@@ -83,32 +95,191 @@ def test_the_canary_sings(outside: Outside) -> None:
         outside.before = outside.seen()
 
 
-# The grammar of hostile paths ---------------------------------------------------------------------------------------------
+# The grammar of hostile paths
+# ---------------------------------------------------------------------------------------------
 
 UPS = [
-    "..", ".", "...", "....", ". .", ".. ", " ..", "..\t", "..\0", "\0", "..;", "..%00", "%2e%2e", "%2E%2e", ".%2e", "%2e.",
-    "%252e%252e", "%25252e%25252e", "%c0%ae%c0%ae", "%C0%AE.", "%e0%80%ae%e0%80%ae", "%f0%80%80%ae.", "%c0%2e%c0%2e", "%uff0e%uff0e",
-    "%u002e%u002e", "\uff0e\uff0e", "\u2024\u2024", "\u2025", "\ufe52\ufe52", "\u3002\u3002", "\u00b7\u00b7", ".\u200b.", ".\u200d.",
-    "\ufeff..", ".\u00ad.", "\u202e..", "\udcc0\udcae\udcc0\udcae", "\udc2e\udc2e", "\xc0\xae\xc0\xae", "..\u0301", "..\x7f", "..\x85",
-    "&#46;&#46;", "\\x2e\\x2e", "0x2e0x2e", "~", "~root", "$HOME", "%HOME%", "${HOME}", "`..`", "*", "?", "..*", "-rf", "..:",
-]  # fmt: skip
+    "..",
+    ".",
+    "...",
+    "....",
+    ". .",
+    ".. ",
+    " ..",
+    "..\t",
+    "..\0",
+    "\0",
+    "..;",
+    "..%00",
+    "%2e%2e",
+    "%2E%2e",
+    ".%2e",
+    "%2e.",
+    "%252e%252e",
+    "%25252e%25252e",
+    "%c0%ae%c0%ae",
+    "%C0%AE.",
+    "%e0%80%ae%e0%80%ae",
+    "%f0%80%80%ae.",
+    "%c0%2e%c0%2e",
+    "%uff0e%uff0e",
+    "%u002e%u002e",
+    "\uff0e\uff0e",
+    "\u2024\u2024",
+    "\u2025",
+    "\ufe52\ufe52",
+    "\u3002\u3002",
+    "\u00b7\u00b7",
+    ".\u200b.",
+    ".\u200d.",
+    "\ufeff..",
+    ".\u00ad.",
+    "\u202e..",
+    "\udcc0\udcae\udcc0\udcae",
+    "\udc2e\udc2e",
+    "\xc0\xae\xc0\xae",
+    "..\u0301",
+    "..\x7f",
+    "..\x85",
+    "&#46;&#46;",
+    "\\x2e\\x2e",
+    "0x2e0x2e",
+    "~",
+    "~root",
+    "$HOME",
+    "%HOME%",
+    "${HOME}",
+    "`..`",
+    "*",
+    "?",
+    "..*",
+    "-rf",
+    "..:",
+]
 SEPARATORS = [
-    "/", "/", "/", "/", "//", "\\", "\\\\", "/./", "%2f", "%2F", "%252f", "%5c", "%255c", "%c0%af", "%c1%9c", "%e0%80%af", "\uff0f",
-    "\u2044", "\u2215", "\u29f8", "\uff3c", "\u2216", "\ufe68", "\xc0\xaf", "\udcaf", "/\0/", ":", "/ /", "\u2028", "\n", ";/",
-    "/\u200b/", "%u2215",
-]  # fmt: skip
+    "/",
+    "/",
+    "/",
+    "/",
+    "//",
+    "\\",
+    "\\\\",
+    "/./",
+    "%2f",
+    "%2F",
+    "%252f",
+    "%5c",
+    "%255c",
+    "%c0%af",
+    "%c1%9c",
+    "%e0%80%af",
+    "\uff0f",
+    "\u2044",
+    "\u2215",
+    "\u29f8",
+    "\uff3c",
+    "\u2216",
+    "\ufe68",
+    "\xc0\xaf",
+    "\udcaf",
+    "/\0/",
+    ":",
+    "/ /",
+    "\u2028",
+    "\n",
+    ";/",
+    "/\u200b/",
+    "%u2215",
+]
 STARTS = [
-    "", "", "", "/", "//", "///", "\\", "\\\\", "\\\\?\\", "\\\\.\\", "//?/", "//./", "\\\\host\\share\\", "//host/share/", "C:", "c:/",
-    "C:\\", "Z:", "file:", "file://", "file:///", "/proc/self/root/", "/proc/self/cwd/", "/dev/fd/0/", "/dev/shm/", "~/", "./", ".\\",
-    "%2f", "\uff0f", "memory://", "s3://b/", "\0", " ", "\ufeff", "/memories/", "../memories/", "link/", "links/up/", ".contextkit/",
-    ".CONTEXTKIT/", ".contextKit\u200c/", "%2econtextkit/", "\u2024contextkit/", ".ﬁ/", "CONTEX~1/",
-]  # fmt: skip
+    "",
+    "",
+    "",
+    "/",
+    "//",
+    "///",
+    "\\",
+    "\\\\",
+    "\\\\?\\",
+    "\\\\.\\",
+    "//?/",
+    "//./",
+    "\\\\host\\share\\",
+    "//host/share/",
+    "C:",
+    "c:/",
+    "C:\\",
+    "Z:",
+    "file:",
+    "file://",
+    "file:///",
+    "/proc/self/root/",
+    "/proc/self/cwd/",
+    "/dev/fd/0/",
+    "/dev/shm/",
+    "~/",
+    "./",
+    ".\\",
+    "%2f",
+    "\uff0f",
+    "memory://",
+    "s3://b/",
+    "\0",
+    " ",
+    "\ufeff",
+    "/memories/",
+    "../memories/",
+    "link/",
+    "links/up/",
+    ".contextkit/",
+    ".CONTEXTKIT/",
+    ".contextKit\u200c/",
+    "%2econtextkit/",
+    "\u2024contextkit/",
+    ".ﬁ/",
+    "CONTEX~1/",
+]
 ENDS = [
-    "secret", "secret", "etc/passwd", "other/x/secret", "deep/secret", "lock", "objects/ab/cd", "unfinished/x", "", "/", ".", "..", " ",
-    "secret\0.md", "secret%00.md", "con", "NUL.txt", "aux.", "com¹", "LPT1 .md", "secret::$DATA", "secret:stream", "SECRE~1", "secret.",
-    "secret ", "x" * 256, "é" * 128, "x" * 255, "ok.md", "Ok.md", "ﬀ.md", "e\u0301.md", "link", "file", "hard", "dangling", "loop",
-    "pipe", "links/up/secret",
-]  # fmt: skip
+    "secret",
+    "secret",
+    "etc/passwd",
+    "other/x/secret",
+    "deep/secret",
+    "lock",
+    "objects/ab/cd",
+    "unfinished/x",
+    "",
+    "/",
+    ".",
+    "..",
+    " ",
+    "secret\0.md",
+    "secret%00.md",
+    "con",
+    "NUL.txt",
+    "aux.",
+    "com¹",
+    "LPT1 .md",
+    "secret::$DATA",
+    "secret:stream",
+    "SECRE~1",
+    "secret.",
+    "secret ",
+    "x" * 256,
+    "é" * 128,
+    "x" * 255,
+    "ok.md",
+    "Ok.md",
+    "ﬀ.md",
+    "e\u0301.md",
+    "link",
+    "file",
+    "hard",
+    "dangling",
+    "loop",
+    "pipe",
+    "links/up/secret",
+]
 
 
 def assembled(random: Random) -> str:
@@ -130,12 +301,21 @@ def spoiled(random: Random) -> str:
 
 def scattered(random: Random) -> str:
     """Characters from all of Unicode, dots and slashes among them."""
-    pool = ["/", ".", "\\", "%", *(chr(random.randrange(0x110000)) for _ in range(4)), *(chr(random.randrange(0x300)) for _ in range(4))]
+    pool = [
+        "/",
+        ".",
+        "\\",
+        "%",
+        *(chr(random.randrange(0x110000)) for _ in range(4)),
+        *(chr(random.randrange(0x300)) for _ in range(4)),
+    ]
     return "".join(random.choices(pool, k=random.randrange(1, 14)))
 
 
 def _lookalikes() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {one: [f"%{ord(one):02x}", f"%25{ord(one):02X}", f"%u{ord(one):04x}"] for one in "./\\:secrtdpohx"}
+    found: dict[str, list[str]] = {
+        one: [f"%{ord(one):02x}", f"%25{ord(one):02X}", f"%u{ord(one):04x}"] for one in "./\\:secrtdpohx"
+    }
     for code in itertools.chain(range(0x80, 0xD800), range(0xE000, 0x20000)):
         plain = unicodedata.normalize("NFKC", chr(code)).casefold()
         if plain[:1] in found and len(plain) <= 3:
@@ -145,7 +325,10 @@ def _lookalikes() -> dict[str, list[str]]:
 
 LOOKALIKES = _lookalikes()
 GRAMMARS: list[Callable[[Random], str]] = [assembled, assembled, spoiled, scattered]
-CORPUS = [STARTS[n % len(STARTS)] + UPS[n % len(UPS)] + SEPARATORS[n % len(SEPARATORS)] + end for n, end in enumerate(ENDS * len(STARTS))]
+CORPUS = [
+    STARTS[n % len(STARTS)] + UPS[n % len(UPS)] + SEPARATORS[n % len(SEPARATORS)] + end
+    for n, end in enumerate(ENDS * len(STARTS))
+]
 
 
 def hostile(n: int, seed: int) -> Iterator[str]:
@@ -155,7 +338,8 @@ def hostile(n: int, seed: int) -> Iterator[str]:
         yield random.choice(GRAMMARS)(random)
 
 
-# What is done with each ----------------------------------------------------------------------------------------------------
+# What is done with each
+# ----------------------------------------------------------------------------------------------------
 
 ACTS: dict[str, Callable[[FileMemory, str], object]] = {
     "read": lambda memory, path: memory.read_bytes(path),
@@ -168,8 +352,12 @@ ACTS: dict[str, Callable[[FileMemory, str], object]] = {
     "delete": lambda memory, path: memory.delete(path),
     "version": lambda memory, path: memory.version(path),
     "tool view": lambda memory, path: answer(memory, {"command": "view", "path": f"/memories/{path}"}),
-    "tool create": lambda memory, path: answer(memory, {"command": "create", "path": f"/memories/{path}", "file_text": "t"}),
-    "tool rename": lambda memory, path: answer(memory, {"command": "rename", "old_path": "/memories/seed.md", "new_path": path}),
+    "tool create": lambda memory, path: answer(
+        memory, {"command": "create", "path": f"/memories/{path}", "file_text": "t"}
+    ),
+    "tool rename": lambda memory, path: answer(
+        memory, {"command": "rename", "old_path": "/memories/seed.md", "new_path": path}
+    ),
 }
 
 
@@ -187,7 +375,13 @@ def attempt(memory: FileMemory, act: str, path: str) -> str:
 def with_links(root: Path, secret: Path) -> None:
     """What somebody who may write to the root could have put there."""
     (root / "links").mkdir(exist_ok=True)
-    targets = {"link": secret.parent, "links/up": root.parent, "dangling": secret.with_name("new"), "loop": root / "loop", "file": secret}
+    targets = {
+        "link": secret.parent,
+        "links/up": root.parent,
+        "dangling": secret.with_name("new"),
+        "loop": root / "loop",
+        "file": secret,
+    }
     for name, target in targets.items():
         if not os.path.lexists(root / name):
             (root / name).symlink_to(target)
@@ -229,9 +423,14 @@ def renew(memory: FileMemory) -> None:
 
 
 def test_whatever_is_accepted_is_one_plain_name_everywhere(request: pytest.FixtureRequest) -> None:
-    """The rules themselves, on generated paths: nothing accepted changes its meaning under any decoding a system may do."""
+    """The rules themselves, on generated paths: nothing accepted changes its meaning under any decoding a system may
+    do."""
     n_examples = 20_000 if request.config.getoption("--full") else 200
-    parts = st.one_of(st.sampled_from([*UPS, *ENDS, *STARTS]), st.text(max_size=8), st.text(st.characters(max_codepoint=0x2FF), max_size=8))
+    parts = st.one_of(
+        st.sampled_from([*UPS, *ENDS, *STARTS]),
+        st.text(max_size=8),
+        st.text(st.characters(max_codepoint=0x2FF), max_size=8),
+    )
 
     @settings(max_examples=n_examples, deadline=None, database=None, derandomize=True)
     @given(st.lists(st.one_of(parts, st.sampled_from(SEPARATORS)), max_size=6).map("".join))
@@ -247,15 +446,29 @@ def test_whatever_is_accepted_is_one_plain_name_everywhere(request: pytest.Fixtu
         assert "/".join(names) == path
         folded = [unicodedata.normalize(form, name) for name in names for form in ("NFC", "NFD", "NFKC", "NFKD")]
         for name in [*names, *folded, *map(str.casefold, folded)]:
-            assert name.strip(" .") and not {"/", "\\", "\0"} & set(name) and name not in (".", "..") and key_of(name) != ".contextkit"
+            assert (
+                name.strip(" .")
+                and not {"/", "\\", "\0"} & set(name)
+                and name not in (".", "..")
+                and key_of(name) != ".contextkit"
+            )
 
     plain()
 
 
 PLAIN = [
-    "plan.md", "2026-11-21 Notizen (1).md", "größe.md", "日本語.txt", "计划：一.md", "a.b.c", ".hidden", "100%.md", "console.log", "😀.md",
+    "plan.md",
+    "2026-11-21 Notizen (1).md",
+    "größe.md",
+    "日本語.txt",
+    "计划：一.md",
+    "a.b.c",
+    ".hidden",
+    "100%.md",
+    "console.log",
+    "😀.md",
     "x&y=z,(1)[2]{3}#@!+~.md",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -263,11 +476,14 @@ def test_plain_names_pass(name: str) -> None:
     assert why_not(name) is None and names_of(f"{name}/{name}") == (name, name)
 
 
-# Races ------------------------------------------------------------------------------------------------------------------------
+# Races
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not HAS_HANDLES, reason="no folder handles here: exchanges are found out, not made impossible")
-def test_a_folder_that_turns_into_a_link_while_it_is_walked_leads_nowhere(outside: Outside, request: pytest.FixtureRequest) -> None:
+def test_a_folder_that_turns_into_a_link_while_it_is_walked_leads_nowhere(
+    outside: Outside, request: pytest.FixtureRequest
+) -> None:
     n = 40_000 if request.config.getoption("--full") else 400
     memory, root, done = FileMemory(outside.root, max_files=1 << 20), outside.root, threading.Event()
     memory.write("flip/secret", "inside")

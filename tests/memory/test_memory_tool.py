@@ -43,7 +43,9 @@ def compared(answer: tuple[str, bool]) -> tuple[str, bool]:
     if not text.startswith("Here're"):
         return answer
     header, first, *rows = text.split("\n")
-    return "\n".join([header, sizeless(first), *(sizeless(row) if row.endswith("/") else row for row in rows)]), is_error
+    return "\n".join(
+        [header, sizeless(first), *(sizeless(row) if row.endswith("/") else row for row in rows)]
+    ), is_error
 
 
 def sizeless(row: str) -> str:
@@ -51,13 +53,16 @@ def sizeless(row: str) -> str:
 
 
 def tidy(root: Path, mine: FileMemory) -> None:
-    """The SDK makes the folder a file is to be moved to before it knows whether there is one to move, and leaves it when there is none."""
+    """The SDK makes the folder a file is to be moved to before it knows whether there is one to move, and leaves it
+    when there is none."""
     for path in sorted(root.rglob("*"), reverse=True):
         if path.is_dir() and not mine.exists(path.relative_to(root).as_posix()):
             path.rmdir()
 
 
-PATHS = st.sampled_from([f"/memories/{name}" for name in ["a.md", "b.txt", "folder", "folder/c.md", "folder/deep/d.md", "e f.md", "ü.md"]])
+PATHS = st.sampled_from(
+    [f"/memories/{name}" for name in ["a.md", "b.txt", "folder", "folder/c.md", "folder/deep/d.md", "e f.md", "ü.md"]]
+)
 PLACES = st.one_of(PATHS, PATHS, st.just("/memories"))
 TEXTS = st.text(st.sampled_from("ab\n\r\tü .`{"), max_size=12)
 OLD = st.text(st.sampled_from("ab\n"), min_size=1, max_size=3)
@@ -80,7 +85,9 @@ COMMANDS = st.one_of(
 )
 
 
-def test_the_same_commands_give_the_texts_of_the_sdk(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> None:
+def test_the_same_commands_give_the_texts_of_the_sdk(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> None:
     n_examples = 2_000 if request.config.getoption("--full") else 15
     counted = {"same, done": 0, "same, refused": 0, "no text there": 0}
 

@@ -46,7 +46,7 @@ def test_every_part_comes_back_as_it_was(parts: list[Any], is_error: bool, has_i
 
 def test_a_small_result_is_left_alone_and_an_image_stays_in_sight() -> None:
     parts = [{"type": "text", "text": "x" * 80}, {"type": "image", "media_type": "image/png", "data": "A" * 4_000}]
-    assert offload(parts, store(), RULE) .content == parts
+    assert offload(parts, store(), RULE).content == parts
 
 
 def test_a_page_whose_address_is_kept_can_be_fetched_again_and_is_checked() -> None:
@@ -105,10 +105,17 @@ def test_a_preview_larger_than_half_of_what_it_stands_for_is_a_mistake() -> None
         Offload(above_tokens=100, preview_tokens=60)
 
 
-ERROR = "Traceback (most recent call last)\n" + "".join(f'  File "a.py", line {i}\n' for i in range(5_000)) + "ValueError: boom"
+ERROR = (
+    "Traceback (most recent call last)\n"
+    + "".join(f'  File "a.py", line {i}\n' for i in range(5_000))
+    + "ValueError: boom"
+)
 CSV = "name,price\n" + "".join(f"a{i},{i}\n" for i in range(5_000))
 JSON = '{"status":"ok","rows":[' + ",".join('{"id":%d}' % i for i in range(5_000)) + '],"total":5000}'  # noqa: UP031
-HTML = "<!doctype html><html><head><title>Prices</title><script>x()</script></head><body><h1>GPUs</h1>" + "<p>one two</p>" * 3_000
+HTML = (
+    "<!doctype html><html><head><title>Prices</title><script>x()</script></head><body><h1>GPUs</h1>"
+    + "<p>one two</p>" * 3_000
+)
 KINDS = {
     "error": (ERROR, ["Traceback", "ValueError: boom", "line 4999"]),
     "csv": (CSV, ["name,price", "a0,0", "a4999,4999"]),

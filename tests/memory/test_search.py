@@ -1,4 +1,7 @@
-"""An index finds what was kept: by words, by links, by meaning; the same whatever the order it was filled in; whatever is asked."""
+"""An index finds what was kept: by words, by links, by meaning.
+
+The same whatever the order it was filled in; whatever is asked.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,58 @@ from contextkit.memory.search.ranking.by_words import by_words
 from contextkit.memory.search.words import asked_groups, asked_terms, terms
 
 HOSTILE = [
-    "", " ", '"', '""', "'", "*", "^", "a*", "NEAR(a b, 2)", "a AND", "OR", "NOT", "NOT a", "-a", "+a", "a:b", "terms:a", "{terms}:a",
-    "(((", "a) OR (b", '"a" "', "\\", "%", "_", ";DROP TABLE words;--", "\x00", "a\x00b", "\ud800", "a\udfff", "🙂", "\u200b", "\u202e",
-    "缓", "缓存", "café", "ﬁle", "İstanbul", "ß", "a" * 100_000, "w " * 5_000, "\n\t\r", "0", "1e309", "नमस्ते", "ภาษาไทย", "שלום", "한국어",
+    "",
+    " ",
+    '"',
+    '""',
+    "'",
+    "*",
+    "^",
+    "a*",
+    "NEAR(a b, 2)",
+    "a AND",
+    "OR",
+    "NOT",
+    "NOT a",
+    "-a",
+    "+a",
+    "a:b",
+    "terms:a",
+    "{terms}:a",
+    "(((",
+    "a) OR (b",
+    '"a" "',
+    "\\",
+    "%",
+    "_",
+    ";DROP TABLE words;--",
+    "\x00",
+    "a\x00b",
+    "\ud800",
+    "a\udfff",
+    "🙂",
+    "\u200b",
+    "\u202e",
+    "缓",
+    "缓存",
+    "café",
+    "ﬁle",
+    "İstanbul",
+    "ß",
+    "a" * 100_000,
+    "w " * 5_000,
+    "\n\t\r",
+    "0",
+    "1e309",
+    "नमस्ते",
+    "ภาษาไทย",
+    "שלום",
+    "한국어",
     "é" * 300,
-]  # fmt: skip
-WORDS = [f"{first}{second}" for first in ("ca", "lo", "mi", "re") for second in ("che", "ga", "nor", "tip", "vel", "xu")]
+]
+WORDS = [
+    f"{first}{second}" for first in ("ca", "lo", "mi", "re") for second in ("che", "ga", "nor", "tip", "vel", "xu")
+]
 
 
 def ids(index: Index, query: str, limit: int = 8) -> list[str]:
@@ -69,7 +118,19 @@ def test_every_word_of_a_text_finds_it() -> None:
     text = f"{latin} 缓存前缀失效 カタカナ 한국어를 ภาษาไทย हिन्दी שלום"
     with Index() as index:
         index.add(Document("1", text))
-        asked = ["cafe", "NAIVE", "file", "istanbul", "reference", "readReference", "tokens", "max_tokens", "a-b.py", "x86_64", "cache"]
+        asked = [
+            "cafe",
+            "NAIVE",
+            "file",
+            "istanbul",
+            "reference",
+            "readReference",
+            "tokens",
+            "max_tokens",
+            "a-b.py",
+            "x86_64",
+            "cache",
+        ]
         asked += ["httpserver", "缓", "前缀", "存前缀", "カナ", "한국", "ภาษา", "हिन्दी", "שלום"]
         assert [query for query in asked if ids(index, query) != ["1"]] == []
         assert ids(index, "失效缓") == ["1"] and ids(index, "存缓") == []
@@ -134,7 +195,9 @@ def test_words_are_ranked_as_the_formula_of_bm25_says() -> None:
 def test_common_words_alone_give_the_newest_that_hold_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contextkit.memory.search.ranking.by_words.ROWS_SCORED", 3)
     with Index() as index:
-        index.add_all([Document(f"d{number}", "error file" if number % 2 else "error", float(number)) for number in range(20)])
+        index.add_all(
+            [Document(f"d{number}", "error file" if number % 2 else "error", float(number)) for number in range(20)]
+        )
         assert ids(index, "error", 4) == ["d19", "d18", "d17", "d16"]
         with index._database.reading() as connection:
             assert [place.id for place in by_words(connection, [["error"], ["file"]], 3)] == ["d19", "d17", "d15"]
@@ -154,14 +217,20 @@ def test_links_lead_from_what_matches_to_what_does_not() -> None:
 
 def test_a_name_that_stands_everywhere_leads_nowhere() -> None:
     with Index() as index:
-        index.add_all([Document(f"d{number}", "filler" if number else "needle", links=("README.md",)) for number in range(40)])
+        index.add_all(
+            [Document(f"d{number}", "filler" if number else "needle", links=("README.md",)) for number in range(40)]
+        )
         assert ids(index, "needle") == ["d0"]
 
 
 def test_copies_stand_behind_what_says_something_else() -> None:
     with Index() as index:
-        index.add_all([Document(f"copy{number}", "cache miss after the tool list was sorted again") for number in range(10)])
-        index.add(Document("other", "a cache miss can come from a clock in the system prompt of an agent that runs at night"))
+        index.add_all(
+            [Document(f"copy{number}", "cache miss after the tool list was sorted again") for number in range(10)]
+        )
+        index.add(
+            Document("other", "a cache miss can come from a clock in the system prompt of an agent that runs at night")
+        )
         assert "other" in ids(index, "cache miss", 2)
 
 
@@ -172,7 +241,11 @@ def test_a_long_text_is_found_by_its_best_passage_and_says_the_line() -> None:
         index.add_all([Document("long", "\n".join(lines)), Document("short", "zebra")])
         found = {one.id: one for one in index.search("zebra crossed")}["long"]
         text = index.read("long")
-        assert text == "\n".join(lines) and "zebra crossed" in text[found.start : found.end] and "zebra crossed" in found.snippet
+        assert (
+            text == "\n".join(lines)
+            and "zebra crossed" in text[found.start : found.end]
+            and "zebra crossed" in found.snippet
+        )
         assert text[: found.start].count("\n") + 1 == found.line <= 641
         read = str(search_tools(index)[1].run({"id": "long", "start_line": 641, "n_lines": 1}))
         assert read.startswith("here the zebra crossed\n")
@@ -182,7 +255,9 @@ def test_a_long_text_is_found_by_its_best_passage_and_says_the_line() -> None:
 @given(st.text(alphabet=st.sampled_from("ab .\n\r\u2028缓é"), max_size=400), st.integers(2, 60))
 def test_passages_put_together_are_the_text(text: str, size: int) -> None:
     pieces = list(cut(text, size))
-    assert "".join(piece for _, piece in pieces) == text and all(text.startswith(piece, start) for start, piece in pieces)
+    assert "".join(piece for _, piece in pieces) == text and all(
+        text.startswith(piece, start) for start, piece in pieces
+    )
     assert all(len(piece) <= size for _, piece in pieces)
     numbers = line_numbers(text, [start for start, _ in pieces])
     assert numbers == sorted(numbers) and numbers[0] == 1
@@ -216,7 +291,10 @@ def test_what_was_added_survives_a_kill(tmp_path: Path) -> None:
 def test_threads_may_fill_and_search_at_once(tmp_path: Path) -> None:
     with Index(tmp_path / "index.db") as index, Index(tmp_path / "index.db") as second:
         kept = {name: [Document(f"{name}{n}", f"word{n} all") for n in range(30)] for name in "abc"}
-        work = [threading.Thread(target=one.add_all, args=(kept[name],)) for name, one in (("a", index), ("b", second), ("c", index))]
+        work = [
+            threading.Thread(target=one.add_all, args=(kept[name],))
+            for name, one in (("a", index), ("b", second), ("c", index))
+        ]
         for thread in work:
             thread.start()
         while any(thread.is_alive() for thread in work):
@@ -257,8 +335,13 @@ def test_many_vectors_are_compared_by_signs_first_and_exactly_then() -> None:
 
 @pytest.mark.parametrize(
     ("vectors", "said"),
-    [([[1.0]], "one for each"), ([[1.0], [1.0, 2.0]], "of 2 numbers where"), ([[1.0], [math.nan]], "NaN"), ([[], []], "of 0 numbers")],
-)  # fmt: skip
+    [
+        ([[1.0]], "one for each"),
+        ([[1.0], [1.0, 2.0]], "of 2 numbers where"),
+        ([[1.0], [math.nan]], "NaN"),
+        ([[], []], "of 0 numbers"),
+    ],
+)
 def test_vectors_that_cannot_be_compared_are_refused(vectors: list[list[float]], said: str) -> None:
     with Index(embed=lambda texts: vectors) as index:
         with pytest.raises(UsageError, match=said):

@@ -52,7 +52,9 @@ def test_a_result_leads_to_its_call_and_to_what_else_touched_the_file() -> None:
         called(log, "edit", {"path": "src/parser.py", "new": "return giraffe"}, text_of("done"))
         index.add_log(log)
         found = {one.id: one.by for one in index.search("zebra")}
-        assert found["entry/2"] == ("words", "links") and found["entry/1"] == ("links",) and found["entry/3"] == ("links",)
+        assert (
+            found["entry/2"] == ("words", "links") and found["entry/1"] == ("links",) and found["entry/3"] == ("links",)
+        )
         assert "entry/0" not in found
 
 
@@ -84,10 +86,19 @@ def test_two_logs_are_told_apart_by_name() -> None:
 
 def test_what_was_offloaded_is_found_in_full() -> None:
     log, files = Log(), FileMemory("memory://search")
-    content = "\n".join(f"row {number}" for number in range(20_000)) + "\nthe zebra is here\n" + "\n".join("tail" for _ in range(20_000))
+    content = (
+        "\n".join(f"row {number}" for number in range(20_000))
+        + "\nthe zebra is here\n"
+        + "\n".join("tail" for _ in range(20_000))
+    )
     kept = offload([{"type": "text", "text": content}], files, Offload())
     assert kept.references and "zebra" not in json.dumps(kept.content)
-    called(log, "fetch", {"url": "https://example.org/zoo"}, {"content": kept.content, "references": [one.body for one in kept.references]})
+    called(
+        log,
+        "fetch",
+        {"url": "https://example.org/zoo"},
+        {"content": kept.content, "references": [one.body for one in kept.references]},
+    )
     with Index() as index:
         index.add_log(log, content=lambda reference: bytes_of(reference, files))
         found = index.search("zebra")[0]
@@ -102,14 +113,18 @@ def test_a_recorded_session_is_searched(shared: Path) -> None:
         for line in file:
             message = json.loads(line).get("message", {})
             parts = message.get("content", "")
-            for text in [parts] if isinstance(parts, str) else [part["text"] for part in parts if part.get("type") == "text"]:
+            for text in (
+                [parts] if isinstance(parts, str) else [part["text"] for part in parts if part.get("type") == "text"]
+            ):
                 if text.strip():
                     said(log, text)
     with Index() as index:
         assert index.add_log(log) > 300
         rare = [entry for entry in log if 200 < len(entry.body) < 2_000][::40]
         texts = {f"entry/{entry.sequence}": json.loads(entry.body)["content"][0]["text"] for entry in rare}
-        hits = sum(name in [found.id for found in index.search(" ".join(text.split()[3:18]))] for name, text in texts.items())
+        hits = sum(
+            name in [found.id for found in index.search(" ".join(text.split()[3:18]))] for name, text in texts.items()
+        )
         assert hits >= 0.8 * len(texts)
 
 
@@ -119,7 +134,12 @@ def test_recall_is_one_block_that_names_its_sources_and_keeps_to_the_budget() ->
     facts.learn("Anna", "lives in", "Rome\n- forged line", valid_from=86_400.0, episode="entry/5", at=86_400.0)
     facts.learn("Bert", "lives in", "Oslo", episode="entry/2", at=0.0)
     with Index() as index:
-        index.add_all([Document("entry/5", "Anna moved\nto Rome", 86_400.0, "user"), Document("entry/6", "Anna called", 0.0, "user")])
+        index.add_all(
+            [
+                Document("entry/5", "Anna moved\nto Rome", 86_400.0, "user"),
+                Document("entry/6", "Anna called", 0.0, "user"),
+            ]
+        )
         block = recall(index, facts, "where does Anna live?")
         assert block.split("\n") == [
             HEAD,

@@ -31,7 +31,12 @@ def test_the_model_adds_ticks_drops_and_reorders() -> None:
     assert call(one, action="add", items=["read", "write", "check"]) == "1. [ ] read\n2. [ ] write\n3. [ ] check"
     assert call(one, action="done", numbers=[1]).startswith("1. [x] read")
     assert call(one, action="add", items=["plan"], before=1).splitlines()[:2] == ["1. [ ] plan", "2. [x] read"]
-    assert call(one, action="reorder", numbers=[3, 1]).splitlines() == ["1. [ ] write", "2. [ ] plan", "3. [x] read", "4. [ ] check"]
+    assert call(one, action="reorder", numbers=[3, 1]).splitlines() == [
+        "1. [ ] write",
+        "2. [ ] plan",
+        "3. [x] read",
+        "4. [ ] check",
+    ]
     assert "[-] check" in call(one, action="drop", numbers=[4])
     assert "[ ] read" in call(one, action="reopen", numbers=[3])
     assert one.told() == "Still to do (todo.md, 0 of 4 done):\n1. write\n2. plan\n3. read"
@@ -74,9 +79,15 @@ def test_nothing_open_is_nothing_to_say() -> None:
 
 
 ITEMS = st.lists(
-    st.builds(Item, st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=9).map(str.strip).filter(bool),
-              st.sampled_from(["open", "done", "dropped"])), max_size=8,
-)  # fmt: skip
+    st.builds(
+        Item,
+        st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=9)
+        .map(str.strip)
+        .filter(bool),
+        st.sampled_from(["open", "done", "dropped"]),
+    ),
+    max_size=8,
+)
 
 
 @given(ITEMS, st.data())

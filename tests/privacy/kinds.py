@@ -14,7 +14,8 @@ URL = ALNUM + "-_"
 
 
 def _drawn(rng: random.Random, letters: str, n: int) -> str:
-    """`n` letters with a digit, an upper and a lower case one where the alphabet has them: what a generator of keys would draw."""
+    """`n` letters with a digit, an upper and a lower case one where the alphabet has them: what a generator of keys
+    would draw."""
     text = [rng.choice(letters) for _ in range(n)]
     text[0] = rng.choice([letter for letter in letters if letter.isalpha()] or letters)
     wanted = [[one for one in letters if is_it(one)] for is_it in (str.isdigit, str.isupper, str.islower)]
@@ -95,7 +96,8 @@ def kinds(seed: int = 7) -> list[Kind]:
     return _made(seed)
 
 
-# How a secret is written ----------------------------------------------------------------------------------------------------
+# How a secret is written
+# ----------------------------------------------------------------------------------------------------
 
 
 def _json_escaped(text: str) -> str:
@@ -137,8 +139,18 @@ TEXTS: dict[str, Callable[[str], str]] = {
 
 
 def traces_of(value: str) -> list[bytes]:
-    """What would give a secret away: itself, and itself in each reversible form; of base64, what any alignment has in common."""
-    forms = {value, _json_escaped(value), _all_escaped(value), _percent_encoded(value), _percent_encoded(value).lower(), _html(value)}
+    """What would give a secret away: itself, and itself in each reversible form.
+
+    Of base64, what any alignment has in common.
+    """
+    forms = {
+        value,
+        _json_escaped(value),
+        _all_escaped(value),
+        _percent_encoded(value),
+        _percent_encoded(value).lower(),
+        _html(value),
+    }
     forms |= {value.replace("/", "\\/"), value.encode().hex()}
     raw = [form.encode() for form in forms]
     for shift in range(3):

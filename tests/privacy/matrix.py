@@ -1,7 +1,8 @@
-"""Every kind of secret, in every encoding, at every place, through a running proxy: nothing that is written down or shown gives it away.
+"""Every kind of secret, in every encoding, at every place, through a running proxy: nothing that is written down or
+shown gives it away.
 
-`python -m tests.privacy.matrix --full` runs all combinations and prints how many there were; the tests run a part of them.
-"""
+`python -m tests.privacy.matrix --full` runs all combinations and prints how many there were; the tests run a part of
+them."""
 
 from __future__ import annotations
 
@@ -32,8 +33,11 @@ from tests.privacy.kinds import TEXTS, Kind, kinds, traces_of
 
 COMMAND = [sys.executable, "-m", "contextkit.cli.main"]
 CODINGS: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress, "zstd": zstandard.compress, "br": brotli.compress, "deflate": zlib.compress,
-}  # fmt: skip
+    "gzip": gzip.compress,
+    "zstd": zstandard.compress,
+    "br": brotli.compress,
+    "deflate": zlib.compress,
+}
 WAYS = ("plain", "JSON-escaped", "percent-encoded", "base64", *CODINGS)
 PLACES = ("header", "query", "path", "body", "response", "error")
 
@@ -85,12 +89,22 @@ def _request(case: Case) -> tuple[str, bytes, dict[str, str]]:
 def _answer(case: Case) -> tuple[int, bytes, dict[str, str]]:
     """Status, body and headers of the response."""
     message = {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "stop_reason": "end_turn",
-        "content": [{"type": "text", "text": "hi"}], "usage": {"input_tokens": 9, "output_tokens": 1},
-    }  # fmt: skip
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-5-5",
+        "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "hi"}],
+        "usage": {"input_tokens": 9, "output_tokens": 1},
+    }
     status, value = 200, message
     if case.place == "response":
-        value = {**message, "id": "msg SECRET", "model": "claude SECRET", "content": [{"type": "text", "text": "SECRET"}]}
+        value = {
+            **message,
+            "id": "msg SECRET",
+            "model": "claude SECRET",
+            "content": [{"type": "text", "text": "SECRET"}],
+        }
     if case.place == "error":
         error = {"type": "SECRET", "code": "SECRET", "message": "Incorrect API key provided: SECRET"}
         status, value = 401, {"type": "error", "error": error}
@@ -138,9 +152,18 @@ def _ask(link: http.client.HTTPConnection, number: int, case: Case) -> tuple[int
 def _commands(folder: Path, record: Path, *, is_full: bool) -> Iterator[bytes]:
     """What the other commands make of the recording."""
     page = folder / "page.html"
-    few = [["report", "--json", "--html", page, record], ["lint", "--requests", record], ["report", "--to", folder / "copy.jsonl", record]]
-    more = [["report", record], ["report", "--csv", record], ["report", "--markdown", record], ["whatif", record],
-            ["lint", "--format", "json", "--requests", record]]  # fmt: skip
+    few = [
+        ["report", "--json", "--html", page, record],
+        ["lint", "--requests", record],
+        ["report", "--to", folder / "copy.jsonl", record],
+    ]
+    more = [
+        ["report", record],
+        ["report", "--csv", record],
+        ["report", "--markdown", record],
+        ["whatif", record],
+        ["lint", "--format", "json", "--requests", record],
+    ]
     for command in [*few, *(more if is_full else [])]:
         ended = subprocess.run([*COMMAND, *map(str, command)], capture_output=True, check=False, timeout=300)
         yield ended.stdout + ended.stderr
@@ -205,7 +228,9 @@ def _failures(cases: Sequence[Case], folder: Path) -> Iterator[bytes]:
                 link.close()
                 assert status == 502
                 yield body
-        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 30) as raw:  # what is no HTTP is not quoted
+        with socket.create_connection(
+            ("127.0.0.1", int(url.rpartition(":")[2])), 30
+        ) as raw:  # what is no HTTP is not quoted
             raw.sendall(b"POST /v1/messages HTTP/1.1\r\nAuthorization " + cases[0].kind.written.encode() + b"\r\n\r\n")
             yield raw.recv(65536)
     finally:
@@ -244,6 +269,8 @@ if __name__ == "__main__":
             begun = time.monotonic()
             left = outputs(chosen, Path(name), *options, is_full=True)
             gone = leaks(chosen, left)
-        print(f"{n_kinds} kinds, {len(WAYS)} encodings, {len(PLACES)} places {options}: {len(chosen)} calls, {len(gone)} leaks, "
-              f"{time.monotonic() - begun:.1f} s, {sum(map(len, left.values())):,} bytes searched")  # fmt: skip
+        print(
+            f"{n_kinds} kinds, {len(WAYS)} encodings, {len(PLACES)} places {options}: {len(chosen)} calls, {len(gone)} leaks, "
+            f"{time.monotonic() - begun:.1f} s, {sum(map(len, left.values())):,} bytes searched"
+        )
         print("\n".join(gone[:40]))

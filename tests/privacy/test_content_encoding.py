@@ -24,14 +24,20 @@ def raw_deflate(data: bytes) -> bytes:
 
 
 CODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
-    "none": ("", bytes), "identity": ("Identity", bytes), "gzip": ("gzip", gzip.compress), "GZIP": (" GZIP ", gzip.compress),
-    "x-gzip": ("x-gzip", gzip.compress), "deflate": ("deflate", zlib.compress), "raw deflate": ("deflate", raw_deflate),
-    "br": ("br", brotli.compress), "zstd": ("zstd", zstandard.compress),
+    "none": ("", bytes),
+    "identity": ("Identity", bytes),
+    "gzip": ("gzip", gzip.compress),
+    "GZIP": (" GZIP ", gzip.compress),
+    "x-gzip": ("x-gzip", gzip.compress),
+    "deflate": ("deflate", zlib.compress),
+    "raw deflate": ("deflate", raw_deflate),
+    "br": ("br", brotli.compress),
+    "zstd": ("zstd", zstandard.compress),
     "twice": ("gzip, gzip", lambda data: gzip.compress(gzip.compress(data))),
     "a list": ("zstd, identity, X-GZip", lambda data: gzip.compress(zstandard.compress(data))),
     "members": ("gzip", lambda data: gzip.compress(data[:99]) + gzip.compress(data[99:])),
     "frames": ("zstd", lambda data: zstandard.compress(data[:99]) + zstandard.compress(data[99:])),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CODINGS)
@@ -45,7 +51,9 @@ def test_a_body_is_decoded_whatever_its_coding_is_called_and_however_it_arrives(
     decoder.finish()
 
 
-@pytest.mark.parametrize("name", [name for name, (encoding, _) in CODINGS.items() if encoding.strip().lower() not in ("", "identity")])
+@pytest.mark.parametrize(
+    "name", [name for name, (encoding, _) in CODINGS.items() if encoding.strip().lower() not in ("", "identity")]
+)
 def test_an_incomplete_or_corrupt_body_is_refused_and_a_partial_one_gives_what_came(name: str) -> None:
     encoding, encode = CODINGS[name]
     body = encode(TEXT)
@@ -90,8 +98,12 @@ def bomb(encoding: str) -> bytes:
     return gzip.compress(packed) if "," in encoding else packed
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the standard library of Windows does not tell a process's peak of memory")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="the standard library of Windows does not tell a process's peak of memory"
+)
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, gzip", "zstd, gzip"])
 def test_a_bomb_is_given_up_within_the_limit(encoding: str) -> None:
-    process = subprocess.run([sys.executable, "-c", BOMB, encoding], input=bomb(encoding), capture_output=True, check=True, timeout=120)
+    process = subprocess.run(
+        [sys.executable, "-c", BOMB, encoding], input=bomb(encoding), capture_output=True, check=True, timeout=120
+    )
     assert int(process.stdout) < 64 << 20

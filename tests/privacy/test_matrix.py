@@ -1,4 +1,7 @@
-"""Kinds of secrets × encodings × places through a running proxy; `python -m tests.privacy.matrix --full` runs every combination."""
+"""Kinds of secrets × encodings × places through a running proxy.
+
+`python -m tests.privacy.matrix --full` runs every combination.
+"""
 
 from __future__ import annotations
 

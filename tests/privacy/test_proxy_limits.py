@@ -1,4 +1,5 @@
-"""What the proxy does not wait for, and what it does not keep: time limits, the queue of its analysis, and how it stops."""
+"""What the proxy does not wait for, and what it does not keep: time limits, the queue of its analysis, and how it
+stops."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def is_recorded(url: str) -> bool:
     return any(line.startswith("contextkit_calls_total{") for line in page.splitlines())
 
 
-OK = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}'
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 POST = b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 
 
@@ -80,9 +81,12 @@ def test_a_provider_that_is_silent_gets_504_and_one_that_falls_silent_is_cut() -
             assert seen.last(2).error == "cut"
 
 
-# The queue, and the end -----------------------------------------------------------------------------------------------------
+# The queue, and the end
+# -----------------------------------------------------------------------------------------------------
 
-posix = pytest.mark.skipif(not Path("/proc").exists(), reason="finds and stops the process that analyses as Linux shows it")
+posix = pytest.mark.skipif(
+    not Path("/proc").exists(), reason="finds and stops the process that analyses as Linux shows it"
+)
 
 
 @contextmanager
@@ -109,7 +113,9 @@ def posted(url: str, body: bytes, **headers: str) -> None:
 
 
 def call(n: int, size: int = 0) -> bytes:
-    return json.dumps({"model": "claude-sonnet-5-5", "messages": [{"role": "user", "content": f"{n}" + "x " * size}]}).encode()
+    return json.dumps(
+        {"model": "claude-sonnet-5-5", "messages": [{"role": "user", "content": f"{n}" + "x " * size}]}
+    ).encode()
 
 
 @posix
@@ -152,11 +158,19 @@ def test_sigterm_ends_it_also_when_the_analysis_stands_still_and_says_what_is_lo
 def test_in_a_hurry_calls_are_recorded_and_not_analysed(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     frames: list[bytes] = []
-    answer = json.dumps({"id": "msg_9", "model": "claude-sonnet-5-5", "usage": {"input_tokens": 3, "output_tokens": 4}}).encode()
+    answer = json.dumps(
+        {"id": "msg_9", "model": "claude-sonnet-5-5", "usage": {"input_tokens": 3, "output_tokens": 4}}
+    ).encode()
     for n in (1, 2):
-        frames += [framed(Departed(n, "anthropic_messages", "/v1/messages", "gzip", gzip.compress(call(n)), None, (), (), 1.0 * n))]
+        frames += [
+            framed(
+                Departed(n, "anthropic_messages", "/v1/messages", "gzip", gzip.compress(call(n)), None, (), (), 1.0 * n)
+            )
+        ]
     frames.insert(1, framed(Hurry()))
-    frames += [framed(Ended(n, 200, "application/json", "", answer.replace(b"9", b"%d" % n), 1.5, 2.0, "")) for n in (1, 2)]
+    frames += [
+        framed(Ended(n, 200, "application/json", "", answer.replace(b"9", b"%d" % n), 1.5, 2.0, "")) for n in (1, 2)
+    ]
     command = [sys.executable, "-m", "contextkit.cli.proxy.judge", str(path), "https://api.anthropic.com"]
     subprocess.run(command, input=b"".join(frames), stdout=subprocess.PIPE, check=True, timeout=120)
     rows = list(Ledger.read(path))
@@ -164,7 +178,8 @@ def test_in_a_hurry_calls_are_recorded_and_not_analysed(tmp_path: Path) -> None:
     assert all(isinstance(row.prompt, Bodies) and row.prompt.request == call(n) for n, row in enumerate(rows, 1))
 
 
-# A bomb, and files ----------------------------------------------------------------------------------------------------------
+# A bomb, and files
+# ----------------------------------------------------------------------------------------------------------
 
 
 @posix

@@ -33,13 +33,26 @@ def test_a_secret_is_covered_wherever_it_stands_and_however_it_is_written(kind: 
         assert not [trace for trace in traces_of(kind.value) if trace in covered], (place, covered)
 
 
-NAMES = ("api_key", "apiKey", "X-API-Key", "authorization", "password", "secret", "client_secret", "access_token", "refresh-token")
+NAMES = (
+    "api_key",
+    "apiKey",
+    "X-API-Key",
+    "authorization",
+    "password",
+    "secret",
+    "client_secret",
+    "access_token",
+    "refresh-token",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_value_of_a_field_with_a_key_like_name_is_covered(name: str) -> None:
     value = "correct horse, battery"
-    assert redact(json.dumps({name: value, "next": 1}).encode()) == json.dumps({name: "*" * len(value), "next": 1}).encode()
+    assert (
+        redact(json.dumps({name: value, "next": 1}).encode())
+        == json.dumps({name: "*" * len(value), "next": 1}).encode()
+    )
     nested = json.dumps({"text": json.dumps({name: value, "next": 1})})
     assert json.loads(json.loads(redact(nested.encode()))["text"]) == {name: "*" * len(value), "next": 1}
 
@@ -75,7 +88,11 @@ def test_two_bodies_that_share_a_prefix_share_it_after_redaction() -> None:
 
 
 def test_the_credentials_of_a_connection_are_covered_in_every_form() -> None:
-    headers = [(b"X-Api-Key", b"correct-horse/battery"), (b"Cookie", b'a=1; session="staple=staple"'), (b"Session_Id", b"0123456789ab")]
+    headers = [
+        (b"X-Api-Key", b"correct-horse/battery"),
+        (b"Cookie", b'a=1; session="staple=staple"'),
+        (b"Session_Id", b"0123456789ab"),
+    ]
     known = credentials_of(headers, b"/v1?key=one%2Ftwo%2Fthree&page=123456789")
     assert set(known) == {"correct-horse/battery", "staple=staple", "one/two/three", "one%2Ftwo%2Fthree"}
     for value in known:
@@ -89,10 +106,16 @@ def test_the_credentials_of_a_connection_are_covered_in_every_form() -> None:
 def test_a_credential_is_found_as_json_writes_it(value: str, is_ascii: bool) -> None:
     body = json.dumps({"t": f"it is {value} ok"}, ensure_ascii=is_ascii).encode()
     covered = redact(body, [value])
-    assert len(covered) == len(body) and json.loads(covered)["t"].count("*") >= len(value) and value not in json.loads(covered)["t"]
+    assert (
+        len(covered) == len(body)
+        and json.loads(covered)["t"].count("*") >= len(value)
+        and value not in json.loads(covered)["t"]
+    )
 
 
-@pytest.mark.parametrize("name", ["helicone-auth", "x-auth", "authentication", "x-litellm-key", "x-jwt", "x-goog-iap-jwt-assertion"])
+@pytest.mark.parametrize(
+    "name", ["helicone-auth", "x-auth", "authentication", "x-litellm-key", "x-jwt", "x-goog-iap-jwt-assertion"]
+)
 def test_a_header_with_a_credential_of_any_name_is_one(name: str) -> None:
     value = "custom" + "value1234abcd"
     assert value in credentials_of([(name.encode(), f"Bearer {value}".encode())])
@@ -101,10 +124,17 @@ def test_a_header_with_a_credential_of_any_name_is_one(name: str) -> None:
 
 def test_keys_in_a_path_are_covered_and_models_stay() -> None:
     for kind in KINDS:
-        for way, before in product(("plain", "percent-encoded", "base64"), ("/", "/v1/", "/v1beta/models/", "/a-long-name/of_a/folder/")):
+        for way, before in product(
+            ("plain", "percent-encoded", "base64"), ("/", "/v1/", "/v1beta/models/", "/a-long-name/of_a/folder/")
+        ):
             path = redact_path(f"{before}{TEXTS[way](kind.written)}/messages")
-            assert path.endswith("/messages") and not [trace for trace in traces_of(kind.value) if trace in path.encode()], path
-    for path in ("/v1beta/models/gemini-2.5-pro:generateContent", "/model/us.anthropic.claude-haiku-4-5-20251001-v1:0/converse"):
+            assert path.endswith("/messages") and not [
+                trace for trace in traces_of(kind.value) if trace in path.encode()
+            ], path
+    for path in (
+        "/v1beta/models/gemini-2.5-pro:generateContent",
+        "/model/us.anthropic.claude-haiku-4-5-20251001-v1:0/converse",
+    ):
         assert redact_path(path) == path
 
 

@@ -1,4 +1,5 @@
-"""What terminals are sent: nothing that they obey but what our own formatting asks for, and all of it through one module."""
+"""What terminals are sent: nothing that they obey but what our own formatting asks for, and all of it through one
+module."""
 
 from __future__ import annotations
 
@@ -16,10 +17,18 @@ from contextkit.terminal import echo, echo_error, echo_json, rich_console, sanit
 PACKAGE = Path(__file__).resolve().parents[2] / "contextkit"
 CONSOLE = PACKAGE / "terminal.py"
 ATTACKS = {
-    "title": "a\x1b]0;pwn\x07", "colour": "\x1b[31mred", "C1": "a\x9b31mb\x90c", "newline": "a\ncontextkit: all is well",
-    "return": "a\rb", "bidi": "a\u202egnp.exe", "isolate": "a\u2066b\u2069", "line separator": "a\u2028b", "delete": "a\x7fb",
-    "half a pair": "a\ud800b", "no width": "a\u200bb",
-}  # fmt: skip
+    "title": "a\x1b]0;pwn\x07",
+    "colour": "\x1b[31mred",
+    "C1": "a\x9b31mb\x90c",
+    "newline": "a\ncontextkit: all is well",
+    "return": "a\rb",
+    "bidi": "a\u202egnp.exe",
+    "isolate": "a\u2066b\u2069",
+    "line separator": "a\u2028b",
+    "delete": "a\x7fb",
+    "half a pair": "a\ud800b",
+    "no width": "a\u200bb",
+}
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
@@ -48,7 +57,9 @@ def _calls(path: Path) -> list[ast.Call]:
     return [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
 
 
-PRINTS = re.compile(r"(^|\.)(print|secho)$|^click\.echo$|(stdout|stderr)(\.buffer)?\.write(lines)?$|^Console$|^rich\.print$")
+PRINTS = re.compile(
+    r"(^|\.)(print|secho)$|^click\.echo$|(stdout|stderr)(\.buffer)?\.write(lines)?$|^Console$|^rich\.print$"
+)
 OWN = {
     "cli/proxy/judge.py": "a pipe to another process of ours",
     "lint/catalogue.py": "a script for developers, whose table is its own",
@@ -76,7 +87,9 @@ def test_warnings_and_log_lines_are_constant_or_sanitized() -> None:
         for call in _calls(path):
             name = _name(call)
             is_log = re.search(r"(getLogger\(.*\)|\blog(ger)?)\.(debug|info|warning|error|exception|critical)$", name)
-            texts = call.args if is_log else call.args[:1] if name in ("warnings.warn", "warnings.warn_explicit") else []
+            texts = (
+                call.args if is_log else call.args[:1] if name in ("warnings.warn", "warnings.warn_explicit") else []
+            )
             variable = [text for text in texts if not isinstance(text, ast.Constant)]
             unsafe = [text for text in variable if not re.match(r"(\w+\()?sanitize\(", ast.unparse(text))]
             found += [f"{path.relative_to(PACKAGE)}:{call.lineno}: {ast.unparse(text)}" for text in unsafe]

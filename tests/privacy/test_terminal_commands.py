@@ -24,7 +24,9 @@ ATTACK = "".join(text for name, text in ATTACKS.items() if name != "half a pair"
 def body(turn: int) -> bytes:
     tool = {"name": f"tool{ATTACK}{turn}", "description": ATTACK, "input_schema": {"type": "object"}}
     messages = [{"role": "user", "content": f"{ATTACK} {n} " + "word " * 2000} for n in range(turn)]
-    return json.dumps({"model": f"model{ATTACK}", "tools": [tool], "system": f"now {turn}{ATTACK}", "messages": messages}).encode()
+    return json.dumps(
+        {"model": f"model{ATTACK}", "tools": [tool], "system": f"now {turn}{ATTACK}", "messages": messages}
+    ).encode()
 
 
 @pytest.fixture
@@ -38,16 +40,29 @@ def recording(tmp_path: Path) -> Path:
             names = f"msg{ATTACK}{turn}", f"session{ATTACK}", f"lane{ATTACK}"
             model = f"model{ATTACK}" if turn < 3 else "claude-sonnet-5-5"
             ledger.remark(Remark("verdict", names[0], f"verdict{ATTACK}"))
-            ledger.append(Exchange(*names, at, at + 1, at + 2, f"prov{ATTACK}", model, Bodies(body(turn)), usage, None, error))
+            ledger.append(
+                Exchange(*names, at, at + 1, at + 2, f"prov{ATTACK}", model, Bodies(body(turn)), usage, None, error)
+            )
     return path
 
 
 COMMANDS = (
-    ["report"], ["report", "--by", "session"], ["report", "--json"], ["report", "--csv"], ["report", "--csv", "--by", "model"],
-    ["report", "--markdown"], ["whatif"], ["whatif", "--json"], ["advise"], ["lint", "--requests"],
-    ["lint", "--format", "json", "--requests"], ["lint", "--format", "github", "--requests"], ["lint", "--format", "sarif", "--requests"],
-    ["simulate", "--cache", "anthropic"], ["replay"],
-)  # fmt: skip
+    ["report"],
+    ["report", "--by", "session"],
+    ["report", "--json"],
+    ["report", "--csv"],
+    ["report", "--csv", "--by", "model"],
+    ["report", "--markdown"],
+    ["whatif"],
+    ["whatif", "--json"],
+    ["advise"],
+    ["lint", "--requests"],
+    ["lint", "--format", "json", "--requests"],
+    ["lint", "--format", "github", "--requests"],
+    ["lint", "--format", "sarif", "--requests"],
+    ["simulate", "--cache", "anthropic"],
+    ["replay"],
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -63,14 +78,18 @@ def test_a_command_escapes_what_a_recording_says(command: list[str], recording: 
 def test_an_error_about_a_file_escapes_its_name(tmp_path: Path) -> None:
     if os.name == "nt":
         pytest.skip("such names cannot be given to files")
-    ended = subprocess.run([*COMMAND, "report", str(tmp_path / f"no{ATTACKS['title']}")], capture_output=True, check=False, timeout=120)
+    ended = subprocess.run(
+        [*COMMAND, "report", str(tmp_path / f"no{ATTACKS['title']}")], capture_output=True, check=False, timeout=120
+    )
     assert ended.returncode == 2 and not OBEYED.search(ended.stderr.decode()) and b"]0;pwn" in ended.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="ends its processes with POSIX signals")
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["plain", "json"])
 def test_the_proxy_escapes_what_passes(form: list[str], tmp_path: Path) -> None:
-    answer = json.dumps({"id": ATTACK, "type": ATTACK, "model": ATTACK, "error": {"type": ATTACK, "message": ATTACK}}).encode()
+    answer = json.dumps(
+        {"id": ATTACK, "type": ATTACK, "model": ATTACK, "error": {"type": ATTACK, "message": ATTACK}}
+    ).encode()
 
     def answering(wire: Wire) -> None:
         statuses = iter([b"200", b"400", b"200", b"200"])
@@ -79,13 +98,25 @@ def test_the_proxy_escapes_what_passes(form: list[str], tmp_path: Path) -> None:
             wire.say(head % (next(statuses), len(answer)) + answer)
 
     with provider(answering) as upstream:
-        command = [*COMMAND, "proxy", "--upstream", upstream, "--port", "0", "--record", str(tmp_path / "runs.jsonl"), *form]
+        command = [
+            *COMMAND,
+            "proxy",
+            "--upstream",
+            upstream,
+            "--port",
+            "0",
+            "--record",
+            str(tmp_path / "runs.jsonl"),
+            *form,
+        ]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout
         first = process.stdout.readline().decode()
         url = json.loads(first)["url"] if form else first.split()[0]
         try:
-            for turn, path in enumerate(("/v1/messages", "/v1/messages", "/v1/chat/completions", "/v1/%1b%5d0;pwn%07/embeddings"), 1):
+            for turn, path in enumerate(
+                ("/v1/messages", "/v1/messages", "/v1/chat/completions", "/v1/%1b%5d0;pwn%07/embeddings"), 1
+            ):
                 request = urllib.request.Request(f"{url}{path}", body(turn))
                 try:
                     urllib.request.urlopen(request, timeout=30).read()
@@ -111,7 +142,9 @@ def test_the_local_provider_writes_no_name_to_the_terminal(tmp_path: Path) -> No
     try:
         for path in ("/v1/messages", "/v1/%1b%5d0;pwn%07"):
             try:
-                urllib.request.urlopen(urllib.request.Request(f"{url}{path}", body(1), {"x-api-key": "any"}), timeout=30).read()
+                urllib.request.urlopen(
+                    urllib.request.Request(f"{url}{path}", body(1), {"x-api-key": "any"}), timeout=30
+                ).read()
             except urllib.error.HTTPError as error:
                 error.close()
     finally:

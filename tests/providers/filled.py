@@ -12,7 +12,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-_PLAIN: dict[Any, Any] = {str: "text", int: 3, float: 1.5, bool: True, object: {"b": None, "a": 1}, Any: {"a": 1}, type(None): None}
+_PLAIN: dict[Any, Any] = {
+    str: "text",
+    int: 3,
+    float: 1.5,
+    bool: True,
+    object: {"b": None, "a": 1},
+    Any: {"a": 1},
+    type(None): None,
+}
 
 
 def filled(kind: Any) -> Any:

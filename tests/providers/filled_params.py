@@ -1,7 +1,7 @@
 """Values of the SDKs' request types: the least each takes, everything it takes, and every choice of every union in it.
 
-Walks the annotations of a `TypedDict`, as `strict.py` does, and gives JSON that `strict.faults` has nothing to say about.
-"""
+Walks the annotations of a `TypedDict`, as `strict.py` does, and gives JSON that `strict.faults` has nothing to say
+about."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from openai._types import SequenceNotStr
 from tests.providers.strict import fields_of
 
 _LISTS = (list, collections.abc.Iterable, collections.abc.Sequence, SequenceNotStr)
-_PLAIN: dict[Any, Any] = {str: "text", int: 3, float: 1.5, bool: True, object: {"b": None, "a": 1}, Any: {"a": 1}, type(None): None}
+_PLAIN: dict[Any, Any] = {
+    str: "text",
+    int: 3,
+    float: 1.5,
+    bool: True,
+    object: {"b": None, "a": 1},
+    Any: {"a": 1},
+    type(None): None,
+}
 _FILES = (typing.IO, os.PathLike)
 """What the SDKs take in place of data, and read before they send."""
 _DEEPEST = 7
@@ -54,7 +62,11 @@ def variants(kind: Any, depth: int = 0) -> Iterator[Any]:
 
 def _choices(kind: Any) -> tuple[Any, ...]:
     is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
-    return tuple(choice for choice in typing.get_args(kind) if (typing.get_origin(choice) or choice) not in _FILES) if is_union else (kind,)
+    return (
+        tuple(choice for choice in typing.get_args(kind) if (typing.get_origin(choice) or choice) not in _FILES)
+        if is_union
+        else (kind,)
+    )
 
 
 def _dicts(kind: Any, depth: int) -> Iterator[Any]:

@@ -1,7 +1,7 @@
 """Values of the types two more SDKs have for requests: botocore's shapes, and the pydantic models of google-genai.
 
-Gives the JSON of the wire, base64 where the SDK takes bytes: the least each takes, everything it takes, and every choice of every union.
-"""
+Gives the JSON of the wire, base64 where the SDK takes bytes: the least each takes, everything it takes, and every
+choice of every union."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ from typing import Any
 from pydantic import BaseModel
 
 BASE64 = "aGk="
-FREE: dict[str, Any] = {"b": 2, "a": {"data": "not-base_64!", "bytes": "none", "snake_case": [True], "cache_control": None}}
-"""What an author or a model may write where the wire takes any object: it must not be taken for the wire's own fields."""
+FREE: dict[str, Any] = {
+    "b": 2,
+    "a": {"data": "not-base_64!", "bytes": "none", "snake_case": [True], "cache_control": None},
+}
+"""What an author or a model may write where the wire takes any object: it must not be taken for the wire's own fields.
+"""
 _DEEPEST = 4
 """Levels at which every choice is taken; below, the first."""
 _BOTTOM = 8
@@ -78,7 +82,15 @@ def _structures(shape: Any, depth: int) -> Iterator[Any]:
 
 # ---- google-genai
 
-_PLAIN: dict[Any, Any] = {str: "text", int: 3, float: 1.5, bool: True, bytes: BASE64, Any: FREE, datetime: "2026-01-01T00:00:00Z"}
+_PLAIN: dict[Any, Any] = {
+    str: "text",
+    int: 3,
+    float: 1.5,
+    bool: True,
+    bytes: BASE64,
+    Any: FREE,
+    datetime: "2026-01-01T00:00:00Z",
+}
 
 
 def of_model(kind: Any, depth: int = 0) -> Iterator[Any]:

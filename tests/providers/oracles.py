@@ -1,7 +1,8 @@
-"""What the SDKs that have no TypedDicts for requests hold against one: botocore's service model, and google-genai with no field unknown.
+"""What the SDKs that have no TypedDicts for requests hold against one: botocore's service model, and google-genai with
+no field unknown.
 
-Takes a body of the wire, with base64, or the keyword arguments of the typed method, with bytes; gives faults as text, none where it fits.
-"""
+Takes a body of the wire, with base64, or the keyword arguments of the typed method, with bytes; gives faults as text,
+none where it fits."""
 
 from __future__ import annotations
 
@@ -37,7 +38,10 @@ def bedrock_faults(body: Json) -> list[str]:
 
 
 def converse_faults(keywords: Mapping[str, Any]) -> list[str]:
-    """The same of keyword arguments. Beside its validator, which looks at types: unions of one member, known words, lengths, patterns."""
+    """The same of keyword arguments.
+
+    Beside its validator, which looks at types: unions of one member, known words, lengths, patterns.
+    """
     validate = pytest.importorskip("botocore.validate")
     report = validate.ParamValidator().validate(dict(keywords), converse()).generate_report()
     return [report] if report else list(_unlike(dict(keywords), converse(), "$"))
@@ -62,7 +66,9 @@ def _unlike(value: Any, shape: Any, path: str) -> Iterator[str]:
 
 @cache
 def _types() -> Any:
-    return pytest.importorskip("google.genai.types", reason="the SDK of the extra `gemini` (google-genai) is not installed")
+    return pytest.importorskip(
+        "google.genai.types", reason="the SDK of the extra `gemini` (google-genai) is not installed"
+    )
 
 
 def part() -> Any:
@@ -78,7 +84,9 @@ def tool() -> Any:
 def gemini_faults(body: Json) -> list[str]:
     """Faults of a body of `generateContent`."""
     beside = {name: value for name, value in body.items() if name not in ("model", "contents", "generationConfig")}
-    return generate_faults({"model": body["model"], "contents": body["contents"], "config": {**beside, **body.get("generationConfig", {})}})
+    return generate_faults(
+        {"model": body["model"], "contents": body["contents"], "config": {**beside, **body.get("generationConfig", {})}}
+    )
 
 
 def generate_faults(keywords: Mapping[str, Any]) -> list[str]:

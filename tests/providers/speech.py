@@ -1,7 +1,7 @@
 """Neutral conversations, made by hypothesis, for the tests of adapters.
 
-Gives log entries as `log/entry.py` describes them: whatever a user, a program, a tool or a model of another wire may say.
-"""
+Gives log entries as `log/entry.py` describes them: whatever a user, a program, a tool or a model of another wire may
+say."""
 
 from __future__ import annotations
 
@@ -27,14 +27,24 @@ PARTS = st.one_of(
     st.just({"type": "document", "media_type": "text/plain", "data": "plain words"}),
     st.just({"type": "document", "url": "https://example.com/report.pdf"}),
     st.just(
-        {"type": "native", "wire": "anthropic_messages", "block": {"type": "search_result", "content": [{"type": "text", "text": "found"}]}}
+        {
+            "type": "native",
+            "wire": "anthropic_messages",
+            "block": {"type": "search_result", "content": [{"type": "text", "text": "found"}]},
+        }
     ),
 )
 LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | TEXT
-ARGUMENTS = st.dictionaries(st.sampled_from(["q", "path", "b", "a"]), LEAVES | st.lists(LEAVES, max_size=2), max_size=3) | st.just("{torn")
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(["q", "path", "b", "a"]), LEAVES | st.lists(LEAVES, max_size=2), max_size=3
+) | st.just("{torn")
 DEFINITIONS = st.lists(NAME, unique=True, max_size=3).map(
     lambda names: [
-        {"name": name, "description": f"Does {name}.", "parameters": {"type": "object", "properties": {"q": {"type": "string"}, "a": {}}}}
+        {
+            "name": name,
+            "description": f"Does {name}.",
+            "parameters": {"type": "object", "properties": {"q": {"type": "string"}, "a": {}}},
+        }
         for name in names
     ]
 )
@@ -79,21 +89,35 @@ def _notice(draw: st.DrawFn) -> tuple[Kind, Any]:
 
 
 def _epoch(draw: st.DrawFn) -> tuple[Kind, Any]:
-    return "epoch", {"reason": "compaction", "summary": draw(st.lists(PARTS, min_size=1, max_size=2)), "keep_from": None, "templates": {}}
+    return "epoch", {
+        "reason": "compaction",
+        "summary": draw(st.lists(PARTS, min_size=1, max_size=2)),
+        "keep_from": None,
+        "templates": {},
+    }
 
 
 def _exchange(draw: st.DrawFn, number: int) -> list[tuple[Kind, Any]]:
     """A reply of another wire's model, and what its tools gave."""
     n_calls = draw(st.integers(0, 3))
-    calls = [{"id": f"toolu_{number}_{index}", "name": draw(NAME), "arguments": draw(ARGUMENTS)} for index in range(n_calls)]
+    calls = [
+        {"id": f"toolu_{number}_{index}", "name": draw(NAME), "arguments": draw(ARGUMENTS)} for index in range(n_calls)
+    ]
     text = draw(TEXT if not calls else TEXT | st.just(""))
     native = {
         "wire": "anthropic_messages",
         "model": "claude-sonnet-5-5",
         "body": [{"type": "thinking", "thinking": "hm", "signature": "s"}],
     }
-    said: list[tuple[Kind, Any]] = [("assistant", {"after": 0, "native": native, "text": text, "calls": calls, "stop": "calls"})]
+    said: list[tuple[Kind, Any]] = [
+        ("assistant", {"after": 0, "native": native, "text": text, "calls": calls, "stop": "calls"})
+    ]
     for call in calls:
         content = draw(st.lists(PARTS, max_size=2))
-        said.append(("result", {"call_id": call["id"], "name": call["name"], "content": content, "is_error": draw(st.booleans())}))
+        said.append(
+            (
+                "result",
+                {"call_id": call["id"], "name": call["name"], "content": content, "is_error": draw(st.booleans())},
+            )
+        )
     return said

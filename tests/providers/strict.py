@@ -1,8 +1,7 @@
 """The SDKs' request types as an oracle: does a JSON body fit one, with no key too many?
 
-Walks the annotations of a `TypedDict` (`MessageCreateParams`, `CompletionCreateParams`, `ResponseCreateParams`) beside a JSON value. An
-iterable must be a list, at every depth; an unknown key is a fault, as is a missing required one.
-"""
+Walks the annotations of a `TypedDict` (`MessageCreateParams`, `CompletionCreateParams`, `ResponseCreateParams`) beside
+a JSON value. An iterable must be a list, at every depth; an unknown key is a fault, as is a missing required one."""
 
 from __future__ import annotations
 
@@ -50,19 +49,29 @@ def faults(kind: Any, value: Any, path: str = "$") -> list[str]:
     if typing_extensions.is_typeddict(kind):
         return _dict_faults(kind, value, path)
     fits = _PLAIN.get(kind)
-    return [] if fits is not None and fits(value) else [f"{path}: {type(value).__name__} is no {getattr(kind, '__name__', kind)}"]
+    return (
+        []
+        if fits is not None and fits(value)
+        else [f"{path}: {type(value).__name__} is no {getattr(kind, '__name__', kind)}"]
+    )
 
 
 def _likely(choices: tuple[Any, ...], value: Any) -> Iterable[Any]:
     """Choices that do not say another `type` than the value does; all, where none is left."""
     kind = value.get("type") if isinstance(value, dict) else None
-    return [choice for choice in choices if kind in (_types(choice) or (kind,))] or choices if isinstance(kind, str) else choices
+    return (
+        [choice for choice in choices if kind in (_types(choice) or (kind,))] or choices
+        if isinstance(kind, str)
+        else choices
+    )
 
 
 @cache
 def _types(choice: Any) -> tuple[Any, ...]:
     """What a TypedDict must say as its `type`; empty where it says none."""
-    hint = fields_of(choice)["type"][0] if typing_extensions.is_typeddict(choice) and "type" in fields_of(choice) else None
+    hint = (
+        fields_of(choice)["type"][0] if typing_extensions.is_typeddict(choice) and "type" in fields_of(choice) else None
+    )
     while hint is not None and typing.get_origin(hint) is not typing.Literal:
         hint = next(iter(typing.get_args(hint)), None)
     return typing.get_args(hint)
@@ -90,8 +99,14 @@ def _dict_faults(kind: Any, value: Any, path: str) -> list[str]:
         return [f"{path}: {type(value).__name__} is no object"]
     fields = fields_of(kind)
     found = [f"{path}.{key}: no such key in {kind.__name__}" for key in value if key not in fields]
-    found += [f"{path}.{key}: missing in {kind.__name__}" for key, (_, is_required) in fields.items() if is_required and key not in value]
-    return found + [fault for key, item in value.items() if key in fields for fault in faults(fields[key][0], item, f"{path}.{key}")]
+    found += [
+        f"{path}.{key}: missing in {kind.__name__}"
+        for key, (_, is_required) in fields.items()
+        if is_required and key not in value
+    ]
+    return found + [
+        fault for key, item in value.items() if key in fields for fault in faults(fields[key][0], item, f"{path}.{key}")
+    ]
 
 
 @cache

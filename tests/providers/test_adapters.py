@@ -22,14 +22,23 @@ FOLDERS = ("anthropic", "openai", "openai_compatible", "bedrock", "gemini")
 SHARED = ("blockwise", "neutral")
 """Folders of what adapters have in common."""
 ADAPTERS = {
-    "Messages": "anthropic/*.py", "Chat": "openai/chat*.py", "Responses": "openai/responses*.py", "compatible": "openai_compatible/*.py",
-    "Converse": "bedrock/*.py", "Gemini": "gemini/*.py",
-}  # fmt: skip
+    "Messages": "anthropic/*.py",
+    "Chat": "openai/chat*.py",
+    "Responses": "openai/responses*.py",
+    "compatible": "openai_compatible/*.py",
+    "Converse": "bedrock/*.py",
+    "Gemini": "gemini/*.py",
+}
 """Adapter → the files that are its own."""
 MOST_ALIKE = 0.20
 _NO_CODE = {
-    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
-}  # fmt: skip
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 
 
 def lines_of(source: str) -> list[str]:
@@ -59,7 +68,9 @@ def code_of(pattern: str) -> list[str]:
 
 def words_of(pattern: str) -> Counter[str]:
     """Lines that say something of their own: imports and lone brackets are alike everywhere."""
-    return Counter(line for line in code_of(pattern) if not line.startswith(("import ", "from ")) and re.search(r"\w", line))
+    return Counter(
+        line for line in code_of(pattern) if not line.startswith(("import ", "from ")) and re.search(r"\w", line)
+    )
 
 
 def in_common(one: str, other: str) -> tuple[float, Counter[str]]:
@@ -83,5 +94,7 @@ def test_every_folder_of_an_adapter_is_counted() -> None:
 def test_the_page_says_how_it_is_counted() -> None:
     page = " ".join((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split())
     assert [folder for folder in (*FOLDERS, *SHARED) if f"`{folder}/`" not in page] == []
-    (one, other), share = max(((pair, in_common(*pair)[0]) for pair in combinations(ADAPTERS, 2)), key=lambda found: found[1])
+    (one, other), share = max(
+        ((pair, in_common(*pair)[0]) for pair in combinations(ADAPTERS, 2)), key=lambda found: found[1]
+    )
     assert f"more than {MOST_ALIKE * 100:.0f} % in common, {one} and {other} the most, {share * 100:.0f} %" in page

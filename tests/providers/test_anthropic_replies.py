@@ -18,7 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessage, ParsedChatCompletionMessage, ParsedFunction
 from openai.types.chat.chat_completion_message_function_tool_call import Function
-from openai.types.responses import ParsedResponseFunctionToolCall, ParsedResponseOutputText, ResponseFunctionToolCall, ResponseOutputText
+from openai.types.responses import (
+    ParsedResponseFunctionToolCall,
+    ParsedResponseOutputText,
+    ResponseFunctionToolCall,
+    ResponseOutputText,
+)
 from pydantic import TypeAdapter
 
 from contextkit import AnthropicMessages, Context
@@ -44,7 +49,12 @@ BLOCKS: list[Json] = [
     {"type": "thinking", "thinking": "Let me see… 👩‍👩‍👧", "signature": "EqQBCg=="},
     {"type": "redacted_thinking", "data": "eA=="},
     {"type": "text", "text": "I look.\n", "citations": None},
-    {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"query": "é", "b": 1, "a": [None, 1e-7, 100000000000000000000]}},
+    {
+        "type": "tool_use",
+        "id": "toolu_1",
+        "name": "search",
+        "input": {"query": "é", "b": 1, "a": [None, 1e-7, 100000000000000000000]},
+    },
     {"type": "tool_use", "id": "toolu_2", "name": "now", "input": {}},
 ]
 
@@ -74,19 +84,27 @@ def test_a_typed_message_and_its_dict_are_the_same_reply() -> None:
     plain = reply(message())
     assert reply(typed(message())) == plain
     assert parse(plain.native.body) == [
-        {key: block[key] for key in sorted(block, key=lambda key: (key != "type", key)) if block[key] is not None} for block in BLOCKS
+        {key: block[key] for key in sorted(block, key=lambda key: (key != "type", key)) if block[key] is not None}
+        for block in BLOCKS
     ]
     assert [(call.id, call.name, list(call.arguments)) for call in plain.calls] == [
         ("toolu_1", "search", ["query", "b", "a"]),
         ("toolu_2", "now", []),
     ]
-    assert (plain.id, plain.text, plain.stop, plain.native.wire) == ("msg_1", "I look.\n", "calls", "anthropic_messages")
+    assert (plain.id, plain.text, plain.stop, plain.native.wire) == (
+        "msg_1",
+        "I look.\n",
+        "calls",
+        "anthropic_messages",
+    )
     assert plain.usage == Usage(fresh=3, read=100, write_5m=5, write_1h=15, output=9)
 
 
 def test_arguments_keep_their_order_and_their_nulls() -> None:
     (block,) = parse(
-        reply(message([{"type": "tool_use", "id": "a", "name": "f", "input": {"z": None, "a": {"y": None, "parsed": 1}}}])).native.body
+        reply(
+            message([{"type": "tool_use", "id": "a", "name": "f", "input": {"z": None, "a": {"y": None, "parsed": 1}}}])
+        ).native.body
     )
     assert json.dumps(block["input"]) == '{"z": null, "a": {"y": null, "parsed": 1}}'
 
@@ -140,7 +158,10 @@ def test_what_is_no_reply_is_said_to_be_none(answer: Json) -> None:
         (USAGE, Usage(3, 100, 5, 15, 9)),
         ({}, Usage(None, None, None, None, None)),
         ({"input_tokens": 3}, Usage(3, None, None, None, None)),
-        ({"input_tokens": 3, "output_tokens": 9, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}, Usage(3, 0, 0, 0, 9)),
+        (
+            {"input_tokens": 3, "output_tokens": 9, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0},
+            Usage(3, 0, 0, 0, 9),
+        ),
         ({"input_tokens": 3, "cache_creation_input_tokens": 20}, Usage(3, None, 20, 0, None)),
         (
             {"input_tokens": 3, "cache_creation_input_tokens": 20, "cache_creation": {"ephemeral_1h_input_tokens": 15}},
@@ -191,22 +212,36 @@ def streamed(whole: Json, step: int = 3) -> Iterator[Json]:
     yield {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None, "usage": first}}
     yield {"type": "ping"}
     for index, block in enumerate(whole["content"]):
-        yield {"type": "content_block_start", "index": index, "content_block": {**block, **STARTS.get(block["type"], {})}}
+        yield {
+            "type": "content_block_start",
+            "index": index,
+            "content_block": {**block, **STARTS.get(block["type"], {})},
+        }
         for kind, field, text in pieces_of(block, step):
             yield {"type": "content_block_delta", "index": index, "delta": {"type": kind, field: text}}
         yield {"type": "content_block_stop", "index": index}
-    yield {"type": "message_delta", "delta": {"stop_reason": whole["stop_reason"], "stop_sequence": None}, "usage": {"output_tokens": 9}}
+    yield {
+        "type": "message_delta",
+        "delta": {"stop_reason": whole["stop_reason"], "stop_sequence": None},
+        "usage": {"output_tokens": 9},
+    }
     yield {"type": "message_stop"}
 
 
-STARTS: dict[str, Json] = {"text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}, "tool_use": {"input": {}}}
+STARTS: dict[str, Json] = {
+    "text": {"text": ""},
+    "thinking": {"thinking": "", "signature": ""},
+    "tool_use": {"input": {}},
+}
 GROWS = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
 
 
 def pieces_of(block: Json, step: int) -> Iterator[tuple[str, str, str]]:
     if block["type"] == "tool_use":
         written = json.dumps(block["input"]) if block["input"] else ""
-        yield from (("input_json_delta", "partial_json", written[at : at + step]) for at in range(0, max(1, len(written)), step))
+        yield from (
+            ("input_json_delta", "partial_json", written[at : at + step]) for at in range(0, max(1, len(written)), step)
+        )
     if block["type"] in GROWS:
         kind, field = GROWS[block["type"]]
         yield from ((kind, field, block[field][at : at + step]) for at in range(0, len(block[field]), step))
@@ -217,7 +252,10 @@ def pieces_of(block: Json, step: int) -> Iterator[tuple[str, str, str]]:
 @given(step=st.integers(1, 40), is_typed=st.booleans())
 @laws
 def test_a_stream_amounts_to_the_message(step: int, is_typed: bool) -> None:
-    events = [EVENT.validate_python(event) if is_typed and event["type"] != "ping" else event for event in streamed(message(), step)]
+    events = [
+        EVENT.validate_python(event) if is_typed and event["type"] != "ping" else event
+        for event in streamed(message(), step)
+    ]
     assert reply(joined(events)) == reply(message())
 
 
@@ -241,7 +279,9 @@ def test_citations_stream_too() -> None:
         "end_char_index": 1,
     }
     events = [*streamed(message([{"type": "text", "text": "x"}], stop_reason="end_turn"))]
-    events.insert(3, {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": cited}})
+    events.insert(
+        3, {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": cited}}
+    )
     (block,) = parse(reply(joined(events)).native.body)
     assert block["citations"] == [dict(sorted(cited.items(), key=lambda item: (item[0] != "type", item[0])))]
 

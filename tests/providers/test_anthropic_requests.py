@@ -37,7 +37,9 @@ def test_every_body_is_one_the_sdk_would_take(name: str, data: st.DataObject) ->
 
 def rich() -> Context:
     """A context that has said a little of everything."""
-    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=64, thinking={"type": "adaptive"}), system=SYSTEM, tools=TOOLS)
+    context = Context(
+        AnthropicMessages("claude-sonnet-5-5", max_tokens=64, thinking={"type": "adaptive"}), system=SYSTEM, tools=TOOLS
+    )
     context.user(
         [
             "hi 👩‍👩‍👧",
@@ -81,9 +83,14 @@ def test_the_oracle_refuses_what_is_broken() -> None:
     assert faults(MessageCreateParamsNonStreaming, body) == []
     free = ("input", "input_schema", "properties")  # what an author or a model wrote is of any form
     cases = [
-        (what, path, broken(body, path, value)) for what, path, value in corruptions(body) if not any(key in path[:-1] for key in free)
+        (what, path, broken(body, path, value))
+        for what, path, value in corruptions(body)
+        if not any(key in path[:-1] for key in free)
     ]
-    cases += [("gone", (key,), {name: value for name, value in body.items() if name != key}) for key in ("model", "max_tokens", "messages")]
+    cases += [
+        ("gone", (key,), {name: value for name, value in body.items() if name != key})
+        for key in ("model", "max_tokens", "messages")
+    ]
     # An image, a document and a text block share no type: each missing field is a fault of its own.
     cases += [
         ("a field gone", (index,), broken(body, ("messages", 0, "content", index), {"type": block["type"]}))
@@ -124,7 +131,9 @@ def events() -> httpx2.Response:
 
 
 def client_of(wire: Wire, **options: Any) -> anthropic.Anthropic:
-    return anthropic.Anthropic(api_key="sk-test", http_client=httpx2.Client(transport=httpx2.MockTransport(wire)), **options)
+    return anthropic.Anthropic(
+        api_key="sk-test", http_client=httpx2.Client(transport=httpx2.MockTransport(wire)), **options
+    )
 
 
 def async_client_of(wire: Wire) -> anthropic.AsyncAnthropic:
@@ -132,7 +141,9 @@ def async_client_of(wire: Wire) -> anthropic.AsyncAnthropic:
         await request.aread()
         return wire(request)
 
-    return anthropic.AsyncAnthropic(api_key="sk-test", http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answer)))
+    return anthropic.AsyncAnthropic(
+        api_key="sk-test", http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    )
 
 
 def nested(body: bytes) -> list[bytes]:
@@ -150,7 +161,9 @@ def test_the_stock_method_sends_the_same_segments() -> None:
     stock = wire.bodies[0].replace(b"1e-07", b"1e-7")  # Python's JSON adds a zero; it reads as the same number
     assert nested(stock) == nested(request.body)
     assert all(segment.body[:-1] in stock for segment in request.layout.segments)
-    assert {key: value for key, value in json.loads(stock).items() if key not in ("tools", "system", "messages")} == dict(request.params)
+    assert {
+        key: value for key, value in json.loads(stock).items() if key not in ("tools", "system", "messages")
+    } == dict(request.params)
     context.receive(answer)
 
 
@@ -171,7 +184,9 @@ def test_the_fast_road_sends_the_body_and_gives_the_typed_message() -> None:
 def test_a_retry_is_byte_identical(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     context = rich()
-    wire = Wire(httpx2.Response(529, json={"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), ok())
+    wire = Wire(
+        httpx2.Response(529, json={"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), ok()
+    )
     request = context.request()
     request.send(client_of(wire))
     assert wire.bodies == [request.body, request.body] and len(context.ledger) == 1
@@ -254,7 +269,9 @@ def test_what_the_typed_method_does_not_know_goes_under_extra_body() -> None:
 
 def test_a_model_without_system_messages_between_turns_is_told_in_the_users() -> None:
     said = [{"role": "user", "content": "hi"}, {"role": "system", "content": "Be brief."}]
-    context = Context.from_messages(AnthropicMessages("claude-opus-5", max_tokens=9), {"model": "claude-opus-5", "messages": said})
+    context = Context.from_messages(
+        AnthropicMessages("claude-opus-5", max_tokens=9), {"model": "claude-opus-5", "messages": said}
+    )
     assert [message["role"] for message in context.request()["messages"]] == ["user", "system"]
     context.switch(AnthropicMessages("claude-sonnet-4-5", max_tokens=9))
     (message,) = context.request()["messages"]
@@ -285,7 +302,10 @@ def test_lifetimes_that_cannot_be(options: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "levels"),
     [
-        ({"max_tokens": 1, "stop_sequences": ["x"], "metadata": {"user_id": "u"}, "service_tier": "auto"}, (True, True, True)),
+        (
+            {"max_tokens": 1, "stop_sequences": ["x"], "metadata": {"user_id": "u"}, "service_tier": "auto"},
+            (True, True, True),
+        ),
         ({"tool_choice": {"type": "auto"}, "speed": "standard"}, (True, True, True)),
         ({"tool_choice": {"type": "none"}}, (True, True, False)),
         ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, (True, True, False)),

@@ -1,4 +1,5 @@
-"""Bedrock Converse: what is sent fits botocore's own model, and boto3 itself is understood by the local provider, billed as predicted."""
+"""Bedrock Converse: what is sent fits botocore's own model, and boto3 itself is understood by the local provider,
+billed as predicted."""
 
 from __future__ import annotations
 
@@ -56,8 +57,12 @@ def running() -> Iterator[LocalServer]:
 def client(running: LocalServer) -> Iterator[Any]:
     running.reset()
     made = boto3.client(
-        "bedrock-runtime", endpoint_url=running.url, region_name="us-east-1", aws_access_key_id="any", aws_secret_access_key="any"
-    )  # fmt: skip
+        "bedrock-runtime",
+        endpoint_url=running.url,
+        region_name="us-east-1",
+        aws_access_key_id="any",
+        aws_secret_access_key="any",
+    )
     yield made
     made.close()
 
@@ -101,7 +106,9 @@ def objects(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 @pytest.mark.parametrize("road", ["typed", "send", "asend", "stream"])
 def test_boto3_carries_a_conversation_that_is_billed_as_predicted(running: LocalServer, client: Any, road: str) -> None:
     running.script(REPLIES)
-    context = Context(BedrockConverse(CLAUDE, max_tokens=99, head_ttl="1h"), system=SYSTEM, tools=[look], clock=running.clock.now)
+    context = Context(
+        BedrockConverse(CLAUDE, max_tokens=99, head_ttl="1h"), system=SYSTEM, tools=[look], clock=running.clock.now
+    )
     context.user(["hi", {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}])
     while not context.finished:
         request = context.request()
@@ -109,9 +116,12 @@ def test_boto3_carries_a_conversation_that_is_billed_as_predicted(running: Local
             list(context.stream(request.stream(client)))
         else:
             context.receive(
-                {"typed": lambda: client.converse(**request), "send": lambda: request.send(client),  # noqa: B023
-                 "asend": lambda: asyncio.run(request.asend(client))}[road]()  # noqa: B023
-            )  # fmt: skip
+                {
+                    "typed": lambda: client.converse(**request),  # noqa: B023
+                    "send": lambda: request.send(client),  # noqa: B023
+                    "asend": lambda: asyncio.run(request.asend(client)),  # noqa: B023
+                }[road]()
+            )
         billed = list(context.ledger)[-1].usage
         assert billed is not None and (request.predicted.read, request.predicted.prompt) == (billed.read, billed.prompt)
         for call in context.calls:
@@ -127,7 +137,9 @@ def test_a_thought_that_was_hidden_comes_back_as_it_was_received() -> None:
     context = Context(BedrockConverse(CLAUDE, max_tokens=99), system=SYSTEM)
     context.user("hi")
     usage = {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2}
-    context.receive({"output": {"message": message}, "stopReason": "end_turn", "usage": usage, "metrics": {"latencyMs": 1}})
+    context.receive(
+        {"output": {"message": message}, "stopReason": "end_turn", "usage": usage, "metrics": {"latencyMs": 1}}
+    )
     context.user("more")
     assert context.request()["messages"][1]["content"][0] == hidden
 
@@ -161,7 +173,11 @@ def test_a_stream_that_fails_half_way_is_no_reply(running: LocalServer, client: 
 
 
 def answered(*blocks: Any) -> Any:
-    return {"output": {"message": {"role": "assistant", "content": list(blocks)}}, "stopReason": "end_turn", "usage": {}}
+    return {
+        "output": {"message": {"role": "assistant", "content": list(blocks)}},
+        "stopReason": "end_turn",
+        "usage": {},
+    }
 
 
 def sent_back(response: Any) -> list[Any]:
@@ -180,7 +196,9 @@ def sent_back(response: Any) -> list[Any]:
 
 def test_every_block_of_a_reply_is_sent_back_as_it_came() -> None:
     blocks = [*spoken_by("bedrock_converse", MODEL), *spoken_by("bedrock_converse", CALL)[:1]]
-    assert sent_back(answered(*unpacked(blocks, frozenset({"bytes", "redactedContent"})))) == [normal(block) for block in blocks]
+    assert sent_back(answered(*unpacked(blocks, frozenset({"bytes", "redactedContent"})))) == [
+        normal(block) for block in blocks
+    ]
 
 
 def test_every_block_of_a_stream_is_sent_back_as_the_service_takes_it() -> None:
@@ -192,22 +210,34 @@ def test_every_block_of_a_stream_is_sent_back_as_the_service_takes_it() -> None:
     deltas["toolUse"] = [{"toolUse": {"input": half}} for half in ('{"b": 2, ', '"a": 1}')]
     deltas["citation"].insert(0, {"text": "cited"})
     events: list[Any] = [{"messageStart": {"role": "assistant"}}]
-    alone = [(kind, [delta]) for kind in ("reasoningContent", "image") for delta in deltas.pop(kind)]  # thinking shown or not, one source
+    alone = [
+        (kind, [delta]) for kind in ("reasoningContent", "image") for delta in deltas.pop(kind)
+    ]  # thinking shown or not, one source
     for index, (kind, grown) in enumerate([*deltas.items(), *alone]):
         events += [{"contentBlockStart": {"start": starts[kind], "contentBlockIndex": index}}] if kind in starts else []
         events += [{"contentBlockDelta": {"delta": delta, "contentBlockIndex": index}} for delta in grown]
     provider = BedrockConverse(CLAUDE)
     joined = provider.joined([*events, {"messageStop": {"stopReason": "end_turn"}}])
     blocks = {next(iter(block)): block for block in sent_back(joined)}
-    assert blocks.keys() == {"text", "toolUse", "toolResult", "reasoningContent", "citationsContent", "image"} <= BEDROCK.keys()
+    assert (
+        blocks.keys()
+        == {"text", "toolUse", "toolResult", "reasoningContent", "citationsContent", "image"}
+        <= BEDROCK.keys()
+    )
     assert blocks["citationsContent"]["citationsContent"]["content"] == [{"text": "cited"}]
     assert len(blocks["citationsContent"]["citationsContent"]["citations"]) == len(deltas["citation"]) - 1
-    assert blocks["toolUse"]["toolUse"]["input"] == {"b": 2, "a": 1} and len(blocks["toolResult"]["toolResult"]["content"]) > 1
+    assert (
+        blocks["toolUse"]["toolUse"]["input"] == {"b": 2, "a": 1}
+        and len(blocks["toolResult"]["toolResult"]["content"]) > 1
+    )
     assert provider.reply(joined).text.endswith("cited")
 
 
 def test_a_picture_that_comes_in_pieces_is_one() -> None:
-    pieces = [{"contentBlockDelta": {"delta": {"image": {"source": {"bytes": part}}}, "contentBlockIndex": 0}} for part in (b"a", b"bc")]
+    pieces = [
+        {"contentBlockDelta": {"delta": {"image": {"source": {"bytes": part}}}, "contentBlockIndex": 0}}
+        for part in (b"a", b"bc")
+    ]
     start = {"contentBlockStart": {"start": {"image": {"format": "png"}}, "contentBlockIndex": 0}}
     joined = BedrockConverse(CLAUDE).joined([{"messageStart": {"role": "assistant"}}, start, *pieces])
     assert joined["output"]["message"]["content"] == [{"image": {"format": "png", "source": {"bytes": "YWJj"}}}]
@@ -226,7 +256,12 @@ def test_calls_that_came_without_ids_have_ids_here() -> None:
     context = Context(Gemini("gemini-2.5-pro"), tools=[look])
     context.user("hi")
     call = {"functionCall": {"name": "look", "args": {"b": "x"}}}
-    context.receive({"candidates": [{"content": {"role": "model", "parts": [call, call]}, "finishReason": "STOP"}], "usageMetadata": {}})
+    context.receive(
+        {
+            "candidates": [{"content": {"role": "model", "parts": [call, call]}, "finishReason": "STOP"}],
+            "usageMetadata": {},
+        }
+    )
     for one in context.calls:
         context.result(one, one.run())
     context.switch(BedrockConverse(CLAUDE))
@@ -241,7 +276,9 @@ def test_a_block_of_its_own_is_said_here_and_told_in_words_elsewhere() -> None:
     found = {"searchResult": {"source": "https://example.com", "title": "t", "content": [{"text": "found"}]}}
     context = Context(BedrockConverse(CLAUDE))
     context.user([{"type": "native", "wire": "bedrock_converse", "block": block} for block in (video, found)])
-    assert context.request()["messages"][0]["content"][:2] == [video, found] and converse_faults(context.request()) == []
+    assert (
+        context.request()["messages"][0]["content"][:2] == [video, found] and converse_faults(context.request()) == []
+    )
     context.switch(Gemini("gemini-2.5-pro"))
     assert context.request()["contents"] == [{"role": "user", "parts": [{"text": "[video]"}, {"text": "found"}]}]
     with pytest.raises(InvalidContent, match="one that holds an object"):
@@ -262,8 +299,14 @@ def test_where_points_go_and_where_not() -> None:
         context = Context(BedrockConverse(model, max_tokens=9, **more), system=system, tools=[look])
         context.user("word " * 4000)
         fields = dict(context.request())
-        arrays = {"tools": fields["toolConfig"]["tools"], "system": fields.get("system", []), "messages": fields["messages"][0]["content"]}
-        found = [(name, block["cachePoint"]) for name, array in arrays.items() for block in array if "cachePoint" in block]
+        arrays = {
+            "tools": fields["toolConfig"]["tools"],
+            "system": fields.get("system", []),
+            "messages": fields["messages"][0]["content"],
+        }
+        found = [
+            (name, block["cachePoint"]) for name, array in arrays.items() for block in array if "cachePoint" in block
+        ]
         return [f"{name} {point.get('ttl', '5m')}" for name, point in found]
 
     assert points(CLAUDE, SYSTEM, head_ttl="1h") == ["system 1h", "messages 5m"]

@@ -1,4 +1,5 @@
-"""What Claude's endpoint takes beside plain conversation: each is predicted as the local provider bills it, and opted in to."""
+"""What Claude's endpoint takes beside plain conversation: each is predicted as the local provider bills it, and opted
+in to."""
 
 from __future__ import annotations
 
@@ -54,7 +55,10 @@ def script(n: int) -> list[Any]:
 def run(provider: AnthropicMessages, replies: list[Any] | None = None, turns: int = 2) -> tuple[Context, list[Any]]:
     """A conversation at the local provider: what was predicted is what was billed, at every call."""
     context, said = Context(provider, system=SYSTEM, tools=[fetch], clock=lambda: 0.0), []
-    with LocalServer((replies or script(6)) * turns, now=0.0) as server, anthropic.Anthropic(base_url=server.url, api_key="any") as client:
+    with (
+        LocalServer((replies or script(6)) * turns, now=0.0) as server,
+        anthropic.Anthropic(base_url=server.url, api_key="any") as client,
+    ):
         for _ in range(turns):
             context.user("Go on. " * 30)
             while not context.finished:
@@ -67,7 +71,11 @@ def run(provider: AnthropicMessages, replies: list[Any] | None = None, turns: in
     for exchange in context.ledger:
         assert exchange.usage is not None and exchange.predicted is not None
         now = exchange.usage
-        assert (exchange.predicted.fresh, exchange.predicted.read, exchange.predicted.write_5m) == (now.fresh, now.read, now.write_5m)
+        assert (exchange.predicted.fresh, exchange.predicted.read, exchange.predicted.write_5m) == (
+            now.fresh,
+            now.read,
+            now.write_5m,
+        )
     return context, said
 
 
@@ -102,7 +110,11 @@ def test_the_local_provider_takes_every_block(kind: str) -> None:
             if block["type"] == kind and not (kind == "text" and block.get("citations")) and not block.get("signature"):
                 role = SPEAKERS.get(kind, "assistant")
                 first = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "Gone."}]
-                said = [*first[: 1 + (role == "user")], {"role": role, "content": [block]}, {"role": "user", "content": "On."}]
+                said = [
+                    *first[: 1 + (role == "user")],
+                    {"role": role, "content": [block]},
+                    {"role": "user", "content": "On."},
+                ]
                 taken += status({**PLAIN, "messages": said}, EVERY_BETA, version="2023-06-01") == 200
     assert taken, "no block of this kind was sent"
 
@@ -120,7 +132,17 @@ def test_cleared_results_shrink_the_prompt_and_cost_what_stood_behind_them() -> 
     few = {**CLEAR_USES, "trigger": {"type": "tool_uses", "value": 4}, "keep": {"type": "tool_uses", "value": 2}}
     plain, (context, said) = run(claude(betas=()))[0], run(claude(few))
     applied = [reply.context_management["applied_edits"] for reply in said]
-    assert applied[:5] == [[]] * 5 and [edit["cleared_tool_uses"] for (edit,) in applied[5:]] == [3, 4, 4, 5, 6, 7, 8, 9, 10]
+    assert applied[:5] == [[]] * 5 and [edit["cleared_tool_uses"] for (edit,) in applied[5:]] == [
+        3,
+        4,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+        10,
+    ]
     last, before = (list(each.ledger)[-1].usage for each in (context, plain))
     cleared = applied[-1][0]["cleared_input_tokens"]
     assert last is not None and before is not None and before.prompt == (last.prompt or 0) + cleared
@@ -134,22 +156,30 @@ def test_a_clearing_that_would_not_pay_is_not_made() -> None:
     few = {**CLEAR_USES, "trigger": {"type": "tool_uses", "value": 1}, "keep": {"type": "tool_uses", "value": 0}}
     least = {**few, "clear_at_least": {"type": "input_tokens", "value": 12_000}}
     said, kept = (run(claude(edit), turns=1)[1] for edit in (few, least))
-    uses = [[edit["cleared_tool_uses"] for edit in reply.context_management["applied_edits"]] for reply in (*said, *kept)]
+    uses = [
+        [edit["cleared_tool_uses"] for edit in reply.context_management["applied_edits"]] for reply in (*said, *kept)
+    ]
     assert uses[:4] == [[], [], [2], [3]] and uses[7:10] == [[], [], []]
     assert uses[6] == uses[13] == [6]
 
 
-@pytest.mark.parametrize(("more", "shown"), [({}, True), ({"clear_tool_inputs": True}, False), ({"clear_tool_inputs": ["fetch"]}, False)])
+@pytest.mark.parametrize(
+    ("more", "shown"), [({}, True), ({"clear_tool_inputs": True}, False), ({"clear_tool_inputs": ["fetch"]}, False)]
+)
 def test_what_is_cleared_can_be_chosen(more: Any, shown: bool) -> None:
     few = {**CLEAR_USES, "trigger": {"type": "input_tokens", "value": 10}, "keep": {"type": "tool_uses", "value": 0}}
     context = run(claude({**few, **more}), turns=1)[0]
     shadow, (told,) = seen(context.request().layout, context.request().params)
     inputs = [parse(shadow.body(index))["input"] for index, kind in enumerate(shadow.runs) if kind == "tool_use"]
     assert [bool(each) for each in inputs] == [shown] * 6 and told["cleared_tool_uses"] == 6
-    assert run(claude({**few, **more, "exclude_tools": ["fetch"]}), turns=1)[1][-1].context_management == {"applied_edits": []}
+    assert run(claude({**few, **more, "exclude_tools": ["fetch"]}), turns=1)[1][-1].context_management == {
+        "applied_edits": []
+    }
 
 
-@pytest.mark.parametrize(("keep", "gone"), [("all", None), ({"type": "all"}, None), ({"type": "thinking_turns", "value": 1}, 2), (None, 2)])
+@pytest.mark.parametrize(
+    ("keep", "gone"), [("all", None), ({"type": "all"}, None), ({"type": "thinking_turns", "value": 1}, 2), (None, 2)]
+)
 def test_thinking_leaves_with_its_turn(keep: Any, gone: int | None) -> None:
     edit = CLEAR_THINKING if keep is None else {**CLEAR_THINKING, "keep": keep}
     context, said = run(claude(edit), script(2), turns=3)
@@ -158,13 +188,21 @@ def test_thinking_leaves_with_its_turn(keep: Any, gone: int | None) -> None:
     plain = run(claude(betas=()), script(2), turns=3)[0]
     last, whole = (list(each.ledger)[-1].usage for each in (context, plain))
     cleared = sum(each["cleared_input_tokens"] for each in applied)
-    assert last is not None and whole is not None and whole.prompt == (last.prompt or 0) + cleared and (cleared > 0) == (gone is not None)
+    assert (
+        last is not None
+        and whole is not None
+        and whole.prompt == (last.prompt or 0) + cleared
+        and (cleared > 0) == (gone is not None)
+    )
 
 
 def test_both_edits_apply_in_the_order_given() -> None:
     few = {**CLEAR_USES, "trigger": {"type": "tool_uses", "value": 2}}
     said = run(claude(CLEAR_THINKING, few))[1]
-    assert [edit["type"] for edit in said[-1].context_management["applied_edits"]] == [CLEAR_THINKING["type"], CLEAR_USES["type"]]
+    assert [edit["type"] for edit in said[-1].context_management["applied_edits"]] == [
+        CLEAR_THINKING["type"],
+        CLEAR_USES["type"],
+    ]
 
 
 # ---- compactions
@@ -189,7 +227,10 @@ def test_a_compaction_that_failed_is_nothing() -> None:
     ]
     whole = copy.deepcopy(said)
     whole[1]["content"].pop(0)
-    with_it, without = (PARSERS["anthropic_messages"]({"model": MODEL, "max_tokens": 9, "messages": each}).prompt for each in (said, whole))
+    with_it, without = (
+        PARSERS["anthropic_messages"]({"model": MODEL, "max_tokens": 9, "messages": each}).prompt
+        for each in (said, whole)
+    )
     assert with_it.digests[-1] == without.digests[-1] and with_it.n_tokens == without.n_tokens
 
 
@@ -233,14 +274,21 @@ FOUND: list[Any] = [
     {
         "type": "tool_search_tool_result",
         "tool_use_id": "srvtoolu_1",
-        "content": {"type": "tool_search_tool_search_result", "tool_references": [{"type": "tool_reference", "tool_name": "price"}]},
+        "content": {
+            "type": "tool_search_tool_search_result",
+            "tool_references": [{"type": "tool_reference", "tool_name": "price"}],
+        },
     },
 ]
 
 
 def searched(tools: Any, *blocks: Any, marked: bool = False) -> Any:
     head = [{"type": "text", "text": SYSTEM, **({"cache_control": {"type": "ephemeral"}} if marked else {})}]
-    said = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": list(blocks)}, {"role": "user", "content": "On."}]
+    said = [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": list(blocks)},
+        {"role": "user", "content": "On."},
+    ]
     return {"model": MODEL, "max_tokens": 9, "system": head, "tools": tools, "messages": said}
 
 
@@ -250,7 +298,9 @@ def test_a_deferred_tool_enters_the_prompt_where_it_is_found() -> None:
     heads = [read(searched(tools, {"type": "text", "text": "hm"})).prompt for tools in (bare, late)]
     assert heads[0].digests[-1] == heads[1].digests[-1] and heads[0].n_tokens == heads[1].n_tokens
     nothing, price, another = (read(searched(tools, *FOUND)).prompt for tools in (bare, late, other))
-    assert price.n_tokens - nothing.n_tokens > 100 and len({each.digests[-1] for each in (nothing, price, another)}) == 3
+    assert (
+        price.n_tokens - nothing.n_tokens > 100 and len({each.digests[-1] for each in (nothing, price, another)}) == 3
+    )
     assert price.digests[price.n - 3] == another.digests[another.n - 3]  # up to the reference all is the same
 
 
@@ -272,7 +322,12 @@ def status(body: Any, betas: str = "", version: str = "2026-10-21", expected: in
 
 # ---- what invalidates what
 
-PLAIN: dict[str, Any] = {"model": MODEL, "max_tokens": 9, "system": "s", "messages": [{"role": "user", "content": "Go."}]}
+PLAIN: dict[str, Any] = {
+    "model": MODEL,
+    "max_tokens": 9,
+    "system": "s",
+    "messages": [{"role": "user", "content": "Go."}],
+}
 FORMAT = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
 SKILL = {"id": "c", "skills": [{"type": "anthropic", "skill_id": "xlsx"}]}
 KEYED: list[tuple[str, dict[str, Any], int]] = [
@@ -280,9 +335,26 @@ KEYED: list[tuple[str, dict[str, Any], int]] = [
     ("geo", {"inference_geo": "us"}, 0),
     ("fast", {"speed": "fast"}, 1),
     ("skills", {"container": SKILL}, 1),
-    ("cited", {"messages": [{"role": "user", "content": [
-        {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "x"}], "citations": {"enabled": True}},
-    ]}]}, 1),
+    (
+        "cited",
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "search_result",
+                            "source": "s",
+                            "title": "t",
+                            "content": [{"type": "text", "text": "x"}],
+                            "citations": {"enabled": True},
+                        },
+                    ],
+                }
+            ]
+        },
+        1,
+    ),
     ("effort", {"output_config": {"effort": "low"}}, 2),
     ("format", {"output_config": FORMAT}, 2),
     ("budget", {"output_config": {"task_budget": {"type": "tokens", "total": 9}}}, 2),
@@ -295,7 +367,7 @@ KEYED: list[tuple[str, dict[str, Any], int]] = [
     ("a fallback", {"fallbacks": "default"}, 3),
     ("a server of tools", {"mcp_servers": [{"type": "url", "url": "https://e.org", "name": "e"}]}, 3),
     ("standard speed", {"speed": "standard"}, 3),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "change", "level"), KEYED, ids=[row[0] for row in KEYED])
@@ -307,7 +379,9 @@ def test_a_parameter_costs_the_levels_it_costs(name: str, change: Any, level: in
 def test_how_thinking_is_shown_and_checked_costs_nothing() -> None:
     adaptive = {"type": "adaptive"}
     shown = {"type": "adaptive", "display": "omitted", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
-    one, other = (PARSERS["anthropic_messages"]({**PLAIN, "thinking": each}).prompt.namespaces for each in (adaptive, shown))
+    one, other = (
+        PARSERS["anthropic_messages"]({**PLAIN, "thinking": each}).prompt.namespaces for each in (adaptive, shown)
+    )
     assert one == other
 
 
@@ -346,7 +420,9 @@ def test_a_field_in_beta_needs_its_header_here_and_there(row: Any) -> None:
 
 def test_every_header_is_one_the_sdk_knows() -> None:
     known = {name for choice in get_args(AnthropicBetaParam) for name in get_args(choice)}
-    named = {header for row in FIELDS for header in row.headers} | {header for headers in BLOCKS.values() for header in headers}
+    named = {header for row in FIELDS for header in row.headers} | {
+        header for headers in BLOCKS.values() for header in headers
+    }
     assert named <= known
 
 
@@ -365,16 +441,39 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("twice", {"context_management": {"edits": [CLEAR_USES, CLEAR_USES]}}, CONTEXT_MANAGEMENT),
     ("unknown", {"context_management": {"edits": [{"type": "clear_all"}]}}, CONTEXT_MANAGEMENT),
     ("no object", {"context_management": {"edits": ["x"]}}, CONTEXT_MANAGEMENT),
-    ("no number", {"context_management": {"edits": [{**CLEAR_USES, "keep": {"type": "tool_uses"}}]}}, CONTEXT_MANAGEMENT),
-    ("too early", {"context_management": {"edits": [
-        {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 9}},
-    ]}}, COMPACT),
-    ("both", {"compaction": {"type": "summarize"}, "context_management": {"edits": [CLEAR_USES]}}, f"{SUMMARIZE},{CONTEXT_MANAGEMENT}"),
-    ("misplaced", {"messages": [
-        {"role": "user", "content": "Go."}, {"role": "assistant", "content": [{"type": "compaction", "content": "x", "signature": "s"}]},
-        {"role": "user", "content": "On."},
-    ]}, SUMMARIZE),
-]  # fmt: skip
+    (
+        "no number",
+        {"context_management": {"edits": [{**CLEAR_USES, "keep": {"type": "tool_uses"}}]}},
+        CONTEXT_MANAGEMENT,
+    ),
+    (
+        "too early",
+        {
+            "context_management": {
+                "edits": [
+                    {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 9}},
+                ]
+            }
+        },
+        COMPACT,
+    ),
+    (
+        "both",
+        {"compaction": {"type": "summarize"}, "context_management": {"edits": [CLEAR_USES]}},
+        f"{SUMMARIZE},{CONTEXT_MANAGEMENT}",
+    ),
+    (
+        "misplaced",
+        {
+            "messages": [
+                {"role": "user", "content": "Go."},
+                {"role": "assistant", "content": [{"type": "compaction", "content": "x", "signature": "s"}]},
+                {"role": "user", "content": "On."},
+            ]
+        },
+        SUMMARIZE,
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "change", "betas"), REFUSED, ids=[row[0] for row in REFUSED])
@@ -386,7 +485,11 @@ def test_what_makes_no_sense_is_refused(name: str, change: Any, betas: str) -> N
 def test_a_block_in_beta_needs_its_header(kind: str) -> None:
     is_tool = kind in ("mcp_toolset", "advisor_20260301") or kind.startswith("computer")
     block = {"type": kind, "tool_use_id": "t"}
-    said = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": [block]}, {"role": "user", "content": "On."}]
+    said = [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": [block]},
+        {"role": "user", "content": "On."},
+    ]
     change: Any = {"tools": [{"type": kind, "name": "t"}]} if is_tool else {"messages": said}
     status({**PLAIN, **change}, expected=400)
     for header in BLOCKS[kind]:
@@ -399,7 +502,12 @@ def test_a_block_in_beta_needs_its_header(kind: str) -> None:
 def test_thinking_that_no_longer_holds_is_dropped_where_that_is_asked_for() -> None:
     thought = {"parts": [{"type": "thinking", "thinking": "hm " * 50}, {"type": "text", "text": "one"}]}
     binding = "thinking-binding-controls-2026-08-01"
-    asked: Any = {"model": "claude-opus-5-5", "max_tokens": 99, "system": SYSTEM, "messages": [{"role": "user", "content": "Go."}]}
+    asked: Any = {
+        "model": "claude-opus-5-5",
+        "max_tokens": 99,
+        "system": SYSTEM,
+        "messages": [{"role": "user", "content": "Go."}],
+    }
     adaptive: Any = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     with LocalServer([thought] * 4) as server, anthropic.Anthropic(base_url=server.url, api_key="any") as client:
         reply = client.messages.create(**asked)
@@ -410,7 +518,11 @@ def test_thinking_that_no_longer_holds_is_dropped_where_that_is_asked_for() -> N
             client.messages.create(**asked)
         dropped = client.beta.messages.create(**asked, thinking=adaptive, betas=[binding])
         row = dropped.input_transformations[0]
-        assert (row.type, row.path, row.reason) == ("thinking_dropped", "messages.1.content.0", "prefix_binding_mismatch")
+        assert (row.type, row.path, row.reason) == (
+            "thinking_dropped",
+            "messages.1.content.0",
+            "prefix_binding_mismatch",
+        )
         without = copy.deepcopy(asked)
         without["messages"][1]["content"].pop(0)
         bare = client.beta.messages.create(**without, thinking=adaptive, betas=[binding])
@@ -421,22 +533,45 @@ def test_thinking_that_no_longer_holds_is_dropped_where_that_is_asked_for() -> N
 
 HERE = "claude-opus-5-5"
 CLIENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "bedrock": ("anthropic.claude-opus-5-5", lambda url: anthropic.AnthropicBedrock(api_key="any", aws_region="eu-west-1", base_url=url)),
+    "bedrock": (
+        "anthropic.claude-opus-5-5",
+        lambda url: anthropic.AnthropicBedrock(api_key="any", aws_region="eu-west-1", base_url=url),
+    ),
     "mantle": (
         "anthropic.claude-opus-5-5",
-        lambda url: anthropic.AnthropicBedrockMantle(api_key="any", aws_region="eu-west-1", base_url=f"{url}/anthropic"),
+        lambda url: anthropic.AnthropicBedrockMantle(
+            api_key="any", aws_region="eu-west-1", base_url=f"{url}/anthropic"
+        ),
     ),
-    "vertex": (HERE, lambda url: anthropic.AnthropicVertex(region="eu", project_id="p", access_token="any", base_url=f"{url}/v1")),
+    "vertex": (
+        HERE,
+        lambda url: anthropic.AnthropicVertex(region="eu", project_id="p", access_token="any", base_url=f"{url}/v1"),
+    ),
     "foundry": (HERE, lambda url: anthropic.AnthropicFoundry(api_key="any", base_url=f"{url}/anthropic")),
-    "aws": (HERE, lambda url: anthropic.AnthropicAWS(api_key="any", aws_region="eu-west-1", workspace_id="w", base_url=url)),
-    "google_cloud": (HERE, lambda url: anthropic.AnthropicGoogleCloud(token_provider=lambda: "any", workspace_id="w", base_url=url)),
+    "aws": (
+        HERE,
+        lambda url: anthropic.AnthropicAWS(api_key="any", aws_region="eu-west-1", workspace_id="w", base_url=url),
+    ),
+    "google_cloud": (
+        HERE,
+        lambda url: anthropic.AnthropicGoogleCloud(token_provider=lambda: "any", workspace_id="w", base_url=url),
+    ),
 }
 REWRITES = ("bedrock", "vertex")
-PLATFORMS = {"AnthropicBedrock", "AnthropicBedrockMantle", "AnthropicVertex", "AnthropicFoundry", "AnthropicAWS", "AnthropicGoogleCloud"}
+PLATFORMS = {
+    "AnthropicBedrock",
+    "AnthropicBedrockMantle",
+    "AnthropicVertex",
+    "AnthropicFoundry",
+    "AnthropicAWS",
+    "AnthropicGoogleCloud",
+}
 
 
 def test_every_client_of_the_sdk_is_tried_here_and_on_the_page() -> None:
-    made = {name for name in dir(anthropic) if name.startswith("Anthropic") and hasattr(getattr(anthropic, name), "post")}
+    made = {
+        name for name in dir(anthropic) if name.startswith("Anthropic") and hasattr(getattr(anthropic, name), "post")
+    }
     page = (ROOT / "docs" / "claude.md").read_text(encoding="utf-8")
     assert made - {"Anthropic"} == PLATFORMS and len(CLIENTS) == len(PLATFORMS)
     assert all(f"`{name}`" in page for name in PLATFORMS)
@@ -446,10 +581,15 @@ def test_every_client_of_the_sdk_is_tried_here_and_on_the_page() -> None:
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_every_platform_is_sent_the_same_conversation(name: str, is_streamed: bool) -> None:
     if name == "bedrock" and is_streamed:
-        pytest.importorskip("botocore", reason="the SDK reads Bedrock's streams with botocore: pip install contextkit[bedrock]")
+        pytest.importorskip(
+            "botocore", reason="the SDK reads Bedrock's streams with botocore: pip install contextkit[bedrock]"
+        )
     model, made = CLIENTS[name]
     context = Context(claude(CLEAR_USES, model=model), system=SYSTEM, clock=lambda: 0.0)
-    with LocalServer([{"parts": [{"type": "text", "text": "Gone."}]}] * 3, now=0.0) as server, made(server.url) as client:
+    with (
+        LocalServer([{"parts": [{"type": "text", "text": "Gone."}]}] * 3, now=0.0) as server,
+        made(server.url) as client,
+    ):
         for _ in range(3):
             context.user("Go.")
             request = context.request()
@@ -460,7 +600,9 @@ def test_every_platform_is_sent_the_same_conversation(name: str, is_streamed: bo
             else:
                 context.receive(client.messages.create(**request), request)
     billed = [exchange.usage for exchange in context.ledger]
-    assert [usage.prompt for usage in billed if usage] == [each.predicted.prompt for each in context.ledger if each.predicted]
+    assert [usage.prompt for usage in billed if usage] == [
+        each.predicted.prompt for each in context.ledger if each.predicted
+    ]
     assert all(usage is not None and (usage.read or 0) > 2_000 for usage in billed[1:]) and context.last_text == "Gone."
 
 
@@ -538,4 +680,6 @@ def test_the_page_lists_every_field_in_beta() -> None:
 def test_the_example_is_billed_as_it_predicts(example: Callable[[str], str]) -> None:
     lines = [line for line in example("claude").splitlines() if "results cleared" in line]
     assert len(lines) == 7 and lines[-1].startswith("5 results cleared")
-    assert all(line.split(", ", 1)[1].split(" tokens")[0] == line.split("cache, ")[1].split(" billed")[0] for line in lines)
+    assert all(
+        line.split(", ", 1)[1].split(" tokens")[0] == line.split("cache, ")[1].split(" billed")[0] for line in lines
+    )

@@ -1,4 +1,7 @@
-"""Every lowering of a mask on the grammar engines that self-hosted servers decode with; skipped where they are not installed."""
+"""Every lowering of a mask on the grammar engines that self-hosted servers decode with.
+
+Skipped where they are not installed.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,14 @@ def built(name: str) -> Engine:
 @pytest.mark.parametrize(
     ("engine", "kind"),
     [
-        ("xgrammar", "tag"), ("xgrammar", "regex"), ("xgrammar", "ebnf"), ("llguidance", "regex"), ("llguidance", "ebnf"),
+        ("xgrammar", "tag"),
+        ("xgrammar", "regex"),
+        ("xgrammar", "ebnf"),
+        ("llguidance", "regex"),
+        ("llguidance", "ebnf"),
         ("outlines_core", "regex"),
     ],
-)  # fmt: skip
+)
 def test_calls_allowed_are_taken_and_all_others_refused(engine: str, kind: str) -> None:
     compiled = built(engine).makers[kind]
     assert [found for form in FORMATS.values() for found in wrong(form, kind, compiled, n=8)] == []
@@ -47,7 +54,9 @@ def test_the_tags_are_what_xgrammars_own_types_say() -> None:
 def test_what_a_grammar_would_force_is_what_is_prefilled(names: list[str]) -> None:
     built("xgrammar")
     xgr: Any = pytest.importorskip("xgrammar")
-    info = xgr.TokenizerInfo([bytes([byte]) for byte in range(128)] + [b"</s>"], xgr.VocabType.RAW, stop_token_ids=[128])
+    info = xgr.TokenizerInfo(
+        [bytes([byte]) for byte in range(128)] + [b"</s>"], xgr.VocabType.RAW, stop_token_ids=[128]
+    )
     for form in FORMATS.values():
         grammar = xgr.GrammarCompiler(info, max_threads=1).compile_regex(name_regex(form, names))
         forced = xgr.GrammarMatcher(grammar).find_jump_forward_string()

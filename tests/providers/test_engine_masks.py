@@ -1,4 +1,5 @@
-"""Masks for self-hosted engines: grammars that take exactly the calls allowed, prefills those calls begin with, fields each engine has."""
+"""Masks for self-hosted engines: grammars that take exactly the calls allowed, prefills those calls begin with, fields
+each engine has."""
 
 from __future__ import annotations
 
@@ -52,7 +53,13 @@ def as_expression(grammar: str) -> str:
     def read(body: str) -> str:
         tokens = re.findall(r'"(?:[^"\\]|\\.)*"|\[\^\\x00\]\*|\||\w+', body)
         return "".join(
-            re.escape(json.loads(t)) if t[0] == '"' else "|" if t == "|" else r"[\s\S]*" if t[0] == "[" else f"(?:{read(rules[t])})"
+            re.escape(json.loads(t))
+            if t[0] == '"'
+            else "|"
+            if t == "|"
+            else r"[\s\S]*"
+            if t[0] == "["
+            else f"(?:{read(rules[t])})"
             for t in tokens
         )
 
@@ -88,7 +95,10 @@ CASES: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({"allow": []}, {"vllm": "none", "sglang": "structural_tag", "llamacpp": "none"}),
     ({"require": True}, {"vllm": "required", "sglang": "required", "llamacpp": "required"}),
     ({"allow": ["notes_read"], "require": True}, {"vllm": "named", "sglang": "structural_tag", "llamacpp": "prefill"}),
-    ({"allow": ["notes_*"], "require": True}, {"vllm": "structural_tag", "sglang": "structural_tag", "llamacpp": "prefill"}),
+    (
+        {"allow": ["notes_*"], "require": True},
+        {"vllm": "structural_tag", "sglang": "structural_tag", "llamacpp": "prefill"},
+    ),
     ({"allow": ["notes_*"]}, {"vllm": "structural_tag", "sglang": "structural_tag", "llamacpp": "reminder"}),
 ]
 
@@ -99,8 +109,13 @@ def test_each_engine_gets_its_cheapest_safe_mechanism(fields: dict[str, Any], ex
     assert {engine: engine_row(engine, made).mechanism for engine in ENGINES} == expected
     for engine in ENGINES:
         sent = engine_fields(engine, made, [BOX[name] for name in made.allowed], FORMATS["qwen"])
-        assert set(sent) <= {"tool_choice", "response_format"} and "allowed_tools" not in str(sent)  # no engine knows it
-        assert engine != "sglang" or sent.get("tool_choice") in (None, "required")  # others take tools out of the prompt
+        assert set(sent) <= {"tool_choice", "response_format"} and "allowed_tools" not in str(
+            sent
+        )  # no engine knows it
+        assert engine != "sglang" or sent.get("tool_choice") in (
+            None,
+            "required",
+        )  # others take tools out of the prompt
 
 
 def test_a_prefill_is_gone_on_from() -> None:
@@ -117,7 +132,11 @@ def test_a_prefill_is_gone_on_from() -> None:
 
 
 def test_what_there_is_not() -> None:
-    for act in (lambda: format_named("gpt"), lambda: engine_row("tgi", mask()), lambda: prefilled("tgi", mask(), FORMATS["qwen"])):
+    for act in (
+        lambda: format_named("gpt"),
+        lambda: engine_row("tgi", mask()),
+        lambda: prefilled("tgi", mask(), FORMATS["qwen"]),
+    ):
         with pytest.raises(UsageError, match="use one of"):
             act()
     for make in (prefill, name_regex, name_ebnf):

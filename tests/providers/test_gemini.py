@@ -1,4 +1,5 @@
-"""Gemini: what is sent fits google-genai's own types, and its client is understood by the local provider, billed as predicted."""
+"""Gemini: what is sent fits google-genai's own types, and its client is understood by the local provider, billed as
+predicted."""
 
 from __future__ import annotations
 
@@ -123,7 +124,9 @@ def spoken(context: Context, client: Any, road: str) -> None:
 
 
 @pytest.mark.parametrize("road", ["typed", "send", "asend", "stream"])
-def test_the_sdk_carries_a_conversation_that_is_billed_as_predicted(running: LocalServer, client: Any, road: str) -> None:
+def test_the_sdk_carries_a_conversation_that_is_billed_as_predicted(
+    running: LocalServer, client: Any, road: str
+) -> None:
     running.script(REPLIES)
     context = Context(Gemini(MODEL_NAME, max_tokens=99), system=SYSTEM, tools=[look], clock=running.clock.now)
     context.user(["hi", PNG])
@@ -214,7 +217,9 @@ def test_calls_without_ids_are_answered_without_ids() -> None:
     context.user("hi")
     calls = [{"functionCall": {"name": "look", "args": {"b": letter}}} for letter in "xy"]
     usage = {"promptTokenCount": 9, "candidatesTokenCount": 1}
-    context.receive({"candidates": [{"content": {"role": "model", "parts": calls}, "finishReason": "STOP"}], "usageMetadata": usage})
+    context.receive(
+        {"candidates": [{"content": {"role": "model", "parts": calls}, "finishReason": "STOP"}], "usageMetadata": usage}
+    )
     for call in reversed(context.calls):
         context.result(call, call.run())
     body = read_json(context.request().body)
@@ -228,10 +233,16 @@ def test_calls_without_ids_are_answered_without_ids() -> None:
 def test_every_part_of_a_reply_is_sent_back_as_it_came(is_typed: bool) -> None:
     calls = [ROWS["gemini"].numbered(part, f"call_{index}") for index, part in enumerate(spoken_by("gemini", CALL))]
     parts = [*spoken_by("gemini", MODEL), *calls]
-    response = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}], "usageMetadata": {}}
+    response = {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
+        "usageMetadata": {},
+    }
     context = Context(Gemini(MODEL_NAME))
     context.user("hi")
-    context.receive(types.GenerateContentResponse.model_validate_json(json.dumps(response)) if is_typed else response, context.request())
+    context.receive(
+        types.GenerateContentResponse.model_validate_json(json.dumps(response)) if is_typed else response,
+        context.request(),
+    )
     for call in context.calls:
         context.result(call, "done")
     context.user("on")
@@ -242,17 +253,30 @@ def test_every_part_of_a_reply_is_sent_back_as_it_came(is_typed: bool) -> None:
 def test_bytes_are_bytes_where_the_api_has_them_and_nowhere_else() -> None:
     """A result that has a field named as one of the wire's, in an alphabet of its own."""
     call, result = {"name": "look", "args": FREE}, {"name": "look", "response": {**FREE, "data": "-_-_"}}
-    said = [{"functionResponse": result}, {"inlineData": {"data": "aGk=", "mimeType": "image/png"}, "partMetadata": FREE}]
-    contents = [{"parts": [{"text": "hi"}]}, {"role": "model", "parts": [{"functionCall": call}]}, {"role": "user", "parts": said}]
+    said = [
+        {"functionResponse": result},
+        {"inlineData": {"data": "aGk=", "mimeType": "image/png"}, "partMetadata": FREE},
+    ]
+    contents = [
+        {"parts": [{"text": "hi"}]},
+        {"role": "model", "parts": [{"functionCall": call}]},
+        {"role": "user", "parts": said},
+    ]
     request = Context.from_messages(Gemini(MODEL_NAME), {"model": MODEL_NAME, "contents": contents}).request()
     assert request["contents"][1:] == [
-        contents[1], {"role": "user", "parts": [said[0], {"inlineData": {"data": b"hi", "mimeType": "image/png"}, "partMetadata": FREE}]},
-    ]  # fmt: skip
+        contents[1],
+        {
+            "role": "user",
+            "parts": [said[0], {"inlineData": {"data": b"hi", "mimeType": "image/png"}, "partMetadata": FREE}],
+        },
+    ]
 
 
 def test_what_claude_was_told_between_turns_is_a_reminder_here() -> None:
     said = [{"role": "user", "content": "hi"}, {"role": "system", "content": "Be brief."}]
-    context = Context.from_messages(AnthropicMessages("claude-opus-5", max_tokens=9), {"model": "claude-opus-5", "messages": said})
+    context = Context.from_messages(
+        AnthropicMessages("claude-opus-5", max_tokens=9), {"model": "claude-opus-5", "messages": said}
+    )
     context.switch(Gemini(MODEL_NAME))
     (content,) = context.request()["contents"]
     assert content == {"role": "user", "parts": [{"text": "hi"}, {"text": "<system>Be brief.</system>"}]}
@@ -260,9 +284,18 @@ def test_what_claude_was_told_between_turns_is_a_reminder_here() -> None:
 
 def test_both_spellings_of_a_body_are_one_prompt() -> None:
     part = {"inlineData": {"mimeType": "image/png", "data": "-_-_"}, "thoughtSignature": "_w=="}
-    camel = {"model": MODEL_NAME, "systemInstruction": {"parts": [{"text": "a"}]}, "contents": [{"role": "user", "parts": [part]}]}
-    snake = {"model": MODEL_NAME, "system_instruction": {"parts": [{"text": "a"}]}, "contents": [
-        {"parts": [{"inline_data": {"mime_type": "image/png", "data": "+/+/"}, "thought_signature": "/w=="}]}]}  # fmt: skip
+    camel = {
+        "model": MODEL_NAME,
+        "systemInstruction": {"parts": [{"text": "a"}]},
+        "contents": [{"role": "user", "parts": [part]}],
+    }
+    snake = {
+        "model": MODEL_NAME,
+        "system_instruction": {"parts": [{"text": "a"}]},
+        "contents": [
+            {"parts": [{"inline_data": {"mime_type": "image/png", "data": "+/+/"}, "thought_signature": "/w=="}]}
+        ],
+    }
     assert list(parse(camel).prompt.digests) == list(parse(snake).prompt.digests)
 
 

@@ -23,7 +23,10 @@ MAKERS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("wire", MAKERS)
 def test_what_the_log_or_the_client_says_is_no_parameter_of_a_provider(wire: str) -> None:
     provider = MAKERS[wire]()
-    named = {*provider.grammar.arrays.values(), *(("instructions", "previous_response_id") if wire == "responses" else ())}
+    named = {
+        *provider.grammar.arrays.values(),
+        *(("instructions", "previous_response_id") if wire == "responses" else ()),
+    }
     for name in sorted(named):
         with pytest.raises(UsageError, match=f"{name}: .*log"):
             MAKERS[wire](**{name: []})

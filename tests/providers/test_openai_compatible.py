@@ -1,4 +1,7 @@
-"""`OpenAICompatible`: one adapter, a row a host. What each is sent by the real client, what it bills, what it is sent back."""
+"""`OpenAICompatible`: one adapter, a row a host.
+
+What each is sent by the real client, what it bills, what it is sent back.
+"""
 
 from __future__ import annotations
 
@@ -116,9 +119,15 @@ def test_the_table_knows_some_and_the_caller_others() -> None:
     assert model_named("deepseek-v4-pro").source == "DS GP"
     given = OpenAICompatible("own/model", host="vllm", window_tokens=32_768, block_tokens=528).model
     assert (given.window_tokens, given.granularity_tokens, given.provider) == (32_768, 528, "vllm")
-    assert OpenAICompatible("own/model", host="vllm").model.granularity_tokens == 16, "what was said before is forgotten"
+    assert OpenAICompatible("own/model", host="vllm").model.granularity_tokens == 16, (
+        "what was said before is forgotten"
+    )
     claude = OpenAICompatible("anthropic/claude-opus-5.5", host="openrouter", model_row=model_named("claude-opus-5-5"))
-    assert (claude.model.name, claude.model.min_tokens, claude.plan.has_head) == ("anthropic/claude-opus-5.5", 512, True)
+    assert (claude.model.name, claude.model.min_tokens, claude.plan.has_head) == (
+        "anthropic/claude-opus-5.5",
+        512,
+        True,
+    )
     assert OpenAICompatible("gpt-6.1-sol", host="azure", session="k").telling == "allowed_tools"
 
 
@@ -126,7 +135,10 @@ def test_what_decodes_a_reply_is_no_part_of_an_engines_prompt_and_what_salts_it_
     context = Context(made("vllm"), system="Be terse. " * 40, tools=TOOLS)
     context.user("Go.")
     plain, formed = context.request(), context.request(response_format={"type": "json_object"}, session_id="other")
-    salted, shown = context.request(cache_salt="other"), context.request(chat_template_kwargs={"enable_thinking": False})
+    salted, shown = (
+        context.request(cache_salt="other"),
+        context.request(chat_template_kwargs={"enable_thinking": False}),
+    )
     assert formed.prompt.namespaces == plain.prompt.namespaces
     assert salted.prompt.namespaces[0] != plain.prompt.namespaces[0] != shown.prompt.namespaces[0]
 
@@ -148,7 +160,11 @@ BILLS: list[tuple[str, Any, Usage]] = [
     ("vllm", {"usage": {**COUNTED, "prompt_tokens_details": None}}, Usage(output=5)),
     ("llamacpp", {"usage": COUNTED, "timings": {"cache_n": 60, "prompt_n": 40}}, Usage(40, 60, 0, 0, 5)),
     ("ollama", {"usage": COUNTED}, Usage(output=5)),
-    ("deepseek", {"usage": {**COUNTED, "prompt_cache_hit_tokens": 60, "prompt_cache_miss_tokens": 40}}, Usage(40, 60, 0, 0, 5)),
+    (
+        "deepseek",
+        {"usage": {**COUNTED, "prompt_cache_hit_tokens": 60, "prompt_cache_miss_tokens": 40}},
+        Usage(40, 60, 0, 0, 5),
+    ),
     ("kimi", {"usage": {**COUNTED, "cached_tokens": 60}}, Usage(None, 60, None, None, 5)),
     ("openrouter", {"usage": {**COUNTED, **WRITTEN}}, Usage(10, 60, 30, 0, 5)),
     ("openrouter", {"usage": {**COUNTED, **DETAILS}}, Usage(40, 60, 0, 0, 5)),
@@ -156,7 +172,9 @@ BILLS: list[tuple[str, Any, Usage]] = [
 
 
 @pytest.mark.parametrize(("host", "counters", "expected"), BILLS)
-def test_cached_tokens_are_read_where_the_host_says_them_and_unknown_elsewhere(host: str, counters: Any, expected: Usage) -> None:
+def test_cached_tokens_are_read_where_the_host_says_them_and_unknown_elsewhere(
+    host: str, counters: Any, expected: Usage
+) -> None:
     assert made(host).reply(completion(SAID, **counters)).usage == expected
 
 
@@ -180,13 +198,28 @@ def test_what_a_model_thought_is_sent_back_in_the_hosts_own_field_or_not_at_all(
 
 
 def test_pieces_of_a_stream_grow_into_the_thought_they_are() -> None:
-    deltas = [{"role": "assistant", "reasoning_content": "H"}, {"reasoning_content": "m."}, {"content": "Go"}, {"content": "ne."}]
-    chunks = [{"id": "c", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-    last = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": {**COUNTED, **DETAILS}}
+    deltas = [
+        {"role": "assistant", "reasoning_content": "H"},
+        {"reasoning_content": "m."},
+        {"content": "Go"},
+        {"content": "ne."},
+    ]
+    chunks = [
+        {"id": "c", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas
+    ]
+    last = {
+        "id": "c",
+        "model": "m",
+        "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+        "usage": {**COUNTED, **DETAILS},
+    }
     provider = made("sglang")
     reply = provider.reply(provider.joined([*chunks, last]))
     assert parse(reply.native.body) == [{"role": "assistant", "reasoning_content": "Hm.", "content": "Gone."}]
-    details = [{"type": "reasoning.text", "index": 0, "text": "H"}, {"type": "reasoning.text", "index": 0, "text": "m.", "signature": "s"}]
+    details = [
+        {"type": "reasoning.text", "index": 0, "text": "H"},
+        {"type": "reasoning.text", "index": 0, "text": "m.", "signature": "s"},
+    ]
     pieces = [{"choices": [{"index": 0, "delta": {"reasoning_details": [piece]}}]} for piece in details]
     joined = made("openrouter").joined([*pieces, last])
     grown = [{"type": "reasoning.text", "index": 0, "text": "Hm.", "signature": "s"}]
@@ -195,7 +228,11 @@ def test_pieces_of_a_stream_grow_into_the_thought_they_are() -> None:
 
 def test_a_switch_takes_the_thought_along_where_the_other_host_reads_it() -> None:
     context = after(made("vllm"), completion({**SAID, "reasoning": "Hm."}))
-    for provider, name in ((made("deepseek"), "reasoning_content"), (made("openrouter"), "reasoning"), (OpenAIChat("gpt-6.1-sol"), None)):
+    for provider, name in (
+        (made("deepseek"), "reasoning_content"),
+        (made("openrouter"), "reasoning"),
+        (OpenAIChat("gpt-6.1-sol"), None),
+    ):
         context.provider = provider
         assert context.request()["messages"][1] == {**SAID, **({name: "Hm."} if name else {})}
     assert Turns.over(context.log).epoch == 0
@@ -204,16 +241,24 @@ def test_a_switch_takes_the_thought_along_where_the_other_host_reads_it() -> Non
 # ---- phases
 
 
-@pytest.mark.parametrize(("host", "expected"), [
-    ("vllm", [("structural_tag", "provider", 0), ("none", "provider", 0)]),
-    ("sglang", [("structural_tag", "provider", 0), ("structural_tag", "provider", 0)]),
-    ("llamacpp", [("reminder", "contextkit", 60), ("none", "provider", 60)]),
-    ("ollama", [("reminder", "contextkit", 60), ("reminder", "contextkit", 60)]),
-])  # fmt: skip
-def test_phases_are_sent_as_the_engines_own_constraint_by_themselves(host: str, expected: list[tuple[str, str, int]]) -> None:
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("vllm", [("structural_tag", "provider", 0), ("none", "provider", 0)]),
+        ("sglang", [("structural_tag", "provider", 0), ("structural_tag", "provider", 0)]),
+        ("llamacpp", [("reminder", "contextkit", 60), ("none", "provider", 60)]),
+        ("ollama", [("reminder", "contextkit", 60), ("reminder", "contextkit", 60)]),
+    ],
+)
+def test_phases_are_sent_as_the_engines_own_constraint_by_themselves(
+    host: str, expected: list[tuple[str, str, int]]
+) -> None:
     context = Context(made(host, call_format="qwen"), system="Be terse. " * 40, tools=TOOLS, phases=PHASES)
     context.user("Close the page.")
-    replies = [{"parts": [{"type": "call", "name": "page_close", "arguments": {}}]}, {"parts": [{"type": "text", "text": "Closed."}]}]
+    replies = [
+        {"parts": [{"type": "call", "name": "page_close", "arguments": {}}]},
+        {"parts": [{"type": "text", "text": "Closed."}]},
+    ]
     seen = []
     with recorded(host, replies) as (client, sent):
         while not context.finished:
@@ -236,7 +281,11 @@ def test_a_form_the_caller_gives_replies_is_not_taken_away(host: str) -> None:
     for context in (always, once):
         context.user("Go.")
     for request, mechanism in ((always.request(), "reminder"), (once.request(response_format=schema), "override")):
-        assert (request["response_format"], request.mask.mechanism, request.mask.enforced_by) == (schema, mechanism, "contextkit")
+        assert (request["response_format"], request.mask.mechanism, request.mask.enforced_by) == (
+            schema,
+            mechanism,
+            "contextkit",
+        )
 
 
 def test_without_a_call_format_only_what_needs_none_is_enforced() -> None:

@@ -107,19 +107,37 @@ FOREIGN_CHAT: dict[str, list[Any]] = {
         {"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         {"role": "user", "content": "hi"},
     ],
-    "several heads": [{"role": "system", "content": "a"}, {"role": "developer", "content": "b"}, {"role": "user", "content": "hi"}],
+    "several heads": [
+        {"role": "system", "content": "a"},
+        {"role": "developer", "content": "b"},
+        {"role": "user", "content": "hi"},
+    ],
     "a named head": [{"role": "system", "name": "boss", "content": "a"}, {"role": "user", "content": "hi"}],
-    "a named user": [{"role": "user", "name": "ann", "content": "hi"}, {"role": "user", "name": "bob", "content": "ho"}],
+    "a named user": [
+        {"role": "user", "name": "ann", "content": "hi"},
+        {"role": "user", "name": "bob", "content": "ho"},
+    ],
     "developer in between": [
         {"role": "user", "content": "hi"},
         {"role": "developer", "content": "now French"},
         {"role": "user", "content": "ok"},
     ],
-    "image detail": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://e.org/a.png", "detail": "low"}}]}],
+    "image detail": [
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": "https://e.org/a.png", "detail": "low"}}],
+        }
+    ],
     "audio": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "aa", "format": "wav"}}]}],
     "an uploaded file": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}],
     "marks": [
-        {"role": "user", "content": [{"type": "text", "text": "a", "prompt_cache_breakpoint": TEXT_MARK}, {"type": "text", "text": "b"}]}
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "a", "prompt_cache_breakpoint": TEXT_MARK},
+                {"type": "text", "text": "b"},
+            ],
+        }
     ],
     "calls": [
         {"role": "user", "content": "hi"},
@@ -133,7 +151,11 @@ FOREIGN_CHAT: dict[str, list[Any]] = {
             ],
         },
         {"role": "tool", "tool_call_id": "c1", "name": "f", "content": "4"},
-        {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "a", "prompt_cache_breakpoint": TEXT_MARK}]},
+        {
+            "role": "tool",
+            "tool_call_id": "c2",
+            "content": [{"type": "text", "text": "a", "prompt_cache_breakpoint": TEXT_MARK}],
+        },
         {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
     ],
     "a refusal": [{"role": "user", "content": "hi"}, {"role": "assistant", "refusal": "no"}],
@@ -141,12 +163,26 @@ FOREIGN_CHAT: dict[str, list[Any]] = {
 }
 FOREIGN_RESPONSES: dict[str, Any] = {
     "a string": "hi",
-    "easy messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}],
+    "easy messages": [
+        {"role": "system", "content": "a"},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "ho"},
+    ],
     "typed messages": [
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "a"}]},
-        {"type": "message", "role": "user", "id": "msg_1", "status": "completed", "content": [{"type": "input_text", "text": "hi"}]},
+        {
+            "type": "message",
+            "role": "user",
+            "id": "msg_1",
+            "status": "completed",
+            "content": [{"type": "input_text", "text": "hi"}],
+        },
     ],
-    "several heads": [{"role": "developer", "content": "a"}, {"role": "developer", "content": "b"}, {"role": "user", "content": "hi"}],
+    "several heads": [
+        {"role": "developer", "content": "a"},
+        {"role": "developer", "content": "b"},
+        {"role": "user", "content": "hi"},
+    ],
     "developer in between": [{"role": "user", "content": "hi"}, {"role": "developer", "content": "now French"}],
     "calls": [
         {"role": "user", "content": "hi"},
@@ -158,7 +194,14 @@ FOREIGN_RESPONSES: dict[str, Any] = {
             "status": "completed",
             "content": [{"type": "output_text", "text": "wait", "annotations": []}],
         },
-        {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": '{"a":1}', "status": "completed"},
+        {
+            "type": "function_call",
+            "id": "fc_1",
+            "call_id": "c1",
+            "name": "f",
+            "arguments": '{"a":1}',
+            "status": "completed",
+        },
         {"type": "custom_tool_call", "id": "ct_1", "call_id": "c2", "name": "g", "input": "free"},
         {
             "type": "function_call_output",
@@ -177,7 +220,14 @@ FOREIGN_RESPONSES: dict[str, Any] = {
     "hosted tools": [
         {"role": "user", "content": "hi"},
         {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "a"}},
-        {"type": "code_interpreter_call", "id": "ci_1", "status": "completed", "container_id": "k", "code": "1", "outputs": None},
+        {
+            "type": "code_interpreter_call",
+            "id": "ci_1",
+            "status": "completed",
+            "container_id": "k",
+            "code": "1",
+            "outputs": None,
+        },
         {"type": "shell_call", "call_id": "s", "action": {"commands": ["ls"]}},
         {
             "type": "shell_call_output",
@@ -204,7 +254,10 @@ FOREIGN_RESPONSES: dict[str, Any] = {
     ],
 }
 CHAT_TOOLS = [
-    {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "b": 1, "a": 2}}},
+    {
+        "type": "function",
+        "function": {"name": "f", "description": "d", "parameters": {"type": "object", "b": 1, "a": 2}},
+    },
     {"type": "function", "function": {"name": "g", "strict": True, "parameters": {"type": "object"}}},
     {"type": "custom", "custom": {"name": "h", "format": {"type": "text"}}},
 ]
@@ -243,7 +296,11 @@ SPELLINGS: list[tuple[str, Any, Any]] = [
         {"messages": [{"role": "tool", "tool_call_id": "c", "content": "hi"}]},
         {
             "messages": [
-                {"role": "tool", "content": [{"type": "text", "text": "hi", "prompt_cache_breakpoint": TEXT_MARK}], "tool_call_id": "c"}
+                {
+                    "role": "tool",
+                    "content": [{"type": "text", "text": "hi", "prompt_cache_breakpoint": TEXT_MARK}],
+                    "tool_call_id": "c",
+                }
             ]
         },
     ),
@@ -260,7 +317,16 @@ SPELLINGS: list[tuple[str, Any, Any]] = [
     (
         "openai_responses",
         {"input": [{"type": "function_call_output", "call_id": "c", "output": "4"}]},
-        {"input": [{"type": "function_call_output", "id": "x", "call_id": "c", "output": [{"type": "input_text", "text": "4"}]}]},
+        {
+            "input": [
+                {
+                    "type": "function_call_output",
+                    "id": "x",
+                    "call_id": "c",
+                    "output": [{"type": "input_text", "text": "4"}],
+                }
+            ]
+        },
     ),
 ]
 
@@ -272,6 +338,11 @@ def test_two_spellings_of_one_prompt_are_one_prompt(wire: str, one: Any, other: 
 
 
 def test_order_inside_arguments_and_schemas_is_meaning() -> None:
-    tools = [{"type": "function", "function": {"name": "f", "parameters": {key: {} for key in order}}} for order in ("ab", "ba")]
-    first, second = (PARSERS["openai_chat"]({"model": "gpt-6.1-sol", "messages": [], "tools": [tool]}) for tool in tools)
+    tools = [
+        {"type": "function", "function": {"name": "f", "parameters": {key: {} for key in order}}}
+        for order in ("ab", "ba")
+    ]
+    first, second = (
+        PARSERS["openai_chat"]({"model": "gpt-6.1-sol", "messages": [], "tools": [tool]}) for tool in tools
+    )
     assert list(first.prompt.digests) != list(second.prompt.digests)

@@ -24,7 +24,10 @@ MODEL = "gpt-6.1-sol"
 HEAD = {"role": "developer", "content": "Be brief."}
 ASK = {"role": "user", "content": "hi"}
 SAID = {"role": "assistant", "content": "ho"}
-CALLS = {"role": "assistant", "tool_calls": [{"id": c, "type": "function", "function": {"name": "f", "arguments": "{}"}} for c in "ab"]}
+CALLS = {
+    "role": "assistant",
+    "tool_calls": [{"id": c, "type": "function", "function": {"name": "f", "arguments": "{}"}} for c in "ab"],
+}
 GAVE = [{"role": "tool", "tool_call_id": c, "content": c} for c in "ab"]
 
 
@@ -48,7 +51,10 @@ ENDINGS = [
     ([HEAD, ASK, CALLS, *GAVE], [HEAD_READ, (4, 1800, 21, True)]),
     ([HEAD, ASK, CALLS, *GAVE, SAID], [HEAD_READ, (4, 1800, 21, True)]),
     ([HEAD, ASK, {"role": "developer", "content": "later"}], [HEAD_READ, (1, 1800, 21, True)]),
-    ([HEAD, {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}], [HEAD_READ, (2, 1800, 21, True)]),
+    (
+        [HEAD, {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}],
+        [HEAD_READ, (2, 1800, 21, True)],
+    ),
 ]
 
 

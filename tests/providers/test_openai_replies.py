@@ -48,7 +48,11 @@ def completion(message: Any, finish: str | None = "stop", **more: Any) -> dict[s
 
 
 def response(output: list[Any], status: str = "completed", **more: Any) -> dict[str, Any]:
-    details = {"cached_tokens": 60, "cache_write_tokens": 30, "cache_write_tokens_details": {"ttl_30m_tokens": 10, "ttl_12h_tokens": 20}}
+    details = {
+        "cached_tokens": 60,
+        "cache_write_tokens": 30,
+        "cache_write_tokens_details": {"ttl_30m_tokens": 10, "ttl_12h_tokens": 20},
+    }
     usage = {
         "input_tokens": 100,
         "input_tokens_details": details,
@@ -76,7 +80,14 @@ def message(*content: Any) -> dict[str, Any]:
 
 
 SAID = {"type": "output_text", "text": "hi", "annotations": []}
-CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f", "arguments": '{"b":1,"a":2}', "status": "completed"}
+CALL = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "call_1",
+    "name": "f",
+    "arguments": '{"b":1,"a":2}',
+    "status": "completed",
+}
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
 
 
@@ -118,16 +129,27 @@ def test_every_field_of_every_output_item_can_be_sent_again(kind: Any) -> None:
 
 
 def test_helper_fields_of_parsed_replies_are_left_out() -> None:
-    calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}", "parsed_arguments": {"a": 1}}}]
-    chat = ParsedChatCompletion[Any].model_validate(completion({"content": "x", "parsed": {"a": 1}, "tool_calls": calls}))
+    calls = [
+        {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}", "parsed_arguments": {"a": 1}}}
+    ]
+    chat = ParsedChatCompletion[Any].model_validate(
+        completion({"content": "x", "parsed": {"a": 1}, "tool_calls": calls})
+    )
     [kept] = parse(CHAT.reply(chat).native.body)
     assert faults(ChatCompletionMessageParam, kept) == []
-    parsed = ParsedResponse[Any].model_validate(response([message({**SAID, "parsed": {"a": 1}}), {**CALL, "parsed_arguments": {"a": 1}}]))
+    parsed = ParsedResponse[Any].model_validate(
+        response([message({**SAID, "parsed": {"a": 1}}), {**CALL, "parsed_arguments": {"a": 1}}])
+    )
     assert [faults(ResponseInputItemParam, item) for item in parse(RESPONSES.reply(parsed).native.body)] == [[], []]
 
 
 def test_nulls_inside_schemas_and_arguments_stay() -> None:
-    item = {"type": "mcp_list_tools", "id": "m", "server_label": "s", "tools": [{"name": "t", "input_schema": {"default": None}}]}
+    item = {
+        "type": "mcp_list_tools",
+        "id": "m",
+        "server_label": "s",
+        "tools": [{"name": "t", "input_schema": {"default": None}}],
+    }
     assert b'"default":null' in RESPONSES.reply(response([item])).native.body
 
 
@@ -137,8 +159,16 @@ def tool_call(name: str, arguments: str, call_id: str = "c1") -> Any:
 
 def test_calls_keep_order_and_what_was_not_json() -> None:
     custom = {"id": "c3", "type": "custom", "custom": {"name": "g", "input": "x = 1"}}
-    reply = CHAT.reply(completion({"tool_calls": [tool_call("f", '{"b":1,"a":2}'), tool_call("f", "{torn", "c2"), custom]}, "tool_calls"))
-    assert reply.calls == (ReplyCall("c1", "f", {"b": 1, "a": 2}), ReplyCall("c2", "f", "{torn"), ReplyCall("c3", "g", "x = 1"))
+    reply = CHAT.reply(
+        completion(
+            {"tool_calls": [tool_call("f", '{"b":1,"a":2}'), tool_call("f", "{torn", "c2"), custom]}, "tool_calls"
+        )
+    )
+    assert reply.calls == (
+        ReplyCall("c1", "f", {"b": 1, "a": 2}),
+        ReplyCall("c2", "f", "{torn"),
+        ReplyCall("c3", "g", "x = 1"),
+    )
     assert list(reply.calls[0].arguments) == ["b", "a"]
 
 
@@ -173,7 +203,15 @@ def test_why_a_response_ended(answer: Any, stop: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [{}, {"choices": []}, {"object": "response"}, message(SAID), "text", response([], "failed", error={"code": "server_error"})]
+    "answer",
+    [
+        {},
+        {"choices": []},
+        {"object": "response"},
+        message(SAID),
+        "text",
+        response([], "failed", error={"code": "server_error"}),
+    ],
 )
 @pytest.mark.parametrize("provider", [CHAT, RESPONSES])
 def test_what_is_no_reply_is_said_to_be_none(provider: Any, answer: Any) -> None:
@@ -197,7 +235,9 @@ USAGES = [
 
 @pytest.mark.parametrize(("details", "usage"), USAGES)
 def test_what_chat_billed(details: Any, usage: Usage) -> None:
-    typed = ChatCompletion.model_validate(completion({"content": "x"}, usage={**COUNTERS, "prompt_tokens_details": details}))
+    typed = ChatCompletion.model_validate(
+        completion({"content": "x"}, usage={**COUNTERS, "prompt_tokens_details": details})
+    )
     assert CHAT.reply(typed).usage == usage
 
 
@@ -207,7 +247,8 @@ def test_what_responses_billed_by_lifetime() -> None:
     assert RESPONSES.usage(response([])).prompt == 100
 
 
-# Streams ------------------------------------------------------------------------------------------------------------------------------
+# Streams
+# ------------------------------------------------------------------------------------------------------------------------------
 
 
 def chunk(delta: Any, finish: str | None = None, **more: Any) -> dict[str, Any]:
@@ -238,7 +279,10 @@ CHUNKS = [
     chunk({}, "tool_calls"),
     {**chunk({}), "choices": [], "usage": COUNTERS},
 ]
-WHOLE = completion({"content": "Let me look.", "tool_calls": [tool_call("f", '{"b":1,"a":2}'), tool_call("g", "{}", "c2")]}, "tool_calls")
+WHOLE = completion(
+    {"content": "Let me look.", "tool_calls": [tool_call("f", '{"b":1,"a":2}'), tool_call("g", "{}", "c2")]},
+    "tool_calls",
+)
 
 
 @pytest.mark.parametrize("typed", [False, True])
@@ -252,7 +296,9 @@ def test_chunks_amount_to_the_completion(typed: bool) -> None:
 
 def test_the_stream_helpers_events_hold_the_chunks() -> None:
     events = [
-        event for piece in CHUNKS for event in ({"type": "chunk", "chunk": piece, "snapshot": {}}, {"type": "content.delta", "delta": "x"})
+        event
+        for piece in CHUNKS
+        for event in ({"type": "chunk", "chunk": piece, "snapshot": {}}, {"type": "content.delta", "delta": "x"})
     ]
     assert CHAT.reply(CHAT.joined(events)) == CHAT.reply(WHOLE)
 
@@ -309,7 +355,11 @@ def test_a_cut_stream_holds_what_was_finished() -> None:
 
 
 @pytest.mark.parametrize(
-    "last", [{"type": "error", "code": "server_error", "message": "m"}, {"type": "response.failed", "response": response([], "failed")}]
+    "last",
+    [
+        {"type": "error", "code": "server_error", "message": "m"},
+        {"type": "response.failed", "response": response([], "failed")},
+    ],
 )
 def test_a_failed_stream_is_no_reply(last: Any) -> None:
     joined = RESPONSES.joined([*EVENTS[:6], last])
@@ -335,7 +385,10 @@ def bodies(provider: Any, kind: Any, body: Any, **options: Any) -> list[Any]:
 def test_reasoning_goes_back_as_it_came_and_is_dropped_where_its_prefix_changed() -> None:
     said = assistant(RESPONSES.reply(response(OUTPUT)))
     assert [item["type"] for item in bodies(RESPONSES, "assistant", said)] == ["reasoning", "message", "function_call"]
-    assert [item["type"] for item in bodies(RESPONSES, "assistant", said, keeps_thinking=False)] == ["message", "function_call"]
+    assert [item["type"] for item in bodies(RESPONSES, "assistant", said, keeps_thinking=False)] == [
+        "message",
+        "function_call",
+    ]
 
 
 def test_each_wire_understands_the_others_reply() -> None:
@@ -349,7 +402,11 @@ def test_each_wire_understands_the_others_reply() -> None:
 def test_a_custom_tools_call_is_answered_by_its_own_kind_of_item() -> None:
     custom = {"type": "custom_tool_call", "id": "ct_1", "call_id": "call_9", "name": "g", "input": "x = 1"}
     [call] = RESPONSES.reply(response([custom])).calls
-    [item] = bodies(RESPONSES, "result", {"call_id": call.id, "name": "g", "content": [{"type": "text", "text": "1"}], "is_error": False})
+    [item] = bodies(
+        RESPONSES,
+        "result",
+        {"call_id": call.id, "name": "g", "content": [{"type": "text", "text": "1"}], "is_error": False},
+    )
     assert item == {"type": "custom_tool_call_output", "call_id": "call_9", "output": "1"}
 
 
@@ -363,7 +420,10 @@ RESULTS = [
         [{"type": "text", "text": "see"}, {"type": "image", "media_type": "image/png", "data": "AA=="}],
         False,
         [{"type": "text", "text": "see"}, {"type": "text", "text": "[image]"}],
-        [{"type": "input_text", "text": "see"}, {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AA=="}],
+        [
+            {"type": "input_text", "text": "see"},
+            {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AA=="},
+        ],
     ),
 ]
 
@@ -376,15 +436,25 @@ def test_what_a_tool_gave(content: Any, is_error: bool, chat: Any, responses: An
 
 
 def test_a_tool_of_another_provider_is_refused_or_translated() -> None:
-    anthropic = {"native": {"wire": "anthropic_messages", "block": {"name": "f", "input_schema": {"type": "object"}, "strict": True}}}
+    anthropic = {
+        "native": {
+            "wire": "anthropic_messages",
+            "block": {"name": "f", "input_schema": {"type": "object"}, "strict": True},
+        }
+    }
     for provider in (CHAT, RESPONSES):
         [piece] = provider.head([], [anthropic], 0)
         assert b'"parameters":{"type":"object"}' in piece.body
-        hosted = {"native": {"wire": "anthropic_messages", "block": {"type": "web_search_20260209", "name": "web_search"}}}
+        hosted = {
+            "native": {"wire": "anthropic_messages", "block": {"type": "web_search_20260209", "name": "web_search"}}
+        }
         with pytest.raises(InvalidTool):
             list(provider.head([], [hosted], 0))
 
 
 def test_the_same_reply_makes_the_same_bytes_typed_or_plain() -> None:
-    plain, typed = completion(filled(ChatCompletionMessage)), ChatCompletion.model_validate(completion(filled(ChatCompletionMessage)))
+    plain, typed = (
+        completion(filled(ChatCompletionMessage)),
+        ChatCompletion.model_validate(completion(filled(ChatCompletionMessage))),
+    )
     assert canonical(assistant(CHAT.reply(plain))) == canonical(assistant(CHAT.reply(typed)))

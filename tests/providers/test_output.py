@@ -1,4 +1,5 @@
-"""The form of a reply: lowered as the SDKs lower it, taken by every endpoint's own types, read back, changed in band where it can be."""
+"""The form of a reply: lowered as the SDKs lower it, taken by every endpoint's own types, read back, changed in band
+where it can be."""
 
 from __future__ import annotations
 
@@ -89,17 +90,22 @@ class Plan(BaseModel):
 
 
 INVOICE = {
-    "number": "7", "currency": "usd", "state": "open", "first": {"text": "a", "amount": 1, "due": None},
+    "number": "7",
+    "currency": "usd",
+    "state": "open",
+    "first": {"text": "a", "amount": 1, "due": None},
     "lines": [{"text": "a", "amount": 1, "due": None}, {"text": "b", "amount": 2.5, "due": None}],
-}  # fmt: skip
+}
 PROVIDERS: dict[str, Any] = {
     "chat": lambda **more: OpenAIChat("gpt-6.1-sol", max_tokens=1024, **more),
     "responses": lambda **more: OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024, **more),
     "anthropic": lambda **more: AnthropicMessages("claude-sonnet-5-5", max_tokens=1024, **more),
 }
 PARAMS: dict[str, Any] = {
-    "chat": CompletionCreateParamsNonStreaming, "responses": ResponseCreateParamsNonStreaming, "anthropic": MessageCreateParamsNonStreaming,
-}  # fmt: skip
+    "chat": CompletionCreateParamsNonStreaming,
+    "responses": ResponseCreateParamsNonStreaming,
+    "anthropic": MessageCreateParamsNonStreaming,
+}
 PLACES = {"chat": "response_format", "responses": "text", "anthropic": "output_config"}
 
 
@@ -148,20 +154,32 @@ def test_openai_is_sent_what_its_own_sdk_would_send(model: Any) -> None:
 
 
 KINDS: list[Any] = [
-    str, int, bool, float | None, Currency, list[str], Literal["a", "b"], list[Line], Line | Cat, Annotated[int, Field(ge=1, le=9)],
+    str,
+    int,
+    bool,
+    float | None,
+    Currency,
+    list[str],
+    Literal["a", "b"],
+    list[Line],
+    Line | Cat,
+    Annotated[int, Field(ge=1, le=9)],
     Annotated[Line, Field(description="A line.")],
-]  # fmt: skip
+]
 
 
 @given(st.lists(st.sampled_from(KINDS), min_size=1, max_size=5), st.lists(st.booleans(), min_size=5, max_size=5))
 def test_forms_made_up_are_lowered_as_both_sdks_lower_them(kinds: list[Any], has_default: list[bool]) -> None:
     fields: dict[str, Any] = {
-        f"f{n}": (kind | None, None) if has_default[n] and isinstance(kind, type) else (kind, ...) for n, kind in enumerate(kinds)
+        f"f{n}": (kind | None, None) if has_default[n] and isinstance(kind, type) else (kind, ...)
+        for n, kind in enumerate(kinds)
     }
     model = create_model("Made", **fields)
     raw = without_titles(model.model_json_schema())
     assert strict(raw) == without_titles(to_strict_json_schema(model))
-    assert plain(claude(raw), without=("description",)) == plain(without_titles(transform_schema(model)), without=("description",))
+    assert plain(claude(raw), without=("description",)) == plain(
+        without_titles(transform_schema(model)), without=("description",)
+    )
 
 
 @pytest.mark.parametrize("model", [Invoice, Tree, Plan, Line, Cat, Dog])
@@ -210,15 +228,23 @@ def test_bedrock_and_gemini_take_it_too() -> None:
     fields = {**converse.request()}
     assert validate.ParamValidator().validate(fields, shape).generate_report() == ""
     written = fields["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
-    assert (written["name"], parse(written["schema"].encode())["required"]) == ("Invoice", ["number", "lines", "first", "state"])
+    assert (written["name"], parse(written["schema"].encode())["required"]) == (
+        "Invoice",
+        ["number", "lines", "first", "state"],
+    )
     gemini = Context(Gemini("gemini-3.8-flash", max_tokens=9, output=Invoice))
     gemini.user("Go.")
     config = types.GenerateContentConfig.model_validate(gemini.request()["config"])
-    assert (config.response_mime_type, config.max_output_tokens) == ("application/json", 9) and config.response_json_schema
+    assert (config.response_mime_type, config.max_output_tokens) == (
+        "application/json",
+        9,
+    ) and config.response_json_schema
 
 
 def test_a_schema_by_hand_is_as_good_as_a_model(desk: Desk, wire: str) -> None:
-    context = begun(desk, wire, output={"title": "Sum of it", "type": "object", "properties": {"n": {"type": "integer"}}})
+    context = begun(
+        desk, wire, output={"title": "Sum of it", "type": "object", "properties": {"n": {"type": "integer"}}}
+    )
     request = desk.ask(context, says('{"n": 4}'))
     assert context.parsed() == {"n": 4} and faults(PARAMS[wire], parse(request.body)) == []
     assert wire == "anthropic" or "Sum_of_it" in str(request[PLACES[wire]])
@@ -265,8 +291,14 @@ def test_on_a_self_hosted_engine_the_callers_form_stands_above_the_grammar_of_a_
     ("schema", "what"),
     [
         ({"type": "array", "items": {"type": "string"}}, "is an object"),
-        ({"type": "object", "properties": {"m": {"type": "object", "additionalProperties": {}}}}, r"output\.m: .* any keys"),
-        ({"type": "object", "properties": {"m": {"$ref": "#/$defs/No", "description": "m"}}}, r"#/\$defs/No names nothing"),
+        (
+            {"type": "object", "properties": {"m": {"type": "object", "additionalProperties": {}}}},
+            r"output\.m: .* any keys",
+        ),
+        (
+            {"type": "object", "properties": {"m": {"$ref": "#/$defs/No", "description": "m"}}},
+            r"#/\$defs/No names nothing",
+        ),
     ],
 )
 def test_what_has_no_strict_form_says_where(schema: Any, what: str) -> None:
@@ -283,7 +315,8 @@ def test_what_is_no_form_is_refused() -> None:
             OpenAIChat("gpt-6.1-sol", output=wrong)
 
 
-# Another form on the way ----------------------------------------------------------------------------------------------------
+# Another form on the way
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_in_band_the_form_changes_behind_the_prompt_and_nothing_is_lost(responses: Desk) -> None:
@@ -294,8 +327,11 @@ def test_in_band_the_form_changes_behind_the_prompt_and_nothing_is_lost(response
     request = responses.ask(context, says(Invoice.model_validate(INVOICE).model_dump_json()))
     said = request["input"][-1]
     assert said["type"] == "configuration_update" and said["text"]["format"] == {
-        "type": "json_schema", "name": "Invoice", "schema": strict(without_titles(Invoice.model_json_schema())), "strict": True,
-    }  # fmt: skip
+        "type": "json_schema",
+        "name": "Invoice",
+        "schema": strict(without_titles(Invoice.model_json_schema())),
+        "strict": True,
+    }
     assert request["text"] == first["text"] and faults(PARAMS["responses"], parse(request.body)) == []
     assert bill(context.ledger[-1].usage) == bill(request.predicted) and (request.predicted.read or 0) > 1_000
     assert context.parsed()["number"] == "7" and context.parsed(Invoice) == Invoice.model_validate(INVOICE)

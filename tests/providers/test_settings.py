@@ -43,10 +43,15 @@ def test_an_effort_is_set_where_it_is_said_and_keys_nothing_before() -> None:
     assert request.predicted.read == plain.predicted.read and "output_config" not in request.params and status(request)
 
 
-@pytest.mark.parametrize(("told", "kinds", "efforts"), [
-    ([("low", False)], ["epoch", "notice"], ["low"]), ([("low", True)], ["assistant", "epoch"], []),
-    ([("low", False), ("high", True)], ["epoch", "notice"], ["low"]), ([("low", False), ("high", False)], ["epoch", "notice"], ["high"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("told", "kinds", "efforts"),
+    [
+        ([("low", False)], ["epoch", "notice"], ["low"]),
+        ([("low", True)], ["assistant", "epoch"], []),
+        ([("low", False), ("high", True)], ["epoch", "notice"], ["low"]),
+        ([("low", False), ("high", False)], ["epoch", "notice"], ["high"]),
+    ],
+)
 def test_an_effort_holds_through_a_compaction_and_one_for_a_turn_does_not(
     told: list[tuple[str, bool]], kinds: list[str], efforts: list[str]
 ) -> None:
@@ -58,7 +63,11 @@ def test_an_effort_holds_through_a_compaction_and_one_for_a_turn_does_not(
     loop.context.compact("It went.")
     assert [entry.kind for entry in loop.context.log[-2:]] == kinds
     loop.context.user("On.")
-    said = [message["output_config"]["effort"] for message in loop.context.request()["messages"] if "output_config" in message]
+    said = [
+        message["output_config"]["effort"]
+        for message in loop.context.request()["messages"]
+        if "output_config" in message
+    ]
     assert said == efforts
 
 
@@ -107,5 +116,7 @@ def test_a_body_that_sets_things_is_read_and_written_as_it_was() -> None:
     assert again["messages"] == MESSAGES_SAID
     adopted = Context.from_messages(claude(), body)
     assert adopted.request()["messages"][:4] == [
-        *MESSAGES_SAID[:2], {"role": "system", "output_config": {"effort": "low"}, "content": []}, MESSAGES_SAID[3],
-    ]  # fmt: skip
+        *MESSAGES_SAID[:2],
+        {"role": "system", "output_config": {"effort": "low"}, "content": []},
+        MESSAGES_SAID[3],
+    ]

@@ -21,7 +21,10 @@ CHAT = {
     "messages": [
         {"role": "developer", "content": [{"type": "text", "text": "a", "prompt_cache_breakpoint": MARK}]},
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://e.org/a.png"}}]},
-        {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
         {"role": "tool", "tool_call_id": "c", "content": "4"},
     ],
 }
@@ -41,12 +44,22 @@ ANTHROPIC = {
     "tools": [{"name": "f", "description": "d", "input_schema": SCHEMA}],
     "system": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}],
     "messages": [
-        {"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}]},
+        {
+            "role": "user",
+            "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}],
+        },
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "4"}]}]},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "4"}]}],
+        },
     ],
 }
-ORACLES: list[tuple[Any, Any]] = [(CompletionCreateParams, CHAT), (ResponseCreateParams, RESPONSES), (MessageCreateParams, ANTHROPIC)]
+ORACLES: list[tuple[Any, Any]] = [
+    (CompletionCreateParams, CHAT),
+    (ResponseCreateParams, RESPONSES),
+    (MessageCreateParams, ANTHROPIC),
+]
 FREE = frozenset({"parameters", "input_schema", "input"})
 """Keys below which anything is allowed."""
 

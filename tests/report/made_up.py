@@ -18,7 +18,9 @@ START = 1_775_696_400.0
 OPUS, SONNET, GPT = "claude-opus-4-5", "claude-sonnet-4-5", "gpt-5.1"
 
 
-def one_session(turns: int, session: str = "gpu-prices", start: float = START, model: str = OPUS, seed: int = 7) -> Iterator[Record]:
+def one_session(
+    turns: int, session: str = "gpu-prices", start: float = START, model: str = OPUS, seed: int = 7
+) -> Iterator[Record]:
     """A growing prompt that is compacted now and then, left alone too long now and then, and once in a while forgotten."""
     random, cached, at = Random(seed), 0, start
     yield Remark("project", session, f"/home/ada/{session.partition('/')[0]}")
@@ -47,7 +49,9 @@ def many_sessions(sessions: int, turns: int = 12) -> Iterator[Record]:
             for turn in range(4):
                 usage = Usage(2, 9_000 * (turn > 0), 9_000 if turn == 0 else 700, 0, 90)
                 at = start + 30 + 20 * turn
-                yield Exchange(f"{name}-a{turn}", name, "a1", at, at + 1, at + 4, "anthropic", SONNET, None, usage, None, None)
+                yield Exchange(
+                    f"{name}-a{turn}", name, "a1", at, at + 1, at + 4, "anthropic", SONNET, None, usage, None, None
+                )
 
 
 def with_bodies(turns: int = 8, session: str = "clock") -> Iterator[Record]:
@@ -58,7 +62,9 @@ def with_bodies(turns: int = 8, session: str = "clock") -> Iterator[Record]:
         system = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
         body = json.dumps({"model": OPUS, "max_tokens": 9, "system": system, "messages": said}).encode()
         at, usage = START + 20 * turn, Usage(20 + 9 * turn, 0, 9_000, 0, 50)
-        yield Exchange(f"{session}-{turn}", session, "main", at, at + 1, at + 3, "anthropic", OPUS, Bodies(body), usage, None, None)
+        yield Exchange(
+            f"{session}-{turn}", session, "main", at, at + 1, at + 3, "anthropic", OPUS, Bodies(body), usage, None, None
+        )
 
 
 RULES, KEY = "You are careful. " * 1_800, "sk-ant-api03-Zm9vYmFyYmF6cXV4Zm9vYmFy"

@@ -43,7 +43,10 @@ def everywhere(made: Contents) -> list[str]:
 def test_missing_usage_is_not_told_as_a_missing_price() -> None:
     made = report_of(calls_of("nobody-lists-this", None, None, None))
     for shown in everywhere(made):
-        assert "usage missing in 3 of the 3 calls of nobody-lists-this: the recording does not say what was billed" in shown
+        assert (
+            "usage missing in 3 of the 3 calls of nobody-lists-this: the recording does not say what was billed"
+            in shown
+        )
         assert "no list price" not in shown and "genai-prices" not in shown and "price unknown" not in shown
     assert json.loads(document(made))["calls_without_usage"] == {"nobody-lists-this": 3}
 
@@ -60,7 +63,9 @@ def test_what_is_missing_is_counted_by_model() -> None:
 
 
 def test_an_unknown_cause_has_no_savings() -> None:
-    made, columns = gathered(calls_of("claude-opus-4-5", Usage(3, 0, 90_000, 0, 9), Usage(3, 0, 90_100, 0, 9), Usage(3, 90_000, 100, 0, 9)))
+    made, columns = gathered(
+        calls_of("claude-opus-4-5", Usage(3, 0, 90_000, 0, 9), Usage(3, 0, 90_100, 0, 9), Usage(3, 90_000, 100, 0, 9))
+    )
     assert [(miss.cause, miss.cost_usd is not None) for miss in made.summary.losses] == [("unknown", True)]
     cell = re.search(r'data-label="the fix saves"[^>]*>(?:<div>)?(.*?)</', page(made, columns))
     assert cell is not None and cell[1] == "unknown"

@@ -72,7 +72,11 @@ def test_the_page_is_one_well_formed_file_that_names_no_address(thousand: str) -
 
 def test_the_policy_refuses_everything_but_the_page_s_own_scripts_and_style(thousand: str) -> None:
     parsed = Parsed(thousand)
-    policy = next(held["content"] for tag, held in parsed.tags if tag == "meta" and held.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        held["content"]
+        for tag, held in parsed.tags
+        if tag == "meta" and held.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy and policy.startswith("default-src 'none';") and "unsafe" not in policy
     bodies = re.findall(r"<(?:script|style)>(.*?)</(?:script|style)>", thousand, re.DOTALL)
     assert len(bodies) == 3
@@ -81,7 +85,9 @@ def test_the_policy_refuses_everything_but_the_page_s_own_scripts_and_style(thou
 
 
 def test_no_element_has_a_style_or_a_handler_of_its_own(many: str) -> None:
-    assert [held for _, held in Parsed(many).tags if "style" in held or any(name.startswith("on") for name in held)] == []
+    assert [
+        held for _, held in Parsed(many).tags if "style" in held or any(name.startswith("on") for name in held)
+    ] == []
 
 
 def test_names_from_a_recording_are_text_wherever_they_stand() -> None:
@@ -91,7 +97,10 @@ def test_names_from_a_recording_are_text_wherever_they_stand() -> None:
     records = [
         Remark("project", evil, evil),
         Remark("agent", f"{evil}/{evil}", evil),
-        *(Exchange(f"{evil}{i}", evil, evil, START + i, None, None, evil, evil, body, bill, None, evil) for i in range(3)),
+        *(
+            Exchange(f"{evil}{i}", evil, evil, START + i, None, None, evil, evil, body, bill, None, evil)
+            for i in range(3)
+        ),
         Remark("verdict", "last", evil),
         Exchange("last", evil, evil, START + 9, None, None, evil, evil, body, bill, None, evil),
     ]
@@ -112,7 +121,11 @@ def test_the_numbers_behind_the_charts_are_those_of_the_summary(thousand: str) -
     contents, _ = gathered(one_session(1_000))
     data = embedded(thousand)
     session, total = data["sessions"][0], contents.summary.usage
-    assert (sum(session["read"]), sum(session["write"]), sum(session["fresh"])) == (total.read, total.write_5m, total.fresh)
+    assert (sum(session["read"]), sum(session["write"]), sum(session["fresh"])) == (
+        total.read,
+        total.write_5m,
+        total.fresh,
+    )
     assert sum(session["usd"]) == pytest.approx(contents.summary.cost_usd, rel=1e-4)
     lost = [miss for miss in session["misses"].values() if miss["lost"]]
     assert len(lost) == contents.summary.total.n_misses and sum(miss["lost"] for miss in lost) == sum(
@@ -152,9 +165,13 @@ def test_what_a_fix_saves_is_replayed_where_it_can_be_and_marked_where_not(thous
     text = page(*gathered(with_bodies()))
     answer = what_if(with_bodies(), ["clock-to-tail"]).answers[0]
     assert answer.saves_usd and answer.saves_usd > 0.05
-    cell = re.search(r'data-label="the fix saves"[^>]*>(?:<div>)?(.*?) <span class="how">replayed: clock-to-tail</span>', text)
+    cell = re.search(
+        r'data-label="the fix saves"[^>]*>(?:<div>)?(.*?) <span class="how">replayed: clock-to-tail</span>', text
+    )
     assert cell and cell[1].startswith(money(answer.saves_usd))
-    assert '<span class="how">by the bills</span>' in thousand and "up to $" in thousand  # a compaction: no replay undoes it
+    assert (
+        '<span class="how">by the bills</span>' in thousand and "up to $" in thousand
+    )  # a compaction: no replay undoes it
     assert re.search(r'<span class="how">replayed: (ttl-1h-per-lane|keep-alive)</span>', thousand)
 
 
@@ -196,13 +213,17 @@ def test_the_tree_adds_up(many: str) -> None:
     contents, columns = gathered(many_sessions(300))
     tree = many[many.index('id="tree"') :]
     tops = re.findall(r'<span class="kind">project</span>.*?<span class="cost">(?:≥ )?\$([\d.,]+)</span>', tree)
-    assert sum(float(top.replace(",", "")) for top in tops) == pytest.approx(contents.summary.cost_usd, abs=0.02 * len(tops))
+    assert sum(float(top.replace(",", "")) for top in tops) == pytest.approx(
+        contents.summary.cost_usd, abs=0.02 * len(tops)
+    )
     assert "researcher (a1)" in tree and len(columns.sessions) == 300
 
 
 @pytest.mark.parametrize("usage", [None, Usage(None, 5, None, None, None)])
 def test_what_nobody_said_is_unknown_and_never_0(usage: Usage | None) -> None:
-    text = page(*gathered(iter([Exchange("a", "s", "main", START, None, None, "anthropic", OPUS, None, usage, None, None)])))
+    text = page(
+        *gathered(iter([Exchange("a", "s", "main", START, None, None, "anthropic", OPUS, None, usage, None, None)]))
+    )
     session = embedded(text)["sessions"][0]
     assert session["write"] == [None] and session["usd"] == [None]
     assert "<dd>unknown</dd>" in text and "$0.00" not in text.partition("<script")[0]

@@ -1,8 +1,8 @@
-"""The page in a real headless Chromium: opens at once, asks for nothing, says nothing on the console, works by keys and on a telephone.
+"""The page in a real headless Chromium: opens at once, asks for nothing, says nothing on the console, works by keys and
+on a telephone.
 
-Needs the package `playwright` and a Chromium on the path (Debian: `apt-get install chromium`) or one that playwright has fetched; skipped
-where either is missing, as both together are larger than everything else the tests need.
-"""
+Needs the package `playwright` and a Chromium on the path (Debian: `apt-get install chromium`) or one that playwright
+has fetched; skipped where either is missing, as both together are larger than everything else the tests need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from contextkit.report.html.page import page as page_of
 from tests.report.made_up import gathered, many_sessions, one_session, with_bodies
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
-FLAGS = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+FLAGS = [
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 OPENED_SECONDS = 1.0
 """What a page of 1,000 calls may take from asking for it to the first picture of it."""
 
@@ -28,7 +34,10 @@ OPENED_SECONDS = 1.0
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
     found = next(filter(None, map(shutil.which, NAMES)), None)
-    flags = [*FLAGS, *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else [])]  # Chromium's sandbox refuses root
+    flags = [
+        *FLAGS,
+        *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
+    ]  # Chromium's sandbox refuses root
     with playwright.sync_playwright() as started:
         if not found and not Path(started.chromium.executable_path).exists():
             pytest.skip(f"needs a Chromium: none of {', '.join(NAMES)} is on the path, and playwright has fetched none")
@@ -40,8 +49,12 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    made = {"one": gathered(one_session(1_000)), "many": gathered(many_sessions(60), by="day"), "none": gathered(iter(())),
-            "bodies": gathered(with_bodies())}  # fmt: skip
+    made = {
+        "one": gathered(one_session(1_000)),
+        "many": gathered(many_sessions(60), by="day"),
+        "none": gathered(iter(())),
+        "bodies": gathered(with_bodies()),
+    }
     for name, (contents, columns) in made.items():
         (folder / f"{name}.html").write_text(page_of(contents, columns), "utf-8")
     return {name: folder / f"{name}.html" for name in made}
@@ -51,7 +64,9 @@ class Opened:
     """A page in the browser, what it said on the console and what it asked for."""
 
     def __init__(self, browser: Any, file: Path, width: int = 1200, scheme: str = "light") -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce")
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        )
         self.page = self.context.new_page()
         self.said: list[str] = []
         self.asked: list[str] = []
@@ -70,7 +85,9 @@ class Opened:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1200])
 @pytest.mark.parametrize("name", ["one", "many", "none", "bodies"])
-def test_it_opens_at_once_and_asks_for_nothing(browser: Any, files: dict[str, Path], name: str, width: int, scheme: str) -> None:
+def test_it_opens_at_once_and_asks_for_nothing(
+    browser: Any, files: dict[str, Path], name: str, width: int, scheme: str
+) -> None:
     opened = Opened(browser, files[name], width, scheme)
     assert (opened.said, opened.asked) == ([], [files[name].as_uri()])
     assert opened.paint_seconds < OPENED_SECONDS
@@ -123,7 +140,12 @@ def test_a_break_shows_both_sides_of_it(browser: Any, files: dict[str, Path]) ->
         assert "It is 10:30" not in told.inner_text()
         page.keyboard.press("m")
         sides = told.locator(".quote").all_inner_texts()
-        assert told.inner_text().startswith("Call 2, ") and len(sides) == 2 and "It is 10:30" in sides[0] and "It is 10:31" in sides[1]
+        assert (
+            told.inner_text().startswith("Call 2, ")
+            and len(sides) == 2
+            and "It is 10:30" in sides[0]
+            and "It is 10:31" in sides[1]
+        )
         page.locator("#waterfall-chart .turn").nth(2).hover()
         assert "It is 10:32" in told.inner_text() and "<b>" not in told.inner_html()
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth") and opened.said == []
@@ -132,16 +154,28 @@ def test_a_break_shows_both_sides_of_it(browser: Any, files: dict[str, Path]) ->
 
 @pytest.mark.parametrize("name", ["one", "many", "bodies"])
 def test_what_a_screen_reader_is_told(browser: Any, files: dict[str, Path], name: str) -> None:
-    """By the browser's own accessibility tree: what can be reached has a role and a name, ids are single, headings go down step by step."""
+    """By the browser's own accessibility tree: what can be reached has a role and a name, ids are single, headings go
+    down step by step."""
     opened = Opened(browser, files[name])
     page = opened.page
     assert page.evaluate(UNNAMED) == []
-    assert page.evaluate("() => [...document.querySelectorAll('[id]')].map(n => n.id).filter((id, i, all) => all.indexOf(id) !== i)") == []
+    assert (
+        page.evaluate(
+            "() => [...document.querySelectorAll('[id]')].map(n => n.id).filter((id, i, all) => all.indexOf(id) !== i)"
+        )
+        == []
+    )
     levels = page.evaluate("() => [...document.querySelectorAll('h1, h2, h3')].map(n => Number(n.tagName[1]))")
     assert levels[0] == 1 and levels.count(1) == 1 and all(after - before <= 1 for before, after in pairwise(levels))
-    assert page.evaluate("() => document.documentElement.lang") == "en" and page.title().startswith("Prompt cache report")
+    assert page.evaluate("() => document.documentElement.lang") == "en" and page.title().startswith(
+        "Prompt cache report"
+    )
     told = opened.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
-    seen = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in told if not node.get("ignored") and "role" in node]
+    seen = [
+        (node["role"]["value"], node.get("name", {}).get("value", ""))
+        for node in told
+        if not node.get("ignored") and "role" in node
+    ]
     nameless = {"button", "link", "combobox", "table", "region", "group", "img", "image", "heading", "columnheader"}
     assert [role for role, said in seen if role in nameless and not said and role != "group"] == []
     assert sum(role in ("img", "image") and said.startswith("Call ") for role, said in seen) > 0
@@ -187,9 +221,13 @@ def test_sessions_lanes_and_lines_can_be_chosen(browser: Any, files: dict[str, P
 
 def test_parts_are_told_apart_without_colour(browser: Any, files: dict[str, Path]) -> None:
     opened = Opened(browser, files["many"])
-    fills = opened.page.evaluate("() => [...document.querySelectorAll('#waterfall-chart .parts g')].map(g => g.getAttribute('fill'))")
+    fills = opened.page.evaluate(
+        "() => [...document.querySelectorAll('#waterfall-chart .parts g')].map(g => g.getAttribute('fill'))"
+    )
     assert len(set(fills)) == 3
-    dashes = opened.page.evaluate("() => [...document.querySelectorAll('#time-chart .line')].map(p => p.getAttribute('stroke-dasharray'))")
+    dashes = opened.page.evaluate(
+        "() => [...document.querySelectorAll('#time-chart .line')].map(p => p.getAttribute('stroke-dasharray'))"
+    )
     assert len(set(dashes)) == len(dashes)
     opened.context.close()
 

@@ -1,4 +1,7 @@
-"""JSON, CSV and Markdown: the same figures as the summary, unknown never 0, names never markup or formulas; and a fix for each cause."""
+"""JSON, CSV and Markdown: the same figures as the summary, unknown never 0, names never markup or formulas.
+
+And a fix for each cause.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,16 @@ def test_every_cause_has_a_fix_in_words() -> None:
 @pytest.mark.parametrize(
     ("cause", "verdict", "said"),
     [
-        ("system_changed", "system_changed", "agrees"), ("compaction", "messages_changed", "agrees"),
+        ("system_changed", "system_changed", "agrees"),
+        ("compaction", "messages_changed", "agrees"),
         ("unknown", "tools_changed", "says tools_changed"),
-        ("messages_changed", "input_changed", "agrees"), ("params_changed", "service_tier_changed", "agrees"),
-        ("ttl_expired", "unavailable", "(unavailable)"), ("ttl_expired", "", ""), ("unknown", "something new", "says something new"),
+        ("messages_changed", "input_changed", "agrees"),
+        ("params_changed", "service_tier_changed", "agrees"),
+        ("ttl_expired", "unavailable", "(unavailable)"),
+        ("ttl_expired", "", ""),
+        ("unknown", "something new", "says something new"),
     ],
-)  # fmt: skip
+)
 def test_the_provider_s_verdict_stands_beside_our_cause(cause: str, verdict: str, said: str) -> None:
     assert provider_says(cause, verdict) == said
     assert is_agreed(cause, verdict) == {"agrees": True, "says": False}.get(said.partition(" ")[0])
@@ -46,7 +53,9 @@ def test_json_says_of_each_miss_whether_it_lost_something_and_the_count_is_that_
     losses = [miss for miss in said["misses"] if miss["is_loss"]]
     assert len(losses) == said["total"]["n_misses"] < len(said["misses"])
     assert all((miss["lost_tokens"] > 0) == miss["is_loss"] for miss in said["misses"])
-    assert {miss["session"] for miss in said["misses"]} == {"gpu-prices"} and all(miss["fix"] for miss in said["misses"])
+    assert {miss["session"] for miss in said["misses"]} == {"gpu-prices"} and all(
+        miss["fix"] for miss in said["misses"]
+    )
     assert {miss["is_agreed"] for miss in said["misses"] if miss["verdict"]} == {False}
     assert (said["partial"], said["by"], said["faults"]) == (False, "session", [])
     assert said["groups"][0]["calls"] == 600
@@ -93,7 +102,9 @@ def test_markdown_says_what_matters_and_bounds_its_tables() -> None:
 def test_markdown_takes_no_name_for_markup() -> None:
     evil = "a|b [c](http://d) <b>`x`"
     bill = Usage(0, 0, 9_000, 0, 1)
-    records = [Exchange(str(i), evil, "main", START + i, None, None, "p", evil, None, bill, None, None) for i in range(2)]
+    records = [
+        Exchange(str(i), evil, "main", START + i, None, None, "p", evil, None, bill, None, None) for i in range(2)
+    ]
     text = markdown(gathered(iter([Remark("verdict", "1", evil), *records]), evil, by="session")[0])
     assert "<b>" not in text and "](http" not in text and "a\\|b" in text
 
@@ -113,5 +124,3 @@ def test_a_report_of_nothing_is_one_in_every_form() -> None:
     contents, _ = gathered(iter(()))
     assert json.loads(document(contents))["total"]["calls"] == 0
     assert "no calls recorded" in markdown(contents)
-
-

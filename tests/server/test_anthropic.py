@@ -18,7 +18,10 @@ def test_second_call_reads_what_the_first_wrote(claude: anthropic.Anthropic) -> 
     first = claude.messages.create(**asking()).usage
     second = claude.messages.create(**asking()).usage
     assert first.cache_creation_input_tokens == second.cache_read_input_tokens > 512
-    assert first.cache_creation is not None and first.cache_creation.ephemeral_5m_input_tokens == first.cache_creation_input_tokens
+    assert (
+        first.cache_creation is not None
+        and first.cache_creation.ephemeral_5m_input_tokens == first.cache_creation_input_tokens
+    )
     assert first.input_tokens == second.input_tokens and second.cache_creation_input_tokens == 0
 
 
@@ -106,9 +109,15 @@ def test_echo_says_what_it_heard(claude: anthropic.Anthropic) -> None:
 
 @pytest.mark.parametrize(
     ("stop", "reason"),
-    [("done", "end_turn"), ("calls", "tool_use"), ("truncated", "max_tokens"), ("paused", "pause_turn"), ("refused", "refusal"),
-     ("overflow", "model_context_window_exceeded")],
-)  # fmt: skip
+    [
+        ("done", "end_turn"),
+        ("calls", "tool_use"),
+        ("truncated", "max_tokens"),
+        ("paused", "pause_turn"),
+        ("refused", "refusal"),
+        ("overflow", "model_context_window_exceeded"),
+    ],
+)
 def test_every_ending(server: LocalServer, claude: anthropic.Anthropic, stop: str, reason: str) -> None:
     server.script([saying(stop=stop, output_tokens=77)])
     raw = claude.messages.with_raw_response.create(**asking())
@@ -129,12 +138,16 @@ def test_prewarming_writes_and_says_nothing(server: LocalServer, claude: anthrop
     warm = claude.messages.create(**asking(max_tokens=0))
     assert warm.content == [] and warm.usage.output_tokens == 0 and warm.stop_reason == "max_tokens"
     real = claude.messages.create(**asking())
-    assert real.usage.cache_read_input_tokens == warm.usage.cache_creation_input_tokens and real.content[0].text == "later"  # type: ignore[union-attr]
+    assert (
+        real.usage.cache_read_input_tokens == warm.usage.cache_creation_input_tokens and real.content[0].text == "later"
+    )  # type: ignore[union-attr]
 
 
 def test_count_tokens_is_the_size_that_is_billed(claude: anthropic.Anthropic) -> None:
     request = asking()
-    counted = claude.messages.count_tokens(**{name: value for name, value in request.items() if name != "max_tokens"}).input_tokens
+    counted = claude.messages.count_tokens(
+        **{name: value for name, value in request.items() if name != "max_tokens"}
+    ).input_tokens
     usage = claude.messages.create(**request).usage
     assert counted == usage.input_tokens + (usage.cache_creation_input_tokens or 0)
 
@@ -156,7 +169,9 @@ def test_ledger_holds_the_bill_and_no_words(server: LocalServer, claude: anthrop
 
 
 def test_four_megabytes(server: LocalServer, claude: anthropic.Anthropic) -> None:
-    said = [{"role": role, "content": f"{index} " + "word " * 400} for index in range(500) for role in ("user", "assistant")]
+    said = [
+        {"role": role, "content": f"{index} " + "word " * 400} for index in range(500) for role in ("user", "assistant")
+    ]
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUFB" * 550_000}}
     usage = claude.messages.create(**asking(*said, {"role": "user", "content": [picture]})).usage
     assert usage.input_tokens > 500_000

@@ -18,24 +18,42 @@ from tests.server.conftest import saying
 from tests.server.test_corruption import HEADERS, WHOLE
 
 PATHS = {
-    "contents": "/v1beta/models/gemini-2.5-pro:generateContent", "input": "/v1/responses", "system": "/v1/messages",
+    "contents": "/v1beta/models/gemini-2.5-pro:generateContent",
+    "input": "/v1/responses",
+    "system": "/v1/messages",
     "messages": "/v1/chat/completions",
-}  # fmt: skip
+}
 """Field that only bodies of one endpoint have → the endpoint; asked in this order."""
 MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "count_tokens": (
         "/v1/messages/count_tokens",
-        {name: WHOLE["/v1/messages"][name] for name in ("model", "system", "messages", "tools", "tool_choice", "thinking")},
+        {
+            name: WHOLE["/v1/messages"][name]
+            for name in ("model", "system", "messages", "tools", "tool_choice", "thinking")
+        },
     ),
-    "edits": ("/v1/messages", {
-        **WHOLE["/v1/messages"], "mcp_servers": [{"type": "url", "url": "https://x", "name": "m"}], "container": {"skills": []},
-        "context_management": {"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 1}}]},
-        "fallbacks": [], "speed": "standard", "compaction": None, "thread": None, "betas": [],
-    }),
+    "edits": (
+        "/v1/messages",
+        {
+            **WHOLE["/v1/messages"],
+            "mcp_servers": [{"type": "url", "url": "https://x", "name": "m"}],
+            "container": {"skills": []},
+            "context_management": {
+                "edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 1}}]
+            },
+            "fallbacks": [],
+            "speed": "standard",
+            "compaction": None,
+            "thread": None,
+            "betas": [],
+        },
+    ),
     "invoke": (
         "/model/anthropic.claude-sonnet-5-5/invoke",
         {
-            "anthropic_version": "bedrock-2023-05-31", "anthropic_beta": ["a"], "max_tokens": 9,
+            "anthropic_version": "bedrock-2023-05-31",
+            "anthropic_beta": ["a"],
+            "max_tokens": 9,
             "messages": [{"role": "user", "content": "hi"}],
         },
     ),
@@ -45,51 +63,124 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "count on Google Cloud": (
         "/v1/projects/p/locations/global/publishers/anthropic/models/count-tokens:rawPredict",
-        {"anthropic_version": "vertex-2023-10-16", "model": "claude-sonnet-5-5", "messages": [{"role": "user", "content": "hi"}]},
+        {
+            "anthropic_version": "vertex-2023-10-16",
+            "model": "claude-sonnet-5-5",
+            "messages": [{"role": "user", "content": "hi"}],
+        },
     ),
     "Foundry": ("/anthropic/v1/messages", WHOLE["/v1/messages"]),
-    "content": ("/v1beta/cachedContents", {
-        "model": "models/gemini-2.5-pro", "ttl": "300s", "displayName": "d", "systemInstruction": {"parts": [{"text": "a " * 9000}]},
-        "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
-    }),
-    "compact": ("/v1/responses/compact", {"model": "gpt-6.1-sol", "input": [{"role": "user", "content": "hi"}], "instructions": "brief"}),
-    "conversation": ("/v1/conversations", {"items": [{"role": "user", "content": "hi"}], "metadata": {"a": "b"}}),
-    "state": ("/v1/responses", {
-        "model": "gpt-6.1-sol", "input": [{"type": "compaction_trigger"}], "previous_response_id": None, "conversation": None,
-        "context_management": [{"type": "compaction", "compact_threshold": 1000}], "store": True, "stream_options": None,
-        "prompt_cache_options": {"comparison_response_id": "resp_1", "prewarm": False}, "include": [], "metadata": {},
-    }),
-    "search": ("/v1/responses", {
-        "model": "gpt-6.1-sol", "tools": [{"type": "tool_search", "execution": "client"}],
-        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "tool_search"}]},
-        "input": [{"type": "tool_search_output", "tools": [{"type": "function", "name": "f"}]}, {"type": "additional_tools", "tools": []}],
-    }),
-    "functions": ("/v1/chat/completions", {
-        "model": "gpt-6.1-sol", "messages": [{"role": "user", "content": "hi"}], "functions": [{"name": "f"}], "function_call": "auto",
-        "tools": [{"type": "custom", "custom": {"name": "c"}}, {"type": "function", "function": {"name": "f"}}], "user": "u",
-        "tool_choice": {
-            "type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]},
+    "content": (
+        "/v1beta/cachedContents",
+        {
+            "model": "models/gemini-2.5-pro",
+            "ttl": "300s",
+            "displayName": "d",
+            "systemInstruction": {"parts": [{"text": "a " * 9000}]},
+            "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
         },
-        "stream_options": {"include_usage": True}, "stream": True, "reasoning_effort": "low", "web_search_options": {}, "prediction": {},
-    }),
+    ),
+    "compact": (
+        "/v1/responses/compact",
+        {"model": "gpt-6.1-sol", "input": [{"role": "user", "content": "hi"}], "instructions": "brief"},
+    ),
+    "conversation": ("/v1/conversations", {"items": [{"role": "user", "content": "hi"}], "metadata": {"a": "b"}}),
+    "state": (
+        "/v1/responses",
+        {
+            "model": "gpt-6.1-sol",
+            "input": [{"type": "compaction_trigger"}],
+            "previous_response_id": None,
+            "conversation": None,
+            "context_management": [{"type": "compaction", "compact_threshold": 1000}],
+            "store": True,
+            "stream_options": None,
+            "prompt_cache_options": {"comparison_response_id": "resp_1", "prewarm": False},
+            "include": [],
+            "metadata": {},
+        },
+    ),
+    "search": (
+        "/v1/responses",
+        {
+            "model": "gpt-6.1-sol",
+            "tools": [{"type": "tool_search", "execution": "client"}],
+            "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "tool_search"}]},
+            "input": [
+                {"type": "tool_search_output", "tools": [{"type": "function", "name": "f"}]},
+                {"type": "additional_tools", "tools": []},
+            ],
+        },
+    ),
+    "functions": (
+        "/v1/chat/completions",
+        {
+            "model": "gpt-6.1-sol",
+            "messages": [{"role": "user", "content": "hi"}],
+            "functions": [{"name": "f"}],
+            "function_call": "auto",
+            "tools": [{"type": "custom", "custom": {"name": "c"}}, {"type": "function", "function": {"name": "f"}}],
+            "user": "u",
+            "tool_choice": {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]},
+            },
+            "stream_options": {"include_usage": True},
+            "stream": True,
+            "reasoning_effort": "low",
+            "web_search_options": {},
+            "prediction": {},
+        },
+    ),
     "clock": ("/_contextkit/clock", {"advance_seconds": 1}),
     "script": ("/_contextkit/script", {"replies": [saying()]}),
-}  # fmt: skip
+}
 BODIES = {**{path: (path, body) for path, body in WHOLE.items()}, **MORE}
 VALUES: tuple[Any, ...] = (
-    5, "x", "", [], [{}], [None], [5], ["x"], [[]], {}, {"type": 5}, {"x": [None]}, None, True, 1e300, -1, 0, 10**30, 10**300, "\x00",
-)  # fmt: skip
+    5,
+    "x",
+    "",
+    [],
+    [{}],
+    [None],
+    [5],
+    ["x"],
+    [[]],
+    {},
+    {"type": 5},
+    {"x": [None]},
+    None,
+    True,
+    1e300,
+    -1,
+    0,
+    10**30,
+    10**300,
+    "\x00",
+)
 NESTED = '{"type":"object","properties":{"a":' * 400 + "{}" + "}}" * 400
 RAW = {
-    "nothing": "", "no JSON": "{", "a list": "[]", "null": "null", "a text": '"x"', "a number": "5", "NaN": '{"a":NaN}',
-    "a lone surrogate": '{"model":"\\ud800"}', "a key twice": '{"model":"a","model":5}', "800 levels": '{"a":' + NESTED + "}",
-    "5,000 levels": "[" * 5000 + "]" * 5000, "1e999": '{"max_tokens":1e999}', "not UTF-8": "\udcff",
-}  # fmt: skip
+    "nothing": "",
+    "no JSON": "{",
+    "a list": "[]",
+    "null": "null",
+    "a text": '"x"',
+    "a number": "5",
+    "NaN": '{"a":NaN}',
+    "a lone surrogate": '{"model":"\\ud800"}',
+    "a key twice": '{"model":"a","model":5}',
+    "800 levels": '{"a":' + NESTED + "}",
+    "5,000 levels": "[" * 5000 + "]" * 5000,
+    "1e999": '{"max_tokens":1e999}',
+    "not UTF-8": "\udcff",
+}
 
 
 def places(value: Any, depth: int) -> Iterator[tuple[Any, Any]]:
     """Every (container, key) of the first levels."""
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ():
+    for key, item in (
+        value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ()
+    ):
         yield value, key
         if depth:
             yield from places(item, depth - 1)
@@ -160,7 +251,10 @@ def test_any_value_in_any_field_sent_to_an_engine(engine: str, most: int) -> Non
     with LocalServer(now=1000.0, cache=engine) as server, httpx2.Client(base_url=server.url) as http:
         for name in ("/v1/chat/completions", "/v1/responses", "functions", "search"):
             path, body = BODIES[name]
-            more = {"cache_salt": "a", "response_format": {"type": "structural_tag", "format": {"type": "triggered_tags", "tags": [{}]}}}
+            more = {
+                "cache_salt": "a",
+                "response_format": {"type": "structural_tag", "format": {"type": "triggered_tags", "tags": [{}]}},
+            }
             send(http, path, sample(list(variants({**body, **more}, depth=2)), engine + name, most // 2))
             send(http, path, list(RAW.values()))
 

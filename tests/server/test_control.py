@@ -22,7 +22,9 @@ def test_clock(http: httpx2.Client, claude: anthropic.Anthropic) -> None:
 
 
 def test_script_and_reset(server: LocalServer, http: httpx2.Client, claude: anthropic.Anthropic) -> None:
-    assert http.post("/_contextkit/script", json={"replies": [saying("a"), {"parts": ALL_PARTS}]}).json() == {"waiting": 2}
+    assert http.post("/_contextkit/script", json={"replies": [saying("a"), {"parts": ALL_PARTS}]}).json() == {
+        "waiting": 2
+    }
     assert http.post("/_contextkit/script", json={"replies": [saying("b")]}).json() == {"waiting": 3}
     assert claude.messages.create(**asking()).content[0].text == "a"  # type: ignore[union-attr]
     assert http.post("/_contextkit/reset").json() == {"now": 1000.0}
@@ -31,7 +33,9 @@ def test_script_and_reset(server: LocalServer, http: httpx2.Client, claude: anth
     assert not after.usage.cache_read_input_tokens and len(server.ledger) == 1
 
 
-def test_ledger_is_a_ledger_file(server: LocalServer, http: httpx2.Client, claude: anthropic.Anthropic, tmp_path: Path) -> None:
+def test_ledger_is_a_ledger_file(
+    server: LocalServer, http: httpx2.Client, claude: anthropic.Anthropic, tmp_path: Path
+) -> None:
     for _ in range(3):
         claude.messages.create(**asking())
     file = tmp_path / "ledger.jsonl"
@@ -43,20 +47,31 @@ def test_ledger_is_a_ledger_file(server: LocalServer, http: httpx2.Client, claud
 @pytest.mark.parametrize(
     ("path", "body", "words"),
     [
-        ("clock", b"", "not JSON"), ("clock", b"[]", "advance_seconds or now"), ("clock", b'{"advance_seconds":-1}', "does not go back"),
-        ("clock", b'{"now":5}', "has not passed yet"), ("clock", b'{"now":true}', "now: Input should be a valid number"),
+        ("clock", b"", "not JSON"),
+        ("clock", b"[]", "advance_seconds or now"),
+        ("clock", b'{"advance_seconds":-1}', "does not go back"),
+        ("clock", b'{"now":5}', "has not passed yet"),
+        ("clock", b'{"now":true}', "now: Input should be a valid number"),
         ("clock", b'{"now":1e999}', "not JSON"),
         ("clock", b'{"now":2000,"advance_seconds":1}', "one field"),
-        ("script", b"{}", "replies"), ("script", b'{"replies":{}}', "replies: Input should be a valid array"),
-        ("script", b'{"replies":[{},{"parts":[{"type":"text","text":"a"},{"type":"text"}]}]}', "replies.1.parts.1.text.text: Field"),
+        ("script", b"{}", "replies"),
+        ("script", b'{"replies":{}}', "replies: Input should be a valid array"),
+        (
+            "script",
+            b'{"replies":[{},{"parts":[{"type":"text","text":"a"},{"type":"text"}]}]}',
+            "replies.1.parts.1.text.text: Field",
+        ),
         ("script", b'{"replies":[{"parts":[{"type":"smell"}]}]}', "replies.0.parts.0"),
         ("script", b'{"replies":[{"fault":{"kind":"status","status":200}}]}', "replies.0.fault.status.status"),
-        ("script", b'{"replies":[{"colour":1}]}', "replies.0.colour"), ("script", b'{"replies":[5]}', "replies.0"),
+        ("script", b'{"replies":[{"colour":1}]}', "replies.0.colour"),
+        ("script", b'{"replies":[5]}', "replies.0"),
         ("script", b'{"replies":[{"output_tokens":"5"}]}', "replies.0.output_tokens"),
         ("script", b'{"replies":[{"seconds":-1}]}', "replies.0.seconds"),
     ],
-)  # fmt: skip
-def test_bad_input_changes_nothing(server: LocalServer, http: httpx2.Client, path: str, body: bytes, words: str) -> None:
+)
+def test_bad_input_changes_nothing(
+    server: LocalServer, http: httpx2.Client, path: str, body: bytes, words: str
+) -> None:
     response = http.post(f"/_contextkit/{path}", content=body)
     assert response.status_code == 400
     assert words in response.json()["error"]

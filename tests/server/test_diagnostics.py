@@ -19,7 +19,9 @@ MARK = {"type": "ephemeral"}
 
 
 def diagnosed(claude: anthropic.Anthropic, previous: str | None, **change: Any) -> tuple[str, Any]:
-    raw = claude.messages.with_raw_response.create(**{**asking(), **change}, diagnostics={"previous_message_id": previous})
+    raw = claude.messages.with_raw_response.create(
+        **{**asking(), **change}, diagnostics={"previous_message_id": previous}
+    )
     message = strictly(Message, raw.http_response.json())
     return message.id, message.diagnostics and message.diagnostics.cache_miss_reason
 
@@ -56,7 +58,9 @@ def test_only_requests_that_ask_are_remembered(claude: anthropic.Anthropic) -> N
 def responded(gpt: openai.OpenAI, previous: str | None, **change: Any) -> tuple[str, Any]:
     turns = [{"role": "developer", "content": HEAD}, USER]
     options: Any = {"comparison_response_id": previous} if previous else {}
-    raw = gpt.responses.with_raw_response.create(**{"model": GPT, "input": turns, **change, "prompt_cache_options": options})
+    raw = gpt.responses.with_raw_response.create(
+        **{"model": GPT, "input": turns, **change, "prompt_cache_options": options}
+    )
     response = strictly(Response, raw.http_response.json())
     return response.id, response.prompt_cache_diagnostics
 

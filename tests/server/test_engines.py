@@ -1,4 +1,5 @@
-"""`serve --cache`: the real client against a self-hosted engine's cache, and its ledger replayed through the same engine."""
+"""`serve --cache`: the real client against a self-hosted engine's cache, and its ledger replayed through the same
+engine."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def bills(ledger: Ledger) -> list[Usage | None]:
     return [exchange.usage and replace(exchange.usage, estimated=False) for exchange in ledger]
 
 
-# What the engines report ----------------------------------------------------------------------------------------------------------
+# What the engines report
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "unit"), [("vllm", 16), ("sglang", 1), ("llamacpp", 1), ("tiered", 256)])
@@ -94,7 +96,10 @@ def test_a_conversation_reads_prompt_and_reply_but_the_last_sampled_token(name: 
 
 
 def test_a_conversation_over_responses_reads_its_calls_and_reasoning_too() -> None:
-    parts = [{"type": "thinking", "thinking": "Let me see."}, {"type": "call", "name": "f", "arguments": {"a": [1, "é"]}}]
+    parts = [
+        {"type": "thinking", "thinking": "Let me see."},
+        {"type": "call", "name": "f", "arguments": {"a": [1, "é"]}},
+    ]
     with serving("sglang", [{"parts": parts}]) as (_, client):
         said: Any = [{"role": "user", "content": HEAD}]
         first: Any = client.responses.create(model="m", input=said)
@@ -109,10 +114,16 @@ def test_thinking_that_chat_does_not_show_is_where_the_next_prompt_parts() -> No
     with serving("sglang", [{"parts": parts}]) as (_, client):
         first = asked(client, "2+2")
         assert first.usage.completion_tokens_details.reasoning_tokens > 0
-        said: Any = [{"role": "system", "content": HEAD}, {"role": "user", "content": "2+2"}, {"role": "assistant", "content": "Four."}]
+        said: Any = [
+            {"role": "system", "content": HEAD},
+            {"role": "user", "content": "2+2"},
+            {"role": "assistant", "content": "Four."},
+        ]
         second: Any = client.chat.completions.create(model="m", messages=[*said, {"role": "user", "content": "Sure?"}])
         assert cached(second) == 0, "another model's name shares nothing"
-        third: Any = client.chat.completions.create(model="my/own-model", messages=[*said, {"role": "user", "content": "Sure?"}])
+        third: Any = client.chat.completions.create(
+            model="my/own-model", messages=[*said, {"role": "user", "content": "Sure?"}]
+        )
         assert cached(third) == first.usage.prompt_tokens
 
 
@@ -120,21 +131,31 @@ def test_usage_of_a_stream_and_what_each_engine_calls_it() -> None:
     with serving("llamacpp") as (_, client):
         asked(client, "hello")
         *_, last = asked(client, "hello", stream=True, stream_options={"include_usage": True})
-        assert last.usage.prompt_tokens_details.model_dump(exclude_none=True) == {"cached_tokens": last.usage.prompt_tokens - 1}
+        assert last.usage.prompt_tokens_details.model_dump(exclude_none=True) == {
+            "cached_tokens": last.usage.prompt_tokens - 1
+        }
         assert last.timings == {"cache_n": last.usage.prompt_tokens - 1, "prompt_n": 1}
         assert cached(asked(client, "hello", extra_body={"cache_prompt": False})) == 0
     with serving("vllm") as (_, client):
-        first, skipping, second = asked(client, "a"), asked(client, "a", extra_body={"prompt_logprobs": 1}), asked(client, "a")
+        first, skipping, second = (
+            asked(client, "a"),
+            asked(client, "a", extra_body={"prompt_logprobs": 1}),
+            asked(client, "a"),
+        )
         assert (cached(skipping), not hasattr(first, "timings"), cached(second) > 0) == (0, True, True)
 
 
 @pytest.mark.parametrize(
     ("name", "field", "is_apart"),
     [
-        ("vllm", "cache_salt", True), ("vllm", "extra_key", False), ("tiered", "cache_salt", True),
-        ("sglang", "cache_salt", True), ("sglang", "extra_key", True), ("llamacpp", "cache_salt", False),
+        ("vllm", "cache_salt", True),
+        ("vllm", "extra_key", False),
+        ("tiered", "cache_salt", True),
+        ("sglang", "cache_salt", True),
+        ("sglang", "extra_key", True),
+        ("llamacpp", "cache_salt", False),
     ],
-)  # fmt: skip
+)
 def test_salts_separate_where_the_engine_has_them(name: str, field: str, is_apart: bool) -> None:
     with serving(name) as (server, client):
         asked(client, "hello " * 300)
@@ -154,7 +175,8 @@ def test_a_salt_vllm_would_refuse(salt: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "param"), [({"role": "user"}, "messages[0].content"), ({"role": "king", "content": "a"}, "messages[0].role")]
+    ("message", "param"),
+    [({"role": "user"}, "messages[0].content"), ({"role": "king", "content": "a"}, "messages[0].role")],
 )
 def test_a_body_without_shape_is_still_refused_and_fields_nobody_knows_are_not(message: Any, param: str) -> None:
     with serving("sglang") as (_, client):
@@ -205,7 +227,9 @@ def test_clients_at_once_are_billed_as_if_in_turn() -> None:
     async def together(url: str) -> list[int]:
         async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="any") as client:
             messages: Any = [{"role": "user", "content": HEAD}]
-            replies = await asyncio.gather(*(client.chat.completions.create(model="m", messages=messages) for _ in range(8)))
+            replies = await asyncio.gather(
+                *(client.chat.completions.create(model="m", messages=messages) for _ in range(8))
+            )
         return sorted(cached(reply) for reply in replies)
 
     with serving("sglang") as (server, _):
@@ -214,29 +238,45 @@ def test_clients_at_once_are_billed_as_if_in_turn() -> None:
         assert bills(simulate(server.ledger, engine("sglang").cache)) == bills(server.ledger)
 
 
-# The law: what the server bills is what `simulate` bills for its ledger ---------------------------------------------------------------
+# The law: what the server bills is what `simulate` bills for its ledger
+# ---------------------------------------------------------------
 
 WORDS = st.sampled_from(["a", "on and on " * 5, "é🙂", "if (x) { y(); }\n" * 3, "4096 8192", HEAD])
-FAULTS = st.sampled_from([None] * 8 + [{"kind": "never"}, {"kind": "cut", "after_parts": 0}, {"kind": "error_event", "after_parts": 1}])
-STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6), WORDS, st.integers(0, 2), st.sampled_from("xy"), FAULTS), max_size=14)
-"""(conversation, messages of it to keep: an edit or a fork where they are fewer, what is said next, salt, model, fault)."""
+FAULTS = st.sampled_from(
+    [None] * 8 + [{"kind": "never"}, {"kind": "cut", "after_parts": 0}, {"kind": "error_event", "after_parts": 1}]
+)
+STEPS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 6), WORDS, st.integers(0, 2), st.sampled_from("xy"), FAULTS),
+    max_size=14,
+)
+"""(conversation, messages of it to keep: an edit or a fork where they are fewer, what is said next, salt, model,
+fault)."""
 
 
 def script(words: str, fault: Any) -> dict[str, Any]:
     call = {"type": "call", "name": "look", "arguments": {"at": words[:5]}}
-    return {"parts": [{"type": "text", "text": f"As for {words}"}, *([call] if len(words) > 20 else [])], "seconds": 3, "fault": fault}
+    return {
+        "parts": [{"type": "text", "text": f"As for {words}"}, *([call] if len(words) > 20 else [])],
+        "seconds": 3,
+        "fault": fault,
+    }
 
 
 def replayed(state: State, steps: Any, wire: Any = CHAT) -> None:
     said: dict[int, Said] = {}
     for number, kept, words, salt, model, fault in steps:
         state.replies.extend([script(words, fault)])
-        turns = [*said.get(number, [{"role": "system", "content": f"{HEAD} {number % 2}"}])[: 1 + kept], {"role": "user", "content": words}]
+        turns = [
+            *said.get(number, [{"role": "system", "content": f"{HEAD} {number % 2}"}])[: 1 + kept],
+            {"role": "user", "content": words},
+        ]
         more = {"cache_salt": f"tenant {salt}"} if salt else {}
         outcome = answer(state, wire, {}, json.dumps({"model": model, "messages": turns, **more}).encode())
         if outcome.status == 200 and outcome.is_whole:
             message = json.loads(outcome.chunks[0])["choices"][0]["message"]
-            results = [{"role": "tool", "tool_call_id": call["id"], "content": "4"} for call in message.get("tool_calls", [])]
+            results = [
+                {"role": "tool", "tool_call_id": call["id"], "content": "4"} for call in message.get("tool_calls", [])
+            ]
             said[number] = [*turns, message, *results]
 
 
@@ -281,7 +321,9 @@ def test_with_room_for_all_the_longest_shared_prefix_is_read(name: str, unit: in
 
 
 def common(one: list[int], other: list[int]) -> int:
-    return next((index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -317,14 +359,17 @@ def test_responses_and_chat_of_one_engine_share_a_cache_object_and_a_ledger() ->
     assert {exchange.provider for exchange in state.ledger} == {"sglang"}
 
 
-# Block ids --------------------------------------------------------------------------------------------------------------------------
+# Block ids
+# --------------------------------------------------------------------------------------------------------------------------
 
 
 def a_trace(*rows: tuple[int, ...], size: int = 16, seconds: float = 1.0) -> Ledger:
     ledger = Ledger()
     for at, ids in enumerate(rows):
         usage = Usage(None, None, None, None, 10)
-        ledger.append(Exchange(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", BlockIds(size, ids), usage, None, None))
+        ledger.append(
+            Exchange(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", BlockIds(size, ids), usage, None, None)
+        )
     return ledger
 
 
@@ -334,7 +379,13 @@ def test_block_ids_go_through_caches_of_blocks_and_of_tokens() -> None:
         "blocks": [usage and usage.read for usage in bills(simulate(trace, TraceCache()))],
         **{name: [usage and usage.read for usage in bills(simulate(trace, engine(name).cache))] for name in ALL},
     }
-    assert read == {"blocks": [0, 32, 48], "vllm": [0, 32, 48], "sglang": [0, 32, 48], "llamacpp": [0, 32, 32], "tiered": [0, 0, 0]}
+    assert read == {
+        "blocks": [0, 32, 48],
+        "vllm": [0, 32, 48],
+        "sglang": [0, 32, 48],
+        "llamacpp": [0, 32, 32],
+        "tiered": [0, 0, 0],
+    }
 
 
 @pytest.mark.parametrize(("seconds", "read"), [(1.0, [0, 0, 16]), (9.0, [0, 0, 0])])
@@ -348,7 +399,12 @@ def test_a_cache_that_does_not_read_what_was_recorded() -> None:
     from contextkit.cache.breakpoint_cache import BreakpointCache
 
     state = State(Clock(0.0, is_frozen=True))
-    answer(state, CHAT, {"authorization": "any"}, json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": "a"}]}).encode())
+    answer(
+        state,
+        CHAT,
+        {"authorization": "any"},
+        json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": "a"}]}).encode(),
+    )
     with pytest.raises(UsageError, match=r"BlockCache does not read what exchange 'chatcmpl_0+1' recorded \(Outline\)"):
         simulate(state.ledger, engine("vllm").cache)
     with pytest.raises(UsageError, match=r"BreakpointCache does not read what exchange '0' recorded \(BlockIds\)"):
@@ -379,8 +435,9 @@ def test_an_engine_there_is_not(name: str, options: dict[str, Any], says: str) -
 def test_the_command_names_an_engine_and_its_sizes() -> None:
     started = subprocess.Popen(
         [*COMMAND, "serve", "--port", "0", "--cache", "vllm", "--block-size", "32", "--capacity-tokens", "4096"],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     with started:
         assert started.stdout
         with openai.OpenAI(base_url=f"{started.stdout.readline().strip()}/v1", api_key="any") as client:
@@ -392,11 +449,14 @@ def test_the_command_names_an_engine_and_its_sizes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--cache", "tgi"], "there is no engine 'tgi'"), (["--cache", "llamacpp", "--block-size", "4"], "llamacpp has no block_size"),
+        (["--cache", "tgi"], "there is no engine 'tgi'"),
+        (["--cache", "llamacpp", "--block-size", "4"], "llamacpp has no block_size"),
         (["--capacity-tokens", "4"], "--capacity-tokens is an engine's: name it with --cache"),
     ],
-)  # fmt: skip
-def test_a_command_that_names_none(arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+)
+def test_a_command_that_names_none(
+    arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     monkeypatch.setattr("sys.argv", ["contextkit", "serve", "--port", "0", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()

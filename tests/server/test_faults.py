@@ -30,11 +30,17 @@ def test_a_retry_meets_the_next_reply(server: LocalServer, claude: anthropic.Ant
 
 @pytest.mark.parametrize(
     ("status", "error", "kind"),
-    [(400, anthropic.BadRequestError, "invalid_request_error"), (401, anthropic.AuthenticationError, "authentication_error"),
-     (403, anthropic.PermissionDeniedError, "permission_error"), (404, anthropic.NotFoundError, "not_found_error"),
-     (413, anthropic.ContentTooLargeError, "request_too_large"), (429, anthropic.RateLimitError, "rate_limit_error"),
-     (500, anthropic.InternalServerError, "api_error"), (529, anthropic.OverloadedError, "overloaded_error")],
-)  # fmt: skip
+    [
+        (400, anthropic.BadRequestError, "invalid_request_error"),
+        (401, anthropic.AuthenticationError, "authentication_error"),
+        (403, anthropic.PermissionDeniedError, "permission_error"),
+        (404, anthropic.NotFoundError, "not_found_error"),
+        (413, anthropic.ContentTooLargeError, "request_too_large"),
+        (429, anthropic.RateLimitError, "rate_limit_error"),
+        (500, anthropic.InternalServerError, "api_error"),
+        (529, anthropic.OverloadedError, "overloaded_error"),
+    ],
+)
 def test_status_faults_anthropic(
     server: LocalServer, claude: anthropic.Anthropic, status: int, error: type[anthropic.APIStatusError], kind: str
 ) -> None:
@@ -47,10 +53,18 @@ def test_status_faults_anthropic(
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [(400, openai.BadRequestError), (401, openai.AuthenticationError), (404, openai.NotFoundError), (429, openai.RateLimitError),
-     (500, openai.InternalServerError), (503, openai.InternalServerError)],
-)  # fmt: skip
-def test_status_faults_openai(server: LocalServer, gpt: openai.OpenAI, status: int, error: type[openai.APIStatusError]) -> None:
+    [
+        (400, openai.BadRequestError),
+        (401, openai.AuthenticationError),
+        (404, openai.NotFoundError),
+        (429, openai.RateLimitError),
+        (500, openai.InternalServerError),
+        (503, openai.InternalServerError),
+    ],
+)
+def test_status_faults_openai(
+    server: LocalServer, gpt: openai.OpenAI, status: int, error: type[openai.APIStatusError]
+) -> None:
     server.script([{"fault": {"kind": "status", "status": status, "type": "my_error"}}] * 2)
     for call in (lambda: gpt.chat.completions.create(**CHAT), lambda: gpt.responses.create(**RESPOND)):
         with pytest.raises(error) as caught:
@@ -58,10 +72,15 @@ def test_status_faults_openai(server: LocalServer, gpt: openai.OpenAI, status: i
         assert caught.value.type == "my_error"
 
 
-CUT = {"parts": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}], "fault": {"kind": "cut", "after_parts": 1}}
+CUT = {
+    "parts": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}],
+    "fault": {"kind": "cut", "after_parts": 1},
+}
 
 
-def test_a_cut_stream_gives_what_came_before(server: LocalServer, claude: anthropic.Anthropic, gpt: openai.OpenAI) -> None:
+def test_a_cut_stream_gives_what_came_before(
+    server: LocalServer, claude: anthropic.Anthropic, gpt: openai.OpenAI
+) -> None:
     server.script([CUT] * 3)
     heard = ""
     with claude.messages.stream(**asking()) as stream:
@@ -70,14 +89,19 @@ def test_a_cut_stream_gives_what_came_before(server: LocalServer, claude: anthro
             heard += next(texts)
         with pytest.raises((httpx2.RemoteProtocolError, anthropic.APIConnectionError)):
             next(texts)
-    for call in (lambda: gpt.chat.completions.create(**CHAT, stream=True), lambda: gpt.responses.create(**RESPOND, stream=True)):
+    for call in (
+        lambda: gpt.chat.completions.create(**CHAT, stream=True),
+        lambda: gpt.responses.create(**RESPOND, stream=True),
+    ):
         with pytest.raises(openai.APIConnectionError):
             list(call())  # type: ignore[call-overload]
     assert errors(server) == ["cut"] * 3
     assert all(exchange.usage is not None and 0 < (exchange.usage.output or 0) < 3 for exchange in server.ledger)
 
 
-def test_a_cut_body_is_a_connection_error_and_was_billed(server: LocalServer, claude: anthropic.Anthropic, gpt: openai.OpenAI) -> None:
+def test_a_cut_body_is_a_connection_error_and_was_billed(
+    server: LocalServer, claude: anthropic.Anthropic, gpt: openai.OpenAI
+) -> None:
     server.script([CUT] * 2)
     with pytest.raises(anthropic.APIConnectionError):
         claude.messages.create(**asking())
@@ -87,7 +111,10 @@ def test_a_cut_body_is_a_connection_error_and_was_billed(server: LocalServer, cl
     assert claude.messages.create(**asking()).usage.cache_read_input_tokens
 
 
-OVERLOADED = {"parts": [{"type": "text", "text": "one"}], "fault": {"kind": "error_event", "after_parts": 1, "message": "too much"}}
+OVERLOADED = {
+    "parts": [{"type": "text", "text": "one"}],
+    "fault": {"kind": "error_event", "after_parts": 1, "message": "too much"},
+}
 
 
 def test_an_error_in_mid_stream(server: LocalServer, claude: anthropic.Anthropic, gpt: openai.OpenAI) -> None:
@@ -106,7 +133,9 @@ def test_an_error_in_mid_stream(server: LocalServer, claude: anthropic.Anthropic
     assert heard == "one" and errors(server) == ["overloaded_error"] * 3
 
 
-def test_an_error_event_without_a_stream_is_a_status(server: LocalServer, claude: anthropic.Anthropic, gpt: openai.OpenAI) -> None:
+def test_an_error_event_without_a_stream_is_a_status(
+    server: LocalServer, claude: anthropic.Anthropic, gpt: openai.OpenAI
+) -> None:
     server.script([OVERLOADED] * 2)
     with pytest.raises(anthropic.OverloadedError):
         claude.messages.create(**asking())
@@ -139,7 +168,10 @@ def test_a_callable_replies_and_its_mistakes_are_not_retried(caplog: pytest.LogC
         seen.append(parsed.prompt.n)
         return {1: saying(f"asked {body['model']}"), 2: {"parts": "wrong"}}.get(len(seen)) or {}["missing"]
 
-    with LocalServer(reply, now=0.0) as server, anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=3) as client:
+    with (
+        LocalServer(reply, now=0.0) as server,
+        anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=3) as client,
+    ):
         assert client.messages.create(**asking()).content[0].text == f"asked {CLAUDE}"  # type: ignore[union-attr]
         with pytest.raises(anthropic.InternalServerError, match=r"reply\.parts"):
             client.messages.create(**asking())

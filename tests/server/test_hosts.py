@@ -17,16 +17,52 @@ from tests.server.conftest import asking
 from tests.server.proxied import Wire, client, passing
 
 PATHS = [
-    ("POST", "/v1/messages"), ("POST", "/v1/chat/completions"), ("POST", "/v1/responses"), ("GET", "/v1/models"),
-    ("POST", "/model/m/converse"), ("POST", "/v1beta/models/m:generateContent"), ("GET", "/_contextkit/ledger"),
-    ("POST", "/_contextkit/reset"), ("POST", "/_contextkit/clock"), ("GET", "/v1/responses"), ("GET", "/no/such/path"),
-]  # fmt: skip
+    ("POST", "/v1/messages"),
+    ("POST", "/v1/chat/completions"),
+    ("POST", "/v1/responses"),
+    ("GET", "/v1/models"),
+    ("POST", "/model/m/converse"),
+    ("POST", "/v1beta/models/m:generateContent"),
+    ("GET", "/_contextkit/ledger"),
+    ("POST", "/_contextkit/reset"),
+    ("POST", "/_contextkit/clock"),
+    ("GET", "/v1/responses"),
+    ("GET", "/no/such/path"),
+]
 FOREIGN = [
-    "evil.com", "evil.com:8089", "localhost.evil.com", "127.0.0.1.evil.com", "127.1", "2130706433", "0.0.0.0", "192.168.0.2", "[::2]",
-    "[::ffff:8.8.8.8]", "localhost,evil.com",
-]  # fmt: skip
-ODD = ["", "user@localhost", "localhost@evil.com", "localhost/evil", "localhost:8089:1", "localhost:x", "[::1", "local host", "%6cocalhost"]
-OURS = ["localhost", "LocalHost:1", "localhost.", "127.0.0.1:9", "127.8.9.1", "[::1]:80", "[::ffff:127.0.0.1]", "127.0.0.1"]
+    "evil.com",
+    "evil.com:8089",
+    "localhost.evil.com",
+    "127.0.0.1.evil.com",
+    "127.1",
+    "2130706433",
+    "0.0.0.0",
+    "192.168.0.2",
+    "[::2]",
+    "[::ffff:8.8.8.8]",
+    "localhost,evil.com",
+]
+ODD = [
+    "",
+    "user@localhost",
+    "localhost@evil.com",
+    "localhost/evil",
+    "localhost:8089:1",
+    "localhost:x",
+    "[::1",
+    "local host",
+    "%6cocalhost",
+]
+OURS = [
+    "localhost",
+    "LocalHost:1",
+    "localhost.",
+    "127.0.0.1:9",
+    "127.8.9.1",
+    "[::1]:80",
+    "[::ffff:127.0.0.1]",
+    "127.0.0.1",
+]
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +71,13 @@ def url() -> Iterator[str]:
         yield server.url
 
 
-def asked(url: str, method: str, path: str, *headers: tuple[str, str], version: str = "1.1", body: bytes = b"") -> tuple[int, bytes]:
-    """Status and body of the answer to a request with exactly these headers; of its body only the length is sent where it is `...`."""
+def asked(
+    url: str, method: str, path: str, *headers: tuple[str, str], version: str = "1.1", body: bytes = b""
+) -> tuple[int, bytes]:
+    """Status and body of the answer to a request with exactly these headers.
+
+    Of its body only the length is sent where it is `...`.
+    """
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
     with client(url) as wire:
         wire.say(f"{method} {path} HTTP/{version}\r\n{lines}content-length: {len(body)}\r\n\r\n".encode() + body)
@@ -80,7 +121,17 @@ def test_its_own_names_are_answered(url: str, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.com", "http://localhost:1", "app://localhost", "null", "https://localhost@evil.com", "file://", "http://", ""]
+    "origin",
+    [
+        "http://evil.com",
+        "http://localhost:1",
+        "app://localhost",
+        "null",
+        "https://localhost@evil.com",
+        "file://",
+        "http://",
+        "",
+    ],
 )
 @pytest.mark.parametrize(("method", "path"), PATHS)
 def test_pages_of_another_origin_are_refused_on_every_path(url: str, method: str, path: str, origin: str) -> None:
@@ -94,7 +145,8 @@ def test_requests_of_another_site_are_refused_on_every_path(url: str, method: st
 
 
 @pytest.mark.parametrize(
-    "kind", ["text/plain", "Text/Plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+    "kind",
+    ["text/plain", "Text/Plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"],
 )
 @pytest.mark.parametrize("path", [path for method, path in PATHS if method == "POST"])
 def test_what_a_form_sends_is_refused(url: str, path: str, kind: str) -> None:
@@ -109,7 +161,12 @@ def test_it_is_refused_before_the_body_is_read(url: str) -> None:
 
 
 def test_websocket_upgrades_are_checked_alike(url: str) -> None:
-    upgrade = ("connection", "upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13"), ("sec-websocket-key", "a" * 22 + "==")
+    upgrade = (
+        ("connection", "upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "a" * 22 + "=="),
+    )
     assert asked(url, "GET", "/v1/responses", ("host", "evil.com"), *upgrade)[0] == 403
     assert asked(url, "GET", "/v1/responses", ("host", "localhost"), ("origin", "http://evil.com"), *upgrade)[0] == 403
 
@@ -160,12 +217,19 @@ def test_the_proxy_checks_every_path(path: str) -> None:
             [("host", "localhost"), ("sec-fetch-site", "cross-site")],
         ):
             status, body = asked(url, "GET", path, *headers)
-            assert status == 403 and "contextkit proxy" in json.loads(body)["error"]["message"] and b"secret" not in body
+            assert (
+                status == 403 and "contextkit proxy" in json.loads(body)["error"]["message"] and b"secret" not in body
+            )
         for host in ("localhost", "box.internal:1"):
-            assert asked(url, "GET", path, ("host", host))[0] == (200 if path == "/-/metrics" else 404 if path == "/anything" else 405)
+            assert asked(url, "GET", path, ("host", host))[0] == (
+                200 if path == "/-/metrics" else 404 if path == "/anything" else 405
+            )
 
 
 def test_what_a_form_sends_passes_the_proxy() -> None:
-    with LocalServer(now=1000.0) as server, passing(server.url) as url:  # files are uploaded as forms: the provider decides
+    with (
+        LocalServer(now=1000.0) as server,
+        passing(server.url) as url,
+    ):  # files are uploaded as forms: the provider decides
         answer = httpx2.post(f"{url}/v1/files", files={"file": b"x"})
         assert answer.status_code == 415 and "contextkit proxy" not in answer.text

@@ -23,7 +23,9 @@ from contextkit.server.state import Clock
 from tests.server.conftest import asking, saying
 
 
-def test_listens_on_loopback_and_gives_the_port_back(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+def test_listens_on_loopback_and_gives_the_port_back(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     before = threading.active_count()
     with LocalServer() as server:
         port = int(server.url.rsplit(":", 1)[1])
@@ -50,7 +52,10 @@ def test_one_that_listens_already_goes_on() -> None:
         with anthropic.Anthropic(base_url=url, api_key="any") as client:
             client.messages.create(**asking())
         assert len(server.ledger) == 1
-    with pytest.raises(anthropic.APIConnectionError), anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as client:
+    with (
+        pytest.raises(anthropic.APIConnectionError),
+        anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as client,
+    ):
         client.messages.create(**asking())
     with server:
         assert server.url == url

@@ -18,13 +18,22 @@ EVENT: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
 TURNS: list[dict[str, Any]] = [{"role": "developer", "content": HEAD}, {"role": "user", "content": "hello"}]
 CHAT: dict[str, Any] = {"model": GPT, "messages": TURNS}
 RESPOND: dict[str, Any] = {"model": GPT, "input": TURNS}
-TOOL: dict[str, Any] = {"type": "function", "name": "search", "description": "Search.", "parameters": {"type": "object", "properties": {}}}
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "name": "search",
+    "description": "Search.",
+    "parameters": {"type": "object", "properties": {}},
+}
 
 
 def test_chat_reads_what_it_wrote(gpt: openai.OpenAI) -> None:
     first, second = (gpt.chat.completions.create(**CHAT).usage for _ in range(2))
     assert first is not None and second is not None and first.prompt_tokens_details and second.prompt_tokens_details
-    assert first.prompt_tokens_details.cache_write_tokens == second.prompt_tokens_details.cached_tokens == first.prompt_tokens
+    assert (
+        first.prompt_tokens_details.cache_write_tokens
+        == second.prompt_tokens_details.cached_tokens
+        == first.prompt_tokens
+    )
     assert second.total_tokens == second.prompt_tokens + second.completion_tokens
 
 
@@ -50,8 +59,14 @@ def test_chat_completion_is_what_the_sdk_types_say(server: LocalServer, gpt: ope
     raw = gpt.chat.completions.with_raw_response.create(**CHAT)
     completion = strictly(ChatCompletion, raw.http_response.json())
     message = completion.choices[0].message
-    assert completion.choices[0].finish_reason == "tool_calls" and message.content and len(message.tool_calls or ()) == 2
-    assert completion.usage and completion.usage.completion_tokens_details and completion.usage.completion_tokens_details.reasoning_tokens
+    assert (
+        completion.choices[0].finish_reason == "tool_calls" and message.content and len(message.tool_calls or ()) == 2
+    )
+    assert (
+        completion.usage
+        and completion.usage.completion_tokens_details
+        and completion.usage.completion_tokens_details.reasoning_tokens
+    )
     assert raw.headers["x-request-id"].startswith("req_")
 
 
@@ -91,7 +106,9 @@ def test_response_stream_accumulates_to_the_same_response(server: LocalServer, g
     with gpt.responses.stream(**RESPOND) as stream:
         streamed = stream.until_done().get_final_response()
     assert streamed.output_text == whole.output_text
-    assert [getattr(item, "arguments", None) for item in streamed.output] == [getattr(item, "arguments", None) for item in whole.output]
+    assert [getattr(item, "arguments", None) for item in streamed.output] == [
+        getattr(item, "arguments", None) for item in whole.output
+    ]
     assert streamed.usage is not None and whole.usage is not None
     assert streamed.usage.input_tokens_details.cached_tokens == whole.usage.input_tokens_details.cache_write_tokens
 
@@ -106,10 +123,16 @@ def test_every_response_event_is_what_the_sdk_types_say(server: LocalServer, gpt
 
 
 SQL: dict[str, Any] = {"name": "sql", "description": "SQL.", "format": {"type": "text"}}
-SEARCH: dict[str, Any] = {"type": "tool_search", "execution": "client", "description": "Search.", "parameters": TOOL["parameters"]}
+SEARCH: dict[str, Any] = {
+    "type": "tool_search",
+    "execution": "client",
+    "description": "Search.",
+    "parameters": TOOL["parameters"],
+}
 SPECIAL: list[dict[str, Any]] = [
-    {"type": "call", "name": "sql", "arguments": "SELECT 1"}, {"type": "call", "name": "tool_search", "arguments": {"query": "weather"}},
-]  # fmt: skip
+    {"type": "call", "name": "sql", "arguments": "SELECT 1"},
+    {"type": "call", "name": "tool_search", "arguments": {"query": "weather"}},
+]
 
 
 def test_custom_calls_and_searches_are_what_the_sdk_types_say(server: LocalServer, gpt: openai.OpenAI) -> None:
@@ -135,13 +158,22 @@ def test_a_search_that_nobody_declared_is_a_function(server: LocalServer, gpt: o
 
 @pytest.mark.parametrize("kind", ["custom_tool_call", "tool_search_call"])
 def test_calls_of_every_kind_need_their_answer(gpt: openai.OpenAI, kind: str) -> None:
-    made = {"custom_tool_call": {"name": "sql", "input": "SELECT 1"}, "tool_search_call": {"execution": "client", "arguments": {}}}[kind]
+    made = {
+        "custom_tool_call": {"name": "sql", "input": "SELECT 1"},
+        "tool_search_call": {"execution": "client", "arguments": {}},
+    }[kind]
     given: Any = [*TURNS, {"type": kind, "call_id": "call_1", **made}]
     with pytest.raises(openai.BadRequestError, match="No tool output found"):
         gpt.responses.create(model=GPT, input=given)
-    answer = {"type": "custom_tool_call_output", "output": "1"} if kind == "custom_tool_call" else {
-        "type": "tool_search_output", "execution": "client", "tools": [TOOL | {"strict": False}],
-    }  # fmt: skip
+    answer = (
+        {"type": "custom_tool_call_output", "output": "1"}
+        if kind == "custom_tool_call"
+        else {
+            "type": "tool_search_output",
+            "execution": "client",
+            "tools": [TOOL | {"strict": False}],
+        }
+    )
     gpt.responses.create(model=GPT, input=[*given, {"call_id": "call_1", **answer}])
     with pytest.raises(openai.BadRequestError, match="No tool call found"):
         gpt.responses.create(model=GPT, input=[*TURNS, {"call_id": "call_1", **answer}])  # type: ignore[list-item]
@@ -149,10 +181,15 @@ def test_calls_of_every_kind_need_their_answer(gpt: openai.OpenAI, kind: str) ->
 
 @pytest.mark.parametrize(
     ("stop", "finish", "status", "reason"),
-    [("done", "stop", "completed", None), ("truncated", "length", "incomplete", "max_output_tokens"),
-     ("refused", "content_filter", "incomplete", "content_filter")],
-)  # fmt: skip
-def test_every_ending(server: LocalServer, gpt: openai.OpenAI, stop: str, finish: str, status: str, reason: str | None) -> None:
+    [
+        ("done", "stop", "completed", None),
+        ("truncated", "length", "incomplete", "max_output_tokens"),
+        ("refused", "content_filter", "incomplete", "content_filter"),
+    ],
+)
+def test_every_ending(
+    server: LocalServer, gpt: openai.OpenAI, stop: str, finish: str, status: str, reason: str | None
+) -> None:
     server.script([saying(stop=stop, output_tokens=9)] * 3)
     assert gpt.chat.completions.create(**CHAT).choices[0].finish_reason == finish
     response = gpt.responses.create(**RESPOND)
@@ -181,7 +218,9 @@ def test_a_loop_that_sends_reasoning_back_reads_its_whole_past(server: LocalServ
     first = gpt.responses.create(**RESPOND, tools=[TOOL])
     call = next(item for item in first.output if item.type == "function_call")
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "3 GPUs"}
-    second = gpt.responses.create(model=GPT, tools=[TOOL], input=[*TURNS, *(item.to_dict() for item in first.output), result])  # type: ignore[list-item]
+    second = gpt.responses.create(
+        model=GPT, tools=[TOOL], input=[*TURNS, *(item.to_dict() for item in first.output), result]
+    )  # type: ignore[list-item]
     assert first.usage is not None and second.usage is not None
     assert second.usage.input_tokens_details.cached_tokens == first.usage.input_tokens
 
@@ -189,7 +228,9 @@ def test_a_loop_that_sends_reasoning_back_reads_its_whole_past(server: LocalServ
 def test_projects_do_not_share(server: LocalServer, gpt: openai.OpenAI) -> None:
     gpt.chat.completions.create(**CHAT)
     usage = gpt.with_options(project="proj_2").chat.completions.create(**CHAT).usage
-    assert usage is not None and usage.prompt_tokens_details is not None and usage.prompt_tokens_details.cached_tokens == 0
+    assert (
+        usage is not None and usage.prompt_tokens_details is not None and usage.prompt_tokens_details.cached_tokens == 0
+    )
 
 
 def test_async_client(server: LocalServer) -> None:

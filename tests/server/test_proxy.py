@@ -31,7 +31,8 @@ def url(server: LocalServer, seen: Seen) -> Iterator[str]:
         yield url
 
 
-# Real clients -------------------------------------------------------------------------------------------------------------
+# Real clients
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_claude_says_the_same_through_the_proxy(server: LocalServer, url: str, seen: Seen) -> None:
@@ -43,11 +44,20 @@ def test_claude_says_the_same_through_the_proxy(server: LocalServer, url: str, s
         with anthropic.Anthropic(base_url=base, api_key="any", max_retries=0) as claude:
             whole = claude.messages.create(**asked)
             with claude.messages.stream(**asked) as stream:
-                said.append((whole.to_dict(), stream.get_final_message().to_dict(), server.ledger[0].usage, server.ledger[1].usage))
+                said.append(
+                    (
+                        whole.to_dict(),
+                        stream.get_final_message().to_dict(),
+                        server.ledger[0].usage,
+                        server.ledger[1].usage,
+                    )
+                )
     assert said[0] == said[1]
     assert [call.status for call in (seen.last(1), seen.last(2))] == [200, 200]
     assert seen.left[0].wire == "anthropic_messages" and b"Gr\xc3\xbc\xc3\x9fe" in seen.left[0].body
-    assert seen.last(2).body.startswith(b"event: message_start") and seen.last(2).content_type.startswith("text/event-stream")
+    assert seen.last(2).body.startswith(b"event: message_start") and seen.last(2).content_type.startswith(
+        "text/event-stream"
+    )
 
 
 def test_gpt_says_the_same_through_the_proxy(server: LocalServer, url: str, seen: Seen) -> None:
@@ -68,7 +78,11 @@ def test_gpt_says_the_same_through_the_proxy(server: LocalServer, url: str, seen
 
 def _timeless(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _timeless(inner) for key, inner in value.items() if key not in ("created", "created_at", "completed_at")}
+        return {
+            key: _timeless(inner)
+            for key, inner in value.items()
+            if key not in ("created", "created_at", "completed_at")
+        }
     return [_timeless(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -87,13 +101,17 @@ def test_async_clients_stream_side_by_side(server: LocalServer, url: str, seen: 
 
 
 def test_a_provider_s_error_comes_as_it_is(server: LocalServer, url: str, seen: Seen) -> None:
-    with anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as claude, pytest.raises(anthropic.NotFoundError) as caught:
+    with (
+        anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as claude,
+        pytest.raises(anthropic.NotFoundError) as caught,
+    ):
         claude.messages.create(model="gpt-6.1-sol", max_tokens=5, messages=ASKED)
     assert caught.value.body["error"]["type"] == "not_found_error"
     assert seen.last().status == 404 and b"not_found_error" in seen.last().body
 
 
-# Bytes --------------------------------------------------------------------------------------------------------------------
+# Bytes
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_no_byte_changes_either_way(seen: Seen) -> None:
@@ -102,7 +120,9 @@ def test_no_byte_changes_either_way(seen: Seen) -> None:
 
     def answer(wire: Wire) -> None:
         got.append(wire.request())
-        wire.say(b"HTTP/1.1 200 Fine By Me\r\nX-CaSe: 1\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nContent-Encoding: deflate\r\n")
+        wire.say(
+            b"HTTP/1.1 200 Fine By Me\r\nX-CaSe: 1\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nContent-Encoding: deflate\r\n"
+        )
         wire.say(b"Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nContent-Length: %d\r\n\r\n" % len(packed))
         for start in range(0, len(packed), 7001):
             wire.say(packed[start : start + 7001])
@@ -149,11 +169,18 @@ def test_each_event_leaves_when_it_comes() -> None:
         (b"HTTP/1.1 304 Not Modified\r\nETag: 1\r\n\r\n", b"HTTP/1.1 304 Not Modified\r\nETag: 1\r\n"),
         (b"HTTP/1.1 302 Found\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n", b"HTTP/1.1 302 Found\r\nLocation: /b\r\n"),
         (b"HTTP/1.0 200 OK\r\n\r\nuntil the end", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n"),
-        (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 204 Y\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n"),
+        (
+            b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 204 Y\r\n\r\n",
+            b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n",
+        ),
     ],
 )
 def test_every_kind_of_response(said: bytes, heard: bytes) -> None:
-    with provider(lambda wire: (wire.request(), wire.say(said))) as upstream, passing(upstream) as url, client(url) as wire:
+    with (
+        provider(lambda wire: (wire.request(), wire.say(said))) as upstream,
+        passing(upstream) as url,
+        client(url) as wire,
+    ):
         wire.say(b"OPTIONS /any/where?x=%20 HTTP/1.1\r\nHost: x\r\n\r\n")
         assert wire.head().lower().startswith(heard.lower())
 

@@ -54,7 +54,9 @@ class Judged:
         self.n, self.now = 0, 1_780_000_000.0
         OPEN.append(self)
 
-    def call(self, path: str, body: Any, said: Any = b"", kind: str = "application/json", status: int = 200, **more: Any) -> Any:
+    def call(
+        self, path: str, body: Any, said: Any = b"", kind: str = "application/json", status: int = 200, **more: Any
+    ) -> Any:
         """One call from its request to its report."""
         self.n, self.now = self.n + 1, self.now + 10
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -74,7 +76,10 @@ class Judged:
 def frame(kind: str, payload: Any, message: str = "event") -> bytes:
     """One frame of Amazon's event stream (vnd.amazon.eventstream: prelude, its CRC, headers, payload, CRC of it all)."""
     named = {f":{message}-type": kind, ":content-type": "application/json", ":message-type": message}
-    headers = b"".join(struct.pack("!B", len(n)) + n.encode() + b"\7" + struct.pack("!H", len(v)) + v.encode() for n, v in named.items())
+    headers = b"".join(
+        struct.pack("!B", len(n)) + n.encode() + b"\7" + struct.pack("!H", len(v)) + v.encode()
+        for n, v in named.items()
+    )
     data = json.dumps(payload).encode()
     prelude = struct.pack("!II", 16 + len(headers) + len(data), len(headers))
     whole = prelude + struct.pack("!I", zlib.crc32(prelude)) + headers + data
@@ -88,7 +93,11 @@ def gemini(*said: str, system: str = LONG) -> dict[str, Any]:
 
 def converse(*said: str) -> dict[str, Any]:
     messages = [{"role": ("user", "assistant")[i % 2], "content": [{"text": text}]} for i, text in enumerate(said)]
-    return {"system": [{"text": LONG}, {"cachePoint": {"type": "default"}}], "messages": messages, "inferenceConfig": {"maxTokens": 9}}
+    return {
+        "system": [{"text": LONG}, {"cachePoint": {"type": "default"}}],
+        "messages": messages,
+        "inferenceConfig": {"maxTokens": 9},
+    }
 
 
 def counted(prompt: int, cached: int, output: int) -> dict[str, int]:
@@ -96,43 +105,75 @@ def counted(prompt: int, cached: int, output: int) -> dict[str, int]:
 
 
 CANDIDATE = {"content": {"role": "model", "parts": [{"text": "ok"}]}, "finishReason": "STOP"}
-COUNTS = {"inputTokens": 7, "outputTokens": 3, "totalTokens": 110, "cacheReadInputTokens": 90, "cacheWriteInputTokens": 10}
+COUNTS = {
+    "inputTokens": 7,
+    "outputTokens": 3,
+    "totalTokens": 110,
+    "cacheReadInputTokens": 90,
+    "cacheWriteInputTokens": 10,
+}
 CONVERSED = [
-    frame("messageStart", {"role": "assistant"}), frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "ok"}}),
-    frame("contentBlockStop", {"contentBlockIndex": 0}), frame("messageStop", {"stopReason": "end_turn"}),
+    frame("messageStart", {"role": "assistant"}),
+    frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "ok"}}),
+    frame("contentBlockStop", {"contentBlockIndex": 0}),
+    frame("messageStop", {"stopReason": "end_turn"}),
     frame("metadata", {"usage": COUNTS, "metrics": {"latencyMs": 5}}),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("path", "wire"), [
-    ("/v1/messages", "anthropic_messages"), ("/anthropic/v1/messages", "anthropic_messages"), ("/chat/completions", "openai_chat"),
-    ("/openai/deployments/mine/chat/completions?api-version=1", "openai_chat"), ("/v1/completions", "openai_completions"),
-    ("/v1/responses", "openai_responses"), (GEMINI, "gemini"), (f"{STREAM}?alt=sse&key=AIza", "gemini"),
-    ("/v1/projects/p/locations/l/publishers/google/models/gemini-2.5-pro:streamGenerateContent", "gemini"),
-    ("/v1/projects/p/locations/l/publishers/anthropic/models/claude-opus-5@2:streamRawPredict", "vertex_raw"),
-    (CONVERSE, "bedrock_converse"), (f"{CONVERSE}-stream", "bedrock_converse"), (INVOKE, "bedrock_invoke"),
-    (f"{INVOKE}-with-response-stream", "bedrock_invoke"),
-    ("/v1/messages/count_tokens", ""), ("/v1/embeddings", ""), (f"{GEMINI[:-15]}countTokens", ""), ("/v1/responses/resp_1/cancel", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "wire"),
+    [
+        ("/v1/messages", "anthropic_messages"),
+        ("/anthropic/v1/messages", "anthropic_messages"),
+        ("/chat/completions", "openai_chat"),
+        ("/openai/deployments/mine/chat/completions?api-version=1", "openai_chat"),
+        ("/v1/completions", "openai_completions"),
+        ("/v1/responses", "openai_responses"),
+        (GEMINI, "gemini"),
+        (f"{STREAM}?alt=sse&key=AIza", "gemini"),
+        ("/v1/projects/p/locations/l/publishers/google/models/gemini-2.5-pro:streamGenerateContent", "gemini"),
+        ("/v1/projects/p/locations/l/publishers/anthropic/models/claude-opus-5@2:streamRawPredict", "vertex_raw"),
+        (CONVERSE, "bedrock_converse"),
+        (f"{CONVERSE}-stream", "bedrock_converse"),
+        (INVOKE, "bedrock_invoke"),
+        (f"{INVOKE}-with-response-stream", "bedrock_invoke"),
+        ("/v1/messages/count_tokens", ""),
+        ("/v1/embeddings", ""),
+        (f"{GEMINI[:-15]}countTokens", ""),
+        ("/v1/responses/resp_1/cancel", ""),
+    ],
+)
 def test_a_path_tells_the_wire(path: str, wire: str) -> None:
     assert wire_of("POST", path) == wire and wire_of("GET", path) == ""
 
 
 def test_gemini_is_recorded_with_its_bill_and_what_broke_its_prefix(tmp_path: Path) -> None:
     judge = Judged(tmp_path, "https://generativelanguage.googleapis.com")
-    first = judge.call(GEMINI, gemini("a"), {"candidates": [CANDIDATE], "usageMetadata": counted(9_000, 0, 5), "responseId": "g1"})
-    streamed = [{"candidates": [{"content": {"parts": [{"text": "o"}]}}], "usageMetadata": counted(9_100, 8_900, 1)},
-                {"candidates": [CANDIDATE], "usageMetadata": counted(9_100, 8_900, 6), "responseId": "g2"}]  # fmt: skip
+    first = judge.call(
+        GEMINI, gemini("a"), {"candidates": [CANDIDATE], "usageMetadata": counted(9_000, 0, 5), "responseId": "g1"}
+    )
+    streamed = [
+        {"candidates": [{"content": {"parts": [{"text": "o"}]}}], "usageMetadata": counted(9_100, 8_900, 1)},
+        {"candidates": [CANDIDATE], "usageMetadata": counted(9_100, 8_900, 6), "responseId": "g2"},
+    ]
     sse = "".join(f"data: {json.dumps(event)}\r\n\r\n" for event in streamed).encode()
     second = judge.call(STREAM, gemini("a", "ok", "b"), sse, SSE)
     listed = judge.call(STREAM, gemini("a", "ok", "b", "ok", "c"), json.dumps(streamed, indent=1).encode())
-    broken = judge.call(GEMINI, gemini("a", "ok", "b", "ok", "c", "ok", "d", system=LONG + "It is 10:31."),
-                        {"candidates": [CANDIDATE], "usageMetadata": counted(9_300, 0, 5)})  # fmt: skip
+    broken = judge.call(
+        GEMINI,
+        gemini("a", "ok", "b", "ok", "c", "ok", "d", system=LONG + "It is 10:31."),
+        {"candidates": [CANDIDATE], "usageMetadata": counted(9_300, 0, 5)},
+    )
     assert [report["exchange"]["error"] for report in (first, second, listed, broken)] == [None] * 4
     rows = judge.rows()
-    assert [row.usage for row in rows[:2]] == [Usage(9_000, 0, 0, 0, 5), Usage(200, 8_900, 0, 0, 6)] and rows[2].usage == rows[1].usage
+    assert [row.usage for row in rows[:2]] == [Usage(9_000, 0, 0, 0, 5), Usage(200, 8_900, 0, 0, 6)] and rows[
+        2
+    ].usage == rows[1].usage
     assert {(row.provider, row.model, row.session) for row in rows} == {("google", "gemini-2.5-pro", rows[0].session)}
-    assert rows[0].id == "g1" and isinstance(rows[0].prompt, Bodies) and json.loads(rows[0].prompt.request) == gemini("a")
+    assert (
+        rows[0].id == "g1" and isinstance(rows[0].prompt, Bodies) and json.loads(rows[0].prompt.request) == gemini("a")
+    )
     assert broken["findings"][0]["level"] == "system" and broken["lost_tokens"] and broken["cost_usd"]
 
 
@@ -150,12 +191,16 @@ def test_bedrock_converse_is_recorded_plain_and_streamed(tmp_path: Path) -> None
     judge = Judged(tmp_path, "https://bedrock-runtime.us-east-1.amazonaws.com")
     judge.call(CONVERSE, converse("a"), {"output": {"message": {}}, "stopReason": "end_turn", "usage": COUNTS})
     judge.call(f"{CONVERSE}-stream", converse("a", "ok", "b"), b"".join(CONVERSED), EVENTS)
-    cut = judge.call(f"{CONVERSE}-stream", converse("a", "ok", "b", "ok", "c"), b"".join(CONVERSED[:2]), EVENTS, error="cut")
+    cut = judge.call(
+        f"{CONVERSE}-stream", converse("a", "ok", "b", "ok", "c"), b"".join(CONVERSED[:2]), EVENTS, error="cut"
+    )
     thrown = frame("throttlingException", {"message": f"slow down: {LONG}"}, "exception")
     failed = judge.call(f"{CONVERSE}-stream", converse("z"), CONVERSED[0] + thrown, EVENTS)
     rows = judge.rows()
     assert rows[0].usage == rows[1].usage == Usage(7, 90, 10, 0, 3)
-    assert [row.error for row in rows] == [None, None, "cut", "throttlingException"] and cut["exchange"]["usage"] is None
+    assert [row.error for row in rows] == [None, None, "cut", "throttlingException"] and cut["exchange"][
+        "usage"
+    ] is None
     assert (rows[0].provider, rows[0].model) == ("aws", "us.anthropic.claude-haiku-4-5-20251001-v1:0")
     assert rows[0].session == rows[1].session == rows[2].session != rows[3].session
     assert LONG not in json.dumps(failed)
@@ -163,34 +208,60 @@ def test_bedrock_converse_is_recorded_plain_and_streamed(tmp_path: Path) -> None
 
 def test_bedrock_invoke_and_vertex_speak_the_vendor_s_own_wire(tmp_path: Path) -> None:
     counts = {"input_tokens": 4, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 6, "output_tokens": 1}
-    said = [{"type": "message_start", "message": {"id": "msg_1", "model": "claude-haiku-4-5", "usage": counts}},
-            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}},
-            {"type": "message_stop"}]  # fmt: skip
-    chunks = b"".join(frame("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": "abcd"}) for event in said)
-    body = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}], "system": LONG}
+    said = [
+        {"type": "message_start", "message": {"id": "msg_1", "model": "claude-haiku-4-5", "usage": counts}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ]
+    chunks = b"".join(
+        frame("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": "abcd"}) for event in said
+    )
+    body = {
+        "anthropic_version": "bedrock-2023-05-31",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "hi"}],
+        "system": LONG,
+    }
     judge = Judged(tmp_path, "https://bedrock-runtime.us-east-1.amazonaws.com")
     judge.call(INVOKE, body, {"id": "msg_0", "usage": counts | {"output_tokens": 5}, "stop_reason": "end_turn"})
     judge.call(f"{INVOKE}-with-response-stream", body, chunks, EVENTS)
     rows = judge.rows()
     assert [(row.id, row.usage, row.error, row.provider) for row in rows] == [
-        ("msg_0", Usage(4, 90, 6, 0, 5), None, "aws"), ("msg_1", Usage(4, 90, 6, 0, 5), None, "aws")]  # fmt: skip
+        ("msg_0", Usage(4, 90, 6, 0, 5), None, "aws"),
+        ("msg_1", Usage(4, 90, 6, 0, 5), None, "aws"),
+    ]
 
     vertex = Judged(tmp_path / "vertex", "https://us-east5-aiplatform.googleapis.com")
     path = "/v1/projects/p/locations/us-east5/publishers/anthropic/models/claude-haiku-4-5@20251001:rawPredict"
-    vertex.call(path, body | {"anthropic_version": "vertex-2023-10-16"}, {"id": "msg_2", "usage": counts, "stop_reason": "end_turn"})
+    vertex.call(
+        path,
+        body | {"anthropic_version": "vertex-2023-10-16"},
+        {"id": "msg_2", "usage": counts, "stop_reason": "end_turn"},
+    )
     assert [(row.provider, row.model) for row in vertex.rows()] == [("google", "claude-haiku-4-5@20251001")]
 
 
 def test_other_vendors_of_openai_s_wire_are_billed_in_their_own_words(tmp_path: Path) -> None:
     judge = Judged(tmp_path, "https://api.deepseek.com")
-    usage = {"prompt_tokens": 100, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36, "completion_tokens": 5}
+    usage = {
+        "prompt_tokens": 100,
+        "prompt_cache_hit_tokens": 64,
+        "prompt_cache_miss_tokens": 36,
+        "completion_tokens": 5,
+    }
     body = {"model": "deepseek-chat", "messages": [{"role": "user", "content": "hi"}]}
     choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
     judge.call("/chat/completions", body, {"id": "d1", "choices": [choice], "usage": usage})
-    ends = [{"id": "d2", "choices": [{"delta": {"content": "ok"}, "finish_reason": None}]},
-            {"id": "d2", "choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage}]  # fmt: skip
-    judge.call("/chat/completions", body | {"stream": True}, "".join(f"data: {json.dumps(one)}\n\n" for one in ends).encode()
-               + b"data: [DONE]\n\n", SSE)  # fmt: skip
+    ends = [
+        {"id": "d2", "choices": [{"delta": {"content": "ok"}, "finish_reason": None}]},
+        {"id": "d2", "choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage},
+    ]
+    judge.call(
+        "/chat/completions",
+        body | {"stream": True},
+        "".join(f"data: {json.dumps(one)}\n\n" for one in ends).encode() + b"data: [DONE]\n\n",
+        SSE,
+    )
     rows = judge.rows()
     assert [(row.usage, row.provider, row.error) for row in rows] == [(Usage(36, 64, 0, 0, 5), "deepseek", None)] * 2
 
@@ -199,11 +270,18 @@ def test_other_vendors_of_openai_s_wire_are_billed_in_their_own_words(tmp_path: 
     text = {"id": "cmpl-1", "choices": [{"text": "ok", "finish_reason": "length"}], "usage": counts}
     local.call("/v1/completions", {"model": "nobody/knows-it", "prompt": "Once"}, text)
     row = local.rows()[0]
-    assert row.usage and (row.usage.fresh, row.usage.read, row.usage.output, row.provider, row.error) == (2, 48, 4, "", None)
+    assert row.usage and (row.usage.fresh, row.usage.read, row.usage.output, row.provider, row.error) == (
+        2,
+        48,
+        4,
+        "",
+        None,
+    )
     assert isinstance(row.prompt, Bodies) and json.loads(row.prompt.request)["prompt"] == "Once"
 
 
-# Whatever else passes -----------------------------------------------------------------------------------------------------
+# Whatever else passes
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_what_openai_kept_is_judged_and_recorded_whole(tmp_path: Path) -> None:
@@ -211,17 +289,30 @@ def test_what_openai_kept_is_judged_and_recorded_whole(tmp_path: Path) -> None:
     asked = {"model": "gpt-6.1-sol", "instructions": LONG}
 
     def say(number: int, cached: int, **fields: Any) -> Any:
-        said = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed",
-                "content": [{"type": "output_text", "text": f"sk-ant-api03-{'x' * 40}", "annotations": []}]}  # fmt: skip
-        usage = {"input_tokens": 12_000 + number, "output_tokens": 5, "total_tokens": 12_005 + number,
-                 "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 12_000 + number - cached},
-                 "output_tokens_details": {"reasoning_tokens": 0}}  # fmt: skip
+        said = {
+            "type": "message",
+            "id": f"msg_{number}",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": f"sk-ant-api03-{'x' * 40}", "annotations": []}],
+        }
+        usage = {
+            "input_tokens": 12_000 + number,
+            "output_tokens": 5,
+            "total_tokens": 12_005 + number,
+            "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 12_000 + number - cached},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        }
         answer = {"id": f"resp_{number}", "object": "response", "status": "completed", "output": [said], "usage": usage}
         past = {"previous_response_id": f"resp_{number - 1}"} if number else {}
         return judge.call("/v1/responses", {**fields, "input": f"question {number}", **past}, answer)
 
     first, second, third = say(0, 0, **asked), say(1, 12_000, **asked), say(2, 0, model="gpt-6.1-sol")
-    assert [[finding["code"] for finding in report["findings"]] for report in (first, second, third)] == [[], [], ["CKS10"]]
+    assert [[finding["code"] for finding in report["findings"]] for report in (first, second, third)] == [
+        [],
+        [],
+        ["CKS10"],
+    ]
     rows = judge.rows()
     bodies = [json.loads(row.prompt.request) for row in rows if isinstance(row.prompt, Bodies)]
     assert {row.session for row in rows} == {rows[0].session} and [len(body["input"]) for body in bodies[1:]] == [3, 5]
@@ -236,7 +327,7 @@ def test_what_is_no_model_call_is_told_in_sizes_only(tmp_path: Path) -> None:
             wire.say(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nokay")
 
     with provider(answer) as upstream, passing(upstream, observer=seen) as url, client(url) as wire:
-        wire.say(b"POST /v1/embeddings?key=AIzaSyPrivate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{\"a\":\"b\"}")
+        wire.say(b'POST /v1/embeddings?key=AIzaSyPrivate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"a":"b"}')
         assert b" 200 " in wire.head() and wire.exactly(4) == b"okay"
         wire.say(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b" 200 " in wire.head() and wire.exactly(4) == b"okay"
@@ -261,14 +352,18 @@ def test_the_terminal_and_the_metrics_say_what_passed_unread(capsys: pytest.Capt
     shown.report({"summary": {"total": {"calls": 0}}, "text": "never listened", "breaks": {}})
     shown.began("http://127.0.0.1:1", "https://x", "runs.jsonl")
     passed = Passed(1, "POST", "/v1/embeddings", 200, 9, 4, 1.0, 2.0, "")
-    for report in ({"passed": {**asdict(passed), "text": str(passed)}},
-                   {"summary": {"total": {"calls": 2}}, "text": "fine", "breaks": {}, "passed": 1}):  # fmt: skip
+    for report in (
+        {"passed": {**asdict(passed), "text": str(passed)}},
+        {"summary": {"total": {"calls": 2}}, "text": "fine", "breaks": {}, "passed": 1},
+    ):
         shown.report(report)
         metrics.take(report)
     shown.close()
     assert capsys.readouterr().out.splitlines()[2:] == [
-        "  passed on unread: POST /v1/embeddings 200, 9 bytes up, 4 down", "2 calls \u00b7 fine",
-        "passed on unread: 1 other request"]  # fmt: skip
+        "  passed on unread: POST /v1/embeddings 200, 9 bytes up, 4 down",
+        "2 calls \u00b7 fine",
+        "passed on unread: 1 other request",
+    ]
     assert b'contextkit_passed_total{status="200"} 1\n' in metrics.text()
 
 
@@ -276,13 +371,37 @@ def test_the_terminal_and_the_metrics_say_what_passed_unread(capsys: pytest.Capt
 @given(
     path=st.sampled_from([GEMINI, CONVERSE, INVOKE, "/v1/completions", "/v1/messages", "/v1/responses"]),
     kind=st.sampled_from(["application/json", SSE, EVENTS, ""]),
-    body=st.binary(max_size=60) | st.recursive(
+    body=st.binary(max_size=60)
+    | st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-            st.sampled_from(["messages", "contents", "system", "model", "role", "parts", "content", "text", "prompt", "usage", "tools"]),
-            inner, max_size=4), max_leaves=10).map(lambda value: json.dumps(value).encode()),
-    said=st.binary(max_size=80), status=st.sampled_from([200, 200, 429, 0]), encoding=st.sampled_from(["", "gzip", "br", "odd"]),
-)  # fmt: skip
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "messages",
+                        "contents",
+                        "system",
+                        "model",
+                        "role",
+                        "parts",
+                        "content",
+                        "text",
+                        "prompt",
+                        "usage",
+                        "tools",
+                    ]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=10,
+    ).map(lambda value: json.dumps(value).encode()),
+    said=st.binary(max_size=80),
+    status=st.sampled_from([200, 200, 429, 0]),
+    encoding=st.sampled_from(["", "gzip", "br", "odd"]),
+)
 def test_no_body_ends_the_recording(
     tmp_path_factory: pytest.TempPathFactory, path: str, kind: str, body: bytes, said: bytes, status: int, encoding: str
 ) -> None:
@@ -293,7 +412,8 @@ def test_no_body_ends_the_recording(
     list(OPEN.pop().judging.close(0.0))
 
 
-# The real clients ---------------------------------------------------------------------------------------------------------
+# The real clients
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -301,16 +421,26 @@ def answered() -> Iterator[tuple[str, Seen]]:
     """A proxy to a provider that answers as Gemini and Bedrock do, and who is told."""
     seen = Seen()
     whole = json.dumps({"candidates": [CANDIDATE], "usageMetadata": counted(9_000, 0, 5)}).encode()
-    conversed = {"output": {"message": {"role": "assistant", "content": [{"text": "ok"}]}}, "stopReason": "end_turn", "usage": COUNTS,
-                 "metrics": {"latencyMs": 1}}  # fmt: skip
+    conversed = {
+        "output": {"message": {"role": "assistant", "content": [{"text": "ok"}]}},
+        "stopReason": "end_turn",
+        "usage": COUNTS,
+        "metrics": {"latencyMs": 1},
+    }
 
     def answer(wire: Wire) -> None:
         while head := wire.request()[0]:
             path = head.split()[1]
-            kind, body = next((kind, body) for part, kind, body in (
-                (b"/converse-stream", EVENTS, b"".join(CONVERSED)), (b"/converse", "application/json", json.dumps(conversed).encode()),
-                (b":streamGenerateContent", SSE, b"data: " + whole + b"\r\n\r\n"), (b"", "application/json", whole),
-            ) if part in path)  # fmt: skip
+            kind, body = next(
+                (kind, body)
+                for part, kind, body in (
+                    (b"/converse-stream", EVENTS, b"".join(CONVERSED)),
+                    (b"/converse", "application/json", json.dumps(conversed).encode()),
+                    (b":streamGenerateContent", SSE, b"data: " + whole + b"\r\n\r\n"),
+                    (b"", "application/json", whole),
+                )
+                if part in path
+            )
             wire.say(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
 
     with provider(answer) as upstream, passing(upstream, observer=seen) as url:
@@ -337,12 +467,15 @@ def test_amazon_s_client_through_the_proxy(answered: tuple[str, Seen], monkeypat
     def through_the_proxy(request: Any, **_: object) -> None:
         request.url = request.url.replace("https://bedrock-runtime.us-east-1.amazonaws.com", url)
 
-    bedrock.meta.events.register("before-send.bedrock-runtime", through_the_proxy)  # signed for Amazon's host, which the proxy names
+    bedrock.meta.events.register(
+        "before-send.bedrock-runtime", through_the_proxy
+    )  # signed for Amazon's host, which the proxy names
     fields = {"modelId": "us.anthropic.claude-haiku-4-5-20251001-v1:0", **converse("hi")}
     assert bedrock.converse(**fields)["usage"]["cacheReadInputTokens"] == 90
     events = list(bedrock.converse_stream(**fields)["stream"])  # botocore checks every frame's CRC
     assert [name for event in events for name in event][-1] == "metadata" and len(events) == len(CONVERSED)
-    assert [(call.wire, call.path) for call in seen.left] == [("bedrock_converse", CONVERSE), ("bedrock_converse", f"{CONVERSE}-stream")]
+    assert [(call.wire, call.path) for call in seen.left] == [
+        ("bedrock_converse", CONVERSE),
+        ("bedrock_converse", f"{CONVERSE}-stream"),
+    ]
     assert seen.last(2).body == b"".join(CONVERSED)
-
-

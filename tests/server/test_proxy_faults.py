@@ -54,7 +54,8 @@ def test_a_provider_that_does_not_answer_is_a_502(said: bytes) -> None:
 
 
 def test_an_idle_connection_that_closes_when_it_is_used_again_is_not_the_client_s_trouble() -> None:
-    """The provider answers once on each connection, says that it keeps it, and closes it when the next request has come."""
+    """The provider answers once on each connection, says that it keeps it, and closes it when the next request has
+    come."""
     seen, heads = Seen(), list[bytes]()
 
     def answer(wire: Wire) -> None:
@@ -72,7 +73,8 @@ def test_an_idle_connection_that_closes_when_it_is_used_again_is_not_the_client_
 
 
 def test_a_request_that_a_provider_has_had_for_a_while_is_never_sent_twice() -> None:
-    """The second request on a kept connection is taken, thought about, and then the provider dies: it may have been billed."""
+    """The second request on a kept connection is taken, thought about, and then the provider dies: it may have been
+    billed."""
     seen, asked = Seen(), list[bytes]()
 
     def answer(wire: Wire) -> None:
@@ -211,7 +213,9 @@ def test_an_answer_before_the_upload_is_over_comes_through() -> None:
         assert b" 413 " in wire.head() and wire.exactly(3) == b"big"
 
 
-@pytest.mark.parametrize("said", [b"\x16\x03\x01 hello\r\n\r\n", b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"])
+@pytest.mark.parametrize(
+    "said", [b"\x16\x03\x01 hello\r\n\r\n", b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"]
+)
 def test_what_is_not_http_is_refused(said: bytes, server: LocalServer) -> None:
     with passing(server.url) as url, client(url) as wire:
         wire.say(said)
@@ -227,7 +231,8 @@ def test_two_lengths_never_reach_the_provider() -> None:
     assert heard == []
 
 
-# TLS ----------------------------------------------------------------------------------------------------------------------
+# TLS
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -237,16 +242,27 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    key, name = (
+        ec.generate_private_key(ec.SECP256R1()),
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")]),
+    )
     now = dt.datetime.now(dt.UTC)
     made = (
-        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=1))
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(key, hashes.SHA256())
-    )  # fmt: skip
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
     path = tmp_path_factory.mktemp("tls") / "provider.pem"
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
     return path
 
@@ -268,7 +284,9 @@ def test_a_provider_s_certificate_is_checked(certificate: Path) -> None:
             assert b" 502 " in wire.head()  # trusted, but not the host that was asked
 
 
-@pytest.mark.parametrize("url", ["api.anthropic.com", "ftp://x", "https://", "https://x:99999", "https://key@x", "https://x?a=1"])
+@pytest.mark.parametrize(
+    "url", ["api.anthropic.com", "ftp://x", "https://", "https://x:99999", "https://key@x", "https://x?a=1"]
+)
 def test_what_is_no_provider_is_refused(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         Upstream(url)

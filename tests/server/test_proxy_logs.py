@@ -13,13 +13,18 @@ from tests.server.conftest import CLAUDE
 SECRET = "what nobody else may read"
 
 
-def test_a_callable_that_fails_leaves_no_prompt_in_the_log(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_callable_that_fails_leaves_no_prompt_in_the_log(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     def reply(parsed: Any, body: Any) -> Any:
         raise KeyError(body["messages"][0]["content"])
 
-
     failing = pytest.raises(anthropic.InternalServerError, match="KeyError")
-    with LocalServer(reply) as server, anthropic.Anthropic(base_url=server.url, api_key="k", max_retries=0) as claude, failing as caught:
+    with (
+        LocalServer(reply) as server,
+        anthropic.Anthropic(base_url=server.url, api_key="k", max_retries=0) as claude,
+        failing as caught,
+    ):
         claude.messages.create(model=CLAUDE, max_tokens=5, messages=[{"role": "user", "content": SECRET}])
     assert SECRET not in str(caught.value)
     logged = caplog.text + "".join(capfd.readouterr())

@@ -28,7 +28,12 @@ def body(turns: int = 1, **fields: Any) -> bytes:
 
 
 def tool(name: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "description": f"does {name}, really", "input_schema": {"type": "object", "properties": {}}, **more}
+    return {
+        "name": name,
+        "description": f"does {name}, really",
+        "input_schema": {"type": "object", "properties": {}},
+        **more,
+    }
 
 
 def sent(repairs: Repairs, raw: bytes, wire: str = WIRE) -> bytes:
@@ -44,7 +49,8 @@ def names(raw: bytes) -> list[str]:
     return [tool["name"] for tool in json.loads(raw)["tools"]]
 
 
-# sort-tools ---------------------------------------------------------------------------------------------------------------
+# sort-tools
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_tools_stay_in_the_order_a_conversation_began_with() -> None:
@@ -60,7 +66,14 @@ def test_tools_stay_in_the_order_a_conversation_began_with() -> None:
 
 def test_tools_in_order_and_tools_that_share_a_name_are_left_alone() -> None:
     repairs = Repairs(["sort-tools"])
-    for raw in (body(1, tools=[tool("a"), tool("b")]), body(1, tools=[tool("b"), tool("a"), tool("b")]), body(1), b"[]", b"{", b'"x"'):
+    for raw in (
+        body(1, tools=[tool("a"), tool("b")]),
+        body(1, tools=[tool("b"), tool("a"), tool("b")]),
+        body(1),
+        b"[]",
+        b"{",
+        b'"x"',
+    ):
         assert repairs(WIRE, raw) is None
 
 
@@ -71,34 +84,49 @@ def test_a_marker_stays_at_its_place(at: int) -> None:
     tools[at] = {**marker, **tools[at]} if at == 1 else {**tools[at], **marker}
     found = json.loads(sent(Repairs(["sort-tools"]), body(1, tools=tools)))["tools"]
     assert [one["name"] for one in found] == ["a", "b", "c"]
-    assert [one.get("cache_control") for one in found] == [marker["cache_control"] if n == at else None for n in range(3)]
+    assert [one.get("cache_control") for one in found] == [
+        marker["cache_control"] if n == at else None for n in range(3)
+    ]
     assert [{**one, "cache_control": 0} for one in found] == [{**tool(name), "cache_control": 0} for name in "abc"]
 
 
 def test_openai_s_tools_are_sorted_by_their_own_name() -> None:
     tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in "ba"]
     raw = json.dumps({"model": "gpt-6.1-sol", "messages": [{"role": "user", "content": "x"}], "tools": tools}).encode()
-    assert [one["function"]["name"] for one in json.loads(sent(Repairs(["sort-tools"]), raw, "openai_chat"))["tools"]] == ["a", "b"]
+    assert [
+        one["function"]["name"] for one in json.loads(sent(Repairs(["sort-tools"]), raw, "openai_chat"))["tools"]
+    ] == ["a", "b"]
 
 
-# freeze-date --------------------------------------------------------------------------------------------------------------
+# freeze-date
+# --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("first", "then"),
     [
-        ("2026-11-21", "2026-11-22"), ("10:31", "10:32"), ("2026-11-21T10:31:09.5Z", "2026-11-21T10:31:12.7Z"), ("9:59 AM", "10:00 AM"),
-        ("Saturday, November 21, 2026", "Sunday, November 22, 2026"), ("21 Nov 2026 10:31:09", "22 Nov 2026 00:00:01"),
-        ("1790000000", "1790000099"), ("11/21/2026", "11/22/2026"), ("Sat, Nov 21, 2026 at 9:59 pm", "Sun, Nov 22, 2026 at 1:02 am"),
+        ("2026-11-21", "2026-11-22"),
+        ("10:31", "10:32"),
+        ("2026-11-21T10:31:09.5Z", "2026-11-21T10:31:12.7Z"),
+        ("9:59 AM", "10:00 AM"),
+        ("Saturday, November 21, 2026", "Sunday, November 22, 2026"),
+        ("21 Nov 2026 10:31:09", "22 Nov 2026 00:00:01"),
+        ("1790000000", "1790000099"),
+        ("11/21/2026", "11/22/2026"),
+        ("Sat, Nov 21, 2026 at 9:59 pm", "Sun, Nov 22, 2026 at 1:02 am"),
     ],
-)  # fmt: skip
+)
 def test_a_date_stays_what_it_was_when_the_conversation_began(first: str, then: str) -> None:
     repairs = Repairs(["freeze-date"])
-    said = "Since 2024-01-01 you are \"careful\". It is:\n{}; version 1.2.3, ratio 16:9x.\n"
+    said = 'Since 2024-01-01 you are "careful". It is:\n{}; version 1.2.3, ratio 16:9x.\n'
     assert sent(repairs, body(1, system=said.format(first))) == body(1, system=said.format(first))
     assert sent(repairs, body(2, system=said.format(then))) == body(2, system=said.format(first))
-    assert sent(repairs, body(1, system=said.format(then))) == body(1, system=said.format(then))  # another conversation begins today
-    assert sent(repairs, body(3, system=f"Else. {then}")) == body(3, system=f"Else. {then}")  # the text changed: its date is a new one
+    assert sent(repairs, body(1, system=said.format(then))) == body(
+        1, system=said.format(then)
+    )  # another conversation begins today
+    assert sent(repairs, body(3, system=f"Else. {then}")) == body(
+        3, system=f"Else. {then}"
+    )  # the text changed: its date is a new one
 
 
 def test_dates_outside_the_system_text_are_the_user_s() -> None:
@@ -113,7 +141,9 @@ def test_openai_s_system_text_stands_in_messages_or_instructions() -> None:
 
     def chat(day: int, turns: int) -> bytes:
         said = [{"role": "developer", "content": f"It is 2026-11-{day}."}, {"role": "user", "content": "2026-11-01"}]
-        return json.dumps({"model": "m", "messages": [*said, *[{"role": "assistant", "content": "2026-11-02"}] * turns]}).encode()
+        return json.dumps(
+            {"model": "m", "messages": [*said, *[{"role": "assistant", "content": "2026-11-02"}] * turns]}
+        ).encode()
 
     def responses(day: int, turns: int) -> bytes:
         said = [{"role": "user", "content": "x"}] * (turns + 1)
@@ -124,7 +154,8 @@ def test_openai_s_system_text_stands_in_messages_or_instructions() -> None:
         assert sent(repairs, make(22, 1), wire) == make(21, 1)
 
 
-# place-breakpoints --------------------------------------------------------------------------------------------------------
+# The repair place-breakpoints
+# --------------------------------------------------------------------------------------------------------
 
 
 def marks(raw: bytes) -> list[int]:
@@ -149,23 +180,41 @@ def test_markers_stand_where_contextkit_would_set_them() -> None:
 def test_markers_are_the_client_s_where_it_sets_any() -> None:
     repairs = Repairs(["place-breakpoints"])
     marked = [{"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}]
-    for raw in (body(1, system=marked), body(1, system=LONG, cache_control={"type": "ephemeral"}), body(1, system="short")):  # fmt: skip
+    for raw in (
+        body(1, system=marked),
+        body(1, system=LONG, cache_control={"type": "ephemeral"}),
+        body(1, system="short"),
+    ):
         assert repairs(WIRE, raw) is None
-    assert marks(sent(repairs, body(1, system=LONG, model="claude-nope"))) == [0, 1]  # by the rules of its nearest relative
+    assert marks(sent(repairs, body(1, system=LONG, model="claude-nope"))) == [
+        0,
+        1,
+    ]  # by the rules of its nearest relative
     assert repairs("openai_chat", body(1, system=LONG)) is None
 
 
 def gpt(array: str, head: Any, turns: int = 1, model: str = "gpt-6.1-sol", **fields: Any) -> bytes:
     said = [{"role": ("user", "assistant")[n % 2], "content": f"größer {n}"} for n in range(2 * turns - 1)]
-    return json.dumps({"model": model, array: [{"role": "developer", "content": head}, *said], **fields}, indent=1).encode()
+    return json.dumps(
+        {"model": model, array: [{"role": "developer", "content": head}, *said], **fields}, indent=1
+    ).encode()
 
 
-@pytest.mark.parametrize(("wire", "array", "kind"), [("openai_chat", "messages", "text"), ("openai_responses", "input", "input_text")])
-def test_on_openai_s_endpoints_the_head_is_marked_where_the_model_takes_markers(wire: str, array: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("wire", "array", "kind"), [("openai_chat", "messages", "text"), ("openai_responses", "input", "input_text")]
+)
+def test_on_openai_s_endpoints_the_head_is_marked_where_the_model_takes_markers(
+    wire: str, array: str, kind: str
+) -> None:
     repairs, found = Repairs(["place-breakpoints"]), []
     for turns in (1, 2):
         for head in (LONG, [{"type": kind, "text": LONG}]):
-            raw = gpt(array, head, turns, tools=[{"type": "function", "name": "f", "function": {"name": "f"}, "parameters": {}}])
+            raw = gpt(
+                array,
+                head,
+                turns,
+                tools=[{"type": "function", "name": "f", "function": {"name": "f"}, "parameters": {}}],
+            )
             mended = sent(repairs, raw, wire)
             layout = PARSERS[wire](json.loads(mended)).layout
             assert [mark.segment for mark in layout.breakpoints] == [1] and layout.n == 2 * turns + 1
@@ -176,20 +225,31 @@ def test_on_openai_s_endpoints_the_head_is_marked_where_the_model_takes_markers(
 
 
 def test_openai_s_own_decisions_stand() -> None:
-    repairs, marked = Repairs(["place-breakpoints"]), [{"type": "text", "text": LONG, "prompt_cache_breakpoint": {"mode": "explicit"}}]
-    for raw in (gpt("messages", marked), gpt("messages", LONG, model="gpt-5.1"), gpt("messages", "short"),
-                gpt("messages", LONG, prompt_cache_options={"mode": "explicit"})):  # fmt: skip
+    repairs, marked = (
+        Repairs(["place-breakpoints"]),
+        [{"type": "text", "text": LONG, "prompt_cache_breakpoint": {"mode": "explicit"}}],
+    )
+    for raw in (
+        gpt("messages", marked),
+        gpt("messages", LONG, model="gpt-5.1"),
+        gpt("messages", "short"),
+        gpt("messages", LONG, prompt_cache_options={"mode": "explicit"}),
+    ):
         assert repairs("openai_chat", raw) is None
     assert repairs("openai_responses", gpt("input", LONG, instructions="Be brief.")) is None
     assert repairs("openai_responses", json.dumps({"model": "gpt-6.1-sol", "input": "hi"}).encode()) is None
 
 
-# Gemini and the rest ------------------------------------------------------------------------------------------------------
+# Gemini and the rest
+# ------------------------------------------------------------------------------------------------------
 
 
 def gemini(day: int, names: str, turns: int = 1) -> bytes:
     said = [{"role": ("user", "model")[n % 2], "parts": [{"text": f"größer {n}"}]} for n in range(2 * turns - 1)]
-    tools = [{"googleSearch": {}}, {"functionDeclarations": [{"name": name, "parameters": {"type": "object"}} for name in names]}]
+    tools = [
+        {"googleSearch": {}},
+        {"functionDeclarations": [{"name": name, "parameters": {"type": "object"}} for name in names]},
+    ]
     system = {"parts": [{"text": f"It is 2026-11-{day}."}]}
     return json.dumps({"systemInstruction": system, "tools": tools, "contents": said}, indent=1).encode()
 
@@ -210,12 +270,20 @@ def test_what_a_repair_does_not_cover_passes_as_it_is() -> None:
 @pytest.mark.parametrize("value", ["system", [1], [{"role": 1}], [{"role": "user", "content": [3]}], {"a": 1}, None])
 def test_a_body_of_another_form_passes_as_it_is(value: Any) -> None:
     repairs = Repairs(list(REPAIRS))
-    for wire, array in (("openai_chat", "messages"), ("openai_responses", "input"), ("gemini", "contents"), (WIRE, "messages")):
-        raw = json.dumps({"model": "gpt-6.1-sol", array: value, "tools": [value, {"functionDeclarations": value}]}).encode()
+    for wire, array in (
+        ("openai_chat", "messages"),
+        ("openai_responses", "input"),
+        ("gemini", "contents"),
+        (WIRE, "messages"),
+    ):
+        raw = json.dumps(
+            {"model": "gpt-6.1-sol", array: value, "tools": [value, {"functionDeclarations": value}]}
+        ).encode()
         assert repairs(wire, raw) is None
 
 
-# All of them --------------------------------------------------------------------------------------------------------------
+# All of them
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_careless_conversation_becomes_one_that_only_grows() -> None:
@@ -225,7 +293,11 @@ def test_a_careless_conversation_becomes_one_that_only_grows() -> None:
         raw = sent(repairs, body(turns, tools=tools, system=f"{LONG}It is 10:{30 + turns}."))
         prompts.append(PARSERS[WIRE](json.loads(raw)).prompt)
     for before, after in pairwise(prompts):
-        assert list(after.digests)[: before.n] == list(before.digests) and before.breakpoints and after.namespaces == before.namespaces
+        assert (
+            list(after.digests)[: before.n] == list(before.digests)
+            and before.breakpoints
+            and after.namespaces == before.namespaces
+        )
 
 
 def test_an_unknown_repair_is_refused() -> None:
@@ -241,7 +313,11 @@ _JSON = st.recursive(
 
 
 @settings(max_examples=200, deadline=None)
-@given(value=st.dictionaries(st.text(max_size=5), _JSON, max_size=5), indent=st.sampled_from([None, 0, 2]), ascii_only=st.booleans())
+@given(
+    value=st.dictionaries(st.text(max_size=5), _JSON, max_size=5),
+    indent=st.sampled_from([None, 0, 2]),
+    ascii_only=st.booleans(),
+)
 def test_spans_are_those_of_the_values(value: dict[str, Any], indent: int | None, ascii_only: bool) -> None:
     raw = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
     found = members(raw)
@@ -251,7 +327,11 @@ def test_spans_are_those_of_the_values(value: dict[str, Any], indent: int | None
 
 
 @settings(max_examples=200, deadline=None)
-@given(text=st.text(max_size=60), cuts=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=6), new=st.text(max_size=5))
+@given(
+    text=st.text(max_size=60),
+    cuts=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=6),
+    new=st.text(max_size=5),
+)
 def test_a_rope_knows_its_own_bytes(text: str, cuts: list[tuple[int, int]], new: str) -> None:
     """Against slices of plain text, change after change."""
     raw = text.encode("ascii", "replace")

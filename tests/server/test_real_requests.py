@@ -21,14 +21,32 @@ from contextkit.server import LocalServer
 from tests.server.test_any_body import PATHS
 
 START = 1_790_000_000.0
-BETAS = sorted({name for names in (*(row.headers for row in FIELDS), *BLOCKS.values(), (INLINE_TOOLS, TOOL_CHANGES)) for name in names})
+BETAS = sorted(
+    {
+        name
+        for names in (*(row.headers for row in FIELDS), *BLOCKS.values(), (INLINE_TOOLS, TOOL_CHANGES))
+        for name in names
+    }
+)
 HEADERS = {"authorization": "Bearer any", "anthropic-version": "2023-06-01", "anthropic-beta": ",".join(BETAS)}
 """Recordings hold no headers: every beta is opted in to."""
-HOSTS = {"api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "bedrock-runtime.us-east-1.amazonaws.com"}
+HOSTS = {
+    "api.anthropic.com",
+    "api.openai.com",
+    "generativelanguage.googleapis.com",
+    "bedrock-runtime.us-east-1.amazonaws.com",
+}
 """Hosts whose endpoints the local provider has."""
 EXPLAINED = {
-    "first_write", "model_changed", "params_changed", "tools_changed", "system_changed", "compaction", "below_minimum", "ttl_expired",
-}  # fmt: skip
+    "first_write",
+    "model_changed",
+    "params_changed",
+    "tools_changed",
+    "system_changed",
+    "compaction",
+    "below_minimum",
+    "ttl_expired",
+}
 CLIENTS = ("claude-code-2.1.197", "codex-0.169.0", "gemini-cli-0.61.0", "opencode-1.18.33", "pi-0.74.2", "qwen-code")
 
 
@@ -80,7 +98,9 @@ def test_what_real_apis_accepted_is_accepted(shared: Path) -> None:
                 known = answer.status_code == 200 or _names_what_was_made_before(call["request"], answer)
                 assert known, (cassette["cassette"], call["url"], answer.text[:500])
                 (accepted if answer.status_code == 200 else refused)[at.netloc] += 1
-    print(f"\naccepted here, of what the real API accepted: {dict(accepted)}; names what was made before the recording: {dict(refused)}")
+    print(
+        f"\naccepted here, of what the real API accepted: {dict(accepted)}; names what was made before the recording: {dict(refused)}"
+    )
     assert accepted.total() >= 500 and refused.total() <= 10
 
 
@@ -102,6 +122,12 @@ def test_codex_metadata_is_no_part_of_the_cache_key(shared: Path) -> None:
 def test_the_billing_header_of_claude_code_is_neutral_unless_it_is_significant(shared: Path) -> None:
     neutral, _ = replayed(shared, "claude-code-2.1.197")
     significant, _ = replayed(shared, "claude-code-2.1.197", billing_header="significant")
-    read = {name: sum(call.usage.read or 0 for call in ledger if call.usage) for name, ledger in (("n", neutral), ("s", significant))}
-    prompts = {name: sum(call.usage.prompt or 0 for call in ledger if call.usage) for name, ledger in (("n", neutral), ("s", significant))}
+    read = {
+        name: sum(call.usage.read or 0 for call in ledger if call.usage)
+        for name, ledger in (("n", neutral), ("s", significant))
+    }
+    prompts = {
+        name: sum(call.usage.prompt or 0 for call in ledger if call.usage)
+        for name, ledger in (("n", neutral), ("s", significant))
+    }
     assert read["n"] > read["s"] and prompts["n"] < prompts["s"]

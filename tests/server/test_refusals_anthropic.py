@@ -40,14 +40,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "messages is empty": ({"messages": []}, "messages: at least one message"),
     "a role nobody knows": ({"messages": [{"role": "tool", "content": "x"}]}, r"messages\.0\.role"),
     "a block nobody knows": ({"messages": [user({"type": "smell"})]}, r"messages\.0\.content\.0: Input tag"),
-    "a block without its field": ({"messages": [user({"type": "text"})]}, r"messages\.0\.content\.0\.text: Field required"),
+    "a block without its field": (
+        {"messages": [user({"type": "text"})]},
+        r"messages\.0\.content\.0\.text: Field required",
+    ),
     "a tool without a schema": ({"tools": [{"name": "f"}]}, r"tools\.0\.input_schema: Field required"),
     "two tools of one name": ({"tools": [TOOL, TOOL]}, "Tool names must be unique"),
     "five marks": (
         {"messages": [user(*(text(f"{i}") for i in range(5)))], "system": "s"},
         "A maximum of 4 blocks with cache_control.* Found 5",
     ),
-    "1h behind 5m": ({"messages": [user(text("a", HOUR))]}, "ttl='1h' cache_control block must not come after a ttl='5m'"),
+    "1h behind 5m": (
+        {"messages": [user(text("a", HOUR))]},
+        "ttl='1h' cache_control block must not come after a ttl='5m'",
+    ),
     "automatic 1h behind 5m": ({"cache_control": HOUR}, "ttl='1h' cache_control block must not come after a ttl='5m'"),
     "automatic contradicts the last block": ({"messages": [user(text("a"))], "cache_control": HOUR}, "another ttl"),
     "automatic is a fifth": (
@@ -65,7 +71,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {
             "messages": [
                 USER,
-                {"role": "assistant", "content": [{"type": "thinking", "thinking": "x", "signature": "s", "cache_control": MARK}]},
+                {
+                    "role": "assistant",
+                    "content": [{"type": "thinking", "thinking": "x", "signature": "s", "cache_control": MARK}],
+                },
                 USER,
             ]
         },
@@ -80,11 +89,23 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"messages": [USER, CALL, USER, {"role": "assistant", "content": "hm"}, RESULT]},
         "`tool_use` ids were found without",
     ),
-    "a result without a call": ({"messages": [RESULT]}, r"unexpected `tool_use_id` found in `tool_result` blocks: toolu_1"),
+    "a result without a call": (
+        {"messages": [RESULT]},
+        r"unexpected `tool_use_id` found in `tool_result` blocks: toolu_1",
+    ),
     "a call by the user": ({"messages": [{**CALL, "role": "user"}]}, "can only be in `assistant` messages"),
-    "the assistant begins": ({"messages": [{"role": "assistant", "content": "hi"}, USER]}, 'first message must use the "user" role'),
-    "words put into its mouth": ({"messages": [USER, {"role": "assistant", "content": "I"}]}, "does not support assistant message prefill"),
-    "forced on a model that refuses it": ({"tools": [TOOL], "tool_choice": {"type": "any"}}, '"any" is not supported by this model'),
+    "the assistant begins": (
+        {"messages": [{"role": "assistant", "content": "hi"}, USER]},
+        'first message must use the "user" role',
+    ),
+    "words put into its mouth": (
+        {"messages": [USER, {"role": "assistant", "content": "I"}]},
+        "does not support assistant message prefill",
+    ),
+    "forced on a model that refuses it": (
+        {"tools": [TOOL], "tool_choice": {"type": "any"}},
+        '"any" is not supported by this model',
+    ),
     "forced beside thinking": (
         {
             "model": OLD,
@@ -95,30 +116,47 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         },
         "Thinking may not be enabled when tool_choice forces tool use",
     ),
-    "forced without tools": ({"model": OLD, "tool_choice": {"type": "any"}}, "may only be specified while providing tools"),
-    "a budget too small": ({"max_tokens": 4096, "thinking": {"type": "enabled", "budget_tokens": 10}}, "greater than or equal to 1024"),
+    "forced without tools": (
+        {"model": OLD, "tool_choice": {"type": "any"}},
+        "may only be specified while providing tools",
+    ),
+    "a budget too small": (
+        {"max_tokens": 4096, "thinking": {"type": "enabled", "budget_tokens": 10}},
+        "greater than or equal to 1024",
+    ),
     "a budget without room": (
         {"max_tokens": 1024, "thinking": {"type": "enabled", "budget_tokens": 1024}},
         "must be greater than `thinking.budget_tokens`",
     ),
     "prewarming a stream": ({"max_tokens": 0, "stream": True}, "cannot be combined with stream"),
-    "prewarming thinking": ({"max_tokens": 0, "thinking": {"type": "enabled", "budget_tokens": 1024}}, "cannot be combined with thinking"),
+    "prewarming thinking": (
+        {"max_tokens": 0, "thinking": {"type": "enabled", "budget_tokens": 1024}},
+        "cannot be combined with thinking",
+    ),
     "prewarming a format": (
         {"max_tokens": 0, "output_config": {"format": {"type": "json_schema", "schema": {}}}},
         "cannot be combined with output_config",
     ),
-    "prewarming a forced call": ({"max_tokens": 0, "tools": [TOOL], "tool_choice": {"type": "any"}}, "cannot be combined with tool_choice"),
+    "prewarming a forced call": (
+        {"max_tokens": 0, "tools": [TOOL], "tool_choice": {"type": "any"}},
+        "cannot be combined with tool_choice",
+    ),
     "temperature": ({"temperature": 1.0}, "temperature: not supported with anthropic-version 2026-10-21"),
     "top_p": ({"top_p": 1.0}, "top_p: not supported"),
     "top_k": ({"top_k": 5}, "top_k: not supported"),
-    "citations of the user": ({"messages": [user({"type": "text", "text": "a", "citations": [{}]})]}, "citations: not supported"),
+    "citations of the user": (
+        {"messages": [user({"type": "text", "text": "a", "citations": [{}]})]},
+        "citations: not supported",
+    ),
     "a document of the assistant": (
         {
             "messages": [
                 USER,
                 {
                     "role": "assistant",
-                    "content": [{"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}],
+                    "content": [
+                        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
+                    ],
                 },
                 USER,
             ]
@@ -130,7 +168,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "`system` messages are not supported",
     ),
     "system before a user": ({"messages": [USER, SYSTEM, USER]}, "must be last or be followed by an `assistant`"),
-    "system behind an assistant": ({"messages": [USER, {"role": "assistant", "content": "hi"}, SYSTEM]}, "must follow a `user` message"),
+    "system behind an assistant": (
+        {"messages": [USER, {"role": "assistant", "content": "hi"}, SYSTEM]},
+        "must follow a `user` message",
+    ),
     "too long": ({"model": OLD, "system": "word " * 200_000}, r"prompt is too long: \d+ tokens > 200000 maximum"),
 }
 
@@ -139,7 +180,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_refused(server: LocalServer, claude: anthropic.Anthropic, name: str) -> None:
     change, words = REFUSED[name]
     with pytest.raises(anthropic.BadRequestError, match=words) as caught:
-        claude.post("/v1/messages", body={key: value for key, value in asking(**change).items() if value is not None}, cast_to=dict)
+        claude.post(
+            "/v1/messages",
+            body={key: value for key, value in asking(**change).items() if value is not None},
+            cast_to=dict,
+        )
     assert caught.value.type == "invalid_request_error" and HEAD not in str(caught.value)
     assert all(exchange.usage is None for exchange in server.ledger)
 
@@ -151,15 +196,20 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "a call and its result": {"messages": [USER, CALL, RESULT]},
     "results in two messages": {
         "messages": [
-            USER, {"role": "assistant", "content": [*CALL["content"], {"type": "tool_use", "id": "toolu_2", "name": "f", "input": {}}]},  # type: ignore[misc]
-            RESULT, user({"type": "tool_result", "tool_use_id": "toolu_2"}),
+            USER,
+            {
+                "role": "assistant",
+                "content": [*CALL["content"], {"type": "tool_use", "id": "toolu_2", "name": "f", "input": {}}],
+            },  # type: ignore[misc]
+            RESULT,
+            user({"type": "tool_result", "tool_use_id": "toolu_2"}),
         ],
     },
     "system in the middle": {"messages": [USER, SYSTEM, {"role": "assistant", "content": "hi"}, USER, SYSTEM]},
     "prefill on an old model": {"model": OLD, "messages": [USER, {"role": "assistant", "content": "I"}]},
     "forced on an old model": {"model": OLD, "tools": [TOOL], "tool_choice": {"type": "any"}},
     "adaptive thinking": {"thinking": {"type": "adaptive"}},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -193,7 +243,11 @@ def test_keys_and_versions(http: httpx2.Client) -> None:
         (http.post("/v1/messages", json=body, headers=version), 401, "authentication_error"),
         (http.post("/v1/messages", content=b"{", headers=version), 401, "authentication_error"),
         (http.post("/v1/messages", json=body, headers={"x-api-key": "k"}), 400, "invalid_request_error"),
-        (http.post("/v1/messages", json=body, headers={"x-api-key": "k", "anthropic-version": "1999"}), 400, "invalid_request_error"),
+        (
+            http.post("/v1/messages", json=body, headers={"x-api-key": "k", "anthropic-version": "1999"}),
+            400,
+            "invalid_request_error",
+        ),
         (http.get("/v1/messages", headers=version), 405, "api_error"),
         (http.get("/v1/nothing", headers=version), 404, "not_found_error"),
         (http.get("/v1/models", headers=version), 401, "authentication_error"),

@@ -1,4 +1,5 @@
-"""What is refused of `tool_choice`, and of tools withdrawn between turns: each body differs from an accepted one in one thing."""
+"""What is refused of `tool_choice`, and of tools withdrawn between turns: each body differs from an accepted one in one
+thing."""
 
 from __future__ import annotations
 
@@ -23,12 +24,20 @@ CHATS = {
     "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}],
     "messages": [{"role": "user", "content": "Go."}],
 }
-ITEMS = {"model": "gpt-6.1-sol", "tools": [{"type": "function", "name": "f", "parameters": SCHEMA, "strict": False}], "input": "Go."}
+ITEMS = {
+    "model": "gpt-6.1-sol",
+    "tools": [{"type": "function", "name": "f", "parameters": SCHEMA, "strict": False}],
+    "input": "Go.",
+}
 
 
 def told(wire: Any, body: Any, **headers: str) -> tuple[int, str]:
     state = State(Clock(0.0, is_frozen=True), None, None)
-    sent = {"authorization": "any", "anthropic-version": "2026-10-21", **{key.replace("_", "-"): value for key, value in headers.items()}}
+    sent = {
+        "authorization": "any",
+        "anthropic-version": "2026-10-21",
+        **{key.replace("_", "-"): value for key, value in headers.items()},
+    }
     outcome = answer(state, wire, sent, canonical(body))
     return outcome.status, str((parse(outcome.chunks[0]).get("error") or {}).get("message", ""))
 
@@ -52,7 +61,11 @@ def removal(**tool: Any) -> Any:
         (changing(removal(more=1)), {"anthropic_beta": BETA}, "Extra inputs"),
         (changing({"type": "tool_removal"}), {"anthropic_beta": BETA}, "tool: Field required"),
         (changing({"type": "image", "source": {}}), {}, "not permitted in `system`"),
-        ({**CLAUDE, "messages": [{"role": "user", "content": [removal()]}]}, {"anthropic_beta": BETA}, "can only be in `system`"),
+        (
+            {**CLAUDE, "messages": [{"role": "user", "content": [removal()]}]},
+            {"anthropic_beta": BETA},
+            "can only be in `system`",
+        ),
         ({**changing(removal()), "model": "claude-sonnet-5"}, {"anthropic_beta": BETA}, "not supported by this model"),
         ({**CLAUDE, "tool_choice": {"type": "tool", "name": "f"}}, {}, ""),
         ({**CLAUDE, "tool_choice": {"type": "tool", "name": "g"}}, {}, "not found in provided tools"),

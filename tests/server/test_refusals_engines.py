@@ -1,4 +1,7 @@
-"""What `serve --cache vllm | sglang | llamacpp` refuses of a mask is what the engines refuse; every lowering of ours is taken."""
+"""What `serve --cache vllm | sglang | llamacpp` refuses of a mask is what the engines refuse.
+
+Every lowering of ours is taken.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,11 @@ from contextkit.simulator.engines import engine
 from tests.conformance.engine_requests import ALLOWED_TOOLS, ASKED, CASES, conversing, lowered
 
 ENGINES = ("vllm", "sglang", "llamacpp")
-FLAT = {"model": "m", "input": "Go.", "tools": [{"type": "function", "name": "notes", "parameters": {}, "strict": False}]}
+FLAT = {
+    "model": "m",
+    "input": "Go.",
+    "tools": [{"type": "function", "name": "notes", "parameters": {}, "strict": False}],
+}
 NAMED = {"type": "function", "name": "other"}
 FLAT_CASES: list[tuple[Any, dict[str, bool]]] = [
     ("required", {"vllm": True, "sglang": True, "llamacpp": True}),
@@ -36,7 +43,9 @@ def told(name: str, wire: Any, body: Any) -> tuple[int, str]:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_lowering_is_taken(name: str) -> None:
-    refused = {case: said for case, body in (*lowered(name), *conversing(name)) if (said := told(name, CHAT, body))[0] != 200}
+    refused = {
+        case: said for case, body in (*lowered(name), *conversing(name)) if (said := told(name, CHAT, body))[0] != 200
+    }
     assert not refused
 
 
@@ -54,11 +63,19 @@ def test_responses_too(name: str, choice: Any, expected: Any) -> None:
     assert status == (200 if expected[name] else 400), said
 
 
-@pytest.mark.parametrize(("name", "choice", "keeps"), [
-    ("vllm", "none", True), ("llamacpp", "none", True), ("sglang", "required", True),
-    ("sglang", "none", False), ("sglang", {"type": "function", "function": {"name": "notes"}}, False),
-])  # fmt: skip
-def test_sglang_takes_tools_out_of_the_prompt_which_is_why_it_is_sent_no_such_choice(name: str, choice: Any, keeps: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "choice", "keeps"),
+    [
+        ("vllm", "none", True),
+        ("llamacpp", "none", True),
+        ("sglang", "required", True),
+        ("sglang", "none", False),
+        ("sglang", {"type": "function", "function": {"name": "notes"}}, False),
+    ],
+)
+def test_sglang_takes_tools_out_of_the_prompt_which_is_why_it_is_sent_no_such_choice(
+    name: str, choice: Any, keeps: bool
+) -> None:
     state = State(Clock(0.0, is_frozen=True), None, engine(name))
     asked = {**ASKED, "messages": [{"role": "system", "content": "Be terse. " * 40}, *ASKED["messages"]]}
     for fields in ({}, {"tool_choice": choice}):

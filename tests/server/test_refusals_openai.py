@@ -13,7 +13,10 @@ from tests.server.conftest import GPT
 from tests.server.test_openai import TURNS
 
 USER = {"role": "user", "content": "hello"}
-CALLS = {"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}
+CALLS = {
+    "role": "assistant",
+    "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "3"}
 MARKED = [{"role": "user", "content": [{"type": "text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}]}]
@@ -23,28 +26,64 @@ CHAT: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "no model": ({"model": None}, "Missing required parameter: 'model'", "missing_required_parameter"),
     "messages is text": ({"messages": "hi"}, "'messages'", "invalid_type"),
     "messages is empty": ({"messages": []}, "empty array", "empty_array"),
-    "a role nobody knows": ({"messages": [{"role": "bot", "content": "x"}]}, r"messages\[0\].role'. Supported values", "invalid_value"),
-    "a part nobody knows": ({"messages": [{"role": "user", "content": [{"type": "smell"}]}]}, r"content\[0\].type", "invalid_value"),
+    "a role nobody knows": (
+        {"messages": [{"role": "bot", "content": "x"}]},
+        r"messages\[0\].role'. Supported values",
+        "invalid_value",
+    ),
+    "a part nobody knows": (
+        {"messages": [{"role": "user", "content": [{"type": "smell"}]}]},
+        r"content\[0\].type",
+        "invalid_value",
+    ),
     "no content": ({"messages": [{"role": "user"}]}, r"messages\[0\].content", "missing_required_parameter"),
-    "an assistant without words": ({"messages": [USER, {"role": "assistant"}, USER]}, "expected a string, got null", None),
+    "an assistant without words": (
+        {"messages": [USER, {"role": "assistant"}, USER]},
+        "expected a string, got null",
+        None,
+    ),
     "a call without an answer": ({"messages": [USER, CALLS, USER]}, "must be followed by tool messages.*call_1", None),
     "a call at the end": ({"messages": [USER, CALLS]}, "must be followed by tool messages.*call_1", None),
     "an answer without a call": (
-        {"messages": [USER, {"role": "tool", "tool_call_id": "call_1", "content": "3"}]}, "must be a response to a preceding message", None,
+        {"messages": [USER, {"role": "tool", "tool_call_id": "call_1", "content": "3"}]},
+        "must be a response to a preceding message",
+        None,
     ),
-    "a 12h cache": ({"prompt_cache_options": {"ttl": "12h"}}, "'prompt_cache_options.ttl'. Supported values are: '30m'", "invalid_value"),
+    "a 12h cache": (
+        {"prompt_cache_options": {"ttl": "12h"}},
+        "'prompt_cache_options.ttl'. Supported values are: '30m'",
+        "invalid_value",
+    ),
     "a mode nobody has": ({"prompt_cache_options": {"mode": "maybe"}}, "prompt_cache_options.mode", "invalid_value"),
     "options on an old model": (
-        {"model": "gpt-5.5", "prompt_cache_options": {"mode": "implicit"}}, "not supported with this model", "unsupported_parameter",
+        {"model": "gpt-5.5", "prompt_cache_options": {"mode": "implicit"}},
+        "not supported with this model",
+        "unsupported_parameter",
     ),
-    "a mark on an old model": ({"model": "gpt-5.5", "messages": MARKED}, "not supported with this model", "unsupported_parameter"),
+    "a mark on an old model": (
+        {"model": "gpt-5.5", "messages": MARKED},
+        "not supported with this model",
+        "unsupported_parameter",
+    ),
     "a retention nobody has": ({"prompt_cache_retention": "48h"}, "prompt_cache_retention", "invalid_type"),
-    "in_memory on a new model": ({"prompt_cache_retention": "in_memory"}, "does not support 'in_memory'", "unsupported_value"),
+    "in_memory on a new model": (
+        {"prompt_cache_retention": "in_memory"},
+        "does not support 'in_memory'",
+        "unsupported_value",
+    ),
     "a choice without tools": ({"tool_choice": "required"}, "only allowed when 'tools' are specified", None),
     "two choices": ({"n": 2}, "'n' can only be 1", "unsupported_value"),
-    "stream options without a stream": ({"stream_options": {"include_usage": True}}, "only allowed when 'stream' is enabled", None),
-    "a tool without a name": ({"tools": [{"type": "function", "function": {}}]}, r"tools\[0\].function.name", "missing_required_parameter"),
-}  # fmt: skip
+    "stream options without a stream": (
+        {"stream_options": {"include_usage": True}},
+        "only allowed when 'stream' is enabled",
+        None,
+    ),
+    "a tool without a name": (
+        {"tools": [{"type": "function", "function": {}}]},
+        r"tools\[0\].function.name",
+        "missing_required_parameter",
+    ),
+}
 RESPONSES: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "no input": ({"input": None}, "Missing required parameter: 'input'", "missing_required_parameter"),
     "input is a number": ({"input": 5}, "'input'", "invalid_type"),
@@ -56,14 +95,26 @@ RESPONSES: dict[str, tuple[dict[str, Any], str, str | None]] = {
         "invalid_value",
     ),
     "a call without an output": ({"input": [USER, CALL]}, "No tool output found for function call call_1", None),
-    "an output without a call": ({"input": [USER, OUTPUT]}, "No tool call found for function call output with call_id call_1", None),
+    "an output without a call": (
+        {"input": [USER, OUTPUT]},
+        "No tool call found for function call output with call_id call_1",
+        None,
+    ),
     "an output before its call": ({"input": [USER, OUTPUT, CALL]}, "No tool", None),
-    "a ttl nobody has": ({"prompt_cache_options": {"ttl": "1h"}}, "Supported values are: '30m', '12h'", "invalid_value"),
+    "a ttl nobody has": (
+        {"prompt_cache_options": {"ttl": "1h"}},
+        "Supported values are: '30m', '12h'",
+        "invalid_value",
+    ),
     "a response that is not kept": (
-        {"previous_response_id": "resp_1"}, "Previous response with id 'resp_1' not found", "previous_response_not_found",
+        {"previous_response_id": "resp_1"},
+        "Previous response with id 'resp_1' not found",
+        "previous_response_not_found",
     ),
     "a response and a conversation": (
-        {"previous_response_id": "resp_1", "conversation": "conv_1"}, "Mutually exclusive parameters", "mutually_exclusive_parameters",
+        {"previous_response_id": "resp_1", "conversation": "conv_1"},
+        "Mutually exclusive parameters",
+        "mutually_exclusive_parameters",
     ),
     "a conversation without a name": ({"conversation": {}}, "expected an id", "invalid_type"),
     "in_memory on gpt-5.5": (
@@ -85,7 +136,13 @@ def test_responses_refuse(server: LocalServer, gpt: openai.OpenAI, name: str) ->
 
 
 def refused(
-    server: LocalServer, gpt: openai.OpenAI, path: str, base: dict[str, Any], change: dict[str, Any], words: str, code: str | None
+    server: LocalServer,
+    gpt: openai.OpenAI,
+    path: str,
+    base: dict[str, Any],
+    change: dict[str, Any],
+    words: str,
+    code: str | None,
 ) -> None:
     body = {key: value for key, value in {**base, **change}.items() if value is not None}
     with pytest.raises(openai.BadRequestError, match=words) as caught:
@@ -120,4 +177,7 @@ def test_bodies_and_keys(http: httpx2.Client, path: str) -> None:
         response = http.post(path, content=body, headers=key)
         assert response.status_code == 400 and response.json()["error"]["type"] == "invalid_request_error"
     assert http.post(path, content=b"{}").status_code == 401
-    assert http.get(path, headers=key).status_code == 405 and http.get("/v1/nothing").json()["error"]["type"] == "invalid_request_error"
+    assert (
+        http.get(path, headers=key).status_code == 405
+        and http.get("/v1/nothing").json()["error"]["type"] == "invalid_request_error"
+    )

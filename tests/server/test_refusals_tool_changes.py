@@ -91,7 +91,7 @@ BAD: list[tuple[list[Any], str, str]] = [
     ([defined()], INLINE, CHANGES),
     ([TOOLSET], MCP, INLINE),
     ([removing(named())], CHANGES, MCP),
-]  # fmt: skip
+]
 
 
 def body(*blocks: Any, before: Any = (), **fields: Any) -> Any:
@@ -125,7 +125,11 @@ def test_what_they_do_not_is_refused(blocks: list[Any], message: str, betas: str
 
 
 def test_either_header_opens_references() -> None:
-    assert told(body(removing(named())), f"{CHANGES},{MCP}")[0] == told(body(removing(named())), f"{INLINE},{MCP}")[0] == 200
+    assert (
+        told(body(removing(named())), f"{CHANGES},{MCP}")[0]
+        == told(body(removing(named())), f"{INLINE},{MCP}")[0]
+        == 200
+    )
 
 
 def test_no_change_stands_where_it_is_cleared_or_behind_a_pause() -> None:
@@ -139,7 +143,11 @@ def test_no_change_stands_where_it_is_cleared_or_behind_a_pause() -> None:
 
 def test_the_sdk_raises_what_it_raises_for_the_provider() -> None:
     asked = body(removing(named("g")))
-    with LocalServer([]) as server, anthropic.Anthropic(base_url=server.url, api_key="any") as client, pytest.raises(BAD_REQUEST) as caught:
+    with (
+        LocalServer([]) as server,
+        anthropic.Anthropic(base_url=server.url, api_key="any") as client,
+        pytest.raises(BAD_REQUEST) as caught,
+    ):
         client.beta.messages.create(**asked, betas=[CHANGES])
     raised: Any = caught.value.body
     assert raised["error"]["details"] == {"error_code": "tool_reference_unresolved"}

@@ -20,7 +20,13 @@ def conversation(server: LocalServer, claude: anthropic.Anthropic, model: str = 
     """Three turns that were really had, each with thinking; the second thinks twice."""
     server.script(
         [
-            {"parts": [THINK, {"type": "text", "text": "one"}, {"type": "call", "name": "f", "arguments": {"b": 1, "a": 2}}]},
+            {
+                "parts": [
+                    THINK,
+                    {"type": "text", "text": "one"},
+                    {"type": "call", "name": "f", "arguments": {"b": 1, "a": 2}},
+                ]
+            },
             {"parts": [THINK, {"type": "text", "text": "two"}, THINK, {"type": "call", "name": "f"}]},
             {"parts": [THINK, {"type": "text", "text": "three"}]},
         ]
@@ -109,7 +115,11 @@ def test_a_signature_may_be_scripted(server: LocalServer, claude: anthropic.Anth
     request = asking()
     reply = claude.messages.create(**request)
     assert reply.content[0].signature == "mine"  # type: ignore[union-attr]
-    later = [{"role": "user", "content": "hallo"}, {"role": "assistant", "content": reply.content}, {"role": "user", "content": "go on"}]
+    later = [
+        {"role": "user", "content": "hallo"},
+        {"role": "assistant", "content": reply.content},
+        {"role": "user", "content": "go on"},
+    ]
     with pytest.raises(anthropic.BadRequestError, match="bound"):
         claude.messages.create(**asking(*later))
 

@@ -33,7 +33,9 @@ def counts(answer: Response) -> tuple[int, int, int]:
     return answer.usage.input_tokens, details.cached_tokens, details.cache_write_tokens
 
 
-def test_a_response_that_names_the_one_before_is_billed_as_the_whole_prompt(server: LocalServer, gpt: openai.OpenAI) -> None:
+def test_a_response_that_names_the_one_before_is_billed_as_the_whole_prompt(
+    server: LocalServer, gpt: openai.OpenAI
+) -> None:
     server.script([{"parts": ALL_PARTS[:3]}, saying("done")] * 2)
     first = ask(gpt, HEADED, tools=[TOOL])
     call = next(item for item in first.output if item.type == "function_call")
@@ -71,12 +73,16 @@ def test_what_is_not_stored_is_not_found(server: LocalServer, gpt: openai.OpenAI
             ask(gpt, "and?", previous_response_id=name)
         body: Any = caught.value.body
         assert body == {
-            "message": f"Previous response with id '{name}' not found.", "type": "invalid_request_error", "param": "previous_response_id",
+            "message": f"Previous response with id '{name}' not found.",
+            "type": "invalid_request_error",
+            "param": "previous_response_id",
             "code": "previous_response_not_found",
-        }  # fmt: skip
+        }
 
 
-def test_a_refused_request_leaves_nothing_in_the_ledger_and_no_script_is_used_up(server: LocalServer, gpt: openai.OpenAI) -> None:
+def test_a_refused_request_leaves_nothing_in_the_ledger_and_no_script_is_used_up(
+    server: LocalServer, gpt: openai.OpenAI
+) -> None:
     server.script([saying("first")])
     with pytest.raises(openai.BadRequestError):
         ask(gpt, "and?", previous_response_id="resp_none")
@@ -117,14 +123,24 @@ def test_a_conversation_grows_with_each_response(server: LocalServer, gpt: opena
     made = gpt.conversations.create(items=HEADED[:1], metadata={"topic": "gpus"})  # type: ignore[arg-type]
     for text in ("one", "two"):
         answer = ask(gpt, text, conversation=made.id)
-        assert answer.conversation is not None and answer.conversation.id == made.id and answer.previous_response_id is None
+        assert (
+            answer.conversation is not None
+            and answer.conversation.id == made.id
+            and answer.previous_response_id is None
+        )
     third = ask(gpt, "three", conversation={"id": made.id})
     assert counts(third)[1] == counts(answer)[0]
     listed = gpt.conversations.items.with_raw_response.list(made.id, order="asc").http_response.json()
     strictly(ConversationItemList, listed)
     assert [item["role"] for item in listed["data"]] == ["developer", *["user", "assistant"] * 3]
-    whole = ask(gpt, [*HEADED[:1], *[{"role": role, "content": text} for role, text in (
-        ("user", "one"), ("user", "two"), ("user", "three"))]], store=False)  # fmt: skip
+    whole = ask(
+        gpt,
+        [
+            *HEADED[:1],
+            *[{"role": role, "content": text} for role, text in (("user", "one"), ("user", "two"), ("user", "three"))],
+        ],
+        store=False,
+    )
     assert counts(whole)[0] < counts(third)[0], "what the model said stands in it too"
 
 
@@ -135,16 +151,22 @@ def test_conversations_are_shown_changed_and_deleted(gpt: openai.OpenAI) -> None
     said: list[Any] = [{"role": "user", "content": f"{number}"} for number in range(5)]
     added = gpt.conversations.items.create(made.id, items=said)
     ids = [item.id for item in added.data]
-    assert len(set(ids)) == 5 and gpt.conversations.items.retrieve(ids[1] or "", conversation_id=made.id).type == "message"
-    assert [item.id for item in gpt.conversations.items.list(made.id, limit=2)] == ids[::-1], "pages follow one another, the latest first"
+    assert (
+        len(set(ids)) == 5 and gpt.conversations.items.retrieve(ids[1] or "", conversation_id=made.id).type == "message"
+    )
+    assert [item.id for item in gpt.conversations.items.list(made.id, limit=2)] == ids[::-1], (
+        "pages follow one another, the latest first"
+    )
     gpt.conversations.items.delete(ids[1] or "", conversation_id=made.id)
     assert [item.id for item in gpt.conversations.items.list(made.id, order="asc")] == [ids[0], *ids[2:]]
     strictly(ConversationDeletedResource, gpt.conversations.with_raw_response.delete(made.id).http_response.json())
     missing: list[Any] = [
-        lambda: gpt.conversations.retrieve(made.id), lambda: gpt.conversations.items.create(made.id, items=said),
-        lambda: list(gpt.conversations.items.list(made.id)), lambda: ask(gpt, "hello", conversation=made.id),
+        lambda: gpt.conversations.retrieve(made.id),
+        lambda: gpt.conversations.items.create(made.id, items=said),
+        lambda: list(gpt.conversations.items.list(made.id)),
+        lambda: ask(gpt, "hello", conversation=made.id),
         lambda: gpt.conversations.items.retrieve("msg_1", conversation_id=made.id),
-    ]  # fmt: skip
+    ]
     for act in missing:
         with pytest.raises(openai.NotFoundError, match=f"Conversation with id '{made.id}' not found"):
             act()
@@ -152,7 +174,10 @@ def test_conversations_are_shown_changed_and_deleted(gpt: openai.OpenAI) -> None
 
 def test_what_conversations_refuse(gpt: openai.OpenAI) -> None:
     made = gpt.conversations.create()
-    for said, words in (([{"role": "user", "content": "x"}] * 21, "array too long"), ([{"type": "smell"}], r"input\[0\]")):
+    for said, words in (
+        ([{"role": "user", "content": "x"}] * 21, "array too long"),
+        ([{"type": "smell"}], r"input\[0\]"),
+    ):
         with pytest.raises(openai.BadRequestError, match=words):
             gpt.conversations.items.create(made.id, items=said)  # type: ignore[arg-type]
     with pytest.raises(openai.BadRequestError, match="limit"):
@@ -189,15 +214,20 @@ def test_a_reset_forgets_what_was_kept(server: LocalServer, gpt: openai.OpenAI) 
 def test_projects_do_not_share_what_is_kept(gpt: openai.OpenAI) -> None:
     name, made, other = ask(gpt, "hello").id, gpt.conversations.create().id, gpt.with_options(project="proj_2")
     for act in (
-        lambda: other.responses.retrieve(name), lambda: other.conversations.retrieve(made), lambda: ask(other, "hi", conversation=made),
+        lambda: other.responses.retrieve(name),
+        lambda: other.conversations.retrieve(made),
+        lambda: ask(other, "hi", conversation=made),
         lambda: ask(other, "hi", previous_response_id=name),
-    ):  # fmt: skip
+    ):
         with pytest.raises(openai.APIStatusError, match="not found"):
             act()
 
 
 def test_engines_keep_responses_too() -> None:
-    with LocalServer(cache="vllm") as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
+    with (
+        LocalServer(cache="vllm") as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client,
+    ):
         first = client.responses.create(model="any", input=HEADED)  # type: ignore[arg-type]
         second = client.responses.create(model="any", input="and?", previous_response_id=first.id)
         assert second.usage is not None and second.usage.input_tokens_details.cached_tokens > 1000
@@ -213,7 +243,9 @@ def test_a_compaction_stands_for_what_the_model_said(server: LocalServer, gpt: o
     strictly(CompactedResponse, {**raw, "output": raw["output"][-1:]})
     assert [item["type"] for item in raw["output"]] == ["message", "compaction"]
     assert raw["output"][0]["content"] == [{"type": "input_text", "text": "hello"}]
-    assert raw["usage"]["input_tokens_details"]["cached_tokens"] == counts(first)[0] and raw["usage"]["output_tokens"] > 50
+    assert (
+        raw["usage"]["input_tokens_details"]["cached_tokens"] == counts(first)[0] and raw["usage"]["output_tokens"] > 50
+    )
     assert ask(gpt, [*raw["output"], {"role": "user", "content": "and?"}]).output_text == "You said: and?"
 
 
@@ -223,7 +255,9 @@ def test_a_compaction_takes_the_fields_of_its_own_endpoint(gpt: openai.OpenAI) -
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
-def test_a_threshold_and_a_trigger_put_a_compaction_into_the_response(server: LocalServer, gpt: openai.OpenAI, is_stream: bool) -> None:
+def test_a_threshold_and_a_trigger_put_a_compaction_into_the_response(
+    server: LocalServer, gpt: openai.OpenAI, is_stream: bool
+) -> None:
     def types(said: Any, **more: Any) -> list[str]:
         server.script([saying()])
         if not is_stream:
@@ -239,7 +273,8 @@ def test_a_threshold_and_a_trigger_put_a_compaction_into_the_response(server: Lo
     assert types([*HEADED, {"type": "compaction_trigger"}]) == ["compaction"]
 
 
-# What holds them ------------------------------------------------------------------------------------------------------------
+# What holds them
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_histories_keep_what_fits_and_forget_the_oldest_with_all_that_leans_on_it() -> None:

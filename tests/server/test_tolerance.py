@@ -17,9 +17,13 @@ from contextkit.server import LocalServer
 from tests.server.conftest import CLAUDE, GPT, saying
 from tests.server.test_corruption import HEADERS, WHOLE
 
-UNKNOWN = {"/v1/messages": "Extra inputs are not permitted", "/v1/chat/completions": "Unknown parameter: 'colour'",
-           "/v1/responses": "Unknown parameter: 'colour'", "/model/anthropic.claude-sonnet-5-5/converse": "no such field",
-           "/v1beta/models/gemini-2.5-pro:generateContent": "no such field"}  # fmt: skip
+UNKNOWN = {
+    "/v1/messages": "Extra inputs are not permitted",
+    "/v1/chat/completions": "Unknown parameter: 'colour'",
+    "/v1/responses": "Unknown parameter: 'colour'",
+    "/model/anthropic.claude-sonnet-5-5/converse": "no such field",
+    "/v1beta/models/gemini-2.5-pro:generateContent": "no such field",
+}
 MODEL_FIELDS = {"/v1/messages": "claude-none-9", "/v1/chat/completions": "gpt-none", "/v1/responses": "gpt-none"}
 
 
@@ -49,7 +53,9 @@ def test_an_unknown_field_is_accepted_neutral_and_reported_once(
     assert len(caplog.records) == 1 and [finding.name for finding in server.findings] == ["colour"]
     assert http.get("/_contextkit/findings").json()["findings"] == [finding.json() for finding in server.findings]
     refused = strict.post(path, json={**body, "colour": 1})
-    assert refused.status_code == 400 and UNKNOWN[path] in refused.text and strict.post(path, json=body).status_code == 200
+    assert (
+        refused.status_code == 400 and UNKNOWN[path] in refused.text and strict.post(path, json=body).status_code == 200
+    )
     server.reset()
     assert server.findings == []
 
@@ -57,12 +63,20 @@ def test_an_unknown_field_is_accepted_neutral_and_reported_once(
 def test_a_name_cannot_break_a_header_or_a_log_line(http: httpx2.Client, caplog: pytest.LogCaptureFixture) -> None:
     name = "a\x1b]0;pwn\x07\r\nx: y \u2028é" + "b" * 5000
     answer = http.post("/v1/messages", json={**WHOLE["/v1/messages"], name: 1}, headers=HEADERS)
-    assert answer.status_code == 200 and "%1B]0;pwn%07%0D%0Ax: y %E2%80%A8%C3%A9" in answer.headers["x-contextkit-warning"]
-    assert len(answer.headers["x-contextkit-warning"]) < 1000 and "\x1b" not in caplog.text and caplog.text.count("\n") == 1
+    assert (
+        answer.status_code == 200 and "%1B]0;pwn%07%0D%0Ax: y %E2%80%A8%C3%A9" in answer.headers["x-contextkit-warning"]
+    )
+    assert (
+        len(answer.headers["x-contextkit-warning"]) < 1000
+        and "\x1b" not in caplog.text
+        and caplog.text.count("\n") == 1
+    )
 
 
 @pytest.mark.parametrize("path", MODEL_FIELDS)
-def test_an_unknown_model_is_served_by_assumed_rules(server: LocalServer, http: httpx2.Client, strict: httpx2.Client, path: str) -> None:
+def test_an_unknown_model_is_served_by_assumed_rules(
+    server: LocalServer, http: httpx2.Client, strict: httpx2.Client, path: str
+) -> None:
     body = {**WHOLE[path], "model": MODEL_FIELDS[path]}
     for is_stream in (False, True):
         answer = http.post(path, json={**body, "stream": is_stream}, headers=HEADERS)
@@ -74,12 +88,17 @@ def test_an_unknown_model_is_served_by_assumed_rules(server: LocalServer, http: 
 
 
 @pytest.mark.parametrize("model", ["deepseek-flash", "grok-4.7", "mistral-large-4", "openai/gpt-oss-120b"])
-def test_models_of_compatible_hosts_are_served_at_openai_s_endpoint(server: LocalServer, http: httpx2.Client, model: str) -> None:
+def test_models_of_compatible_hosts_are_served_at_openai_s_endpoint(
+    server: LocalServer, http: httpx2.Client, model: str
+) -> None:
     body = {"model": model, "messages": [{"role": "user", "content": "Be careful. " * 3000}]}
     for _ in range(3):
         answer = http.post("/v1/chat/completions", json=body, headers=HEADERS)
         assert answer.status_code == 200 and "x-contextkit-warning" not in answer.headers
-    assert server.ledger[-1].provider == model_named(model).provider and usage_of(answer)["prompt_tokens_details"]["cached_tokens"]
+    assert (
+        server.ledger[-1].provider == model_named(model).provider
+        and usage_of(answer)["prompt_tokens_details"]["cached_tokens"]
+    )
 
 
 def test_a_retired_model_is_served_with_a_warning_from_that_day_on() -> None:
@@ -87,7 +106,10 @@ def test_a_retired_model_is_served_with_a_warning_from_that_day_on() -> None:
     register(dataclasses.replace(model_named(CLAUDE), name=name, retired_on="2026-05-01"))
     body = {"model": name, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
     for is_strict, status in ((False, 200), (True, 404)):
-        with LocalServer(now=day - 1, strict=is_strict) as server, httpx2.Client(base_url=server.url, headers=HEADERS) as http:
+        with (
+            LocalServer(now=day - 1, strict=is_strict) as server,
+            httpx2.Client(base_url=server.url, headers=HEADERS) as http,
+        ):
             before = http.post("/v1/messages", json=body)
             server.clock.advance(1)
             after = http.post("/v1/messages", json=body)
@@ -97,7 +119,13 @@ def test_a_retired_model_is_served_with_a_warning_from_that_day_on() -> None:
 
 
 def test_a_websocket_upgrade_is_refused_with_a_reason_and_http_goes_on(http: httpx2.Client) -> None:
-    upgrade = {**HEADERS, "connection": "Upgrade", "upgrade": "WebSocket", "sec-websocket-version": "13", "sec-websocket-key": "x"}
+    upgrade = {
+        **HEADERS,
+        "connection": "Upgrade",
+        "upgrade": "WebSocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "x",
+    }
     for path in ("/v1/responses", "/v1/realtime", "/v1/messages"):
         answer = http.get(path, headers=upgrade)
         assert answer.status_code == 426 and "POST over HTTP" in answer.json()["error"]["message"]
@@ -115,13 +143,30 @@ def test_beside_documented_fields_nothing_is_in_the_key(server: LocalServer, htt
     long = "Be careful. " * 3000
     neutral: dict[str, dict[str, Any]] = {
         "/v1/messages": {"metadata": {"user_id": "u"}, "service_tier": "auto", "max_tokens": 7, "user_profile_id": "p"},
-        "/v1/responses": {"metadata": {"a": "b"}, "store": False, "safety_identifier": "s", "client_metadata": {"t": 1}, "include": []},
-        "/v1/chat/completions": {"metadata": {"a": "b"}, "store": True, "user": "u", "provider": {"order": ["x"]}, "plugins": []},
+        "/v1/responses": {
+            "metadata": {"a": "b"},
+            "store": False,
+            "safety_identifier": "s",
+            "client_metadata": {"t": 1},
+            "include": [],
+        },
+        "/v1/chat/completions": {
+            "metadata": {"a": "b"},
+            "store": True,
+            "user": "u",
+            "provider": {"order": ["x"]},
+            "plugins": [],
+        },
     }
     keyed: dict[str, dict[str, Any]] = {
         "/v1/messages": {"inference_geo": "us"},
         "/v1/responses": {"service_tier": "flex", "prompt_cache_key": "k", "reasoning": {"effort": "high"}},
-        "/v1/chat/completions": {"service_tier": "flex", "prompt_cache_key": "k", "verbosity": "low", "parallel_tool_calls": False},
+        "/v1/chat/completions": {
+            "service_tier": "flex",
+            "prompt_cache_key": "k",
+            "verbosity": "low",
+            "parallel_tool_calls": False,
+        },
     }
     said = [{"role": "user", "content": long}]
     bodies: dict[str, dict[str, Any]] = {

@@ -1,7 +1,7 @@
 """What the documented rules bill, worked out from the bytes that were sent and from nothing else.
 
-Slow and obvious: every body is read from scratch, every block is spelled and hashed along with all before it, every entry is looked up
-by hand. Nothing of contextkit is used but its token counter, so that both sides weigh a block alike.
+Slow and obvious: every body is read from scratch, every block is spelled and hashed along with all before it, every
+entry is looked up by hand. Nothing of contextkit is used but its token counter, so that both sides weigh a block alike.
 
 Rules: platform.claude.com "Prompt caching"; OpenAI "Prompt caching" guide, gpt-5.6 and later, and `openai.types` 3.52.
 """
@@ -64,7 +64,10 @@ class Oracle:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def bill(self, body: bytes, now: float, begins: bool) -> tuple[int, int, int, int]:
-        """(fresh, read, short writes, long writes) of a request that starts `now`; unless its reply `begins` it leaves nothing."""
+        """(fresh, read, short writes, long writes) of a request that starts `now`.
+
+        Unless its reply `begins` it leaves nothing.
+        """
         request = json.loads(body)
         blocks = list(BLOCKS[self.wire](request))
         self._weigh(blocks, request)
@@ -82,7 +85,9 @@ class Oracle:
     def _weigh(self, blocks: list[Block], request: dict[str, Any]) -> None:
         """Fill in what stands before each block: its hash, and its tokens."""
         counter, so_far, tokens = counter_for(model_named(request["model"])), "", 0
-        keyed = {level: json.dumps(settings(self.wire, request, level, blocks)) for level in ("tools", "system", "messages")}
+        keyed = {
+            level: json.dumps(settings(self.wire, request, level, blocks)) for level in ("tools", "system", "messages")
+        }
         for block in blocks:
             spelled = json.dumps(spell(block.value))
             if spelled not in self.sizes:
@@ -104,7 +109,8 @@ class Oracle:
 
 
 def split(total: int, read: int, written: list[tuple[int, float]]) -> tuple[int, int, int, int]:
-    """Read up to the hit, long writes up to the last long mark behind it, short ones up to the last mark, the rest in full."""
+    """Read up to the hit, long writes up to the last long mark behind it, short ones up to the last mark, the rest in
+    full."""
     long_end = max([read, *(tokens for tokens, ttl in written if ttl in (3600, 43200))])
     end = max([long_end, *(tokens for tokens, _ in written)])
     return total - end, read, end - long_end, long_end - read
@@ -125,7 +131,8 @@ def mark_on(block: dict[str, Any]) -> Any:
     return next((block[name] for name in MARKS if name in block), None)
 
 
-# Reading a body ----------------------------------------------------------------------------------------------------------------------
+# Reading a body
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def anthropic_blocks(request: dict[str, Any]) -> Iterator[Block]:
@@ -137,7 +144,9 @@ def anthropic_blocks(request: dict[str, Any]) -> Iterator[Block]:
     speaker = None
     for message in request["messages"]:
         for block in message["content"]:
-            yield Block("messages", block, "" if message["role"] == speaker else message["role"], block["type"], mark_on(block))
+            yield Block(
+                "messages", block, "" if message["role"] == speaker else message["role"], block["type"], mark_on(block)
+            )
             speaker = message["role"]
 
 
@@ -150,11 +159,16 @@ def chat_blocks(request: dict[str, Any]) -> Iterator[Block]:
 def responses_blocks(request: dict[str, Any]) -> Iterator[Block]:
     for tool in request.get("tools", []):
         yield Block("tools", tool, "", "tool", None)
-    yield from spoken(request["input"], lambda item: item["type"] if item.get("type", "message") != "message" else item["role"])
+    yield from spoken(
+        request["input"], lambda item: item["type"] if item.get("type", "message") != "message" else item["role"]
+    )
 
 
 def spoken(messages: list[dict[str, Any]], kind_of: Any) -> Iterator[Block]:
-    """What developers and users say, part by part; everything else whole. The developer's first messages are the system prompt."""
+    """What developers and users say, part by part.
+
+    Everything else whole. The developer's first messages are the system prompt.
+    """
     level = "system"
     for message in messages:
         kind = kind_of(message)
@@ -170,7 +184,8 @@ BLOCKS = {"anthropic_messages": anthropic_blocks, "openai_chat": chat_blocks, "o
 
 
 def settings(wire: str, request: dict[str, Any], level: str, blocks: list[Block]) -> Any:
-    """What besides the text must be the same: for Claude the model everywhere and the rest for messages only, for OpenAI everything."""
+    """What besides the text must be the same: for Claude the model everywhere and the rest for messages only, for
+    OpenAI everything."""
     if wire != "anthropic_messages":
         return {name: value for name, value in sorted(request.items()) if name not in OPENAI_NEUTRAL}
     given = {name: value for name, value in sorted(request.items()) if name not in ANTHROPIC_NEUTRAL}
@@ -182,7 +197,8 @@ def has_image(block: Block) -> bool:
     return any(part.get("type") == "image" for part in inside)
 
 
-# Where a cache is looked up, and where it is written -----------------------------------------------------------------------------------
+# Where a cache is looked up, and where it is written
+# -----------------------------------------------------------------------------------
 
 
 def anthropic_rules(blocks: list[Block], model: str) -> tuple[set[int], list[tuple[int, float]]]:
@@ -202,12 +218,17 @@ def long_enough(
     blocks: list[Block], looked_up: set[int], written: list[tuple[int, float]], least: int
 ) -> tuple[set[int], list[tuple[int, float]]]:
     """Shorter prefixes are neither read nor written."""
-    return {i for i in looked_up if blocks[i].tokens >= least}, [(i, ttl) for i, ttl in written if blocks[i].tokens >= least]
+    return {i for i in looked_up if blocks[i].tokens >= least}, [
+        (i, ttl) for i, ttl in written if blocks[i].tokens >= least
+    ]
 
 
 def openai_rules(blocks: list[Block], model: str) -> tuple[set[int], list[tuple[int, float]]]:
-    """Implicit mode: the latest eligible ending and the latest three marks are written; twenty earlier endings, the first two marks,
-    the latest fifty and the end of the developer's first messages are looked up."""
+    """Implicit mode: the latest eligible ending and the latest three marks are written.
+
+    Twenty earlier endings, the first two marks, the latest fifty and the end of the developer's first messages are
+    looked up.
+    """
     marks = [index for index, block in enumerate(blocks) if block.mark]
     ends = [index for index in range(len(blocks)) if is_ending(blocks, index)]
     heads = [index for index, block in enumerate(blocks) if block.level == "system"][-1:]

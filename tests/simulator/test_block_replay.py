@@ -13,13 +13,18 @@ from contextkit.simulator.compare import compare
 
 CAPACITIES = (None, 100_000, 50_000, 30_000, 10_000, 5_859, 1_000)
 LRU = (0.6396, 0.6396, 0.6396, 0.6242, 0.4235, 0.3094, 0.0825)
-"""Share of blocks in a contiguous prefix that is there, of an independent replay of the Mooncake synthetic trace, used in order."""
+"""Share of blocks in a contiguous prefix that is there, of an independent replay of the Mooncake synthetic trace, used
+in order."""
 LRU_TOKENS = (0.6512, 0.6512, 0.6512, 0.6356, 0.4313, 0.3151, 0.0840)
 """The same weighted by tokens."""
 OTHERS = {
-    ("lfu", 30_000): 0.6260, ("lfu", 10_000): 0.3578, ("lfu", 1_000): 0.0401,
-    ("length-aware", 30_000): 0.5068, ("length-aware", 10_000): 0.1865, ("length-aware", 1_000): 0.0191,
-}  # fmt: skip
+    ("lfu", 30_000): 0.6260,
+    ("lfu", 10_000): 0.3578,
+    ("lfu", 1_000): 0.0401,
+    ("length-aware", 30_000): 0.5068,
+    ("length-aware", 10_000): 0.1865,
+    ("length-aware", 1_000): 0.0191,
+}
 """The same under other policies."""
 TAIL_FIRST = {1_000: 0.0841, 3_000: 0.1906, 10_000: 0.4239}
 """Measured with a tree that evicts leaves and with vLLM's order of release."""
@@ -42,19 +47,27 @@ def test_lru_is_that_of_an_independent_replay_by_blocks_and_by_tokens(mooncake: 
 
 
 @pytest.mark.parametrize(("policy", "capacity"), OTHERS)
-def test_other_policies_are_those_of_an_independent_replay(policy: str, capacity: int, mooncake: list[BlockRequest]) -> None:
+def test_other_policies_are_those_of_an_independent_replay(
+    policy: str, capacity: int, mooncake: list[BlockRequest]
+) -> None:
     [outcome] = compare(mooncake, [Setting("vllm", policy, "in-order", capacity)]).outcomes
     assert round(outcome.counts.hit_rate, 4) == OTHERS[policy, capacity]
 
 
 def test_tail_first_is_the_curve_of_a_tree_that_evicts_leaves(mooncake: list[BlockRequest]) -> None:
     comparison = compare(mooncake, [Setting(capacity=capacity) for capacity in TAIL_FIRST])
-    assert {outcome.setting.capacity: round(outcome.counts.hit_rate, 4) for outcome in comparison.outcomes} == TAIL_FIRST
+    assert {
+        outcome.setting.capacity: round(outcome.counts.hit_rate, 4) for outcome in comparison.outcomes
+    } == TAIL_FIRST
 
 
 def test_a_curve_says_the_same_as_the_replays_it_stands_for(mooncake: list[BlockRequest]) -> None:
     pytest.importorskip("numpy", reason="the extra numpy is not installed")
-    settings = [Setting("vllm", "lru", order, capacity) for order in ("tail-first", "in-order") for capacity in (*CAPACITIES, 7, 300)]
+    settings = [
+        Setting("vllm", "lru", order, capacity)
+        for order in ("tail-first", "in-order")
+        for capacity in (*CAPACITIES, 7, 300)
+    ]
     read_off = compare(mooncake, settings).outcomes
     replayed = tuple(outcome for setting in settings for outcome in compare(mooncake, [setting]).outcomes)
     assert read_off == replayed

@@ -20,7 +20,20 @@ START = 1_765_000_000.0
 
 def call(number: int, at: float, read: int, written: int, model: str = "claude-opus-4-5") -> Exchange:
     usage = Usage(0, read, written, 0, 0)
-    return Exchange(f"s/{number}", "s", "main", START + at, START + at + 1, START + at + 2, "anthropic", model, None, usage, None, None)
+    return Exchange(
+        f"s/{number}",
+        "s",
+        "main",
+        START + at,
+        START + at + 1,
+        START + at + 2,
+        "anthropic",
+        model,
+        None,
+        usage,
+        None,
+        None,
+    )
 
 
 def session(n_after: int) -> Iterator[Record]:

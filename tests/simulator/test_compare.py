@@ -45,7 +45,9 @@ def test_without_an_end_of_room_engines_over_blocks_agree(cache: str) -> None:
     assert expected.counts.hit_blocks == hits and expected.evictions == 0
 
 
-@pytest.mark.parametrize(("cache", "policy"), [(cache, policy) for cache, kind in CACHES.items() for policy in kind.policies])
+@pytest.mark.parametrize(
+    ("cache", "policy"), [(cache, policy) for cache, kind in CACHES.items() for policy in kind.policies]
+)
 def test_no_cache_hits_more_than_one_without_an_end(cache: str, policy: str) -> None:
     [best] = compare(TRACE, [Setting()]).outcomes
     for outcome in compare(TRACE, [Setting(cache, policy, capacity=capacity) for capacity in (1, 30, 80)]).outcomes:
@@ -61,7 +63,9 @@ def test_a_slot_never_reads_the_last_block_of_a_repeated_prompt() -> None:
 
 def test_one_pass_gives_what_each_alone_gives() -> None:
     settings = [Setting(cache, capacity=capacity) for cache in CACHES for capacity in (20, 60, None)]
-    assert compare(iter(TRACE), settings).outcomes == tuple(compare(TRACE, [setting]).outcomes[0] for setting in settings)
+    assert compare(iter(TRACE), settings).outcomes == tuple(
+        compare(TRACE, [setting]).outcomes[0] for setting in settings
+    )
 
 
 def test_sessions_add_up() -> None:
@@ -80,14 +84,19 @@ def test_routing_by_prefix_keeps_conversations_together_and_in_turn_does_not() -
 
 
 def test_a_shared_host_tier_gives_every_instance_what_one_computed() -> None:
-    apart, together = (Setting("tiered", capacity=20, instances=3, host_capacity=500, is_host_shared=shared) for shared in (False, True))
+    apart, together = (
+        Setting("tiered", capacity=20, instances=3, host_capacity=500, is_host_shared=shared)
+        for shared in (False, True)
+    )
     first, second = (outcome.counts.hit_blocks or 0 for outcome in compare(TRACE, [apart, together]).outcomes)
     assert first < second
 
 
 def test_the_order_of_use_decides_what_a_long_request_leaves() -> None:
     long = [BlockRequest("s", "main", float(at), 16, list(range(10)), 160) for at in range(2)]
-    tail_first, in_order = compare(long, [Setting(order="tail-first", capacity=4), Setting(order="in-order", capacity=4)]).outcomes
+    tail_first, in_order = compare(
+        long, [Setting(order="tail-first", capacity=4), Setting(order="in-order", capacity=4)]
+    ).outcomes
     assert (tail_first.counts.hit_blocks, in_order.counts.hit_blocks) == (4, 0)
 
 
@@ -109,7 +118,10 @@ def test_what_there_is_not_is_refused_naming_what_there_is(setting: Setting, sai
 
 
 def test_a_ledger_of_block_ids_is_a_trace() -> None:
-    assert compare(requests_of(ledger_of(TRACE)), [Setting(capacity=40)]).outcomes == compare(TRACE, [Setting(capacity=40)]).outcomes
+    assert (
+        compare(requests_of(ledger_of(TRACE)), [Setting(capacity=40)]).outcomes
+        == compare(TRACE, [Setting(capacity=40)]).outcomes
+    )
 
 
 def test_a_hosted_cache_wants_outlines() -> None:

@@ -1,4 +1,5 @@
-"""Fixes that need prompts: what the counterfactual says is what the local provider bills for bodies edited by hand, byte for byte."""
+"""Fixes that need prompts: what the counterfactual says is what the local provider bills for bodies edited by hand,
+byte for byte."""
 
 from __future__ import annotations
 
@@ -77,18 +78,36 @@ def conversation(n: int, *, blocks: int = 1) -> list[Body]:
         messages = deepcopy(said)
         messages[-1]["content"][-1]["cache_control"] = MARK
         system = [{"type": "text", "text": RULES, "cache_control": MARK}]
-        bodies.append({"model": MODEL, "max_tokens": 100, "tools": tools("read", "write"), "system": system, "messages": messages})
-        said.append({"role": "assistant", "content": [{"type": "tool_use", "id": f"t{number}", "name": "read", "input": {"page": number}}]})
+        bodies.append(
+            {"model": MODEL, "max_tokens": 100, "tools": tools("read", "write"), "system": system, "messages": messages}
+        )
+        said.append(
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": f"t{number}", "name": "read", "input": {"page": number}}],
+            }
+        )
         page = {"type": "text", "text": f"Page {number}. " + "lorem ipsum " * 200}
-        said.append({"role": "user", "content": [
-            {"type": "tool_result", "tool_use_id": f"t{number}", "content": [page]},
-            *({"type": "text", "text": f"Remark {number}.{part}, which is a block of its own."} for part in range(blocks - 1)),
-        ]})  # fmt: skip
+        said.append(
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": f"t{number}", "content": [page]},
+                    *(
+                        {"type": "text", "text": f"Remark {number}.{part}, which is a block of its own."}
+                        for part in range(blocks - 1)
+                    ),
+                ],
+            }
+        )
     return bodies
 
 
 def tools(*names: str) -> list[Body]:
-    return [{"name": name, "description": f"To {name} a page.", "input_schema": {"type": "object", "properties": {}}} for name in names]
+    return [
+        {"name": name, "description": f"To {name} a page.", "input_schema": {"type": "object", "properties": {}}}
+        for name in names
+    ]
 
 
 TIMES = [0, 20, 40, 400, 420, 440]
@@ -117,7 +136,9 @@ def test_a_marker_on_the_last_tool_stays_on_the_last_tool(bill: Bill) -> None:
         body["tools"] = marked("read", "write")
     shuffled = deepcopy(straight)
     shuffled[1]["tools"] = marked("write", "read")
-    assert only(bill(shuffled, TIMES[:3]), "sorted-tools").after_usd == pytest.approx(usd(bill(straight, TIMES[:3])), abs=1e-12)
+    assert only(bill(shuffled, TIMES[:3]), "sorted-tools").after_usd == pytest.approx(
+        usd(bill(straight, TIMES[:3])), abs=1e-12
+    )
 
 
 def test_a_clock_in_the_system_text_is_told_at_the_tail(bill: Bill) -> None:
@@ -127,7 +148,9 @@ def test_a_clock_in_the_system_text_is_told_at_the_tail(bill: Bill) -> None:
         ticking[number]["system"][0]["text"] = f"It is {now}. {RULES}"
         told[number]["system"][0]["text"] = f"It is 2026-11-20 14:00. {RULES}"
         for asked in range(1, number + 1):  # what each request said at its end stays where it was said
-            told[number]["messages"][2 * asked]["content"].append({"type": "text", "text": f"[Now: 2026-11-20 14:0{asked}]"})
+            told[number]["messages"][2 * asked]["content"].append(
+                {"type": "text", "text": f"[Now: 2026-11-20 14:0{asked}]"}
+            )
     one = only(bill(ticking, TIMES), "clock-to-tail")
     assert one.after_usd == pytest.approx(usd(bill(told, TIMES)), abs=1e-12)
     assert one.saves_usd is not None and one.saves_usd > 0
@@ -184,17 +207,22 @@ def siblings(n: int, starts: Callable[[int], float]) -> list[Exchange]:
     ledger, bodies = Ledger(), []
     for number in range(n):
         body = conversation(1)[0]
-        body["messages"] = [{"role": "user", "content": [{"type": "text", "text": f"Task {number}.", "cache_control": MARK}]}]
+        body["messages"] = [
+            {"role": "user", "content": [{"type": "text", "text": f"Task {number}.", "cache_control": MARK}]}
+        ]
         bodies.append(json.dumps(body).encode())
         prompt = PARSERS["anthropic_messages"](body).prompt
         at = 1000.0 + starts(number)
         said = outline(None, prompt, [-1] * prompt.n, 0)
-        ledger.append(Exchange(str(number), "s", f"sub-{number}", at, at + 1, at + 5, "anthropic", MODEL, said, None, None, None))
+        ledger.append(
+            Exchange(str(number), "s", f"sub-{number}", at, at + 1, at + 5, "anthropic", MODEL, said, None, None, None)
+        )
     # billed without an output, which nobody said: 50 tokens each
     return [
         replace(exchange, prompt=Bodies(bodies[int(exchange.id)]), usage=replace(exchange.usage, output=50))
-        for exchange in simulate(ledger) if exchange.usage
-    ]  # fmt: skip
+        for exchange in simulate(ledger)
+        if exchange.usage
+    ]
 
 
 def test_siblings_that_wait_for_their_leader_read_what_it_wrote() -> None:
@@ -212,19 +240,28 @@ def test_calls_one_after_the_other_wait_for_nobody() -> None:
 
 def test_outlines_answer_what_needs_no_text(bill: Bill) -> None:
     far = bill(conversation(5, blocks=30), [*TIMES[:3], 60, 80])
-    prompts = [PARSERS["anthropic_messages"](json.loads(one.prompt.request)).prompt for one in far if isinstance(one.prompt, Bodies)]
+    prompts = [
+        PARSERS["anthropic_messages"](json.loads(one.prompt.request)).prompt
+        for one in far
+        if isinstance(one.prompt, Bodies)
+    ]
     before = [None, *prompts]
     outlined = [
-        replace(one, prompt=outline(before[number], prompts[number], [-1] * prompts[number].n, 0)) for number, one in enumerate(far)
+        replace(one, prompt=outline(before[number], prompts[number], [-1] * prompts[number].n, 0))
+        for number, one in enumerate(far)
     ]
     found = what_if(outlined)
     bridging, tools_sorted = found.answers[3], found.answers[4]
     assert (bridging.fix, bridging.answered_from) == ("bridging-marker", "outlines")
     assert bridging.after_usd == pytest.approx(only(far, "bridging-marker").after_usd)
-    assert (tools_sorted.after_usd, tools_sorted.why_not) == (None, "5 calls: no request body in the record, only its outline")
+    assert (tools_sorted.after_usd, tools_sorted.why_not) == (
+        None,
+        "5 calls: no request body in the record, only its outline",
+    )
 
 
-# Edits of other wires -----------------------------------------------------------------------------------------------------
+# Edits of other wires
+# -----------------------------------------------------------------------------------------------------
 
 
 OPENAI: dict[str, tuple[Callable[[str, list[Body]], Body], Callable[[Body], list[Body]]]] = {
@@ -253,7 +290,9 @@ def test_results_on_the_wires_of_openai() -> None:
     chat = [{"messages": [{"role": "tool", "tool_call_id": "a", "content": text}]} for text in ("whole", "[cut]")]
     assert [editor.edit(("s", "main"), "openai_chat", body) for body in chat] == [False, True]
     assert chat[1]["messages"][0]["content"] == "whole"
-    items = [{"input": [{"type": "function_call_output", "call_id": "b", "output": text}]} for text in ("whole", "[cut]")]
+    items = [
+        {"input": [{"type": "function_call_output", "call_id": "b", "output": text}]} for text in ("whole", "[cut]")
+    ]
     assert [editor.edit(("s", "main"), "openai_responses", body) for body in items] == [False, True]
     assert items[1]["input"][0]["output"] == "whole"
 
@@ -265,12 +304,25 @@ def test_tools_that_are_none_are_left_alone() -> None:
     assert not FreezeClock().edit(("s", "main"), "anthropic_messages", {"messages": "none", "system": 3})
 
 
-@pytest.mark.parametrize("text", ["2026-11-20T14:05:07Z", "14:05", "Friday", "20 November 2026", "Nov 20, 2026", "1766300000",
-                                  "3f2b8c1e-8d4a-4c55-9a61-0d3c2b1a9f00", "deadbeef01"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-11-20T14:05:07Z",
+        "14:05",
+        "Friday",
+        "20 November 2026",
+        "Nov 20, 2026",
+        "1766300000",
+        "3f2b8c1e-8d4a-4c55-9a61-0d3c2b1a9f00",
+        "deadbeef01",
+    ],
+)
 def test_what_is_taken_for_a_clock_or_an_id(text: str) -> None:
     assert VOLATILE.sub("", f"It is {text}, be brief.") == "It is , be brief."
 
 
-@pytest.mark.parametrize("text", ["claude-sonnet-5-5", "version 3.2", "at most 4,096 tokens", "feedface words", "section 12"])
+@pytest.mark.parametrize(
+    "text", ["claude-sonnet-5-5", "version 3.2", "at most 4,096 tokens", "feedface words", "section 12"]
+)
 def test_what_is_not(text: str) -> None:
     assert VOLATILE.sub("", text) == text

@@ -25,11 +25,26 @@ PI = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "pi" / "be
 START = 1_765_000_000.0
 
 
-def call(number: int, at: float, *counts: int, model: str = OPUS, session: str = "s", lane: str = "main", seconds: float = 5) -> Exchange:
+def call(
+    number: int, at: float, *counts: int, model: str = OPUS, session: str = "s", lane: str = "main", seconds: float = 5
+) -> Exchange:
     """A call of so many seconds with these counters: fresh, read, write_5m, write_1h, output."""
     usage = Usage(*counts) if counts else None
     provider = "anthropic" if model.startswith("claude") else "openai"
-    return Exchange(f"{session}/{number}", session, lane, START + at, None, START + at + seconds, provider, model, None, usage, None, None)
+    return Exchange(
+        f"{session}/{number}",
+        session,
+        lane,
+        START + at,
+        None,
+        START + at + seconds,
+        provider,
+        model,
+        None,
+        usage,
+        None,
+        None,
+    )
 
 
 def answer(found: WhatIf, name: str) -> Answer:
@@ -69,10 +84,17 @@ def test_lifetimes_that_count_from_the_end_outlive_gaps_that_a_long_answer_fille
     slow = [GAP[0], call(1, 60, 10, 20_000, 1_000, 0, 100, seconds=200), GAP[2]]
     one = answer(what_if(slow), "ttl-1h")
     again = "happen again"
-    missed = REST + 43_000 * WRITE_1H + 20_000 * READ  # so read, the miss is one that nothing explains, and happens again
+    missed = (
+        REST + 43_000 * WRITE_1H + 20_000 * READ
+    )  # so read, the miss is one that nothing explains, and happens again
     assert under(one, lifetime="from end", unexplained=again) == pytest.approx(missed)
-    assert under(one, lifetime="from end", unexplained="vanish") == pytest.approx(REST + 22_000 * WRITE_1H + 41_000 * READ)
-    assert (one.low_usd, one.high_usd) == (pytest.approx(REST + 22_000 * WRITE_1H + 41_000 * READ), pytest.approx(missed))
+    assert under(one, lifetime="from end", unexplained="vanish") == pytest.approx(
+        REST + 22_000 * WRITE_1H + 41_000 * READ
+    )
+    assert (one.low_usd, one.high_usd) == (
+        pytest.approx(REST + 22_000 * WRITE_1H + 41_000 * READ),
+        pytest.approx(missed),
+    )
 
 
 def test_each_lane_may_choose() -> None:
@@ -92,7 +114,8 @@ def test_pings_are_reads_with_one_output_token() -> None:
     ping = 21_000 * READ + 10 * INPUT + OUTPUT
     kept = REST + 22_000 * WRITE_5M + 41_000 * READ
     assert under(one, lifetime="from start", pinging="with hindsight", pings="renew") == pytest.approx(kept + ping)
-    # after the last call nobody knows that it was the last: as many pings as a miss would cost, (6.25 - 0.5) / 0.5 of a prefix
+    # after the last call nobody knows that it was the last: as many pings as a miss would cost, (6.25 - 0.5) / 0.5 of a
+    # prefix
     last = 11 * (22_000 * READ + 10 * INPUT + OUTPUT)
     assert one.after_usd == pytest.approx(kept + ping + last)
     assert under(one, lifetime="from start", pinging="until it no longer pays", pings="renew nothing") > BEFORE
@@ -132,7 +155,9 @@ def test_prices_of_another_model_with_the_same_tokenizer_have_no_spread() -> Non
     found = what_if(GAP, models=[model_named("claude-sonnet-4-5")])
     (one,) = found.answers
     assert one.fix == "prices-of claude-sonnet-4-5"
-    assert one.after_usd == pytest.approx(0.6 * BEFORE) == one.low_usd == one.high_usd  # 3 / 15 dollars instead of 5 / 25
+    assert (
+        one.after_usd == pytest.approx(0.6 * BEFORE) == one.low_usd == one.high_usd
+    )  # 3 / 15 dollars instead of 5 / 25
 
 
 def test_prices_of_another_tokenizer_spread() -> None:
@@ -146,7 +171,8 @@ def test_a_model_whose_cache_is_free_to_write() -> None:
     (one,) = what_if(GAP, models=[model_named("gpt-4.1")]).answers
     same = under(one, lifetime="from start", tokenizer="as listed")
     scale = model_named(OPUS).bytes_per_token / model_named("gpt-4.1").bytes_per_token
-    # 2 dollars a million in, 0.5 read, 8 out; 20,000 and 21,000 tokens are repeated, in steps of 128, and it remembers them for long
+    # 2 dollars a million in, 0.5 read, 8 out; 20,000 and 21,000 tokens are repeated, in steps of 128, and it remembers
+    # them for long
     assert same == pytest.approx(scale * ((63_030 - 41_000) * 2 + 41_000 * 0.5 + 300 * 8) / 1e6, rel=0.01)
 
 
@@ -191,11 +217,19 @@ def test_every_fix_names_assumptions_there_are() -> None:
         assert [fix.lane, fix.outlines, fix.bodies].count(None) == 2
 
 
-counts = st.tuples(st.integers(0, 50), st.integers(0, 60_000), st.integers(0, 30_000), st.integers(0, 30_000), st.integers(0, 500))
+counts = st.tuples(
+    st.integers(0, 50), st.integers(0, 60_000), st.integers(0, 30_000), st.integers(0, 30_000), st.integers(0, 500)
+)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.floats(0.5, 5_000), counts, st.sampled_from(["main", "a"]), st.floats(0, 400)), min_size=1, max_size=25))
+@given(
+    st.lists(
+        st.tuples(st.floats(0.5, 5_000), counts, st.sampled_from(["main", "a"]), st.floats(0, 400)),
+        min_size=1,
+        max_size=25,
+    )
+)
 def test_whatever_was_billed_is_replayed_to_the_cent(rows: list[tuple[float, tuple[int, ...], str, float]]) -> None:
     at, ledger = 0.0, []
     for number, (gap, counted, lane, seconds) in enumerate(rows):
@@ -206,7 +240,11 @@ def test_whatever_was_billed_is_replayed_to_the_cent(rows: list[tuple[float, tup
         assert road.difference_usd == pytest.approx(0, abs=1e-9)
     for one in found.answers:
         if one.after_usd is not None:
-            assert one.low_usd is not None and one.high_usd is not None and 0 <= one.low_usd <= one.after_usd <= one.high_usd
+            assert (
+                one.low_usd is not None
+                and one.high_usd is not None
+                and 0 <= one.low_usd <= one.after_usd <= one.high_usd
+            )
 
 
 def test_stopping_early_answers_for_what_was_seen() -> None:
@@ -214,7 +252,10 @@ def test_stopping_early_answers_for_what_was_seen() -> None:
         yield from list(rows)[:2]
 
     found = what_if(GAP, watch=first)
-    assert (found.calls, answer(found, "ttl-1h").before_usd) == (2, pytest.approx(BEFORE - 22_000 * WRITE_5M - REST / 3))
+    assert (found.calls, answer(found, "ttl-1h").before_usd) == (
+        2,
+        pytest.approx(BEFORE - 22_000 * WRITE_5M - REST / 3),
+    )
 
 
 @pytest.mark.skipif(not PI.exists(), reason="the recorded pi session is not beside this checkout")
@@ -226,7 +267,8 @@ def test_a_real_session() -> None:
     (road,) = found.calibrations
     assert (road.calls, road.difference_usd) == (471, pytest.approx(0, abs=1e-6))
     one = answer(found, "ttl-1h")
-    # its one expired prefix (call 252, 151,828 tokens) is read instead of written; all other writes cost 3.75 dollars a million more
+    # its one expired prefix (call 252, 151,828 tokens) is read instead of written; all other writes cost 3.75 dollars a
+    # million more
     written, expired = 1_685_320, 151_828
     assert one.after_usd == pytest.approx(one.before_usd + (written - expired) * 3.75e-6 - expired * 5.75e-6)
     kept = answer(found, "keep-alive")

@@ -1,4 +1,5 @@
-"""A real session replayed, call by call against a provider worked out from the sent bytes alone, and against Claude's own record."""
+"""A real session replayed, call by call against a provider worked out from the sent bytes alone, and against Claude's
+own record."""
 
 from __future__ import annotations
 
@@ -99,7 +100,9 @@ def test_a_real_session_is_billed_as_the_rules_say(
     assert (figures["calls"], list(figures)) == (484, KEYS)
     ours = [bill_of(exchange.usage) for exchange in ledger]
     assert len(ours) == len(recorded) == 484
-    assert [(call, *pair) for call, pair in enumerate(zip(ours, watch.bills, strict=True), 1) if pair[0] != pair[1]] == []
+    assert [
+        (call, *pair) for call, pair in enumerate(zip(ours, watch.bills, strict=True), 1) if pair[0] != pair[1]
+    ] == []
     check_that_failed_replies_are_billed_and_not_kept(context, ledger, recorded)
     check_that_only_compactions_break_the_prefix(context, watch)
     check_agreement_with_the_record(provider, ours, ledger, recorded)
@@ -116,12 +119,17 @@ def test_the_beginning_of_a_real_session_is_billed_as_the_rules_say(
     _, ledger = replayed(path, provider, MODELS[provider], "direct", observe=watch)
     ours = [bill_of(exchange.usage) for exchange in ledger]
     assert (len(ours), watch.moved) == (68, []) and any(bill[1] for bill in ours)
-    assert [(call, *pair) for call, pair in enumerate(zip(ours, watch.bills, strict=True), 1) if pair[0] != pair[1]] == []
+    assert [
+        (call, *pair) for call, pair in enumerate(zip(ours, watch.bills, strict=True), 1) if pair[0] != pair[1]
+    ] == []
 
 
 @contextmanager
 def command_line(session: Path, provider: str) -> Iterator[dict[str, Any]]:
-    """What `contextkit replay` says, run beside the body of the `with` in a process of its own; filled in when that is done."""
+    """What `contextkit replay` says, run beside the body of the `with` in a process of its own.
+
+    Filled in when that is done.
+    """
     figures: dict[str, Any] = {}
     command = [sys.executable, "-m", "contextkit.cli.main", "replay", str(session), "--provider", provider, "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -135,7 +143,9 @@ def bill_of(usage: Any) -> Bill:
     return usage.fresh, usage.read, usage.write_5m, usage.write_1h
 
 
-def check_that_failed_replies_are_billed_and_not_kept(context: Context, ledger: Ledger, recorded: list[Recorded]) -> None:
+def check_that_failed_replies_are_billed_and_not_kept(
+    context: Context, ledger: Ledger, recorded: list[Recorded]
+) -> None:
     failed = [call for call, said in enumerate(recorded) if said.stop in ("aborted", "error")]
     assert len(failed) == 19
     assert [call for call, exchange in enumerate(ledger) if exchange.error is not None] == failed
@@ -149,7 +159,8 @@ def check_that_only_compactions_break_the_prefix(context: Context, watch: Watch)
     assert epochs == ["compaction", "compaction"]
 
 
-# Against the record ----------------------------------------------------------------------------------------------------------------------
+# Against the record
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def check_agreement_with_the_record(provider: str, ours: list[Bill], ledger: Ledger, recorded: list[Recorded]) -> None:
@@ -164,11 +175,14 @@ def check_agreement_with_the_record(provider: str, ours: list[Bill], ledger: Led
     summary, rate = summarise(ledger), hit_rate(said.bill for said in recorded if said.bill)
     assert round(rate, 5) == 0.97004
     assert (summary.hit_rate or 0) >= rate
-    assert f"| {summary.hit_rate:.5f} | ${summary.cost_usd:.2f} | ${summary.cost_uncached_usd:.2f} |" in PAGE.read_text("utf-8")
+    assert f"| {summary.hit_rate:.5f} | ${summary.cost_usd:.2f} | ${summary.cost_uncached_usd:.2f} |" in PAGE.read_text(
+        "utf-8"
+    )
 
 
 def collapses(bills: Iterable[tuple[int, Bill]]) -> set[int]:
-    """Calls that read less than half of what the call before had left in the cache, or of their own prompt where that is smaller."""
+    """Calls that read less than half of what the call before had left in the cache, or of their own prompt where that
+    is smaller."""
     found: set[int] = set()
     left = 0
     for call, bill in bills:
@@ -190,7 +204,9 @@ def deviations_on_the_page(provider: str) -> set[int]:
     return listed | ({252} if provider != "anthropic" else set())
 
 
-def test_aborted_replies_without_a_bill_had_written_the_cache_from_two_seconds_on(session: Path, recorded: list[Recorded]) -> None:
+def test_aborted_replies_without_a_bill_had_written_the_cache_from_two_seconds_on(
+    session: Path, recorded: list[Recorded]
+) -> None:
     """What the next read shows, where nothing else stands between: longer than the last bill left, or not."""
     grew: dict[bool, list[float]] = {True: [], False: []}
     for before, now, after in zip(recorded, recorded[1:], recorded[2:], strict=False):

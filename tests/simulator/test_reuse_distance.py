@@ -72,7 +72,9 @@ def test_ids_that_form_no_tree_are_those_of_a_plain_list() -> None:
     draw = random.Random(7)
     prompts = [draw.sample(range(40), draw.randrange(1, 12)) for _ in range(120)]
     curve = curve_of(requests_of(prompts), "in-order")
-    assert [curve.hit_blocks(capacity) for capacity in range(1, 45)] == [stack_of(prompts, capacity) for capacity in range(1, 45)]
+    assert [curve.hit_blocks(capacity) for capacity in range(1, 45)] == [
+        stack_of(prompts, capacity) for capacity in range(1, 45)
+    ]
 
 
 def test_more_room_never_hits_less_and_evicts_less() -> None:
@@ -93,7 +95,13 @@ def test_a_last_block_that_is_cut_short_weighs_what_it_holds() -> None:
 
 def test_an_empty_trace_has_an_empty_curve() -> None:
     curve = curve_of([], "tail-first")
-    assert (curve.n_blocks, curve.hit_rate(10), curve.hit_rate(None), curve.evictions(1), curve.points()) == (0, 0.0, 0.0, 0, [])
+    assert (curve.n_blocks, curve.hit_rate(10), curve.hit_rate(None), curve.evictions(1), curve.points()) == (
+        0,
+        0.0,
+        0.0,
+        0,
+        [],
+    )
 
 
 def test_hashes_of_64_bits_are_ids_like_any_others() -> None:

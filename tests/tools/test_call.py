@@ -16,7 +16,9 @@ from contextkit.tools.tool import Tool, tool
 
 def made(of: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
     """A call the model made of a tool, which nobody forbids."""
-    return Call("c1", of.name, arguments or {}, False, False, of, lambda *said: None, lambda *said: None, lambda name: None)
+    return Call(
+        "c1", of.name, arguments or {}, False, False, of, lambda *said: None, lambda *said: None, lambda name: None
+    )
 
 
 class Flaky:

@@ -13,14 +13,20 @@ from contextkit.canonical import canonical
 from contextkit.errors import InvalidCall, InvalidTool, UsageError
 from contextkit.tools.tool import Tool
 
-SCHEMA = {"type": "object", "required": ["b"], "properties": {"b": {"type": "string"}, "a": {"title": "A", "type": "number"}}}
+SCHEMA = {
+    "type": "object",
+    "required": ["b"],
+    "properties": {"b": {"type": "string"}, "a": {"title": "A", "type": "number"}},
+}
 NEUTRAL = {"name": "find", "description": "Find.", "parameters": SCHEMA}
 ANTHROPIC = {"input_schema": SCHEMA, "description": "Find.", "name": "find"}
 CHAT = {"type": "function", "function": NEUTRAL}
 RESPONSES = {"type": "function", **NEUTRAL}
 
 
-@pytest.mark.parametrize("definition", [NEUTRAL, ANTHROPIC, CHAT, RESPONSES], ids=["neutral", "anthropic", "chat", "responses"])
+@pytest.mark.parametrize(
+    "definition", [NEUTRAL, ANTHROPIC, CHAT, RESPONSES], ids=["neutral", "anthropic", "chat", "responses"]
+)
 def test_every_form_becomes_the_neutral_one(definition: dict[str, Any]) -> None:
     made = Tool.raw(definition)
     assert canonical(made.definition) == canonical(NEUTRAL)
@@ -49,10 +55,18 @@ def test_a_function_that_says_more_or_less_is_kept_verbatim(definition: dict[str
     [
         ({"type": "web_search_20250305", "name": "web_search", "max_uses": 3}, "web_search", "anthropic_messages"),
         ({"type": "bash_20250124", "name": "bash"}, "bash", "anthropic_messages"),
-        ({"type": "tool_search_tool_bm25", "name": "tool_search_tool_bm25"}, "tool_search_tool_bm25", "anthropic_messages"),
+        (
+            {"type": "tool_search_tool_bm25", "name": "tool_search_tool_bm25"},
+            "tool_search_tool_bm25",
+            "anthropic_messages",
+        ),
         ({"type": "mcp_toolset", "mcp_server_name": "github"}, "github", "anthropic_messages"),
         ({"type": "web_search"}, "web_search", "openai_responses"),
-        ({"type": "mcp", "server_label": "deepwiki", "server_url": "https://example.org"}, "deepwiki", "openai_responses"),
+        (
+            {"type": "mcp", "server_label": "deepwiki", "server_url": "https://example.org"},
+            "deepwiki",
+            "openai_responses",
+        ),
         ({"type": "custom", "name": "sql", "format": {"type": "text"}}, "sql", "openai_responses"),
         ({"type": "custom", "custom": {"name": "sql"}}, "sql", "openai_chat"),
     ],
@@ -123,17 +137,26 @@ def test_without_a_runner_nothing_runs() -> None:
 @pytest.mark.parametrize(
     ("definition", "text"),
     [
-        ({}, "a tool definition with the keys [] is in no known form: {\"name\", \"description\", \"parameters\"}, "),
+        ({}, 'a tool definition with the keys [] is in no known form: {"name", "description", "parameters"}, '),
         ({"type": 3}, "a tool definition with the keys ['type'] is in no known form"),
         ({"type": "function", "function": None}, "a tool definition has no object under 'function'; known forms: "),
         ({"type": "function", "function": {}}, "tool '': a name is 1 to 128 of a-z A-Z 0-9 _ - ; give it another"),
         ({**ANTHROPIC, "name": "a.b"}, "tool 'a.b': a name is 1 to 128 of"),
-        ({**NEUTRAL, "strict": True}, "tool 'find': strict is unknown; a neutral definition has name, description, parameters"),
-        ({**ANTHROPIC, "input_schema": {"properties": {}}}, "tool 'find': its schema must be an object's: {\"type\": \"object\", "),
+        (
+            {**NEUTRAL, "strict": True},
+            "tool 'find': strict is unknown; a neutral definition has name, description, parameters",
+        ),
+        (
+            {**ANTHROPIC, "input_schema": {"properties": {}}},
+            'tool \'find\': its schema must be an object\'s: {"type": "object", ',
+        ),
         ({**NEUTRAL, "parameters": []}, "tool 'find': its schema must be an object's"),
         ({**NEUTRAL, "description": 3}, "tool 'find': its description must be text, not int"),
         ({**NEUTRAL, "parameters": {"type": "object", "enum": {1}}}, "tool 'find': set has no JSON form"),
-        ({**NEUTRAL, "parameters": {"type": "object", "x": float("nan")}}, "tool 'find': nan has no JSON form at $.parameters.x"),
+        (
+            {**NEUTRAL, "parameters": {"type": "object", "x": float("nan")}},
+            "tool 'find': nan has no JSON form at $.parameters.x",
+        ),
     ],
 )
 def test_error_says_what_is_wrong(definition: dict[str, Any], text: str) -> None:

@@ -99,7 +99,13 @@ def test_indent_of_the_source_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Plain.", "Use it: now.\n\nWith ``:ref:`` and a\n  quote: here.", "Args are fine.\n\n-----\n\nArgs of all kinds."]
+    "text",
+    [
+        "",
+        "Plain.",
+        "Use it: now.\n\nWith ``:ref:`` and a\n  quote: here.",
+        "Args are fine.\n\n-----\n\nArgs of all kinds.",
+    ],
 )
 def test_prose_has_no_parameters(text: str) -> None:
     assert read_docstring(text).parameters == {}

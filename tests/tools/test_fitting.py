@@ -1,4 +1,5 @@
-"""Arguments against schemas written by hand: what pydantic's own schemas accept is never refused, plain misfits are told where."""
+"""Arguments against schemas written by hand: what pydantic's own schemas accept is never refused, plain misfits are
+told where."""
 
 from __future__ import annotations
 
@@ -27,7 +28,13 @@ class Arguments(TypedDict):
 
 
 ADAPTER = TypeAdapter(Arguments)
-LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | st.sampled_from(["small", "large", "x"])
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["small", "large", "x"])
+)
 VALUES = LEAVES | st.lists(LEAVES, max_size=3) | st.dictionaries(st.sampled_from("ab"), LEAVES, max_size=2)
 
 
@@ -46,7 +53,12 @@ def test_what_fits_is_never_refused_and_plain_misfits_are(value: dict[str, Any])
     if accepts(value):
         assert why is None
     is_number = isinstance(value.get("n"), int | float) and not isinstance(value["n"], bool)
-    is_plain = is_number and math.isfinite(value["n"]) and value["n"] == int(value["n"]) and isinstance(value.get("words"), list)
+    is_plain = (
+        is_number
+        and math.isfinite(value["n"])
+        and value["n"] == int(value["n"])
+        and isinstance(value.get("words"), list)
+    )
     if not is_plain or not all(isinstance(word, str) for word in value["words"]):
         assert why is not None
 
@@ -56,7 +68,11 @@ def test_what_fits_is_never_refused_and_plain_misfits_are(value: dict[str, Any])
     [
         ({"type": "object", "required": ["a"]}, {}, "a: is required and was not given"),
         ({"properties": {"a": {"type": ["string", "null"]}}}, {"a": 5}, "a: must be text or null, not a number"),
-        ({"properties": {"a": {"items": {"type": "string"}}}}, {"a": ["x", False]}, "a[1]: must be text, not true or false"),
+        (
+            {"properties": {"a": {"items": {"type": "string"}}}},
+            {"a": ["x", False]},
+            "a[1]: must be text, not true or false",
+        ),
         ({"properties": {"a": {"enum": [1, "x"]}}}, {"a": True}, "a: must be one of 1, 'x'"),
         ({"properties": {"a": {}}, "additionalProperties": False}, {"b": 1}, "b: is not a parameter of this tool"),
         ({"properties": {"a": {"type": "integer"}}}, {"a": math.inf}, "a: must be an integer, not a number"),

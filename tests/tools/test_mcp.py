@@ -17,7 +17,11 @@ LISTING: dict[str, Any] = {
             "name": "repo.read",
             "title": "Read",
             "description": "Read a file.",
-            "inputSchema": {"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}, "at": {"type": "string"}}},
+            "inputSchema": {
+                "type": "object",
+                "required": ["path"],
+                "properties": {"path": {"type": "string"}, "at": {"type": "string"}},
+            },
             "annotations": {"readOnlyHint": True},
         },
         {"name": "list", "inputSchema": {"type": "object"}},
@@ -102,7 +106,10 @@ def test_a_real_server_and_session() -> None:
         (3, 'an MCP listing is {"tools": […]}, its object, or a list of tools, not int'),
         ({}, "an MCP listing is"),
         ({"tools": [{}]}, "an MCP tool has no name; pass the answer to tools/list as it came"),
-        ({"tools": [{"name": "x" * 129, "inputSchema": {"type": "object"}}]}, f"tool '{'x' * 129}': a name is 1 to 128 of"),
+        (
+            {"tools": [{"name": "x" * 129, "inputSchema": {"type": "object"}}]},
+            f"tool '{'x' * 129}': a name is 1 to 128 of",
+        ),
         ({"tools": [{"name": "x"}]}, "tool 'x': its schema must be an object's"),
     ],
 )

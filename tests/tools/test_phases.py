@@ -121,11 +121,13 @@ def test_a_refusal_says_what_is_allowed_now() -> None:
     permit = Permit(phases(), BOX)
     assert permit.refusal("browse", "browser_open") is None
     assert (
-        permit.refusal("browse", "report_send") == "'report_send' may not be called in phase 'browse'; allowed now: browser_*, notes_read"
+        permit.refusal("browse", "report_send")
+        == "'report_send' may not be called in phase 'browse'; allowed now: browser_*, notes_read"
     )
     assert permit.refusal("browse", "rm") == "there is no tool named 'rm'; allowed now: browser_*, notes_read"
     assert (
-        permit.refusal("done", "notes_read") == "'notes_read' may not be called in phase 'done'; no tool may be called now: answer in words"
+        permit.refusal("done", "notes_read")
+        == "'notes_read' may not be called in phase 'done'; no tool may be called now: answer in words"
     )
 
 
@@ -160,7 +162,9 @@ def test_a_notice_is_short_whatever_the_table(data: st.DataObject) -> None:
     assert len(said.encode()) <= MOST_BYTES
     whole = [
         name
-        for group in (box.families[listed[:-2]] if listed.endswith("_*") else (listed,) for listed in families(allow, box))
+        for group in (
+            box.families[listed[:-2]] if listed.endswith("_*") else (listed,) for listed in families(allow, box)
+        )
         for name in group
     ]
     assert sorted(whole) == sorted(allow)
@@ -168,7 +172,9 @@ def test_a_notice_is_short_whatever_the_table(data: st.DataObject) -> None:
 
 def test_in_band_changes_say_exactly_what_moved() -> None:
     """Over any walk, the tools withdrawn and given back add up to what the phase forbids."""
-    table = Phases({"a": Phase(allow=NAMES[:5], then={NAMES[0]: "b"}), "b": Phase(allow=NAMES[3:], by_hand=True, force=True)}, "a")
+    table = Phases(
+        {"a": Phase(allow=NAMES[:5], then={NAMES[0]: "b"}), "b": Phase(allow=NAMES[3:], by_hand=True, force=True)}, "a"
+    )
     permit, removed, random = Permit(table, BOX), frozenset[str](), Random(1)
     assert permit.is_in_band
     for _ in range(50):
@@ -198,7 +204,9 @@ class Slow:
         allow, then = self.table[phase]
         if not any(pattern == call or (pattern[-1] == "*" and call.startswith(pattern[:-1])) for pattern in allow):
             return phase
-        stems = sorted((key.split(":")[0][:-1] for key in then if "*" in key and call.startswith(key.split(":")[0][:-1])), key=len)
+        stems = sorted(
+            (key.split(":")[0][:-1] for key in then if "*" in key and call.startswith(key.split(":")[0][:-1])), key=len
+        )
         order = [f"{call}:{outcome}", call]
         for stem in reversed(stems):
             order += [f"{stem}*:{outcome}", f"{stem}*"]

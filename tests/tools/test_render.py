@@ -66,7 +66,10 @@ def text_of(value: object) -> str:
         ({Colour.RED: Colour.RED}, '{"red":"red"}'),
         (Page(url="u", nBytes=3), '{"url":"u","nBytes":3}'),
         (Report(Page(url="u", nBytes=3), [Colour.RED]), '{"z":{"url":"u","nBytes":3},"a":["red"]}'),
-        ({"at": datetime(2026, 1, 2, tzinfo=UTC), "d": Decimal("1.50")}, '{"at":"2026-01-02T00:00:00+00:00","d":"1.50"}'),
+        (
+            {"at": datetime(2026, 1, 2, tzinfo=UTC), "d": Decimal("1.50")},
+            '{"at":"2026-01-02T00:00:00+00:00","d":"1.50"}',
+        ),
         ([PurePosixPath("a/b"), UUID(int=0)], '["a/b","00000000-0000-0000-0000-000000000000"]'),
         ({"c", "a", "b"}, '["a","b","c"]'),
         ([{"type": "text"}], '[{"type":"text"}]'),
@@ -92,7 +95,11 @@ def test_parts_pass_through() -> None:
 
 
 _JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**40), 10**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=10,
 )
@@ -209,7 +216,9 @@ def failing() -> Iterator[int]:
 )
 def test_what_has_no_form_is_an_error_the_model_can_read(value: object, text: str) -> None:
     told = answer(value)
-    assert told["is_error"] and told["content"][0]["text"].startswith(f"The tool ran and its result cannot be sent: {text}")
+    assert told["is_error"] and told["content"][0]["text"].startswith(
+        f"The tool ran and its result cannot be sent: {text}"
+    )
 
 
 def test_bytes_for_data_of_a_part_are_base64() -> None:
@@ -232,8 +241,10 @@ class Speechless(Exception):
         (RuntimeError("\udce9"), "RuntimeError: \\udce9"),
         (Speechless(), "Speechless"),
         (ToolRefusal(" "), "ToolRefusal:  "),
-        (BaseExceptionGroup("many", [ValueError("a"), KeyboardInterrupt()]),
-         "BaseExceptionGroup: many (2 sub-exceptions)\n- ValueError: a\n- KeyboardInterrupt"),
+        (
+            BaseExceptionGroup("many", [ValueError("a"), KeyboardInterrupt()]),
+            "BaseExceptionGroup: many (2 sub-exceptions)\n- ValueError: a\n- KeyboardInterrupt",
+        ),
     ],
 )
 def test_error_is_type_and_message(error: BaseException, text: str) -> None:

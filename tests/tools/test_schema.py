@@ -253,7 +253,10 @@ def test_annotation_wins_over_docstring() -> None:
         """
         return a + b
 
-    assert [item["description"] for item in find.parameters["properties"].values()] == ["From the type.", "From the field."]
+    assert [item["description"] for item in find.parameters["properties"].values()] == [
+        "From the type.",
+        "From the field.",
+    ]
 
 
 _PROGRAM = """
@@ -275,7 +278,9 @@ print(Toolbox([find]).tools[0].body.decode())
 
 def test_other_processes_and_hash_seeds_make_the_same_bytes() -> None:
     runs = {
-        subprocess.run([sys.executable, "-c", _PROGRAM], env=os.environ | {"PYTHONHASHSEED": seed}, check=True, capture_output=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", _PROGRAM], env=os.environ | {"PYTHONHASHSEED": seed}, check=True, capture_output=True
+        ).stdout
         for seed in ("0", "1", "2")
     }
     assert len(runs) == 1
@@ -285,7 +290,10 @@ def test_other_processes_and_hash_seeds_make_the_same_bytes() -> None:
 def test_import_pulls_in_no_pydantic() -> None:
     heavy = "{'pydantic', 'anthropic', 'openai', 'mcp'}"
     program = f"import sys, contextkit.tools.toolbox, contextkit.tools.render; print({heavy} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.strip() == "set()"
+    assert (
+        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.strip()
+        == "set()"
+    )
 
 
 def test_bytes_of_a_definition_are_pinned() -> None:
@@ -364,16 +372,31 @@ class Thing:
         (untyped, "tool 'untyped': parameter 'b' has no type; annotate it, as in b: str"),
         (many, "tool 'many': parameter 'values' takes any number of values: declare one parameter of type list[…]"),
         (named, "tool 'named': parameter 'values' takes any name: declare each parameter, or one of type dict[str, …]"),
-        (positional, "tool 'positional': parameter 'a' is positional-only, but a model names its arguments: remove the '/'"),
-        (opaque, "tool 'opaque': the type of parameter 'b' has no JSON Schema (Unable to generate pydantic-core schema for"),
+        (
+            positional,
+            "tool 'positional': parameter 'a' is positional-only, but a model names its arguments: remove the '/'",
+        ),
+        (
+            opaque,
+            "tool 'opaque': the type of parameter 'b' has no JSON Schema (Unable to generate pydantic-core schema for",
+        ),
         (callback, "tool 'callback': the type of parameter 'b' has no JSON Schema (Cannot generate a JsonSchema for"),
-        (constrained, "tool 'constrained': the type of parameter 'b' has no JSON Schema (Error building \"model\" validator: SchemaError"),
-        (unresolved, "tool 'unresolved': the type of parameter 'b' cannot be read (name 'Missing' is not defined); define or import"),
+        (
+            constrained,
+            "tool 'constrained': the type of parameter 'b' has no JSON Schema (Error building \"model\" validator: SchemaError",
+        ),
+        (
+            unresolved,
+            "tool 'unresolved': the type of parameter 'b' cannot be read (name 'Missing' is not defined); define or import",
+        ),
         (generator, "tool 'generator': a generator has no single result; return a value"),
         (undocumented, "tool 'undocumented': it has no docstring; write one, it is what the model reads"),
         (only_sections, "tool 'only_sections': it has no docstring; write one"),
         (Thing.method, "tool 'method': 'self' is not bound; make the tool of the bound method: tool(thing.method)"),
-        (functools.partial(undocumented, b=1), "a tool is made of a function or a bound method, not partial; wrap it in a def"),
+        (
+            functools.partial(undocumented, b=1),
+            "a tool is made of a function or a bound method, not partial; wrap it in a def",
+        ),
         (lambda: None, "tool '<lambda>': a name is 1 to 64 of a-z A-Z 0-9 _ - ; give it another"),
     ],
     ids=lambda value: getattr(value, "__name__", "") if callable(value) else "",

@@ -39,7 +39,9 @@ class Route(BaseModel):
 
 
 @tool
-def plan(route: Route, mode: Literal["fast", "short"] = "fast", note: str | None = None) -> tuple[Route, str, str | None]:
+def plan(
+    route: Route, mode: Literal["fast", "short"] = "fast", note: str | None = None
+) -> tuple[Route, str, str | None]:
     """Plan a route."""
     return route, mode, note
 
@@ -85,7 +87,11 @@ def test_defaults_are_the_functions_own() -> None:
     marker: list[int] = []
 
     @tool
-    def collect(x: int = 1, into: list[int] = marker, more: Annotated[list[int], Field(default_factory=list)] = Field()) -> list[int]:  # noqa: B008
+    def collect(
+        x: int = 1,
+        into: list[int] = marker,
+        more: Annotated[list[int], Field(default_factory=list)] = Field(),  # noqa: B008
+    ) -> list[int]:
         """Collect."""
         into.append(x)
         return more
@@ -98,7 +104,9 @@ def test_defaults_are_the_functions_own() -> None:
 def test_pydantic_defaults_without_a_signature_default_are_passed() -> None:
     @tool
     def collect(
-        a: Annotated[int, Field(default=7)], b: Annotated[list[int], Field(default_factory=list)], c: int = Field(5, ge=1)
+        a: Annotated[int, Field(default=7)],
+        b: Annotated[list[int], Field(default_factory=list)],
+        c: int = Field(5, ge=1),
     ) -> object:
         """Collect."""
         return a, b, c
@@ -140,7 +148,7 @@ def test_mistakes_are_told_in_words_for_the_model() -> None:
         "the arguments do not fit tool 'check'; correct them and call it again:\n"
         "- n.n: Value error, 3 is odd; give an even number, not 3\n"
         "- word: is required and was not given\n"
-        "- items[1]: Input should be a valid integer, unable to parse string as an integer, not \"two\"\n"
+        '- items[1]: Input should be a valid integer, unable to parse string as an integer, not "two"\n'
         "- color: is not a parameter of this tool"
     )
 
@@ -181,7 +189,10 @@ def test_message_of_a_validator_does_not_repeat_a_long_value() -> None:
 @pytest.mark.parametrize(
     ("word", "text"),
     [
-        ("\ud800", "- word: Input should be a valid string, unable to parse raw data as a unicode string, not \"\\ud800\""),
+        (
+            "\ud800",
+            '- word: Input should be a valid string, unable to parse raw data as a unicode string, not "\\ud800"',
+        ),
         (float("nan"), "- word: Input should be 'a' or 'b', not NaN"),
         ({"é": [1, None]}, "- word: Input should be 'a' or 'b', not {\"é\": [1, null]}"),
     ],

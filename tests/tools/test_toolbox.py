@@ -56,7 +56,9 @@ def test_nothing_is_a_toolbox_too() -> None:
 
 
 def test_two_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidTool, match=r"two tools are named 'search'; rename one: tool\(name=…\), or Tool.from_mcp"):
+    with pytest.raises(
+        InvalidTool, match=r"two tools are named 'search'; rename one: tool\(name=…\), or Tool.from_mcp"
+    ):
         Toolbox([browser_open, search, {"name": "search"}])
     with pytest.raises(InvalidTool, match="two tools are named 'browser_open'"):
         Toolbox([browser_open, browser_open])

@@ -1,4 +1,5 @@
-"""The same model once more, written to be obviously right: no cache, no batch, one head at a time, MLA with its keys unpacked."""
+"""The same model once more, written to be obviously right: no cache, no batch, one head at a time, MLA with its keys
+unpacked."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ VARIANTS = {
     "GQA, rotated at read": Shape(n_kv_heads=2, positions="rope_at_read"),
     "MQA, post-norm, tied": Shape(n_kv_heads=1, norm="post", is_tied=True),
     "MLA": Shape(n_kv_heads=1, d_latent=24, d_rope=8),
-    "MLA, rotated at read, post-norm": Shape(n_kv_heads=1, d_latent=24, d_rope=8, positions="rope_at_read", norm="post"),
+    "MLA, rotated at read, post-norm": Shape(
+        n_kv_heads=1, d_latent=24, d_rope=8, positions="rope_at_read", norm="post"
+    ),
     "MLA, learned": Shape(n_kv_heads=1, d_latent=24, d_rope=8, positions="learned", max_positions=512),
 }
 

@@ -1,4 +1,5 @@
-"""The rules of `cache/` against rows that are really computed: for streams of requests, what the model computes is input minus hit."""
+"""The rules of `cache/` against rows that are really computed: for streams of requests, what the model computes is
+input minus hit."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ def n_examples(request: pytest.FixtureRequest) -> int:
 
 @st.composite
 def streams(draw: st.DrawFn) -> list[tuple[list[int], list[int]]]:
-    """Requests of few tokens, so that they often begin alike: (prompt, generated); many go on where one before them ended."""
+    """Requests of few tokens, so that they often begin alike: (prompt, generated).
+
+    Many go on where one before them ended.
+    """
     requests: list[tuple[list[int], list[int]]] = []
     few = st.lists(st.integers(0, 1), min_size=1, max_size=9)
     for _ in range(draw(st.integers(2, 12))):
@@ -40,9 +44,14 @@ def streams(draw: st.DrawFn) -> list[tuple[list[int], list[int]]]:
     return requests
 
 
-def checked(requests: list[tuple[list[int], list[int]]], block: int, n_blocks: int) -> Iterator[tuple[int, int, int, int]]:
+def checked(
+    requests: list[tuple[list[int], list[int]]], block: int, n_blocks: int
+) -> Iterator[tuple[int, int, int, int]]:
     """Of each request: rows the model found and computed; tokens the rules read and did not."""
-    engine, rules = PrefixEngine(MODEL, Pool(SMALL, n_blocks, block)), BlockCache(Blocks(n_blocks + 1, (Group(size=block),)))
+    engine, rules = (
+        PrefixEngine(MODEL, Pool(SMALL, n_blocks, block)),
+        BlockCache(Blocks(n_blocks + 1, (Group(size=block),))),
+    )
     for prompt, said in requests:
         before = engine.work.positions
         run, n_found, logits = engine.begin(prompt, list(names(prompt, block)))
@@ -74,7 +83,8 @@ def test_the_rules_of_vllm_are_what_a_model_with_blocks_computes(n_examples: int
 
 
 class Branches:
-    """Every sequence there was, and a new one forked from the one it has most in common with: what a radix tree does, without a tree."""
+    """Every sequence there was, and a new one forked from the one it has most in common with: what a radix tree does,
+    without a tree."""
 
     def __init__(self, page: int) -> None:
         self.page, self.engine, self.pool = page, Engine(MODEL), Pool(SMALL, 600, 4)

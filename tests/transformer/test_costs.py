@@ -33,12 +33,20 @@ def random_shape(draw: random.Random) -> Shape:
     kv, per = draw.choice([(1, 1), (1, 4), (2, 2), (4, 1), (2, 3)])
     is_latent = kv == 1 and draw.random() < 0.6
     return Shape(
-        n_layers=draw.randint(1, 5), d_model=draw.randint(4, 40), n_heads=kv * per, n_kv_heads=kv, d_head=2 * draw.randint(1, 9),
-        d_ff=draw.randint(1, 60), vocabulary=draw.randint(2, 50), positions=draw.choice(["rope", "rope_at_read", "learned"]),
+        n_layers=draw.randint(1, 5),
+        d_model=draw.randint(4, 40),
+        n_heads=kv * per,
+        n_kv_heads=kv,
+        d_head=2 * draw.randint(1, 9),
+        d_ff=draw.randint(1, 60),
+        vocabulary=draw.randint(2, 50),
+        positions=draw.choice(["rope", "rope_at_read", "learned"]),
         norm=draw.choice(["pre", "post"]),
-        d_latent=draw.randint(1, 20) if is_latent else 0, d_rope=2 * draw.randint(1, 5) if is_latent else 0,
-        max_positions=64, is_tied=draw.random() < 0.3,
-    )  # fmt: skip
+        d_latent=draw.randint(1, 20) if is_latent else 0,
+        d_rope=2 * draw.randint(1, 5) if is_latent else 0,
+        max_positions=64,
+        is_tied=draw.random() < 0.3,
+    )
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -91,7 +99,13 @@ def test_figures_people_quote() -> None:
     assert vector_computations(big, 50_000) == 806_400_000
     assert stored_vectors(big, 50_000) == 100_800_000
     assert kv_bytes(LLAMA2.shape, 4096) == 2_147_483_648
-    expected = {"Llama-3.1-8B": 131_072, "Llama-2-70B": 327_680, "Llama-3.1-70B": 327_680, "Llama-3.1-405B": 516_096, "DeepSeek-V3": 70_272}
+    expected = {
+        "Llama-3.1-8B": 131_072,
+        "Llama-2-70B": 327_680,
+        "Llama-3.1-70B": 327_680,
+        "Llama-3.1-405B": 516_096,
+        "DeepSeek-V3": 70_272,
+    }
     assert {name: kv_bytes(REAL[name].shape, 1) for name in expected} == expected
     assert forward(LLAMA2.shape, 4096, n_parameters=LLAMA2.n_active).flops == pytest.approx(5.960e13, rel=1e-4)
     part = forward(LLAMA2.shape, 512, 3584, n_parameters=LLAMA2.n_active).flops

@@ -34,7 +34,9 @@ def test_a_ragged_batch_gives_the_logits_of_each_sequence_alone(name: str, kind:
     runs = [engine.open() for _ in tokens]
     for run_, one in zip(runs, tokens, strict=True):
         engine.feed([(run_, one[: len(one) // 2 or 1])])
-    for run_, one, logits in zip(runs, tokens, engine.feed(list(zip(runs, tokens, strict=True)), every=True), strict=True):
+    for run_, one, logits in zip(
+        runs, tokens, engine.feed(list(zip(runs, tokens, strict=True)), every=True), strict=True
+    ):
         expected, rows = run(engine.model.weights, one)
         assert abs(logits - expected[-len(logits) :]).max() < 1e-10
         for i, (k, v) in enumerate(rows):
@@ -75,7 +77,8 @@ def test_float32_weights_compute_in_float32() -> None:
     assert logits.dtype == np.float32
 
 
-# Memory -------------------------------------------------------------------------------------------------------------------
+# Memory
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def test_forked_sequences_share_blocks_until_one_writes() -> None:
@@ -87,7 +90,11 @@ def test_forked_sequences_share_blocks_until_one_writes() -> None:
     other = Run(run_.cache.fork(), list(tokens))
     assert pool.n_free == 12 - 3
     mine, theirs = engine.feed([(run_, [*tokens, 65]), (other, [*tokens, 66])])
-    assert pool.n_free == 12 - 4 and run_.cache.table[:2] == other.cache.table[:2] and run_.cache.table[2] != other.cache.table[2]
+    assert (
+        pool.n_free == 12 - 4
+        and run_.cache.table[:2] == other.cache.table[:2]
+        and run_.cache.table[2] != other.cache.table[2]
+    )
     for logits, last in ((mine, 65), (theirs, 66)):
         assert abs(logits[-1] - run(engine.model.weights, [*tokens, last])[0][-1]).max() < 1e-10
     run_.cache.cut(0)
@@ -106,7 +113,9 @@ def test_a_full_pool_says_so_and_nothing_is_lost() -> None:
     assert abs(before - after).max() < 1e-10
 
 
-@pytest.mark.parametrize("cache", [ContiguousCache(Shape(), n_reserved=64), PagedCache(Pool(Shape(), 8, 8))], ids=["one piece", "paged"])
+@pytest.mark.parametrize(
+    "cache", [ContiguousCache(Shape(), n_reserved=64), PagedCache(Pool(Shape(), 8, 8))], ids=["one piece", "paged"]
+)
 def test_cutting_frees_only_what_lies_behind(cache: KvCache) -> None:
     engine = Engine(Model(seeded(Shape())), lambda: cache)
     run_ = engine.open()
@@ -116,7 +125,8 @@ def test_cutting_frees_only_what_lies_behind(cache: KvCache) -> None:
     assert all((a == b).all() for a, b in zip(before, cache.read(3, 20), strict=True))
 
 
-# Weights ------------------------------------------------------------------------------------------------------------------
+# Weights
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_weights_come_back_from_a_file_as_they_were(tmp_path: Path) -> None:
@@ -131,7 +141,9 @@ def test_weights_come_back_from_a_file_as_they_were(tmp_path: Path) -> None:
 def test_a_file_of_other_weights_is_refused(tmp_path: Path) -> None:
     weights = seeded(Shape())
     Weights(Shape(n_layers=5), weights.arrays).save(tmp_path / "model.npz")
-    with pytest.raises(UsageError, match=r"model.npz does not hold the weights its shape asks for: look at 4\.attention_norm"):
+    with pytest.raises(
+        UsageError, match=r"model.npz does not hold the weights its shape asks for: look at 4\.attention_norm"
+    ):
         load(tmp_path / "model.npz")
 
 
@@ -141,16 +153,20 @@ def test_a_seed_is_the_same_weights_everywhere() -> None:
     assert (seeded(Shape(), 3).arrays["head"] != seeded(Shape(), 4).arrays["head"]).any()
 
 
-# What cannot be -----------------------------------------------------------------------------------------------------------
+# What cannot be
+# -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("shape", "said"), [
-    (Shape(n_heads=4, n_kv_heads=3), "4 query heads that 3 KV heads do not divide"),
-    (Shape(d_latent=8, d_rope=4), "MLA has n_kv_heads=1"),
-    (Shape(n_kv_heads=1, d_latent=8), "MLA has both"),
-    (Shape(d_head=7), "keys 7 wide: RoPE turns pairs"),
-    (Shape(n_layers=0), "a size below 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        (Shape(n_heads=4, n_kv_heads=3), "4 query heads that 3 KV heads do not divide"),
+        (Shape(d_latent=8, d_rope=4), "MLA has n_kv_heads=1"),
+        (Shape(n_kv_heads=1, d_latent=8), "MLA has both"),
+        (Shape(d_head=7), "keys 7 wide: RoPE turns pairs"),
+        (Shape(n_layers=0), "a size below 1"),
+    ],
+)
 def test_a_shape_no_model_can_have(shape: Shape, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         seeded(shape)
@@ -174,7 +190,8 @@ def test_a_run_twice_in_a_batch_and_positions_beyond_the_table() -> None:
         Engine(engine.model, chunk=0)
 
 
-# Small things -------------------------------------------------------------------------------------------------------------
+# Small things
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_turning_twice_is_turning_by_the_sum() -> None:

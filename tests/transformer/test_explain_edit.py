@@ -86,7 +86,8 @@ def test_random_edits_are_what_brute_force_finds(pytestconfig: pytest.Config) ->
         check(MODELS[names[case % len(names)]], tokens, random_edit(draw, len(tokens)))
 
 
-# The fine points ----------------------------------------------------------------------------------------------------------
+# The fine points
+# ----------------------------------------------------------------------------------------------------------
 
 TOKENS = [3, 1, 4, 1, 5, 0, 2, 6, 5, 3, 5, 0]
 
@@ -105,11 +106,17 @@ def test_a_replaced_token_spares_layer_0_and_no_other() -> None:
     assert (found.fates[0, 5:] == Fate.EQUAL).all() and (found.fates[1:, 5:] == Fate.CHANGED).all()
 
 
-@pytest.mark.parametrize(("variant", "fate"), [
-    ("MHA", Fate.TURNED), ("GQA", Fate.TURNED), ("MLA", Fate.TURNED),
-    ("GQA, rotated at read", Fate.EQUAL), ("MLA, rotated at read, post-norm", Fate.EQUAL),
-    ("MHA, learned", Fate.CHANGED),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("variant", "fate"),
+    [
+        ("MHA", Fate.TURNED),
+        ("GQA", Fate.TURNED),
+        ("MLA", Fate.TURNED),
+        ("GQA, rotated at read", Fate.EQUAL),
+        ("MLA, rotated at read, post-norm", Fate.EQUAL),
+        ("MHA, learned", Fate.CHANGED),
+    ],
+)
 @pytest.mark.parametrize("edit", [Edit("delete", 3, 2), Edit("insert", 3, tokens=(6, 6))], ids=["delete", "insert"])
 def test_what_a_shift_leaves_of_layer_0_depends_on_where_positions_enter(variant: str, fate: Fate, edit: Edit) -> None:
     found = explained(edit, variant)
@@ -124,7 +131,12 @@ def test_reordering_blocks_changes_everything_behind_the_first() -> None:
 
 
 def test_keeping_stale_rows_is_wrong_by_more_than_rounding() -> None:
-    for edit in (Edit("replace", 4, tokens=(2,)), Edit("delete", 3, 2), Edit("insert", 3, tokens=(6,)), Edit("move", 2, 3, 5)):
+    for edit in (
+        Edit("replace", 4, tokens=(2,)),
+        Edit("delete", 3, 2),
+        Edit("insert", 3, tokens=(6,)),
+        Edit("move", 2, 3, 5),
+    ):
         assert explained(edit).stale_error > 1e-3
 
 
@@ -139,12 +151,15 @@ def test_the_work_of_an_edit_is_what_the_formulas_say() -> None:
     assert found.work.vectors == stored_vectors(shape, 7) and found.work.flops == forward(shape, 7, 3).flops
 
 
-@pytest.mark.parametrize(("edit", "said"), [
-    (Edit("delete", 0, 12), "leaves nothing"),
-    (Edit("delete", 5, 9), "delete of 9 tokens at 5 does not fit into 12"),
-    (Edit("move", 0, 3, 10), "move of 3 tokens"),
-    (Edit("replace", 11, tokens=(1, 2)), "replace of 2 tokens at 11"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (Edit("delete", 0, 12), "leaves nothing"),
+        (Edit("delete", 5, 9), "delete of 9 tokens at 5 does not fit into 12"),
+        (Edit("move", 0, 3, 10), "move of 3 tokens"),
+        (Edit("replace", 11, tokens=(1, 2)), "replace of 2 tokens at 11"),
+    ],
+)
 def test_an_edit_that_does_not_fit(edit: Edit, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         explain_edit(MODELS["MHA"], TOKENS, edit)

@@ -43,7 +43,9 @@ def test_each_allowed_name_is_reached() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_call_the_model_opens_itself_names_an_allowed_tool(seed: int) -> None:
-    assert re.match(re.escape(f"Well. {HEAD}") + '(?:search|write)"', said(["search", "write"], "auto", seed, begin=f"Well. {OPEN}"))
+    assert re.match(
+        re.escape(f"Well. {HEAD}") + '(?:search|write)"', said(["search", "write"], "auto", seed, begin=f"Well. {OPEN}")
+    )
 
 
 def test_where_no_call_is_allowed_none_can_be_opened() -> None:
@@ -64,7 +66,9 @@ def test_a_mask_moves_nothing_in_front_of_the_tail(mode: Mode) -> None:
     for layer in range(4):
         for was, view, now in zip(before[layer], held[layer], run.cache.read(layer, len(PROMPT)), strict=True):
             assert np.shares_memory(view, now)
-            assert (was[:, :-1] == now[:, :-1]).all() and abs(was - now).max() < 1e-12  # the last row is read anew for its logits
+            assert (was[:, :-1] == now[:, :-1]).all() and abs(
+                was - now
+            ).max() < 1e-12  # the last row is read anew for its logits
     assert engine.work.since(work).positions == max(len(begun), 1) + 9
 
 

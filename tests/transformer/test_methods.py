@@ -41,7 +41,8 @@ def rms(a: Array) -> float:
     return float(np.sqrt((a * a).mean()))
 
 
-# Paged blocks, shared prefixes ------------------------------------------------------------------------------------------------------------
+# Paged blocks, shared prefixes
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_prompts_with_one_beginning_share_its_blocks_and_answer_as_alone() -> None:
@@ -81,7 +82,8 @@ def test_freed_blocks_are_found_until_their_room_is_needed() -> None:
     assert engine.begin(tokens, list(names(tokens, 8)))[1] == 0
 
 
-# Sinks and a window -----------------------------------------------------------------------------------------------------------------------
+# Sinks and a window
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def sinking(strength: float = 2.5) -> Model:
@@ -112,8 +114,12 @@ def test_what_was_dropped_cannot_be_recalled() -> None:
 def test_sink_and_window_stay_near_full_attention_where_a_window_alone_does_not() -> None:
     model, tokens = sinking(), [256, *text(250)]
     expected = plain(model, tokens)
-    errors = {sinks: np.sqrt(((stream(model, SinkCache(model.shape, sinks, 32 - sinks), tokens, Work()) - expected) ** 2).mean(axis=1))
-              for sinks in (0, 1, 4)}  # fmt: skip
+    errors = {
+        sinks: np.sqrt(
+            ((stream(model, SinkCache(model.shape, sinks, 32 - sinks), tokens, Work()) - expected) ** 2).mean(axis=1)
+        )
+        for sinks in (0, 1, 4)
+    }
     assert errors[0][:32].max() < 1e-10 and errors[0][33:].mean() > 0.5  # wrong from the moment the sink leaves
     assert max(errors[1][33:].mean(), errors[4][33:].mean()) < 0.2
     assert max(errors[1].max(), errors[4].max()) < errors[0][33:].mean()  # and stays so, however long the stream
@@ -124,11 +130,15 @@ def test_a_stream_needs_positions_that_are_rotated_when_read() -> None:
         SinkCache(Shape())
 
 
-# Pruned attention, offloaded rows ---------------------------------------------------------------------------------------------------------
+# Pruned attention, offloaded rows
+# ---------------------------------------------------------------------------------------------------------
 
 
 def alike(t: int, likeness: float, seed: int = 0) -> tuple[Array, Array]:
-    """Queries (4, 16) and keys (t, 16); neighbouring keys are as alike as trained ones are said to be, or not at all at 0."""
+    """Queries (4, 16) and keys (t, 16).
+
+    Neighbouring keys are as alike as trained ones are said to be, or not at all at 0.
+    """
     draw = np.random.default_rng(seed)
     k = draw.standard_normal((t, 16))
     for i in range(1, t):
@@ -137,7 +147,10 @@ def alike(t: int, likeness: float, seed: int = 0) -> tuple[Array, Array]:
 
 
 def recall(likeness: float, pruning: Pruning, t: int = 1024) -> float:
-    """Share of the best keys, by their best head, that pruning keeps; as many are looked for as it keeps. Mean of 8 seeds."""
+    """Share of the best keys, by their best head, that pruning keeps.
+
+    As many are looked for as it keeps. Mean of 8 seeds.
+    """
     shares = []
     for seed in range(8):
         q, k = alike(t, likeness, seed)
@@ -175,8 +188,13 @@ def test_a_budget_for_all_keys_is_dense_attention_and_more_budget_is_less_error(
     expected = decoded(Model(weights), prompt, following)
     everything_kept = PrunedModel(weights, Pruning(stages=((16, 256), (4, 256))))
     assert abs(decoded(everything_kept, prompt, following) - expected).max() < 1e-10
-    errors = [rms(decoded(PrunedModel(weights, Pruning(window=16, stages=((16, 2 * n), (4, n)))), prompt, following) - expected)
-              for n in (16, 48, 96)]  # fmt: skip
+    errors = [
+        rms(
+            decoded(PrunedModel(weights, Pruning(window=16, stages=((16, 2 * n), (4, n)))), prompt, following)
+            - expected
+        )
+        for n in (16, 48, 96)
+    ]
     assert errors == sorted(errors, reverse=True) and errors[0] > 0.01
 
 
@@ -212,7 +230,8 @@ def test_a_larger_fast_tier_holds_what_a_smaller_one_does() -> None:
     assert hits == sorted(hits)
 
 
-# Re-used at another place -----------------------------------------------------------------------------------------------------------------
+# Re-used at another place
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def cached(model: Model, tokens: list[int]) -> PagedCache:
@@ -230,7 +249,10 @@ def test_a_moved_stretch_is_exact_in_layer_0_and_drifts_more_with_depth() -> Non
     engine = Engine(model)
     run = engine.open()
     engine.feed([(run, new)])
-    errors = [[rms(a[:, 20:] - b[:, 20:69]) for a, b in zip(kept.read(i, 69), run.cache.read(i, 70), strict=True)] for i in range(4)]
+    errors = [
+        [rms(a[:, 20:] - b[:, 20:69]) for a, b in zip(kept.read(i, 69), run.cache.read(i, 70), strict=True)]
+        for i in range(4)
+    ]
     assert kept.n_rows == 69 and max(errors[0]) < 1e-12
     assert errors[1][0] > 0.1 and errors[1][1] < errors[2][1] < errors[3][1]
 
@@ -282,7 +304,8 @@ def test_shifting_float16_keys_again_and_again_wears_them_out() -> None:
     assert 0.002 < rms(worn - once) / rms(once) < 0.03
 
 
-# A chunk blended in -----------------------------------------------------------------------------------------------------------------------
+# A chunk blended in
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def blending(model: Model, share: float, n_first: int = 40) -> tuple[float, int, np.ndarray]:
@@ -310,12 +333,15 @@ def test_the_rows_that_deviate_most_are_the_right_ones() -> None:
     draw = np.random.default_rng(0)
     chunks = [(part, alone(model, part, Work())) for part in (text(40, 1), text(50, 2))]
     expected = plain(model, text(40, 1) + text(50, 2) + text(10, 3))[-1:]
-    by_chance = [rms(blended(model, chunks, text(10, 3), 0.3, Work(), lambda d, n: draw.permutation(len(d))[:n])[0] - expected)
-                 for _ in range(6)]  # fmt: skip
+    by_chance = [
+        rms(blended(model, chunks, text(10, 3), 0.3, Work(), lambda d, n: draw.permutation(len(d))[:n])[0] - expected)
+        for _ in range(6)
+    ]
     assert errors[2] < np.mean(by_chance)
 
 
-# Masked diffusion -------------------------------------------------------------------------------------------------------------------------
+# Masked diffusion
+# -------------------------------------------------------------------------------------------------------------------------
 
 
 def diffusing(seed: int = 0) -> Model:
@@ -324,7 +350,10 @@ def diffusing(seed: int = 0) -> Model:
 
 
 def run_elastic(model: Model, threshold: float, seed: int = 0) -> tuple[float, int, list[int]]:
-    """Mean error of the window's logits against computing everything; vectors; the first layer computed whole, step by step."""
+    """Mean error of the window's logits against computing everything.
+
+    Vectors; the first layer computed whole, step by step.
+    """
     elastic, errors, froms = Elastic(model, [256, *text(31, seed)], 24, MASK, 8, threshold), [], []
     for _ in range(24):
         tokens = list(elastic.tokens)
@@ -342,7 +371,10 @@ def test_a_threshold_that_always_fires_is_decoding_without_a_cache() -> None:
 
 
 def test_work_grows_and_error_falls_with_the_threshold() -> None:
-    found = [[run_elastic(diffusing(seed), threshold, seed) for seed in range(4)] for threshold in (0.0, 0.99999, 0.9999999, 2.0)]
+    found = [
+        [run_elastic(diffusing(seed), threshold, seed) for seed in range(4)]
+        for threshold in (0.0, 0.99999, 0.9999999, 2.0)
+    ]
     errors, vectors = ([sum(run[part] for run in runs) for runs in found] for part in (0, 1))
     assert vectors == sorted(vectors) and errors == sorted(errors, reverse=True)
     assert vectors[0] < vectors[3] / 5

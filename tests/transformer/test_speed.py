@@ -1,8 +1,7 @@
 """Prefill is as fast as its matrix products allow, and a token costs the same behind any prompt but for attention.
 
-Measured in a process of its own with one thread, against the same products without anything around them. Only with `--full`: a clock
-decides nothing where other work runs beside.
-"""
+Measured in a process of its own with one thread, against the same products without anything around them. Only with
+`--full`: a clock decides nothing where other work runs beside."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-MEASURE = '''
+MEASURE = """
 import time
 import numpy as np
 from contextkit.transformer.engine import Engine
@@ -64,7 +63,7 @@ short = engine.open()
 engine.feed([(short, tokens[:256])])
 attention = min(seconds(bare, N - 1, 1) for _ in range(20)) - min(seconds(bare, 255, 1) for _ in range(80))
 print(ratio, decoding(engine, run) - decoding(engine, short), attention)
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,14 @@ def measured(request: pytest.FixtureRequest) -> tuple[float, float, float]:
         pytest.skip("a timed test: with --full")
     alone = dict.fromkeys(["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"], "1")
     root = Path(__file__).resolve().parents[2]
-    ran = subprocess.run([sys.executable, "-c", MEASURE], check=True, capture_output=True, text=True, cwd=root, env={**os.environ, **alone})
+    ran = subprocess.run(
+        [sys.executable, "-c", MEASURE],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=root,
+        env={**os.environ, **alone},
+    )
     ratio, longer, attention = map(float, ran.stdout.split())
     return ratio, longer, attention
 

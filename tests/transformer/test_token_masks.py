@@ -1,4 +1,5 @@
-"""The token mask of `tools/masking` on real logits: tokens that straddle names, every sampled call allowed, the prompt's rows untouched."""
+"""The token mask of `tools/masking` on real logits: tokens that straddle names, every sampled call allowed, the
+prompt's rows untouched."""
 
 from __future__ import annotations
 
@@ -15,9 +16,21 @@ from contextkit.transformer.model import Model
 from contextkit.transformer.weights import Shape, seeded
 
 PIECES = [
-    b"<tool_call>", b'{"name', b'": "', b"browser", b"browser_", b"_op", b"open", b'en"', b'", "arg', b"_close", b"cl", b'ose", ', b"sea",
+    b"<tool_call>",
+    b'{"name',
+    b'": "',
+    b"browser",
+    b"browser_",
+    b"_op",
+    b"open",
+    b'en"',
+    b'", "arg',
+    b"_close",
+    b"cl",
+    b'ose", ',
+    b"sea",
     b"rch",
-]  # fmt: skip
+]
 FAMILY = ["browser_open", "browser_close"]
 ALL = [*FAMILY, "search"]
 
@@ -31,7 +44,12 @@ class Pieces:
     def encode(self, text: str) -> list[int]:
         rest, ids = text.encode(), list[int]()
         while rest:
-            ids.append(max((i for i, token in enumerate(self.tokens) if rest.startswith(token)), key=lambda i: len(self.tokens[i])))
+            ids.append(
+                max(
+                    (i for i, token in enumerate(self.tokens) if rest.startswith(token)),
+                    key=lambda i: len(self.tokens[i]),
+                )
+            )
             rest = rest[len(self.tokens[ids[-1]]) :]
         return ids
 
@@ -51,14 +69,23 @@ def said(names: list[str], mode: Mode, seed: int, begin: str | None = None, n: i
     engine.feed([(run, PROMPT)])
     begun = TOKENS.encode(prefill(names, mode) if begin is None else begin)
     mask = TokenMask(VOCABULARY, names, before=HEAD).allowed_token_ids
-    return TOKENS.decode(generate_masked(engine, run, n, by_mode(mask, mode, TOKENS), begun, sampled(seed, temperature=4)))
+    return TOKENS.decode(
+        generate_masked(engine, run, n, by_mode(mask, mode, TOKENS), begun, sampled(seed, temperature=4))
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize(("names", "mode", "begin"), [
-    (ALL, "required", None), (FAMILY, "specified", None), (["search"], "specified", None), (ALL, "required", ""),
-    (ALL, "auto", f"Well. {OPEN}"), (FAMILY, "auto", f"{HEAD}browser_open\", 1}} Well. {OPEN}"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("names", "mode", "begin"),
+    [
+        (ALL, "required", None),
+        (FAMILY, "specified", None),
+        (["search"], "specified", None),
+        (ALL, "required", ""),
+        (ALL, "auto", f"Well. {OPEN}"),
+        (FAMILY, "auto", f'{HEAD}browser_open", 1}} Well. {OPEN}'),
+    ],
+)
 def test_every_sampled_call_is_an_allowed_one(names: list[str], mode: Mode, begin: str | None, seed: int) -> None:
     text = said(names, mode, seed, begin)
     calls = [OPEN + rest for rest in text.split(OPEN)[1:]]

@@ -1,13 +1,14 @@
 """vLLM's prefix cache as any other: `BlockEngine` behind `PrefixCache[TokenIds]`.
 
-Takes prompts as token ids and what was generated, gives hits and bills; knows nothing of text, models or prices, and no clock: nothing
-here dies of age.
+Takes prompts as token ids and what was generated, gives hits and bills; knows nothing of text, models or prices, and no
+clock: nothing here dies of age.
 
-Documented: blocks are kept until room is needed, least recently released first. Measured (vLLM 0.33.0): what a request writes is
-readable when it begins; its blocks stay out of the queue until it ends; the last sampled token has no KV, so a request leaves
-floor((prompt + output - 1) / block) blocks. Assumed: a prompt is computed in one step; a request the engine would let wait for room
-(`no_room`) is billed whole, holds nothing and leaves nothing; generated tokens nobody names (`end` is given their number only) fill
-blocks that no prompt will ever hit; those that find no room any more are left out, where the engine would preempt somebody.
+Documented: blocks are kept until room is needed, least recently released first. Measured (vLLM 0.33.0): what a request
+writes is readable when it begins; its blocks stay out of the queue until it ends; the last sampled token has no KV, so
+a request leaves floor((prompt + output - 1) / block) blocks. Assumed: a prompt is computed in one step; a request the
+engine would let wait for room (`no_room`) is billed whole, holds nothing and leaves nothing; generated tokens nobody
+names (`end` is given their number only) fill blocks that no prompt will ever hit; those that find no room any more are
+left out, where the engine would preempt somebody.
 """
 
 from __future__ import annotations
@@ -82,7 +83,10 @@ class BlockCache:
         """Its response begins, which changes nothing here: it was readable from the start."""
 
     def generate(self, lease: Lease, tokens: list[int]) -> None:
-        """Name tokens the request generated, so that a later prompt that goes on with them can hit; raises `UsageError` after its end."""
+        """Name tokens the request generated, so that a later prompt that goes on with them can hit.
+
+        Raises `UsageError` after its end.
+        """
         self._grow(self._of(lease), tokens)
 
     def end(self, lease: Lease, output: int, now: float) -> Usage:
@@ -103,7 +107,11 @@ class BlockCache:
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and how the blocks stand now."""
         pool = self._engine.pool
-        now = {"blocks_cached": len(pool.index.keys) - pool.index.keys.count(0), "blocks_free": pool.queue.n, "running": len(self._running)}
+        now = {
+            "blocks_cached": len(pool.index.keys) - pool.index.keys.count(0),
+            "blocks_free": pool.queue.n,
+            "running": len(self._running),
+        }
         return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | now
 
     def snapshot(self) -> bytes:
@@ -111,11 +119,17 @@ class BlockCache:
         running = {str(number): _request_row(request) for number, request in self._running.items()}
         numbers = {"number": self._number, "n_unnamed": self._n_unnamed, "n_blocks": self._shape.n_blocks}
         rows = {"pool": self._engine.pool.to_rows(), "running": running, "lookups": self._engine.counters}
-        rows["pending"] = {"fresh": list(self._engine.pending.fresh), "copied": list(self._engine.pending.copied.items())}
+        rows["pending"] = {
+            "fresh": list(self._engine.pending.fresh),
+            "copied": list(self._engine.pending.copied.items()),
+        }
         return orjson.dumps({**_FORMAT, **numbers, **rows, "counters": dict(self._counters)})
 
     def restore(self, state: bytes) -> None:
-        """Back to a snapshot; raises `StorageError`, and changes nothing, where `state` is not one of a cache of this shape."""
+        """Back to a snapshot.
+
+        Raises `StorageError`, and changes nothing, where `state` is not one of a cache of this shape.
+        """
         other = BlockCache(self._shape)
         try:
             data = orjson.loads(state)
@@ -123,7 +137,9 @@ class BlockCache:
                 raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}, {data['n_blocks']} blocks")
             other._load(data)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise StorageError(f"not a snapshot of this BlockCache ({error!r}): pass what its snapshot() gave") from error
+            raise StorageError(
+                f"not a snapshot of this BlockCache ({error!r}): pass what its snapshot() gave"
+            ) from error
         self._engine, self._running, self._counters = other._engine, other._running, other._counters
         self._number, self._n_unnamed = other._number, other._n_unnamed
 
@@ -159,7 +175,11 @@ class BlockCache:
         """Generated tokens, all of which but the last sampled one get KV."""
         self._engine.append(request, tokens)
         computed = request.n_tokens - 1
-        if request.is_running and computed > request.computed and self._engine.allocate(request, computed - request.computed):
+        if (
+            request.is_running
+            and computed > request.computed
+            and self._engine.allocate(request, computed - request.computed)
+        ):
             self._counters["blocks_evicted"] += len(self._engine.pool.evicted)
             self._engine.advance(request, computed)
 
@@ -179,7 +199,12 @@ def _bill(prompt: TokenIds, read: int) -> Usage:
 def _request_row(request: Request) -> dict[str, Any]:
     """As JSON holds it, which knows no numbers as names."""
     row = asdict(request)
-    return {**row, "prompt": _prompt_row(request.prompt), "tails": list(row["tails"].items()), "states": list(row["states"].items())}
+    return {
+        **row,
+        "prompt": _prompt_row(request.prompt),
+        "tails": list(row["tails"].items()),
+        "states": list(row["states"].items()),
+    }
 
 
 def _request(row: dict[str, Any]) -> Request:
@@ -194,4 +219,6 @@ def _prompt_row(prompt: TokenIds) -> dict[str, Any]:
 
 def _prompt(row: dict[str, Any]) -> TokenIds:
     adapter = row["adapter"] and Adapter(**row["adapter"])
-    return TokenIds(row["tokens"], adapter, tuple(Item(**item) for item in row["items"]), row["salt"], row["is_read_skipped"])
+    return TokenIds(
+        row["tokens"], adapter, tuple(Item(**item) for item in row["items"]), row["salt"], row["is_read_skipped"]
+    )

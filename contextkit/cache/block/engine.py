@@ -1,14 +1,17 @@
 """vLLM's KV-cache manager, step by step: look up, allocate, compute, free.
 
-Takes requests as token ids and the engine's own steps, gives block numbers; knows nothing of clocks, bills or schedulers.
+Takes requests as token ids and the engine's own steps, gives block numbers; knows nothing of clocks, bills or
+schedulers.
 
-Measured on vLLM 0.33.0: a hit is at most all tokens but one, floored to whole blocks; over several groups it is the longest length all
-of them accept, found by letting each shorten it until none does; hits are held before new blocks are taken, and both must fit or
-nothing changes; what a step covers is cached when the step is scheduled, before it has run; freeing goes from the last block to the
-first, group after group; preempting frees everything and keeps the tokens, which are looked up again. With blocks of several sizes a hit
-is a multiple of the largest; a full group of the longer blocks is also cached where the prompt ended inside one, which only a recurrent
-group's lookups use (`Shape.is_partial`). Where a thinned group made the hit shorter than the others would have allowed, that place is kept
-the next time. What a connector brings (`n_external`) gets blocks where a layer still looks at it, after all hits are held.
+Measured on vLLM 0.33.0: a hit is at most all tokens but one, floored to whole blocks; over several groups it is the
+longest length all of them accept, found by letting each shorten it until none does; hits are held before new blocks are
+taken, and both must fit or nothing changes; what a step covers is cached when the step is scheduled, before it has run;
+freeing goes from the last block to the first, group after group; preempting frees everything and keeps the tokens,
+which are looked up again. With blocks of several sizes a hit is a multiple of the largest; a full group of the longer
+blocks is also cached where the prompt ended inside one, which only a recurrent group's lookups use
+(`Shape.is_partial`). Where a thinned group made the hit shorter than the others would have allowed, that place is kept
+the next time. What a connector brings (`n_external`) gets blocks where a layer still looks at it, after all hits are
+held.
 """
 
 from __future__ import annotations
@@ -48,7 +51,9 @@ class BlockEngine:
         self._unit, self._is_single = shape.unit, len(shape.groups) == 1
         self._alignment = shape.unit if shape.is_partial else shape.largest
         self._kinds = sorted(dict.fromkeys(shape.groups), key=lambda group: group.kind != "full")
-        self._dropping = {kind for kind in self._kinds if any(shape.groups[number] == kind for number in shape.dropping)}
+        self._dropping = {
+            kind for kind in self._kinds if any(shape.groups[number] == kind for number in shape.dropping)
+        }
         self._chain = ByChain(shape.n_blocks) if self._is_single and shape.groups[0].kind == "full" else None
         self._map = ByKey(0 if self._chain else shape.n_blocks)
         self.pool = Pool(shape.n_blocks, self._chain or self._map, are_unhashed_first=shape.rules.is_unhashed_first)
@@ -63,7 +68,10 @@ class BlockEngine:
         return request
 
     def append(self, request: Request, tokens: Sequence[int]) -> None:
-        """Generated tokens join the request; a block they fill has its key from now on, and is cached once it is scheduled."""
+        """Generated tokens join the request.
+
+        A block they fill has its key from now on, and is cached once it is scheduled.
+        """
         request.generated.extend(tokens)
         self._extend_keys(request)
 
@@ -72,7 +80,10 @@ class BlockEngine:
         request.computed = computed
 
     def begin_step(self) -> None:
-        """What the last step wrote is there now: states may be hit, copies are made. Only recurrent groups need to be told."""
+        """What the last step wrote is there now: states may be hit, copies are made.
+
+        Only recurrent groups need to be told.
+        """
         copied = self.pending.copied
         self.pool.release([block for number in sorted(copied) for block in copied[number]])
         self.pending = Pending()
@@ -114,17 +125,22 @@ class BlockEngine:
         n_drafted: int = 0,
         is_caching_delayed: bool = False,
     ) -> Allocation | None:
-        """Blocks for `n_new` more tokens after those computed and those found, or None, and nothing changed, where they do not fit.
+        """Blocks for `n_new` more tokens after those computed and those found, or None, and nothing changed, where they
+        do not fit.
 
-        What the step covers can be hit from now on, unless `is_caching_delayed`. `n_external` tokens after the hit come from elsewhere;
-        `n_drafted` need room and are never cached.
+        What the step covers can be hit from now on, unless `is_caching_delayed`. `n_external` tokens after the hit come
+        from elsewhere; `n_drafted` need room and are never cached.
         """
         local = request.computed + (found.tokens if found else 0)
         end = local + n_external + n_new
         step = Step(local, local + n_external, end, end + n_drafted)
         self.remove_skipped(request, step.start)
         is_joining = found is not None and not request.is_running
-        hits = [list(blocks) for blocks in found.blocks] if found is not None and is_joining else [[] for _ in self.shape.groups]
+        hits = (
+            [list(blocks) for blocks in found.blocks]
+            if found is not None and is_joining
+            else [[] for _ in self.shape.groups]
+        )
         if self._n_needed(request, hits, step) > self.pool.queue.n:
             return None
         self.pool.evicted.clear()
@@ -204,7 +220,11 @@ class BlockEngine:
     def _extend_keys(self, request: Request) -> None:
         if self.shape.is_caching:
             first, tokens = len(request.keys) * self._unit, request.prompt.tokens
-            rest = [*tokens[first:], *request.generated[max(0, first - len(tokens)) :]] if first or request.generated else tokens
+            rest = (
+                [*tokens[first:], *request.generated[max(0, first - len(tokens)) :]]
+                if first or request.generated
+                else tokens
+            )
             extend(request.keys, rest, self._unit, request.prompt, self.shape.rules)
 
     def _n_needed(self, request: Request, hits: list[list[int]], step: Step) -> int:
@@ -224,7 +244,10 @@ class BlockEngine:
         return total
 
     def _join(self, request: Request, hits: list[list[int]], step: Step) -> None:
-        """Hits become the tables' beginnings, null blocks what is behind the window; then what a connector brings gets blocks."""
+        """Hits become the tables' beginnings, null blocks what is behind the window.
+
+        Then what a connector brings gets blocks.
+        """
         for index, (group, table) in enumerate(zip(self.shape.groups, request.tables, strict=True)):
             skipped = n_skipped(group, step.start)
             joined = hits[index][skipped:]
@@ -255,7 +278,9 @@ class BlockEngine:
         return new + taken
 
     def _n_cacheable(self, group: Group, n_tokens: int) -> int:
-        aligned = n_tokens if self._is_single or self.shape.is_partial else n_tokens // self._alignment * self._alignment
+        aligned = (
+            n_tokens if self._is_single or self.shape.is_partial else n_tokens // self._alignment * self._alignment
+        )
         is_past = not self._is_single and group in self._dropping and aligned
         return min(n_tokens, aligned + group.size) if is_past else aligned
 
@@ -264,7 +289,12 @@ class BlockEngine:
             return
         group, table, keys = self.shape.groups[index], request.tables[index], self.group_keys(request, index)
         is_dropped = group in self._dropping
-        chosen = kept(group, start, end, Retention(self.shape.retention, self._alignment, self._boundaries(request, group), is_dropped))
+        chosen = kept(
+            group,
+            start,
+            end,
+            Retention(self.shape.retention, self._alignment, self._boundaries(request, group), is_dropped),
+        )
         chosen = [place for place in chosen if table[place] != NULL]
         self._map.register([table[place] for place in chosen], [keys[place] for place in chosen])
         request.n_cached[index] = end
@@ -275,7 +305,11 @@ class BlockEngine:
         if not self._dropping or not rules.are_replays_kept:
             return [n - 1, *([request.shared_end] if request.shared_end else [])]
         replays = [max((last // size - 1) * size, 0) for last in (n - 1, n)]
-        junctions = [request.shared_end, request.shared_end - group.size * (group in self._dropping)] if request.shared_end else []
+        junctions = (
+            [request.shared_end, request.shared_end - group.size * (group in self._dropping)]
+            if request.shared_end
+            else []
+        )
         return replays + junctions
 
     def _cache_end(self, request: Request, index: int, n_tokens: int) -> None:
@@ -290,7 +324,9 @@ class BlockEngine:
     def _cache_state(self, request: Request, index: int, n_tokens: int) -> None:
         """A recurrent group's state at the prompt's last key is cached, even where that lies inside a block."""
         group, table = self.shape.groups[index], request.tables[index]
-        if n_tokens <= 0 or n_tokens != recurrent.checkpoint(len(request.prompt.tokens), self._unit, bool(self._dropping)):
+        if n_tokens <= 0 or n_tokens != recurrent.checkpoint(
+            len(request.prompt.tokens), self._unit, bool(self._dropping)
+        ):
             return
         place = -(-n_tokens // group.size) - 1
         block = table[place] if place < len(table) else NULL
@@ -355,6 +391,8 @@ class BlockEngine:
         if len(own) == 1:
             blocks, n = find(kind, keys[0], serves, search)
             return [blocks], n
-        places = {row[0]: place for place, row in enumerate(zip(*keys, strict=True), 1) if all(key in serves for key in row)}
+        places = {
+            row[0]: place for place, row in enumerate(zip(*keys, strict=True), 1) if all(key in serves for key in row)
+        }
         found, n = find(kind, keys[0], places, search)
         return [[serves[of_group[place - 1]] if place else NULL for place in found] for of_group in keys], n

@@ -1,13 +1,15 @@
-"""What each kind of layer needs of a prefix: which blocks make a hit, which are out of its reach, which are worth keeping.
+"""What each kind of layer needs of a prefix: which blocks make a hit, which are out of its reach, which are worth
+keeping.
 
 Takes keys and the map of cached ones, gives block numbers; knows nothing of the pool's queue or of requests.
 
-Measured on vLLM 0.33.0: full attention needs every block from the front; a sliding window needs the ceil((window - 1) / block) blocks
-before the hit's end, looked for from the right, and a shorter run counts where it starts at the front; chunked attention needs the
-blocks of the chunk the next token falls in, and everything left of that chunk counts as computed even where it is absent; a recurrent
-layer (Mamba) needs the one block that holds the state at the hit's end. With EAGLE one more matched block is dropped, but never of a
-recurrent group. `retention_interval` (None keeps all, 0 what a repeated prompt would need, k one more tail every k tokens) thins sliding
-windows and recurrent groups. Where a hit may end inside a block (`Search.is_partial`), full and recurrent groups look at every key.
+Measured on vLLM 0.33.0: full attention needs every block from the front; a sliding window needs the ceil((window - 1) /
+block) blocks before the hit's end, looked for from the right, and a shorter run counts where it starts at the front;
+chunked attention needs the blocks of the chunk the next token falls in, and everything left of that chunk counts as
+computed even where it is absent; a recurrent layer (Mamba) needs the one block that holds the state at the hit's end.
+With EAGLE one more matched block is dropped, but never of a recurrent group. `retention_interval` (None keeps all, 0
+what a repeated prompt would need, k one more tail every k tokens) thins sliding windows and recurrent groups. Where a
+hit may end inside a block (`Search.is_partial`), full and recurrent groups look at every key.
 """
 
 from __future__ import annotations
@@ -203,7 +205,11 @@ def _kept_tails(group: Group, start: int, end: int, retention: Retention) -> Ite
     per_segment = segment // group.size
     if retention.alignment % group.size or (segment and needed >= per_segment):
         return range(start, end)
-    chosen = set() if not segment else {i for i in range(max(start, shift), end) if (i - shift) % per_segment >= per_segment - needed}
+    chosen = (
+        set()
+        if not segment
+        else {i for i in range(max(start, shift), end) if (i - shift) % per_segment >= per_segment - needed}
+    )
     if retention.interval is not None:
         for boundary in retention.boundaries:
             last = boundary // retention.alignment * retention.alignment // group.size + shift
@@ -215,7 +221,9 @@ def _kept_states(group: Group, start: int, end: int, retention: Retention) -> It
     per_segment = (retention.interval or 0) // group.size
     if retention.interval is None or (retention.interval and per_segment <= 1):
         return range(start, end)
-    last = {boundary // retention.alignment * retention.alignment // group.size - 1 for boundary in retention.boundaries}
+    last = {
+        boundary // retention.alignment * retention.alignment // group.size - 1 for boundary in retention.boundaries
+    }
     return [i for i in range(start, end) if i in last or (per_segment and (i + 1) % per_segment == 0)]
 
 

@@ -1,12 +1,14 @@
-"""What a block is cached under: a key that chains its parent's key, its tokens, and what else separates two equal token runs.
+"""What a block is cached under: a key that chains its parent's key, its tokens, and what else separates two equal token
+runs.
 
 Takes tokens and a prompt's marks, gives 64-bit integers; knows nothing of pools.
 
-Documented (vLLM, "Automatic Prefix Caching"): only full blocks have a key; key(i) = H(key(i-1), tokens(i), extra(i)); extra holds the
-adapter (every block), the items that overlap the block with their offset from its start, and the salt (first block only, the chain
-carries it on). Measured (vLLM 0.33.0): adapter name *and* path count, the numeric id does not; no extra is its own namespace.
-Assumed: 64 bits of Python's tuple hash stand for the engine's SHA-256 — the same in every process, since only integers go in — so two
-different blocks may meet with a chance of about n²/2⁶⁵, and somebody who wants to can make them.
+Documented (vLLM, "Automatic Prefix Caching"): only full blocks have a key; key(i) = H(key(i-1), tokens(i), extra(i));
+extra holds the adapter (every block), the items that overlap the block with their offset from its start, and the salt
+(first block only, the chain carries it on). Measured (vLLM 0.33.0): adapter name *and* path count, the numeric id does
+not; no extra is its own namespace. Assumed: 64 bits of Python's tuple hash stand for the engine's SHA-256 — the same in
+every process, since only integers go in — so two different blocks may meet with a chance of about n²/2⁶⁵, and somebody
+who wants to can make them.
 """
 
 from __future__ import annotations
@@ -27,15 +29,19 @@ class Rules:
     """What changed between vLLM's versions."""
 
     is_unhashed_first: bool = True
-    """Blocks without a key are re-used before all others (0.23.0 and later); before, they waited at the back like the rest."""
+    """Blocks without a key are re-used before all others (0.23.0 and later); before, they waited at the back like the
+    rest."""
     is_adapter_path_in_key: bool = True
     """The adapter's path is in the key (0.31.0 and later); up to 0.30.0 only its name was."""
     is_last_token_matched: bool = True
-    """The block that EAGLE matches and gives up may hold the prompt's last token (0.32.0 and later, with several groups)."""
+    """The block that EAGLE matches and gives up may hold the prompt's last token (0.32.0 and later, with several
+    groups)."""
     are_ends_cached: bool = True
-    """A full group's block longer than a key is also cached where a prompt ends inside it (seen in 0.28.0, not in 0.24.0)."""
+    """A full group's block longer than a key is also cached where a prompt ends inside it (seen in 0.28.0, not in
+    0.24.0)."""
     are_replays_kept: bool = True
-    """With EAGLE, thinned groups keep the tails that a repeated and a continued prompt resume at (0.32.0 and later), not one past them."""
+    """With EAGLE, thinned groups keep the tails that a repeated and a continued prompt resume at (0.32.0 and later),
+    not one past them."""
 
 
 def rules_of(version: str) -> Rules:
@@ -68,7 +74,9 @@ def extend(keys: list[int], tokens: Sequence[int], size: int, prompt: TokenIds, 
         append(parent)
 
 
-def _extend_marked(keys: list[int], blocks: Iterable[tuple[int, ...]], size: int, prompt: TokenIds, rules: Rules) -> None:
+def _extend_marked(
+    keys: list[int], blocks: Iterable[tuple[int, ...]], size: int, prompt: TokenIds, rules: Rules
+) -> None:
     parent = keys[-1] if keys else SEED
     for index, block in enumerate(blocks, len(keys)):
         extra = extras(prompt, index * size, size, rules)
@@ -83,8 +91,12 @@ def extras(prompt: TokenIds, start: int, size: int, rules: Rules) -> tuple[objec
     (('salt', 'a'), ())
     """
     adapter = prompt.adapter
-    of_adapter = () if adapter is None else ("adapter", adapter.name, adapter.path if rules.is_adapter_path_in_key else "")
-    of_items = tuple((item.digest, item.offset - start) for item in prompt.items if _overlaps(item.offset, item.length, start, size))
+    of_adapter = (
+        () if adapter is None else ("adapter", adapter.name, adapter.path if rules.is_adapter_path_in_key else "")
+    )
+    of_items = tuple(
+        (item.digest, item.offset - start) for item in prompt.items if _overlaps(item.offset, item.length, start, size)
+    )
     of_salt = ("salt", prompt.salt) if prompt.salt and start == 0 else ()
     return (*of_adapter, *of_items, *of_salt)
 

@@ -2,10 +2,11 @@
 
 Takes block numbers and keys, gives block numbers; knows nothing of requests, tokens or groups.
 
-Measured on vLLM 0.33.0: block 0 is set aside as the null block; the queue of free blocks starts in ascending order; whoever is freed
-joins its end, blocks without a key its front (`Rules.is_unhashed_first`; with caching off that is every block); new blocks come from its
-front and lose their key there; a hit leaves the queue; equal blocks are never merged, so a key may have several blocks: the first one
-serves, and the key goes with the last one. A reset is refused while any block is used.
+Measured on vLLM 0.33.0: block 0 is set aside as the null block; the queue of free blocks starts in ascending order;
+whoever is freed joins its end, blocks without a key its front (`Rules.is_unhashed_first`; with caching off that is
+every block); new blocks come from its front and lose their key there; a hit leaves the queue; equal blocks are never
+merged, so a key may have several blocks: the first one serves, and the key goes with the last one. A reset is refused
+while any block is used.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Bounded blocks by id, the lowest rank first to go: the orders of eviction that published replays compare.
 
-Takes block ids, gives how many leading ones were there; knows nothing of tokens, keys or requests under way. A heap and a map: the
-general way, a tenth as fast as `runs`.
+Takes block ids, gives how many leading ones were there; knows nothing of tokens, keys or requests under way. A heap and
+a map: the general way, a tenth as fast as `runs`.
 
-Assumed, and measured only in that these ranks give the figures of an independent replay of the Mooncake trace to four digits: a block
-is counted from 1 each time it comes in, also one that was there before; a request uses its blocks from the front, each of them, also
-those behind the first one missing; room is made block by block, so a request longer than all the room leaves its end, and a block whose
-parent is gone still takes room.
+Assumed, and measured only in that these ranks give the figures of an independent replay of the Mooncake trace to four
+digits: a block is counted from 1 each time it comes in, also one that was there before; a request uses its blocks from
+the front, each of them, also those behind the first one missing; room is made block by block, so a request longer than
+all the room leaves its end, and a block whose parent is gone still takes room.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 Takes block ids, gives how many leading ones were there; knows nothing of tokens, keys or requests under way.
 
-A run is a stretch of blocks that were last used by the same request, so one list operation stands for all of them. Runs are queued by
-their last use; room is made by cutting the oldest run from its end. That is, block for block, an LRU whose requests release their last
-block first — measured on vLLM 0.33.0, and the same as a radix tree that evicts leaves by age. Whoever uses a block uses all before it,
-so the oldest run never has a child, and nothing unreachable is ever kept. A request longer than all the room leaves its head.
+A run is a stretch of blocks that were last used by the same request, so one list operation stands for all of them. Runs
+are queued by their last use; room is made by cutting the oldest run from its end. That is, block for block, an LRU
+whose requests release their last block first — measured on vLLM 0.33.0, and the same as a radix tree that evicts leaves
+by age. Whoever uses a block uses all before it, so the oldest run never has a child, and nothing unreachable is ever
+kept. A request longer than all the room leaves its head.
 """
 
 from __future__ import annotations
@@ -99,7 +100,9 @@ class Runs:
         self.n = sum(len(run.ids) for run in runs)
 
     def _add(self, node: _Run, ids: list[int]) -> None:
-        """New blocks after the last of `node`: more of it where it is a leaf, since this request uses all of it, or a run of their own."""
+        """New blocks after the last of `node`: more of it where it is a leaf, since this request uses all of it, or a
+        run of their own.
+        """
         self.n += len(ids)
         if node.children:
             run = node.children[ids[0]] = _Run(ids, node)
@@ -145,4 +148,8 @@ def _common(run: list[int], ids: list[int], position: int) -> int:
     while low < high and run[low : low + step] == ids[position + low : position + low + step]:
         low, step = low + step, step * 2
     pairs = zip(islice(run, low, high), islice(ids, position + low, position + high), strict=True)
-    return low + next((index for index, (one, other) in enumerate(pairs) if one != other), high - low) if low < high else high
+    return (
+        low + next((index for index, (one, other) in enumerate(pairs) if one != other), high - low)
+        if low < high
+        else high
+    )

@@ -2,9 +2,9 @@
 
 Takes block ids, gives hits and bills in tokens; knows nothing of keys or text, and no clock: nothing here dies of age.
 
-`tail_first` is what vLLM does (measured; `runs`), the others are there to compare with (`ranked`). Assumed: requests do not overlap, so a
-request's blocks are released when it begins; every id counts as a full block; nothing is recomputed on a full hit; what is generated
-has no ids. `BlockCache` models all four.
+`tail_first` is what vLLM does (measured; `runs`), the others are there to compare with (`ranked`). Assumed: requests do
+not overlap, so a request's blocks are released when it begins; every id counts as a full block; nothing is recomputed
+on a full hit; what is generated has no ids. `BlockCache` models all four.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from contextkit.cache.usage import Usage
 from contextkit.errors import StorageError, UsageError
 
 Order = Literal["tail_first", "in_order", "lfu", "length_aware"]
-"""Least recently used with a request's last block first, or with its first block first; least often used; that with the deepest first."""
+"""Least recently used with a request's last block first, or with its first block first; least often used; that with the
+deepest first."""
 
 _FORMAT = {"kind": "trace_cache", "version": 1}
 """What a snapshot says it is."""
@@ -122,15 +123,27 @@ class TraceCache:
 
     def stats(self) -> dict[str, int]:
         """Counters of `begin` and `end` since the last reset, the blocks held now and those evicted."""
-        return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | {"blocks": self._store.n, "blocks_evicted": self._store.n_evicted}
+        return (
+            dict.fromkeys(_COUNTERS, 0)
+            | dict(self._counters)
+            | {"blocks": self._store.n, "blocks_evicted": self._store.n_evicted}
+        )
 
     def snapshot(self) -> bytes:
         """Everything `restore` needs, as JSON."""
-        rows = {"order": self._order, "capacity": self._capacity, "rows": self._store.to_rows(), "n_evicted": self._store.n_evicted}
+        rows = {
+            "order": self._order,
+            "capacity": self._capacity,
+            "rows": self._store.to_rows(),
+            "n_evicted": self._store.n_evicted,
+        }
         return orjson.dumps({**_FORMAT, **rows, "counters": dict(self._counters)})
 
     def restore(self, state: bytes) -> None:
-        """Back to a snapshot; raises `StorageError`, and changes nothing, where `state` is not one of a cache of this size and order."""
+        """Back to a snapshot.
+
+        Raises `StorageError`, and changes nothing, where `state` is not one of a cache of this size and order.
+        """
         other = TraceCache(self._capacity, self._order)
         own = {**_FORMAT, "order": self._order, "capacity": self._capacity}
         try:
@@ -140,7 +153,9 @@ class TraceCache:
             other._store.from_rows(data["rows"])
             other._store.n_evicted, other._counters = int(data["n_evicted"]), Counter(data["counters"])
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise StorageError(f"not a snapshot of this TraceCache ({error!r}): pass what its snapshot() gave") from error
+            raise StorageError(
+                f"not a snapshot of this TraceCache ({error!r}): pass what its snapshot() gave"
+            ) from error
         self._keep(other._store, other._counters)
 
     def reset(self) -> None:

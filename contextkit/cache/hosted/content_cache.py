@@ -2,10 +2,10 @@
 
 Takes prompts and the clock, gives hits, bills, lifetimes and what storing costs; knows nothing of text or models.
 
-Documented (https://ai.google.dev/gemini-api/docs/caching; google-genai 3.4.0, types.py): a content is a prefix (system instruction, tools,
-contents) with any lifetime or moment of expiry, 1 h by default; a request that names it is billed its tokens as read; it never changes,
-except for its expiry; it is stored at a price per million tokens and hour until it expires or is deleted; making it is billed as plain
-input. A read does not lengthen its life.
+Documented (https://ai.google.dev/gemini-api/docs/caching; google-genai 3.4.0, types.py): a content is a prefix (system
+instruction, tools, contents) with any lifetime or moment of expiry, 1 h by default; a request that names it is billed
+its tokens as read; it never changes, except for its expiry; it is stored at a price per million tokens and hour until
+it expires or is deleted; making it is billed as plain input. A read does not lengthen its life.
 
 Assumed: a request names a content with a breakpoint at its last segment; storage is billed to the second.
 """
@@ -63,13 +63,20 @@ class ContentCache:
         self._counters: Counter[str] = Counter()
 
     def create(self, prompt: Prompt, ttl_seconds: float, now: float) -> Content:
-        """Store the prompt up to its last breakpoint; raises `UsageError` where that is too small, or the lifetime is not above 0."""
+        """Store the prompt up to its last breakpoint.
+
+        Raises `UsageError` where that is too small, or the lifetime is not above 0.
+        """
         if not prompt.breakpoints or ttl_seconds <= 0:
-            raise UsageError("a content ends at the prompt's last breakpoint and lives for a while: give both, the lifetime above 0")
+            raise UsageError(
+                "a content ends at the prompt's last breakpoint and lives for a while: give both, the lifetime above 0"
+            )
         last = prompt.breakpoints[-1].segment
         n_tokens = prompt.ends_tokens[last]
         if n_tokens < self._min_tokens:
-            raise UsageError(f"a content of {n_tokens} tokens is below the minimum of {self._min_tokens}: send it as plain input")
+            raise UsageError(
+                f"a content of {n_tokens} tokens is below the minimum of {self._min_tokens}: send it as plain input"
+            )
         content = Content(prompt.key(last), n_tokens, now, now + ttl_seconds)
         self._contents[content.key] = content
         self._counters.update({"contents_created": 1, "created_tokens": n_tokens})
@@ -125,7 +132,9 @@ class ContentCache:
 
     def snapshot(self) -> bytes:
         """Everything `restore` needs, as JSON."""
-        rows = [[key[0].hex(), key[1].hex(), c.n_tokens, c.created_at, c.expires_at] for key, c in self._contents.items()]
+        rows = [
+            [key[0].hex(), key[1].hex(), c.n_tokens, c.created_at, c.expires_at] for key, c in self._contents.items()
+        ]
         return orjson.dumps({**_FORMAT, "contents": rows, "counters": dict(self._counters)})
 
     def restore(self, state: bytes) -> None:
@@ -134,10 +143,15 @@ class ContentCache:
             data = orjson.loads(state)
             if {name: data[name] for name in _FORMAT} != _FORMAT:
                 raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}")
-            found = [Content((bytes.fromhex(row[0]), bytes.fromhex(row[1])), int(row[2]), row[3], row[4]) for row in data["contents"]]
+            found = [
+                Content((bytes.fromhex(row[0]), bytes.fromhex(row[1])), int(row[2]), row[3], row[4])
+                for row in data["contents"]
+            ]
             counters = Counter({str(name): int(count) for name, count in data["counters"].items()})
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise StorageError(f"not a snapshot of a ContentCache ({error!r}): pass what ContentCache.snapshot() gave") from error
+            raise StorageError(
+                f"not a snapshot of a ContentCache ({error!r}): pass what ContentCache.snapshot() gave"
+            ) from error
         self._contents, self._counters = {content.key: content for content in found}, counters
 
     def reset(self) -> None:
@@ -156,7 +170,9 @@ def storage_usd(content: Content, until: float, usd_per_mtok_hour: float) -> flo
     return content.n_tokens / 1e6 * seconds / 3600 * usd_per_mtok_hour
 
 
-def reads_to_pay(usd_per_mtok_hour: float, usd_per_mtok_input: float, usd_per_mtok_read: float, lifetime_seconds: float) -> float:
+def reads_to_pay(
+    usd_per_mtok_hour: float, usd_per_mtok_input: float, usd_per_mtok_read: float, lifetime_seconds: float
+) -> float:
     """How many reads in a lifetime pay for storing: each saves the difference between plain and read input.
 
     >>> round(reads_to_pay(4.5, 1.25, 0.125, 3600), 2)

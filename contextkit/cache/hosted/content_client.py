@@ -2,9 +2,9 @@
 
 Takes prompts, gives hits, bills, and the dollars for making and storing contents; knows nothing of ledgers.
 
-Assumed, since a recording of another provider has no such calls: a whole prompt is made a content when the answer to it is there, if it
-is large enough and less than half of it was read; it lives for the rule's lifetime, is named by every later prompt that begins with it,
-and is deleted once a longer one takes its place. Making one is billed as plain input.
+Assumed, since a recording of another provider has no such calls: a whole prompt is made a content when the answer to it
+is there, if it is large enough and less than half of it was read; it lives for the rule's lifetime, is named by every
+later prompt that begins with it, and is deleted once a longer one takes its place. Making one is billed as plain input.
 """
 
 from __future__ import annotations
@@ -41,9 +41,13 @@ class Contents:
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
         """A request starts, naming the longest content it begins with."""
-        named = next((segment for segment in range(prompt.n - 1, -1, -1) if self._is_live(prompt.key(segment), now)), None)
+        named = next(
+            (segment for segment in range(prompt.n - 1, -1, -1) if self._is_live(prompt.key(segment), now)), None
+        )
         marks = () if named is None else (Breakpoint(named, 0),)
-        asked = Prompt(prompt.namespaces, prompt.level_ends, prompt.digests, prompt.ends_tokens, prompt.positions, marks, prompt.n)
+        asked = Prompt(
+            prompt.namespaces, prompt.level_ends, prompt.digests, prompt.ends_tokens, prompt.positions, marks, prompt.n
+        )
         lease = self._cache.begin(asked, now)
         read = None if named is None else prompt.key(named)
         whole = (prompt.key(prompt.n - 1), prompt.n_tokens) if prompt.n else None
@@ -56,7 +60,12 @@ class Contents:
         """Its response is complete: the prompt is stored where that is worth it."""
         inner, read, whole = lease.writes
         usage = self._cache.end(inner, output, now)
-        if whole and whole[1] >= max(1, self._min_tokens) and whole[1] > _WORTH_IT * (usage.read or 0) and not self._is_live(whole[0], now):
+        if (
+            whole
+            and whole[1] >= max(1, self._min_tokens)
+            and whole[1] > _WORTH_IT * (usage.read or 0)
+            and not self._is_live(whole[0], now)
+        ):
             self._store(whole[0], whole[1], now)
             if read in self._live:
                 self._ended.append(self._cache.delete(self._live.pop(read), now))

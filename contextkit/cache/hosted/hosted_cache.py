@@ -1,6 +1,7 @@
 """The cache a row of rules describes.
 
-Takes a `Rule`, gives a `PrefixCache[Prompt]`; the behaviour lies in the classes it chooses from, the numbers in the row.
+Takes a `Rule`, gives a `PrefixCache[Prompt]`; the behaviour lies in the classes it chooses from, the numbers in the
+row.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from contextkit.errors import UsageError
 
 
 def hosted_cache(rule: Rule, key_of: Callable[[Prompt], bytes | None] = head_of) -> PrefixCache[Prompt]:
-    """An empty cache that follows `rule`; `key_of` gives what the rule's `routing` field holds for a prompt, None for none.
+    """An empty cache that follows `rule`.
+
+    `key_of` gives what the rule's `routing` field holds for a prompt, None for none.
 
     >>> from contextkit.cache.hosted.rules import HOSTED
     >>> prompt = Prompt((b"", b"", b""), (0, 0), [b"a"], [1000], [0], (), 1)
@@ -32,7 +35,9 @@ def hosted_cache(rule: Rule, key_of: Callable[[Prompt], bytes | None] = head_of)
     """
     if rule.n_servers == 1 and not rule.sticky_seconds:
         return _one(rule)
-    return Routed(lambda: _one(rule), key_of, rule.n_servers, per_minute=rule.per_minute, sticky_seconds=rule.sticky_seconds)
+    return Routed(
+        lambda: _one(rule), key_of, rule.n_servers, per_minute=rule.per_minute, sticky_seconds=rule.sticky_seconds
+    )
 
 
 def _one(rule: Rule) -> PrefixCache[Prompt]:
@@ -46,7 +51,10 @@ _KINDS: dict[Kind, Callable[[Rule], PrefixCache[Prompt]]] = {
     ),
     "breakpoints": lambda rule: BreakpointCache(rule.min_tokens, visible_at=rule.visible_at, renewal=rule.renewal),
     "units": lambda rule: UnitCache(
-        rule.ttl_seconds, min_tokens=rule.min_tokens, interval_tokens=rule.granularity_tokens or None, visible_at=rule.visible_at
+        rule.ttl_seconds,
+        min_tokens=rule.min_tokens,
+        interval_tokens=rule.granularity_tokens or None,
+        visible_at=rule.visible_at,
     ),
     "contents": lambda rule: ContentCache(rule.min_tokens),
 }
@@ -62,12 +70,21 @@ class Asked:
     """What is asked for, and how many marks count."""
 
     def lookup(self, prompt: Prompt, now: float) -> Hit:
-        """What would be read now; changes nothing. This and the next two raise `UsageError` for a lifetime the provider does not offer."""
-        return self.cache.lookup(self._read(prompt), now) if self._is_asked(prompt) else Hit(0, 0, None, "no_breakpoint", None)
+        """What would be read now.
+
+        Changes nothing. This and the next two raise `UsageError` for a lifetime the provider does not offer.
+        """
+        return (
+            self.cache.lookup(self._read(prompt), now)
+            if self._is_asked(prompt)
+            else Hit(0, 0, None, "no_breakpoint", None)
+        )
 
     def quote(self, prompt: Prompt, now: float) -> Usage:
         """What sending it now would be billed, `output` 0; changes nothing."""
-        return self.cache.quote(self._read(prompt), now) if self._is_asked(prompt) else Usage(prompt.n_tokens, 0, 0, 0, 0)
+        return (
+            self.cache.quote(self._read(prompt), now) if self._is_asked(prompt) else Usage(prompt.n_tokens, 0, 0, 0, 0)
+        )
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
         """A request starts."""
@@ -88,7 +105,9 @@ class Asked:
         return replace(lease.usage, output=output)
 
     def answered(self, prompt: Prompt, now: float, lease: Lease | None = None) -> None:
-        """The prompt that the request of `lease` makes with its answer behind it, for caches that keep the end of an answer."""
+        """The prompt that the request of `lease` makes with its answer behind it, for caches that keep the end of an
+        answer.
+        """
         for inner in lease.writes if lease else ((None,) if self._is_asked(prompt) else ()):
             tell(self.cache, self._read(prompt), now, inner)
 
@@ -114,7 +133,14 @@ class Asked:
     def _read(self, prompt: Prompt) -> Prompt:
         rule = self.rule
         marks = prompt.breakpoints[-rule.max_marks :] if rule.max_marks else prompt.breakpoints
-        odd = next((mark.ttl_seconds for mark in marks if rule.ttls_seconds and mark.ttl_seconds not in rule.ttls_seconds), None)
+        odd = next(
+            (mark.ttl_seconds for mark in marks if rule.ttls_seconds and mark.ttl_seconds not in rule.ttls_seconds),
+            None,
+        )
         if odd is not None:
-            raise UsageError(f"a mark asks for a lifetime of {odd} s: this provider offers {', '.join(map(str, rule.ttls_seconds))}")
-        return replace(prompt, breakpoints=tuple(replace(mark, lookback=rule.lookback or mark.lookback) for mark in marks))
+            raise UsageError(
+                f"a mark asks for a lifetime of {odd} s: this provider offers {', '.join(map(str, rule.ttls_seconds))}"
+            )
+        return replace(
+            prompt, breakpoints=tuple(replace(mark, lookback=rule.lookback or mark.lookback) for mark in marks)
+        )

@@ -1,7 +1,8 @@
 """A cache that remembers whatever was sent, beside contents that were made by a call of their own: Gemini.
 
-Takes prompts and the clock, gives hits and bills, as `ImplicitCache` does. A breakpoint names a content: it exists, or the provider would
-have refused the request, and is read whole. Knows nothing of text, models, prices, or when a content was made.
+Takes prompts and the clock, gives hits and bills, as `ImplicitCache` does. A breakpoint names a content: it exists, or
+the provider would have refused the request, and is read whole. Knows nothing of text, models, prices, or when a content
+was made.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """Several servers, each with a cache of its own, behind one name: what routing costs.
 
-Takes how to make one server's cache and which key routes a prompt; gives hits and bills of the server that answers. Knows nothing of
-what the caches do.
+Takes how to make one server's cache and which key routes a prompt; gives hits and bills of the server that answers.
+Knows nothing of what the caches do.
 
 Documented: above about 15 requests a minute of one prefix and `prompt_cache_key`, OpenAI lets other servers answer
-(https://developers.openai.com/api/docs/guides/prompt-caching); xAI caches by server and its `x-grok-conv-id` returns to the same one
-(https://docs.x.ai/developers/advanced-api-usage/prompt-caching); OpenRouter keeps a session at its provider while it is less than 10
-minutes idle (https://openrouter.ai/docs/guides/best-practices/prompt-caching).
+(https://developers.openai.com/api/docs/guides/prompt-caching); xAI caches by server and its `x-grok-conv-id` returns to
+the same one (https://docs.x.ai/developers/advanced-api-usage/prompt-caching); OpenRouter keeps a session at its
+provider while it is less than 10 minutes idle (https://openrouter.ai/docs/guides/best-practices/prompt-caching).
 
-Assumed: a prompt without a key goes to the servers in turn; a key without stickiness always has the same home; a new or lapsed sticky key
-goes to the next server in turn; each full share of requests within the last minute moves one server on from home.
+Assumed: a prompt without a key goes to the servers in turn; a key without stickiness always has the same home; a new or
+lapsed sticky key goes to the next server in turn; each full share of requests within the last minute moves one server
+on from home.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ def head_of(prompt: Prompt) -> bytes:
 
 
 def tell(cache: Any, prompt: Any, now: float, lease: Lease | None) -> None:
-    """Say to a cache that keeps the ends of answers where the answer to the request of `lease` ended; the others do not want to know."""
+    """Say to a cache that keeps the ends of answers where the answer to the request of `lease` ended.
+
+    The others do not want to know.
+    """
     answered = getattr(cache, "answered", None)
     if answered is not None:
         answered(prompt, now, lease)
@@ -62,7 +66,10 @@ class Routed(Generic[P]):
         per_minute: int = 0,
         sticky_seconds: float = 0,
     ) -> None:
-        """`per_minute`: requests of one key before the next server helps, 0 for never; raises `UsageError` for no server."""
+        """`per_minute`: requests of one key before the next server helps, 0 for never.
+
+        Raises `UsageError` for no server.
+        """
         if n_servers < 1:
             raise UsageError(f"n_servers is {n_servers}: at least one server answers")
         self._servers = [make() for _ in range(n_servers)]
@@ -109,7 +116,8 @@ class Routed(Generic[P]):
         return usage
 
     def answered(self, prompt: P, now: float, lease: Lease | None = None) -> None:
-        """The prompt that the request of `lease` makes with its answer behind it, told to the server that gave the answer.
+        """The prompt that the request of `lease` makes with its answer behind it, told to the server that gave the
+        answer.
 
         Without a lease it is the server that would answer now.
         """
@@ -125,16 +133,21 @@ class Routed(Generic[P]):
 
     def snapshot(self) -> bytes:
         """Everything `restore` needs, as JSON."""
-        return orjson.dumps({
-            **_FORMAT,
-            "servers": [server.snapshot().decode() for server in self._servers],
-            "turn": self._turn,
-            "seated": {key.hex(): seat for key, seat in self._seated.items()},
-            "lately": {key.hex(): times for key, times in self._lately.items()},
-        })
+        return orjson.dumps(
+            {
+                **_FORMAT,
+                "servers": [server.snapshot().decode() for server in self._servers],
+                "turn": self._turn,
+                "seated": {key.hex(): seat for key, seat in self._seated.items()},
+                "lately": {key.hex(): times for key, times in self._lately.items()},
+            }
+        )
 
     def restore(self, state: bytes) -> None:
-        """Back to a snapshot; raises `StorageError`, and changes nothing, where `state` is not one of as many such servers."""
+        """Back to a snapshot.
+
+        Raises `StorageError`, and changes nothing, where `state` is not one of as many such servers.
+        """
         before = [server.snapshot() for server in self._servers]
         try:
             data = orjson.loads(state)
@@ -146,7 +159,9 @@ class Routed(Generic[P]):
             _load(self._servers, [inner.encode() for inner in data["servers"]])
         except (StorageError, ValueError, KeyError, TypeError, AttributeError) as error:
             _load(self._servers, before)
-            raise StorageError(f"not a snapshot of these servers ({error!r}): pass what this cache's snapshot() gave") from error
+            raise StorageError(
+                f"not a snapshot of these servers ({error!r}): pass what this cache's snapshot() gave"
+            ) from error
         self._turn, self._seated, self._lately = turn, seated, lately
 
     def reset(self) -> None:

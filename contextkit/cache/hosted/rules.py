@@ -1,10 +1,11 @@
 """How hosted providers cache, one row each.
 
-Takes nothing, gives `HOSTED`; the classes that follow a row are chosen in `hosted_cache`. Knows nothing of models or prices.
+Takes nothing, gives `HOSTED`; the classes that follow a row are chosen in `hosted_cache`. Knows nothing of models or
+prices.
 
-A cell that no documentation states is named in `unsure`; it is then a stated default, to be replaced with `dataclasses.replace`. Where a
-lifetime is unpublished the shortest one any provider publishes stands in, so that a prediction errs towards a miss; where a granularity
-is, any prefix is read.
+A cell that no documentation states is named in `unsure`; it is then a stated default, to be replaced with
+`dataclasses.replace`. Where a lifetime is unpublished the shortest one any provider publishes stands in, so that a
+prediction errs towards a miss; where a granularity is, any prefix is read.
 """
 
 from __future__ import annotations
@@ -80,89 +81,194 @@ _BEDROCK = "https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.
 _KEY = "prompt_cache_key"
 
 _MARKED = Rule(
-    "breakpoints", 1024, ttl_seconds=1800, ttls_seconds=(1800, 43200), bills_writes=True, isolation=f"organisation and {_KEY}",
-    routing=_KEY, per_minute=15, provider="openai", unsure=_unsure("visible_at", "n_servers"), source=_OPENAI,
-)  # fmt: skip
+    "breakpoints",
+    1024,
+    ttl_seconds=1800,
+    ttls_seconds=(1800, 43200),
+    bills_writes=True,
+    isolation=f"organisation and {_KEY}",
+    routing=_KEY,
+    per_minute=15,
+    provider="openai",
+    unsure=_unsure("visible_at", "n_servers"),
+    source=_OPENAI,
+)
 _IMPLICIT = Rule(
-    "implicit", 1024, 128, 86400, isolation="organisation", routing=_KEY, per_minute=15, provider="openai",
-    unsure=_unsure("visible_at", "n_servers"), source=_OPENAI,
-)  # fmt: skip
+    "implicit",
+    1024,
+    128,
+    86400,
+    isolation="organisation",
+    routing=_KEY,
+    per_minute=15,
+    provider="openai",
+    unsure=_unsure("visible_at", "n_servers"),
+    source=_OPENAI,
+)
 _QWEN3 = Rule(
-    "breakpoints", 1024, ttl_seconds=300, ttls_seconds=(300,), visible_at="end", bills_writes=True, max_marks=4, lookback=20,
-    unsure=_unsure("max_marks"), source=_QWEN,
-)  # fmt: skip
+    "breakpoints",
+    1024,
+    ttl_seconds=300,
+    ttls_seconds=(300,),
+    visible_at="end",
+    bills_writes=True,
+    max_marks=4,
+    lookback=20,
+    unsure=_unsure("max_marks"),
+    source=_QWEN,
+)
 _CLAUDE_ON_BEDROCK = Rule(
-    "breakpoints", 512, ttl_seconds=300, ttls_seconds=(300, 3600), bills_writes=True, max_marks=4, lookback=20, isolation="organisation",
-    provider="aws", unsure=_unsure("max_marks"), source=_BEDROCK,
-)  # fmt: skip
+    "breakpoints",
+    512,
+    ttl_seconds=300,
+    ttls_seconds=(300, 3600),
+    bills_writes=True,
+    max_marks=4,
+    lookback=20,
+    isolation="organisation",
+    provider="aws",
+    unsure=_unsure("max_marks"),
+    source=_BEDROCK,
+)
 
-HOSTED: Mapping[str, Rule] = MappingProxyType({
-    "openai": _MARKED,
-    "openai-5.5": replace(_IMPLICIT, granularity_tokens=2048),
-    "openai-older": _IMPLICIT,
-    "openai-in-memory": replace(_IMPLICIT, ttl_seconds=300),
-    "azure-openai": replace(
-        _MARKED, ttls_seconds=(1800,), isolation="subscription", provider="azure",
-        source="https://learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching",
-    ),
-    "gemini": Rule(
-        "implicit", 4096, isolation="project", provider="google", unsure=_unsure("granularity_tokens", "ttl_seconds", "visible_at"),
-        source=_GEMINI,
-    ),
-    "gemini-explicit": Rule(
-        "contents", 4096, ttl_seconds=3600, renewal="never", isolation="project", storage_usd_per_mtok_hour=4.5, provider="google",
-        unsure=_unsure("storage_usd_per_mtok_hour"), source=_GEMINI,
-    ),
-    "deepseek": Rule(
-        "units", 0, 0, 3600, provider="deepseek", unsure=_unsure("granularity_tokens", "ttl_seconds", "visible_at"),
-        source="https://api-docs.deepseek.com/guides/kv_cache",
-    ),
-    "kimi": Rule(
-        "implicit", 256, 256, 300, (300, 3600), bills_writes=True, provider="moonshotai",
-        unsure=_unsure("min_tokens", "granularity_tokens", "visible_at"), source="https://forum.moonshot.ai/t/context-caching-upgrade-5-min-1-hour-ttl-options/613",
-    ),
-    "qwen-explicit": _QWEN3,
-    "qwen-implicit": Rule("implicit", 256, unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"), source=_QWEN),
-    "qwen4": replace(
-        _QWEN3, ttls_seconds=(300, 3600), renewal="request", isolation="user", unsure=_unsure("max_marks", "visible_at"),
-        source="https://www.alibabacloud.com/help/en/model-studio/explicit-cache-qwen4",
-    ),
-    "bedrock-claude": _CLAUDE_ON_BEDROCK,
-    "bedrock-nova": replace(
-        _CLAUDE_ON_BEDROCK, min_tokens=1024, ttls_seconds=(300,), unsure=_unsure("min_tokens", "max_marks", "lookback"),
-    ),
-    "xai": Rule(
-        "implicit", 128, 128, routing="x-grok-conv-id", n_servers=8,
-        provider="x-ai", unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "n_servers"),
-        source="https://docs.x.ai/developers/advanced-api-usage/prompt-caching",
-    ),
-    "groq": Rule(
-        "implicit", ttl_seconds=7200, provider="groq", unsure=_unsure("min_tokens", "granularity_tokens", "visible_at"),
-        source="https://console.groq.com/docs/prompt-caching",
-    ),
-    "mistral": Rule(
-        "implicit", is_opt_in=True, routing=_KEY, provider="mistral",
-        unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"),
-        source="https://docs.mistral.ai/studio-api/conversations/advanced/prompt-caching",
-    ),
-    "zai": Rule(
-        "implicit", provider="zai", unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"),
-        source="https://docs.z.ai/guides/capabilities/cache",
-    ),
-    "fireworks": Rule(
-        "implicit", isolation="account and prompt_cache_isolation_key", routing="x-session-affinity", n_servers=8,
-        provider="fireworks", unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at", "n_servers"),
-        source="https://docs.fireworks.ai/guides/prompt-caching.md",
-    ),
-    "openrouter": Rule(
-        "implicit", routing="session_id", n_servers=8, sticky_seconds=600, provider="openrouter", unsure=_unsure("n_servers"),
-        source="https://openrouter.ai/docs/guides/best-practices/prompt-caching",
-    ),
-    "openrouter-gemini": Rule(
-        "breakpoints", 4096, ttls_seconds=(300,), renewal="never", max_marks=1, routing="session_id", n_servers=8, sticky_seconds=600,
-        provider="openrouter", unsure=_unsure("n_servers", "visible_at"), source="https://openrouter.ai/docs/guides/best-practices/prompt-caching",
-    ),
-})  # fmt: skip
+HOSTED: Mapping[str, Rule] = MappingProxyType(
+    {
+        "openai": _MARKED,
+        "openai-5.5": replace(_IMPLICIT, granularity_tokens=2048),
+        "openai-older": _IMPLICIT,
+        "openai-in-memory": replace(_IMPLICIT, ttl_seconds=300),
+        "azure-openai": replace(
+            _MARKED,
+            ttls_seconds=(1800,),
+            isolation="subscription",
+            provider="azure",
+            source="https://learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching",
+        ),
+        "gemini": Rule(
+            "implicit",
+            4096,
+            isolation="project",
+            provider="google",
+            unsure=_unsure("granularity_tokens", "ttl_seconds", "visible_at"),
+            source=_GEMINI,
+        ),
+        "gemini-explicit": Rule(
+            "contents",
+            4096,
+            ttl_seconds=3600,
+            renewal="never",
+            isolation="project",
+            storage_usd_per_mtok_hour=4.5,
+            provider="google",
+            unsure=_unsure("storage_usd_per_mtok_hour"),
+            source=_GEMINI,
+        ),
+        "deepseek": Rule(
+            "units",
+            0,
+            0,
+            3600,
+            provider="deepseek",
+            unsure=_unsure("granularity_tokens", "ttl_seconds", "visible_at"),
+            source="https://api-docs.deepseek.com/guides/kv_cache",
+        ),
+        "kimi": Rule(
+            "implicit",
+            256,
+            256,
+            300,
+            (300, 3600),
+            bills_writes=True,
+            provider="moonshotai",
+            unsure=_unsure("min_tokens", "granularity_tokens", "visible_at"),
+            source="https://forum.moonshot.ai/t/context-caching-upgrade-5-min-1-hour-ttl-options/613",
+        ),
+        "qwen-explicit": _QWEN3,
+        "qwen-implicit": Rule(
+            "implicit",
+            256,
+            unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"),
+            source=_QWEN,
+        ),
+        "qwen4": replace(
+            _QWEN3,
+            ttls_seconds=(300, 3600),
+            renewal="request",
+            isolation="user",
+            unsure=_unsure("max_marks", "visible_at"),
+            source="https://www.alibabacloud.com/help/en/model-studio/explicit-cache-qwen4",
+        ),
+        "bedrock-claude": _CLAUDE_ON_BEDROCK,
+        "bedrock-nova": replace(
+            _CLAUDE_ON_BEDROCK,
+            min_tokens=1024,
+            ttls_seconds=(300,),
+            unsure=_unsure("min_tokens", "max_marks", "lookback"),
+        ),
+        "xai": Rule(
+            "implicit",
+            128,
+            128,
+            routing="x-grok-conv-id",
+            n_servers=8,
+            provider="x-ai",
+            unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "n_servers"),
+            source="https://docs.x.ai/developers/advanced-api-usage/prompt-caching",
+        ),
+        "groq": Rule(
+            "implicit",
+            ttl_seconds=7200,
+            provider="groq",
+            unsure=_unsure("min_tokens", "granularity_tokens", "visible_at"),
+            source="https://console.groq.com/docs/prompt-caching",
+        ),
+        "mistral": Rule(
+            "implicit",
+            is_opt_in=True,
+            routing=_KEY,
+            provider="mistral",
+            unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"),
+            source="https://docs.mistral.ai/studio-api/conversations/advanced/prompt-caching",
+        ),
+        "zai": Rule(
+            "implicit",
+            provider="zai",
+            unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"),
+            source="https://docs.z.ai/guides/capabilities/cache",
+        ),
+        "fireworks": Rule(
+            "implicit",
+            isolation="account and prompt_cache_isolation_key",
+            routing="x-session-affinity",
+            n_servers=8,
+            provider="fireworks",
+            unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at", "n_servers"),
+            source="https://docs.fireworks.ai/guides/prompt-caching.md",
+        ),
+        "openrouter": Rule(
+            "implicit",
+            routing="session_id",
+            n_servers=8,
+            sticky_seconds=600,
+            provider="openrouter",
+            unsure=_unsure("n_servers"),
+            source="https://openrouter.ai/docs/guides/best-practices/prompt-caching",
+        ),
+        "openrouter-gemini": Rule(
+            "breakpoints",
+            4096,
+            ttls_seconds=(300,),
+            renewal="never",
+            max_marks=1,
+            routing="session_id",
+            n_servers=8,
+            sticky_seconds=600,
+            provider="openrouter",
+            unsure=_unsure("n_servers", "visible_at"),
+            source="https://openrouter.ai/docs/guides/best-practices/prompt-caching",
+        ),
+    }
+)
 """Provider, and mode where it has several → its rule."""
 
 
@@ -174,6 +280,12 @@ def behind(router: Rule, upstream: Rule) -> Rule:
     ('units', 600)
     """
     return replace(
-        upstream, isolation=router.isolation, routing=router.routing, n_servers=router.n_servers, per_minute=router.per_minute,
-        sticky_seconds=router.sticky_seconds, provider=router.provider, unsure=upstream.unsure | router.unsure,
-    )  # fmt: skip
+        upstream,
+        isolation=router.isolation,
+        routing=router.routing,
+        n_servers=router.n_servers,
+        per_minute=router.per_minute,
+        sticky_seconds=router.sticky_seconds,
+        provider=router.provider,
+        unsure=upstream.unsure | router.unsure,
+    )

@@ -1,15 +1,17 @@
 """A cache of whole units: DeepSeek, where a prefix is read as one piece that was persisted, or not at all.
 
-Takes prompts and the clock, gives hits, bills and lifetimes; knows nothing of text, models or prices, and ignores breakpoints.
+Takes prompts and the clock, gives hits, bills and lifetimes; knows nothing of text, models or prices, and ignores
+breakpoints.
 
-Documented (https://api-docs.deepseek.com/guides/kv_cache): a unit is persisted at the end of the user input and at the end of the model's
-output; where a prefix common to several requests is detected, which makes the second request persist it and the third hit it; and at
-fixed token intervals in long inputs and outputs. A request hits only a unit it contains whole. Writing costs nothing.
+Documented (https://api-docs.deepseek.com/guides/kv_cache): a unit is persisted at the end of the user input and at the
+end of the model's output; where a prefix common to several requests is detected, which makes the second request persist
+it and the third hit it; and at fixed token intervals in long inputs and outputs. A request hits only a unit it contains
+whole. Writing costs nothing.
 
-Assumed: lifetimes count from the start of a request and a read renews what it read; units are readable once the response that persists
-them has begun (`visible_at`). The interval is not published: None for never. The end of the output is persisted when somebody says what
-prompt it makes (`answered`); otherwise the next turn hits no more than this turn's input. What two prompts share inside a segment is
-not seen.
+Assumed: lifetimes count from the start of a request and a read renews what it read; units are readable once the
+response that persists them has begun (`visible_at`). The interval is not published: None for never. The end of the
+output is persisted when somebody says what prompt it makes (`answered`); otherwise the next turn hits no more than this
+turn's input. What two prompts share inside a segment is not seen.
 """
 
 from __future__ import annotations
@@ -62,7 +64,12 @@ class UnitCache:
     """
 
     def __init__(
-        self, ttl_seconds: float, *, min_tokens: int = 0, interval_tokens: int | None = None, visible_at: Moment = "publish"
+        self,
+        ttl_seconds: float,
+        *,
+        min_tokens: int = 0,
+        interval_tokens: int | None = None,
+        visible_at: Moment = "publish",
     ) -> None:
         """`interval_tokens`: long inputs are cut into units of so many tokens, None for never."""
         self._ttl_seconds = ttl_seconds
@@ -99,7 +106,9 @@ class UnitCache:
             hit = replace(hit, expires_at=max(hit.expires_at or now, now + self._ttl_seconds))
         ends = dict.fromkeys(segment for segment in (shared, prompt.n - 1) if segment > whole)
         sent = self._sent.begin(prompt, now)
-        lease = Lease(hit, _bill(prompt, hit.read_tokens), now, (_Writes(sent, tuple(prompt.key(segment) for segment in ends)),))
+        lease = Lease(
+            hit, _bill(prompt, hit.read_tokens), now, (_Writes(sent, tuple(prompt.key(segment) for segment in ends)),)
+        )
         self._count(lease)
         self._reach("begin", lease, now)
         return lease
@@ -109,7 +118,10 @@ class UnitCache:
         self._reach("publish", lease, now)
 
     def answered(self, prompt: Prompt, now: float, lease: Lease | None = None) -> None:
-        """The prompt a request makes with its answer behind it: the end of the model's output is a unit too; `lease` need not be said."""
+        """The prompt a request makes with its answer behind it: the end of the model's output is a unit too.
+
+        `lease` need not be said.
+        """
         sent = self._sent.begin(prompt, now)
         self._sent.publish(sent, now)
         self._sent.end(sent, 0, now)
@@ -128,7 +140,9 @@ class UnitCache:
     def snapshot(self) -> bytes:
         """Everything `restore` needs, as JSON."""
         units = [(key[0].hex(), key[1].hex(), expires_at) for key, expires_at in self._units.items()]
-        return orjson.dumps({**_FORMAT, "sent": self._sent.snapshot().decode(), "units": units, "counters": dict(self._counters)})
+        return orjson.dumps(
+            {**_FORMAT, "sent": self._sent.snapshot().decode(), "units": units, "counters": dict(self._counters)}
+        )
 
     def restore(self, state: bytes) -> None:
         """Back to a snapshot; raises `StorageError`, and changes nothing, where `state` is not one of a `UnitCache`."""
@@ -137,11 +151,15 @@ class UnitCache:
             data = orjson.loads(state)
             if {name: data[name] for name in _FORMAT} != _FORMAT:
                 raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}")
-            units = OrderedDict(((bytes.fromhex(row[0]), bytes.fromhex(row[1])), float(row[2])) for row in data["units"])
+            units = OrderedDict(
+                ((bytes.fromhex(row[0]), bytes.fromhex(row[1])), float(row[2])) for row in data["units"]
+            )
             counters = Counter({str(name): int(count) for name, count in data["counters"].items()})
             sent.restore(data["sent"].encode())
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise StorageError(f"not a snapshot of a UnitCache ({error!r}): pass what UnitCache.snapshot() gave") from error
+            raise StorageError(
+                f"not a snapshot of a UnitCache ({error!r}): pass what UnitCache.snapshot() gave"
+            ) from error
         self._sent, self._units, self._counters = sent, units, counters
 
     def reset(self) -> None:
@@ -157,12 +175,18 @@ class UnitCache:
 
     def _longest(self, prompt: Prompt, now: float) -> int:
         """The last segment of the longest live unit, -1 for none."""
-        return next((segment for segment in range(prompt.n - 1, -1, -1) if self._units.get(prompt.key(segment), now) > now), -1)
+        return next(
+            (segment for segment in range(prompt.n - 1, -1, -1) if self._units.get(prompt.key(segment), now) > now), -1
+        )
 
     def _miss(self, prompt: Prompt, now: float) -> Hit:
         if prompt.n_tokens < self._min_tokens:
             return Hit(0, 0, None, "below_minimum", None)
-        dead = [self._units[key] for key in map(prompt.key, range(prompt.n)) if key in self._units and self._units[key] <= now]
+        dead = [
+            self._units[key]
+            for key in map(prompt.key, range(prompt.n))
+            if key in self._units and self._units[key] <= now
+        ]
         if dead:
             return Hit(0, 0, None, "ttl_expired", dead[-1])
         seen = self._sent.lookup(prompt, now)

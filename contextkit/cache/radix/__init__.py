@@ -1,1 +1,3 @@
-"""SGLang's radix cache: the tree (`tree`), in what order it forgets (`policies`), and both as a prefix cache (`radix_cache`)."""
+"""SGLang's radix cache: the tree (`tree`), in what order it forgets (`policies`), and both as a prefix cache
+(`radix_cache`).
+"""

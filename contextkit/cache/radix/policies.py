@@ -2,10 +2,10 @@
 
 Takes a node, gives the key by which the smallest goes first; knows nothing of the tree.
 
-Measured (SGLang 0.5.23, executed on its Python tree and its Rust core): the keys of all policies; a node's hits are counted by insertions,
-once a request, never by lookups; a split gives the upper half fresh times and the lower half keeps its own, only that in the Rust core,
-which alone has tlru, the upper half is as old as the whole was (fifo sees that).
-Read in its source: up to 0.5.9 there is no slru and no tlru, and nothing counts hits, so that lfu is lru there.
+Measured (SGLang 0.5.23, executed on its Python tree and its Rust core): the keys of all policies; a node's hits are
+counted by insertions, once a request, never by lookups; a split gives the upper half fresh times and the lower half
+keeps its own, only that in the Rust core, which alone has tlru, the upper half is as old as the whole was (fifo sees
+that). Read in its source: up to 0.5.9 there is no slru and no tlru, and nothing counts hits, so that lfu is lru there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from functools import partial
 from contextkit.errors import UsageError
 
 Space = tuple[str | None, str | None]
-"""What besides the tokens must be equal: extra key (a LoRA adapter, say), cache salt. "None" is a namespace of its own."""
+"""What besides the tokens must be equal: extra key (a LoRA adapter, say), cache salt. "None" is a namespace of its own.
+"""
 NO_SPACE: Space = (None, None)
 """The namespace of a request that names none."""
 ChildKey = bytes | tuple[Space, bytes]
@@ -85,9 +86,13 @@ def _tail_rank(node: Node, threshold: int = 0, next_prompt_estimate: int = 0) ->
 
 TUNED: dict[str, Callable[..., Rank]] = {"tlru": _tail_rank}
 """Policies that are lru where their parameters are left out."""
-PARAMETERS: dict[str, tuple[str, ...]] = {"slru": ("protected_threshold",), "tlru": ("threshold", "next_prompt_estimate")}
-"""Policy → what its config may name (`--radix-eviction-policy-config`): slru keeps what was hit as often as its threshold says; tlru takes
-tokens that may be computed again within the time allowed, and how many the next prompt is expected to add."""
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "slru": ("protected_threshold",),
+    "tlru": ("threshold", "next_prompt_estimate"),
+}
+"""Policy → what its config may name (`--radix-eviction-policy-config`): slru keeps what was hit as often as its
+threshold says; tlru takes tokens that may be computed again within the time allowed, and how many the next prompt is
+expected to add."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +106,23 @@ class Rules:
     is_split_new: bool = True
     """The upper half of a split counts as made then; in the Rust core it is as old as the whole was."""
     is_prompt_raised: bool = True
-    """A prompt outranks by one the pages generated after it, so that the priority policy forgets outputs first; not up to 0.5.9."""
+    """A prompt outranks by one the pages generated after it, so that the priority policy forgets outputs first; not up
+    to 0.5.9."""
     missing: frozenset[str] = frozenset()
     """Policies this version does not have."""
 
 
-_OLD = Rules(is_insert_floored=False, is_counting_hits=False, is_prompt_raised=False, missing=frozenset({"slru", "tlru"}))
+_OLD = Rules(
+    is_insert_floored=False, is_counting_hits=False, is_prompt_raised=False, missing=frozenset({"slru", "tlru"})
+)
 CORES = {"python": Rules(), "rust": Rules(is_split_new=False)}
 """The two trees of a release; up to 0.5.9 there is one."""
 
 
 def rules_of(version: str, core: str = "python") -> Rules:
-    """The rules of an SGLang release: the old ones up to 0.5.9; where between 0.5.9 and 0.5.23 they changed is not known.
+    """The rules of an SGLang release: the old ones up to 0.5.9.
+
+    Where between 0.5.9 and 0.5.23 they changed is not known.
 
     Raises `UsageError` for a core there is not.
 
@@ -125,7 +135,10 @@ def rules_of(version: str, core: str = "python") -> Rules:
 
 
 def ranking(policy: str, rules: Rules, parameters: Mapping[str, int] | None = None) -> Callable[[Node], Rank]:
-    """How this policy ranks nodes; raises `UsageError` for one the version does not have, and for a parameter the policy does not."""
+    """How this policy ranks nodes.
+
+    Raises `UsageError` for one the version does not have, and for a parameter the policy does not.
+    """
     name, known = policy.lower(), POLICIES | TUNED
     if name not in known or name in rules.missing:
         has = ", ".join(each for each in known if each not in rules.missing)

@@ -1,16 +1,17 @@
 """SGLang's radix cache as any other: `RadixTree` and a pool of KV slots behind `PrefixCache[TokenIds]`.
 
-Takes prompts as token ids, names of generated tokens and priorities, gives hits and bills; knows nothing of text, models or prices, and
-no clock: nothing here dies of age, and what is older is what was called earlier.
+Takes prompts as token ids, names of generated tokens and priorities, gives hits and bills; knows nothing of text,
+models or prices, and no clock: nothing here dies of age, and what is older is what was called earlier.
 
-Measured (SGLang 0.5.23): an identical n-token prompt reads floor((n-1)/page) pages; the last sampled token has no KV, so a request
-leaves its prompt and output less one, in whole pages; where another inserted the same meanwhile, the newcomer's copy is freed.
-Read in its source: a prompt becomes readable after its forward pass (`publish`), what was generated at the end; a request holds the
-path it reads, and the slots of its own tokens, cut pages included, from its start to its end; leaves are forgotten when slots are asked
-for that are not there. Documented: an extra key and a cache salt each separate a namespace, and so does having none.
-Assumed: a prompt is computed in one chunk; the adapter's name is the extra key; a request that finds no room (`no_room`), which the
-engine would let wait, is billed whole, holds nothing and leaves nothing; where generated tokens find no room, which would make the engine
-take some request back, only the prompt is left; generated tokens nobody names are ones no prompt will ever hold.
+Measured (SGLang 0.5.23): an identical n-token prompt reads floor((n-1)/page) pages; the last sampled token has no KV,
+so a request leaves its prompt and output less one, in whole pages; where another inserted the same meanwhile, the
+newcomer's copy is freed. Read in its source: a prompt becomes readable after its forward pass (`publish`), what was
+generated at the end; a request holds the path it reads, and the slots of its own tokens, cut pages included, from its
+start to its end; leaves are forgotten when slots are asked for that are not there. Documented: an extra key and a cache
+salt each separate a namespace, and so does having none. Assumed: a prompt is computed in one chunk; the adapter's name
+is the extra key; a request that finds no room (`no_room`), which the engine would let wait, is billed whole, holds
+nothing and leaves nothing; where generated tokens find no room, which would make the engine take some request back,
+only the prompt is left; generated tokens nobody names are ones no prompt will ever hold.
 """
 
 from __future__ import annotations
@@ -106,7 +107,10 @@ class RadixCache:
         self._n_unnamed = 0
 
     def lookup(self, prompt: TokenIds, now: float) -> Hit:
-        """What would be read now, one comparison of memory for a node; changes nothing. `segment` is the last page that is covered."""
+        """What would be read now, one comparison of memory for a node.
+
+        Changes nothing. `segment` is the last page that is covered.
+        """
         tokens, space = seen(prompt), _space(prompt)
         return self._hit(self._tree.measure(tokens, space, self._readable(prompt)), tokens, space)
 
@@ -115,7 +119,10 @@ class RadixCache:
         return _bill(len(prompt.tokens), self.lookup(prompt, now).read_tokens)
 
     def begin(self, prompt: TokenIds, now: float, priority: int = 0) -> Lease:
-        """A request starts: it refreshes and holds what it reads, and takes slots for the rest; `priority` matters to that policy only."""
+        """A request starts: it refreshes and holds what it reads, and takes slots for the rest.
+
+        `priority` matters to that policy only.
+        """
         tokens, space, n_prompt = seen(prompt), _space(prompt), len(prompt.tokens)
         match = self._tree.match(tokens, space, self._readable(prompt))
         rest = tokens[match.length * N_BYTES :].tobytes()  # a copy: the caller may write over its own
@@ -141,7 +148,10 @@ class RadixCache:
             self._tree.lock(request.node, held)
 
     def generate(self, lease: Lease, tokens: Sequence[int]) -> None:
-        """Name tokens the request generated, so that a later prompt that goes on with them can hit; raises `UsageError` after its end."""
+        """Name tokens the request generated, so that a later prompt that goes on with them can hit.
+
+        Raises `UsageError` after its end.
+        """
         request = self._of(lease)
         request.rest += pack(tokens)
         request.n_tokens += len(tokens)
@@ -165,19 +175,35 @@ class RadixCache:
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and how the slots stand now."""
         tree = self._tree
-        now = {"tokens_cached": tree.total, "tokens_locked": tree.protected, "tokens_held": self._held, "running": len(self._running)}
+        now = {
+            "tokens_cached": tree.total,
+            "tokens_locked": tree.protected,
+            "tokens_held": self._held,
+            "running": len(self._running),
+        }
         return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | now | {"nodes": tree.n_nodes}
 
     def snapshot(self) -> bytes:
         """Everything `restore` needs, as JSON, requests under way included."""
         numbers = {self._tree.root: 0} | {node: number for number, node in enumerate(self._tree.nodes(), 1)}
         nodes = [_node_row(node, numbers) for node in list(numbers)[1:]]
-        running = {str(number): _request_row(request, self._told(request), numbers) for number, request in self._running.items()}
-        state = {"clock": self._tree.counters(), "number": self._number, "n_unnamed": self._n_unnamed, "shape": repr(self._shape)}
+        running = {
+            str(number): _request_row(request, self._told(request), numbers)
+            for number, request in self._running.items()
+        }
+        state = {
+            "clock": self._tree.counters(),
+            "number": self._number,
+            "n_unnamed": self._n_unnamed,
+            "shape": repr(self._shape),
+        }
         return orjson.dumps({**_FORMAT, **state, "nodes": nodes, "running": running, "counters": dict(self._counters)})
 
     def restore(self, state: bytes) -> None:
-        """Back to a snapshot; raises `StorageError`, and changes nothing, where `state` is not one of a cache of this shape."""
+        """Back to a snapshot.
+
+        Raises `StorageError`, and changes nothing, where `state` is not one of a cache of this shape.
+        """
         other = RadixCache(self._shape)
         try:
             data = orjson.loads(state)
@@ -185,7 +211,9 @@ class RadixCache:
                 raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}, {data['shape']}")
             other._load(data)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise StorageError(f"not a snapshot of this RadixCache ({error!r}): pass what its snapshot() gave") from error
+            raise StorageError(
+                f"not a snapshot of this RadixCache ({error!r}): pass what its snapshot() gave"
+            ) from error
         self._tree, self._running, self._counters = other._tree, other._running, other._counters
         self._number, self._n_unnamed, self._held = other._number, other._n_unnamed, other._held
 
@@ -202,7 +230,9 @@ class RadixCache:
     def _request(self, row: list[Any], nodes: list[Node]) -> _Request:
         tokens, n_prompt, (extra_key, salt), priority, number, *figures = row
         depth = sum(map(len, self._tree.edges(nodes[number]))) // N_BYTES
-        return _Request(pack(tokens[depth:]), len(tokens), n_prompt, (extra_key, salt), priority, nodes[number], depth, *figures)
+        return _Request(
+            pack(tokens[depth:]), len(tokens), n_prompt, (extra_key, salt), priority, nodes[number], depth, *figures
+        )
 
     def _told(self, request: _Request) -> bytes:
         """All its tokens."""
@@ -218,7 +248,11 @@ class RadixCache:
         first = tokens[: self._shape.page * N_BYTES]
         if len(tokens) == len(first):
             return Hit(0, 0, None, "below_minimum", None)
-        coming = (request for request in self._running.values() if request.has_room and not request.n_kept and request.space == space)
+        coming = (
+            request
+            for request in self._running.values()
+            if request.has_room and not request.n_kept and request.space == space
+        )
         is_coming = self._shape.is_caching and any(self._front(other).startswith(first) for other in coming)
         return Hit(0, 0, None, "not_yet_visible" if is_coming else "first_write", None)
 
@@ -246,10 +280,15 @@ class RadixCache:
         return True
 
     def _keep(self, request: _Request, n_tokens: int, bonus: int = 0) -> None:
-        """Its first tokens go from its own slots into the tree, in whole pages; of what is there already, its copy is freed."""
+        """Its first tokens go from its own slots into the tree, in whole pages.
+
+        Of what is there already, its copy is freed.
+        """
         whole = self._whole(n_tokens)
         new, after = whole - request.depth, Match(request.depth, request.node)
-        request.node = self._tree.extend(after, request.rest, request.space, request.priority + bonus, request.n_kept, new).node
+        request.node = self._tree.extend(
+            after, request.rest, request.space, request.priority + bonus, request.n_kept, new
+        ).node
         request.rest, request.depth, request.n_kept = request.rest[new * N_BYTES :], whole, whole
         self._release(request, self._pages(n_tokens) - whole)
 

@@ -1,15 +1,18 @@
 """SGLang's radix tree: prompts that share a prefix share its nodes.
 
-Takes packed tokens, namespaces and locks, gives lengths and what was forgotten; knows nothing of requests, capacity or text.
+Takes packed tokens, namespaces and locks, gives lengths and what was forgotten; knows nothing of requests, capacity or
+text.
 
-Measured (SGLang 0.5.23, executed on its Python tree and its Rust core): a lookup ends on a page, and where it ends inside a node it
-splits that node; all nodes it comes by are stamped before that, so the part that did not match is refreshed too; an insertion gives the
-length that was there already; a lock holds the path to the root; forgetting takes whole unlocked leaves, the smallest rank first, until
-at least so many tokens are gone, and a parent that becomes a leaf joins the others at once. Read in the source of versions up to 0.5.9:
-a last page that is cut short matches only one cut at the same place, and counts as a whole page.
+Measured (SGLang 0.5.23, executed on its Python tree and its Rust core): a lookup ends on a page, and where it ends
+inside a node it splits that node; all nodes it comes by are stamped before that, so the part that did not match is
+refreshed too; an insertion gives the length that was there already; a lock holds the path to the root; forgetting takes
+whole unlocked leaves, the smallest rank first, until at least so many tokens are gone, and a parent that becomes a leaf
+joins the others at once. Read in the source of versions up to 0.5.9: a last page that is cut short matches only one cut
+at the same place, and counts as a whole page.
 
-An edge is compared as memory, not page by page; leaves wait in a heap whose outdated entries are skipped when they come up, where the
-engine builds a new heap of all leaves for every eviction. Ticks stand for the engine's clock: one for every time it reads it.
+An edge is compared as memory, not page by page; leaves wait in a heap whose outdated entries are skipped when they come
+up, where the engine builds a new heap of all leaves for every eviction. Ticks stand for the engine's clock: one for
+every time it reads it.
 """
 
 from __future__ import annotations
@@ -98,7 +101,9 @@ class RadixTree:
         return at // self._unit
 
     def match(self, tokens: Tokens, space: Space = NO_SPACE, n_tokens: int | None = None) -> Match:
-        """The longest cached prefix of the first `n_tokens` in whole pages: refreshes it, and splits the node it ends in."""
+        """The longest cached prefix of the first `n_tokens` in whole pages: refreshes it, and splits the node it ends
+        in.
+        """
         key = self._whole_pages(self._keyed(tokens, n_tokens))
         node, at, end, now = self.root, 0, len(key), self._tick()
         while at < end and (child := node.children.get(self._child_key(node, key, at, space))):
@@ -110,7 +115,14 @@ class RadixTree:
             node = child
         return Match(at // self._unit, node)
 
-    def insert(self, tokens: Tokens, space: Space = NO_SPACE, priority: int = 0, n_inserted: int = 0, n_tokens: int | None = None) -> Match:
+    def insert(
+        self,
+        tokens: Tokens,
+        space: Space = NO_SPACE,
+        priority: int = 0,
+        n_inserted: int = 0,
+        n_tokens: int | None = None,
+    ) -> Match:
         """Keep the prefix of `n_tokens`; gives how many of them were there already, and the node it ends with.
 
         `n_inserted`: so many were inserted by the same request before, and their nodes are not counted as hit again.
@@ -118,14 +130,24 @@ class RadixTree:
         return self.extend(Match(0, self.root), tokens, space, priority, n_inserted, n_tokens)
 
     def extend(
-        self, after: Match, tokens: Tokens, space: Space = NO_SPACE, priority: int = 0, n_inserted: int = 0, n_tokens: int | None = None
+        self,
+        after: Match,
+        tokens: Tokens,
+        space: Space = NO_SPACE,
+        priority: int = 0,
+        n_inserted: int = 0,
+        n_tokens: int | None = None,
     ) -> Match:
-        """`insert` what led to `after` with `tokens` behind it, without comparing the way there again: its node was locked ever since.
+        """`insert` what led to `after` with `tokens` behind it, without comparing the way there again: its node was
+        locked ever since.
 
         `n_tokens` counts from there, `n_inserted` and the length that is given from the front.
         """
         key = self._keyed(tokens, n_tokens)
-        slot, self._n_slots = self._n_slots, self._n_slots + after.length + (len(tokens) // N_BYTES if n_tokens is None else n_tokens)
+        slot, self._n_slots = (
+            self._n_slots,
+            self._n_slots + after.length + (len(tokens) // N_BYTES if n_tokens is None else n_tokens),
+        )
         key = self._whole_pages(key) if self.rules.is_insert_floored else key
         before, known = after.length * self._unit, n_inserted * self._unit
         node, at, end, now = after.node, 0, len(key), self._tick()
@@ -146,7 +168,10 @@ class RadixTree:
         return Match(length, node)
 
     def lock(self, node: Node, held: Node | None = None) -> None:
-        """Nothing on the way to this node is forgotten until it is unlocked; of the way to `held`, the lock it has passes over to it."""
+        """Nothing on the way to this node is forgotten until it is unlocked.
+
+        Of the way to `held`, the lock it has passes over to it.
+        """
         for step in self._path(node, held):
             if not step.n_locks:
                 self.evictable -= step.size // self._unit
@@ -163,7 +188,10 @@ class RadixTree:
                 self._changed[step] = None
 
     def evict(self, n_tokens: int) -> list[range]:
-        """Forget leaves until `n_tokens` are gone or all that is left is locked; gives their KV slots in the order they went."""
+        """Forget leaves until `n_tokens` are gone or all that is left is locked.
+
+        Gives their KV slots in the order they went.
+        """
         for node in self._changed:
             self._offer(node)
         self._changed.clear()
@@ -248,7 +276,9 @@ class RadixTree:
         return same + self._page_bytes if is_cut_alike else same
 
     def _is_worth_keeping(self, tokens: Tokens, at: int, end: int) -> TypeGuard[bytes]:
-        """Whether these bytes can be a node's memory as they are: nobody writes over them, and most of them are the node's."""
+        """Whether these bytes can be a node's memory as they are: nobody writes over them, and most of them are the
+        node's.
+        """
         return isinstance(tokens, bytes) and not self._is_eagle and not at and 2 * end >= len(tokens)
 
     def _renew(self, node: Node, length: int, now: int, priority: int, known: int) -> None:
@@ -287,9 +317,26 @@ class RadixTree:
         """A new node takes the first bytes, this one keeps the rest; the memory stays where it is."""
         parent, now, made = parent_of(node), self._tick(), self._tick()
         made = made if self.rules.is_split_new else node.created
-        head = Node(parent, node.key, node.memory, node.start, size, node.slot, node.priority, now, made, node.n_locks, node.n_hits)
+        head = Node(
+            parent,
+            node.key,
+            node.memory,
+            node.start,
+            size,
+            node.slot,
+            node.priority,
+            now,
+            made,
+            node.n_locks,
+            node.n_hits,
+        )
         head.n_before, head.n_deepest, node.n_before = node.n_before, node.n_deepest, node.n_before + size // self._unit
-        node.start, node.size, node.slot, node.parent = node.start + size, node.size - size, node.slot + size // self._unit, head
+        node.start, node.size, node.slot, node.parent = (
+            node.start + size,
+            node.size - size,
+            node.slot + size // self._unit,
+            head,
+        )
         node.key = node.memory[node.start : node.start + min(self._page_bytes, node.size)]
         head.children[node.key] = node
         parent.children[head.key] = head
@@ -330,13 +377,20 @@ class RadixTree:
     def _tidy(self) -> None:
         """Drop outdated entries where they outnumber the nodes."""
         if len(self._heap) > 2 * self.n_nodes + 64:
-            newest = {node: (rank, serial, node) for rank, serial, node in self._heap if self._is_free(node) and rank == self._rank(node)}
+            newest = {
+                node: (rank, serial, node)
+                for rank, serial, node in self._heap
+                if self._is_free(node) and rank == self._rank(node)
+            }
             self._heap = list(newest.values())
             heapify(self._heap)
 
 
 def parent_of(node: Node) -> Node:
-    """The node before this one; raises `UsageError` for one that was forgotten, which only a lock outliving its tree can hold."""
+    """The node before this one.
+
+    Raises `UsageError` for one that was forgotten, which only a lock outliving its tree can hold.
+    """
     if node.parent is None:
         raise UsageError("this node is no longer in the tree: match again, and unlock what you locked before resetting")
     return node.parent

@@ -1,12 +1,14 @@
-"""What one slot holds, how much of it a prompt can go on with, and where a model that cannot roll back leaves checkpoints.
+"""What one slot holds, how much of it a prompt can go on with, and where a model that cannot roll back leaves
+checkpoints.
 
 Takes packed tokens, gives lengths; knows nothing of slots' choice.
 
-Read in the source of llama.cpp's server: the common prefix counts token by token, without blocks; the last token of a prompt is computed
-in any case; a chunk of at least `n_reuse` tokens is kept behind a deletion, its keys turned to their new positions, the cursor in the
-prompt never skipping; where the memory cannot be rolled back (recurrent state, sliding window) the newest checkpoint not behind the
-difference is taken, or everything is computed again. Checkpoints are made at the starts of user messages and near the end of a prompt.
-Assumed: a sliding window keeps window + ubatch tokens; what was computed behind turned keys is as approximate as they are.
+Read in the source of llama.cpp's server: the common prefix counts token by token, without blocks; the last token of a
+prompt is computed in any case; a chunk of at least `n_reuse` tokens is kept behind a deletion, its keys turned to their
+new positions, the cursor in the prompt never skipping; where the memory cannot be rolled back (recurrent state, sliding
+window) the newest checkpoint not behind the difference is taken, or everything is computed again. Checkpoints are made
+at the starts of user messages and near the end of a prompt. Assumed: a sliding window keeps window + ubatch tokens;
+what was computed behind turned keys is as approximate as they are.
 """
 
 from __future__ import annotations
@@ -142,7 +144,11 @@ def _roll_back(content: Content, n_past: int, n_prompt: int, model: Model) -> tu
     needed = max(0, n_past - window - (n_past == n_prompt))
     reached = n_past
     if model.memory != "full" and 0 < n_past <= len(content) and model.first_kept(len(content)) >= needed:
-        usable = (point for point in reversed(content.checkpoints) if point.last <= n_past and (point.first < needed or not point.first))
+        usable = (
+            point
+            for point in reversed(content.checkpoints)
+            if point.last <= n_past and (point.first < needed or not point.first)
+        )
         found = next(usable, None)
         n_past = min(n_past, max(found.first + 1, found.last)) if found else 0
         reached = min(n_past, found.n_tokens) if found else 0
@@ -175,7 +181,9 @@ def _next_stop(at: int, n_prompt: int, starts: frozenset[int], points: list[Chec
     return min(end for end in ends if at < end <= n_prompt)
 
 
-def _is_worth_it(start: int, end: int, n_prompt: int, starts: frozenset[int], points: list[Checkpoint], model: Model) -> bool:
+def _is_worth_it(
+    start: int, end: int, n_prompt: int, starts: frozenset[int], points: list[Checkpoint], model: Model
+) -> bool:
     """Whether a checkpoint is made before the batch from `start` to `end`."""
     is_near_end = n_prompt < end + model.n_ubatch
     if end < n_prompt and start not in starts and not is_near_end:

@@ -1,11 +1,13 @@
-"""llama.cpp's host prompt cache (`--cache-ram`): whole states of slots, saved before they are lost, oldest dropped first.
+"""llama.cpp's host prompt cache (`--cache-ram`): whole states of slots, saved before they are lost, oldest dropped
+first.
 
 Takes contents and prompts, gives contents; knows nothing of slots.
 
-Read in the source of llama.cpp's server: a state that begins a saved one is not saved again; saving one drops those that begin it; a
-state is taken only if it is better than the slot in both ways, in the part of itself that is kept (at least a quarter) and in the part of
-the prompt that is served; taking it moves it out; at least one is kept, however large. An empty slot keeps nothing of itself, so any
-state serves it better. Assumed: sizes are counted in tokens, checkpoints left out; an empty slot is not saved.
+Read in the source of llama.cpp's server: a state that begins a saved one is not saved again; saving one drops those
+that begin it; a state is taken only if it is better than the slot in both ways, in the part of itself that is kept (at
+least a quarter) and in the part of the prompt that is served; taking it moves it out; at least one is kept, however
+large. An empty slot keeps nothing of itself, so any state serves it better. Assumed: sizes are counted in tokens,
+checkpoints left out; an empty slot is not saved.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ _MIN_KEPT = 0.25
 
 
 class HostCache:
-    """Saved states. None of them begins another, so their tokens in sorted order have those that share most with a prompt around it.
+    """Saved states.
+
+    None of them begins another, so their tokens in sorted order have those that share most with a prompt around it.
 
     >>> from contextkit.cache.packed import pack
     >>> host = HostCache(100)
@@ -92,7 +96,9 @@ class HostCache:
         self._n_tokens -= len(tokens) // N_BYTES
 
     def _above(self, common: int, tokens: bytes) -> list[tuple[int, Content, int]]:
-        """The states that share more than `common` tokens with a prompt: when each was saved, what it is, how much it shares."""
+        """The states that share more than `common` tokens with a prompt: when each was saved, what it is, how much it
+        shares.
+        """
         at, view = bisect_left(self._sorted, tokens), memoryview(tokens)
         found: list[tuple[int, Content, int]] = []
         for others in (range(at, len(self._sorted)), range(at - 1, -1, -1)):

@@ -2,12 +2,13 @@
 
 Takes packed prompts, gives what was kept; knows nothing of bills.
 
-Read in the source of llama.cpp's server: among idle slots with something in them the one that shares the largest part of the prompt is
-chosen, if that is more than the threshold; else the one not used for longest, among equals the last; in the second case, and where less
-than half of a slot would be kept, its state is saved to the host cache first and a better one looked for there. A request that names
-its slot (`id_slot`, counted round where there are fewer) gets that one or waits; below the threshold that one counts as keeping nothing
-(releases of 2025 never saved for such a request). A change of adapter empties a slot. Assumed: `--cache-idle-slots` is off. Upstream
-computes the shares in 32-bit floats, here they are exact; a share equal to a threshold is above it in neither.
+Read in the source of llama.cpp's server: among idle slots with something in them the one that shares the largest part
+of the prompt is chosen, if that is more than the threshold; else the one not used for longest, among equals the last;
+in the second case, and where less than half of a slot would be kept, its state is saved to the host cache first and a
+better one looked for there. A request that names its slot (`id_slot`, counted round where there are fewer) gets that
+one or waits; below the threshold that one counts as keeping nothing (releases of 2025 never saved for such a request).
+A change of adapter empties a slot. Assumed: `--cache-idle-slots` is off. Upstream computes the shares in 32-bit floats,
+here they are exact; a share equal to a threshold is above it in neither.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ class SlotShape:
     n_slots: int = 1
     """Requests served at a time (`--parallel`)."""
     similarity: float = 0.1
-    """A slot is chosen for what it holds if it serves more than this part of the prompt (`--slot-prompt-similarity`); 0 for never."""
+    """A slot is chosen for what it holds if it serves more than this part of the prompt (`--slot-prompt-similarity`); 0
+    for never."""
     n_host_tokens: int | None = 65_536
-    """Size of the host prompt cache (`--cache-ram`) in tokens, None for unlimited, 0 for none; the 8192 MiB of the default are 65,536
-    tokens at 131,072 bytes each, which is Llama-3.1-8B in 16 bits."""
+    """Size of the host prompt cache (`--cache-ram`) in tokens, None for unlimited, 0 for none; the 8192 MiB of the
+    default are 65,536 tokens at 131,072 bytes each, which is Llama-3.1-8B in 16 bits."""
     n_cache_reuse: int = 0
     """Shortest chunk that is kept at another position (`--cache-reuse`); 0 for none."""
     model: Model = field(default_factory=Model)
@@ -109,7 +111,10 @@ class SlotServer:
         self.n_started = 0
 
     def plan(self, prompt: Asked) -> Plan | None:
-        """Which slot this prompt would get and what it would keep; None where that is busy or too small. Changes nothing."""
+        """Which slot this prompt would get and what it would keep.
+
+        None where that is busy or too small. Changes nothing.
+        """
         chosen = self._choose(prompt) if self.shape.window.takes(prompt.tokens) else None
         if chosen is None:
             return None
@@ -123,7 +128,10 @@ class SlotServer:
         return Plan(number, is_saving, keep(content, prompt.tokens, n_reuse, self.shape.model), state)
 
     def start(self, prompt: Asked, plan: Plan | None = None) -> Plan | None:
-        """Give the prompt a slot and compute it there, as planned for it just now; None, and nothing changed, where it gets none."""
+        """Give the prompt a slot and compute it there, as planned for it just now.
+
+        None, and nothing changed, where it gets none.
+        """
         plan = plan or self.plan(prompt)
         if plan is None:
             return None

@@ -1,15 +1,16 @@
 """llama.cpp's slots as any other cache: `SlotServer` behind `PrefixCache[TokenIds]`.
 
-Takes prompts as token ids and names of generated tokens, gives hits and bills; knows nothing of text, models or prices, and no clock:
-nothing here dies of age, and what is older is what was released earlier.
+Takes prompts as token ids and names of generated tokens, gives hits and bills; knows nothing of text, models or prices,
+and no clock: nothing here dies of age, and what is older is what was released earlier.
 
-Read in the source of llama.cpp's server: what a request leaves can be used once its slot is free again (`end`); `cache_prompt: false`
-(here `is_read_skipped`) computes everything. Documented: a prompt's tokens are those computed and those cached (`prompt_n + cache_n`).
-Here `Usage.read` holds only tokens whose memory is as a fresh computation would leave it; chunks turned to another position, and all that
-was computed behind them, are `Hit.approximate_tokens` and billed as fresh: upstream's `cache_n` is the sum of the two.
-There are no salts: one tenant's prompt is another's hit. Assumed: a request for which no slot is free (`no_room`), which the server would
-let wait, or whose prompt is as long as a slot, which it would refuse, is billed whole and leaves nothing; generated tokens nobody names
-are ones no prompt will ever hold.
+Read in the source of llama.cpp's server: what a request leaves can be used once its slot is free again (`end`);
+`cache_prompt: false` (here `is_read_skipped`) computes everything. Documented: a prompt's tokens are those computed and
+those cached (`prompt_n + cache_n`). Here `Usage.read` holds only tokens whose memory is as a fresh computation would
+leave it; chunks turned to another position, and all that was computed behind them, are `Hit.approximate_tokens` and
+billed as fresh: upstream's `cache_n` is the sum of the two. There are no salts: one tenant's prompt is another's hit.
+Assumed: a request for which no slot is free (`no_room`), which the server would let wait, or whose prompt is as long as
+a slot, which it would refuse, is billed whole and leaves nothing; generated tokens nobody names are ones no prompt will
+ever hold.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ class SlotCache:
     def begin(self, prompt: TokenIds, now: float, user_starts: Sequence[int] = (), id_slot: int | None = None) -> Lease:
         """A request starts: it takes a slot, and what that held is kept as far as it serves.
 
-        `user_starts`: tokens at which user messages begin; they matter to models that cannot roll back. `id_slot`: the slot it wants.
+        `user_starts`: tokens at which user messages begin; they matter to models that cannot roll back. `id_slot`: the
+        slot it wants.
         """
         asked = replace(_asked(prompt, user_starts), id_slot=id_slot)
         plan = self._server.plan(asked)
@@ -104,11 +106,16 @@ class SlotCache:
         """Its response begins, which changes nothing here: its slot serves nobody else before it is free."""
 
     def generate(self, lease: Lease, tokens: Sequence[int]) -> None:
-        """Name tokens the request generated, so that a later prompt that goes on with them can hit; raises `UsageError` after its end."""
+        """Name tokens the request generated, so that a later prompt that goes on with them can hit.
+
+        Raises `UsageError` after its end.
+        """
         self._of(lease).generated += pack(tokens)
 
     def end(self, lease: Lease, output: int, now: float) -> Usage:
-        """Its response is complete: its slot is free again, for others to use; raises `UsageError` where it has ended before.
+        """Its response is complete: its slot is free again, for others to use.
+
+        Raises `UsageError` where it has ended before.
 
         `output` counts all generated tokens; those that `generate` did not name are ones nobody will ever send again.
         """
@@ -126,7 +133,11 @@ class SlotCache:
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and what is held now."""
         slots, states = self._server.slots, self._server.host.states
-        now = {"tokens_in_slots": sum(len(slot.content) for slot in slots), "tokens_on_host": sum(map(len, states)), "states": len(states)}
+        now = {
+            "tokens_in_slots": sum(len(slot.content) for slot in slots),
+            "tokens_on_host": sum(map(len, states)),
+            "states": len(states),
+        }
         return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | now | {"running": len(self._running)}
 
     def snapshot(self) -> bytes:
@@ -134,12 +145,24 @@ class SlotCache:
         server = self._server
         slots = [(_row(slot.content), slot.is_busy, slot.used) for slot in server.slots]
         running = {str(number): (request.slot, unpack(request.generated)) for number, request in self._running.items()}
-        numbers = {"number": self._number, "n_unnamed": self._n_unnamed, "served": (server.n_started, server.n_released)}
-        rows = {"slots": slots, "states": list(map(_row, server.host.states)), "running": running, "counters": dict(self._counters)}
+        numbers = {
+            "number": self._number,
+            "n_unnamed": self._n_unnamed,
+            "served": (server.n_started, server.n_released),
+        }
+        rows = {
+            "slots": slots,
+            "states": list(map(_row, server.host.states)),
+            "running": running,
+            "counters": dict(self._counters),
+        }
         return orjson.dumps({**_FORMAT, "shape": repr(self._shape), **numbers, **rows})
 
     def restore(self, state: bytes) -> None:
-        """Back to a snapshot; raises `StorageError`, and changes nothing, where `state` is not one of a cache of this shape."""
+        """Back to a snapshot.
+
+        Raises `StorageError`, and changes nothing, where `state` is not one of a cache of this shape.
+        """
         other = SlotCache(self._shape)
         try:
             data = orjson.loads(state)
@@ -147,7 +170,9 @@ class SlotCache:
                 raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}, {data['shape']}")
             other._load(data)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise StorageError(f"not a snapshot of this SlotCache ({error!r}): pass what its snapshot() gave") from error
+            raise StorageError(
+                f"not a snapshot of this SlotCache ({error!r}): pass what its snapshot() gave"
+            ) from error
         self._server, self._running, self._counters = other._server, other._running, other._counters
         self._number, self._n_unnamed = other._number, other._n_unnamed
 
@@ -155,7 +180,9 @@ class SlotCache:
         self._server.slots = [Slot(_content(content), is_busy, used) for content, is_busy, used in data["slots"]]
         self._server.host.restore([_content(row) for row in data["states"]])
         self._server.n_started, self._server.n_released = data["served"]
-        self._running = {int(number): _Request(slot, pack(generated)) for number, (slot, generated) in data["running"].items()}
+        self._running = {
+            int(number): _Request(slot, pack(generated)) for number, (slot, generated) in data["running"].items()
+        }
         self._counters = Counter(data["counters"])
         self._number, self._n_unnamed = data["number"], data["n_unnamed"]
 

@@ -2,10 +2,11 @@
 
 Takes contents and generated tokens, gives contents; knows nothing of slots' choice.
 
-Read in the source of llama.cpp's server: a prompt as long as the slot, or longer, is refused; before each generated token is computed
-the slot must have room for two more, else generation stops there or, with `--context-shift`, half of what stands behind the first
-`n_keep` tokens is dropped and the rest turned to its new positions; the last sampled token is never computed. Models whose memory cannot
-be cut do not shift. What has been turned, and all that is computed behind it, is approximate.
+Read in the source of llama.cpp's server: a prompt as long as the slot, or longer, is refused; before each generated
+token is computed the slot must have room for two more, else generation stops there or, with `--context-shift`, half of
+what stands behind the first `n_keep` tokens is dropped and the rest turned to its new positions; the last sampled token
+is never computed. Models whose memory cannot be cut do not shift. What has been turned, and all that is computed behind
+it, is approximate.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """A prompt cut into chunks, each with the key a tier stores it under.
 
-Takes token ids or block ids, gives chunks; knows nothing of tiers. A chunk's key is chained to the key before it, so two prompts have
-equal keys at a place exactly when they agree up to there. Its content is a key without that chain, for re-use at another place.
+Takes token ids or block ids, gives chunks; knows nothing of tiers. A chunk's key is chained to the key before it, so
+two prompts have equal keys at a place exactly when they agree up to there. Its content is a key without that chain, for
+re-use at another place.
 
-Executed on LMCache 0.5.6: chunks of 256 tokens, the last one only if it is full unless `save_unfull_chunk`; a hit on the whole prompt
-reads one token less; the chunk's key holds model and tokens only, not the adapter (`is_isolating=False`). SGLang's lower tiers chain
-from extra key and salt (`is_isolating=True`). Documented for CacheBlend in LMCache: segments end at a separator and are known by their
-own tokens, from 256 tokens on.
+Executed on LMCache 0.5.6: chunks of 256 tokens, the last one only if it is full unless `save_unfull_chunk`; a hit on
+the whole prompt reads one token less; the chunk's key holds model and tokens only, not the adapter
+(`is_isolating=False`). SGLang's lower tiers chain from extra key and salt (`is_isolating=True`). Documented for
+CacheBlend in LMCache: segments end at a separator and are known by their own tokens, from 256 tokens on.
 """
 
 from __future__ import annotations
@@ -143,7 +144,8 @@ class BlockChunks:
     namespace: bytes = b""
     """What else must be equal."""
     reuse: Reuse | None = None
-    """Whether and how chunks are re-used at another place; only where an id stands for its own tokens, not for all before it."""
+    """Whether and how chunks are re-used at another place; only where an id stands for its own tokens, not for all
+    before it."""
 
     def chunks(self, prompt: BlockIds) -> list[Chunk]:
         """What of the prompt is stored, from the front."""
@@ -161,7 +163,9 @@ class BlockChunks:
         return self.n_tokens(prompt)
 
 
-def _chained(root: bytes, pieces: Iterator[tuple[int, bytes]], bytes_per_token: int, reuse: Reuse | None) -> list[Chunk]:
+def _chained(
+    root: bytes, pieces: Iterator[tuple[int, bytes]], bytes_per_token: int, reuse: Reuse | None
+) -> list[Chunk]:
     alone = _digest(b"alone", root)
     key, chunks = _digest(b"chain", root), []
     for n_tokens, data in pieces:

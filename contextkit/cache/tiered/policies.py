@@ -1,10 +1,11 @@
 """In which order a tier forgets.
 
-Takes keys as they are put, hit and dropped, gives them in the order they would be evicted; knows nothing of sizes or of who holds what.
+Takes keys as they are put, hit and dropped, gives them in the order they would be evicted; knows nothing of sizes or of
+who holds what.
 
-Executed on LMCache 0.5.6: its LRU, LFU, FIFO and MRU. LFU puts a key at frequency 1 and breaks ties by who reached the frequency first.
-`tail_first` is LRU whose requests renew all they used when they are stored, the last chunk first: what a radix tree that evicts leaves
-by age comes to (SGLang's device and host tiers).
+Executed on LMCache 0.5.6: its LRU, LFU, FIFO and MRU. LFU puts a key at frequency 1 and breaks ties by who reached the
+frequency first. `tail_first` is LRU whose requests renew all they used when they are stored, the last chunk first: what
+a radix tree that evicts leaves by age comes to (SGLang's device and host tiers).
 """
 
 from __future__ import annotations
@@ -123,13 +124,15 @@ class Frequency:
         self._buckets.setdefault(count, OrderedDict())[key] = None
 
 
-POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType({
-    "lru": Recency,
-    "lfu": Frequency,
-    "fifo": lambda: Recency(is_renewed_by_hit=False),
-    "mru": lambda: Recency(is_newest_first=True),
-    "tail_first": Recency,
-})
+POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
+    {
+        "lru": Recency,
+        "lfu": Frequency,
+        "fifo": lambda: Recency(is_renewed_by_hit=False),
+        "mru": lambda: Recency(is_newest_first=True),
+        "tail_first": Recency,
+    }
+)
 """Name → an empty order."""
 RENEWING = frozenset({"tail_first"})
 """Policies under which storing a request renews all it used, its last chunk first."""

@@ -1,11 +1,11 @@
 """One tier of memory: what it is, and what it holds.
 
-Takes chunks, the keys nobody may evict now, and the clock; gives what had to go. Knows nothing of other tiers or of prompts. A
-`TierStore` may be shared: several caches given the same one see each other's chunks.
+Takes chunks, the keys nobody may evict now, and the clock; gives what had to go. Knows nothing of other tiers or of
+prompts. A `TierStore` may be shared: several caches given the same one see each other's chunks.
 
-Executed on LMCache 0.5.6: a held chunk is skipped, eviction is best effort, a request larger than all the room leaves its head, a chunk
-that is there already is neither written nor renewed. Documented for Mooncake's store: room is made above 90 % usage, 5 % at once, and
-not from objects read within the last 10 s.
+Executed on LMCache 0.5.6: a held chunk is skipped, eviction is best effort, a request larger than all the room leaves
+its head, a chunk that is there already is neither written nor renewed. Documented for Mooncake's store: room is made
+above 90 % usage, 5 % at once, and not from objects read within the last 10 s.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from contextkit.cache.tiered.policies import POLICIES
 from contextkit.errors import UsageError
 
 Write = Literal["through", "on_eviction", "selective"]
-"""When a tier below the first gets a chunk: when it is computed; when the tier above evicts it; when the tier above sees it used again."""
+"""When a tier below the first gets a chunk: when it is computed; when the tier above evicts it; when the tier above
+sees it used again."""
 _WRITES = ("through", "on_eviction", "selective")
 
 
@@ -127,7 +128,11 @@ class TierStore:
     def put(self, chunks: Sequence[Chunk], held: Collection[bytes], now: float) -> tuple[list[Chunk], list[Chunk]]:
         """Store what is not there, from the front as far as there is room; gives what was stored and what had to go."""
         new = self._lacking(chunks)
-        evicted = self._make_room(sum(chunk.n_tokens for chunk in new), sum(chunk.n_bytes for chunk in new), held, now) if new else []
+        evicted = (
+            self._make_room(sum(chunk.n_tokens for chunk in new), sum(chunk.n_bytes for chunk in new), held, now)
+            if new
+            else []
+        )
         stored = []
         for chunk in new:
             if not self._fits(chunk.n_tokens, chunk.n_bytes, self.tier.full_at):
@@ -142,10 +147,20 @@ class TierStore:
             self._drop(entry.chunk)
 
     def to_rows(self) -> list[list[Any]]:
-        """Everything `from_rows` needs, as JSON: chunks in the order they came, each with its frequency and place in the policy's order."""
+        """Everything `from_rows` needs, as JSON: chunks in the order they came, each with its frequency and place in
+        the policy's order.
+        """
         places = {key: (count, place) for place, (key, count) in enumerate(self._policy.to_rows())}
         return [
-            [key.hex(), *places[key], entry.chunk.content.hex(), entry.chunk.n_tokens, entry.chunk.n_bytes, entry.uses, entry.leased_until]
+            [
+                key.hex(),
+                *places[key],
+                entry.chunk.content.hex(),
+                entry.chunk.n_tokens,
+                entry.chunk.n_bytes,
+                entry.uses,
+                entry.leased_until,
+            ]
             for key, entry in self._entries.items()
         ]
 
@@ -165,7 +180,9 @@ class TierStore:
         contents: set[bytes] = set()
         for chunk in chunks:
             is_alone = chunk.key == chunk.content
-            is_there = chunk.content in self._contents or chunk.content in contents if is_alone else chunk.key in self._entries
+            is_there = (
+                chunk.content in self._contents or chunk.content in contents if is_alone else chunk.key in self._entries
+            )
             if not is_there:
                 new.append(chunk)
                 contents.add(chunk.content)
@@ -227,4 +244,6 @@ def _check(tier: Tier) -> None:
         if value is not None and value <= 0:
             raise UsageError(f"tier {tier.name!r} has {name} {value}: it must be above 0, or None for no end")
     if not 0 <= tier.freed_share < tier.full_at <= 1:
-        raise UsageError(f"tier {tier.name!r} frees {tier.freed_share} above {tier.full_at}: shares of the whole, the first the smaller")
+        raise UsageError(
+            f"tier {tier.name!r} frees {tier.freed_share} above {tier.full_at}: shares of the whole, the first the smaller"
+        )

@@ -1,18 +1,20 @@
 """Chunks of KV that sink from tier to tier and rise when they are read: LMCache, SGLang's HiCache, Mooncake's store.
 
-Takes prompts (token ids or block ids, by the chunking), gives hits, bills, bytes moved and the seconds that takes; knows nothing of
-text, models or prices. Several caches given one `TierStore` are instances that share it.
+Takes prompts (token ids or block ids, by the chunking), gives hits, bills, bytes moved and the seconds that takes;
+knows nothing of text, models or prices. Several caches given one `TierStore` are instances that share it.
 
-Read in the source of LMCache 0.5.6: a lookup walks the tiers once, each going on where the one above stopped, so a chunk that an upper
-tier holds behind a gap in it is not read from there; what is read is renewed tail first when the request starts; what a tier below
-held is put into the tiers above; what is computed is stored front first, once, and not renewed by being there already; generated tokens
-are not stored. Read in SGLang 0.5.23's: a lower tier gets a chunk at its first use, at its second, or when the tier above evicts it;
-too short a find is not fetched. Documented for CacheBlend: a chunk that stands behind another beginning is loaded and a share of it
-computed again; that is `approximate_tokens`, never a hit, and billed as fresh.
+Read in the source of LMCache 0.5.6: a lookup walks the tiers once, each going on where the one above stopped, so a
+chunk that an upper tier holds behind a gap in it is not read from there; what is read is renewed tail first when the
+request starts; what a tier below held is put into the tiers above; what is computed is stored front first, once, and
+not renewed by being there already; generated tokens are not stored. Read in SGLang 0.5.23's: a lower tier gets a chunk
+at its first use, at its second, or when the tier above evicts it; too short a find is not fetched. Documented for
+CacheBlend: a chunk that stands behind another beginning is loaded and a share of it computed again; that is
+`approximate_tokens`, never a hit, and billed as fresh.
 
-Assumed: the first tier is what computes (nothing is read from it in pieces); an operation never evicts the chunks of its own request,
-and nothing is held between `begin` and `publish`; bytes of one tier move one after another, and nothing overlaps with computing; behind
-an approximate chunk nothing is stored as exact, only what may be re-used elsewhere; a fetch for approximate re-use promotes nothing.
+Assumed: the first tier is what computes (nothing is read from it in pieces); an operation never evicts the chunks of
+its own request, and nothing is held between `begin` and `publish`; bytes of one tier move one after another, and
+nothing overlaps with computing; behind an approximate chunk nothing is stored as exact, only what may be re-used
+elsewhere; a fetch for approximate re-use promotes nothing.
 """
 
 from __future__ import annotations
@@ -89,7 +91,10 @@ class TieredCache(Generic[P]):
     """
 
     def __init__(self, chunking: Chunking[P], tiers: Sequence[Tier], shared: Sequence[TierStore] = ()) -> None:
-        """`tiers` are its own, the fastest first; below them come `shared`; raises `UsageError` for tiers that cannot be."""
+        """`tiers` are its own, the fastest first.
+
+        Below them come `shared`; raises `UsageError` for tiers that cannot be.
+        """
         self._chunking = chunking
         self._own = [TierStore(tier) for tier in tiers]
         self._stores = [*self._own, *shared]
@@ -141,15 +146,24 @@ class TieredCache(Generic[P]):
         return replace(lease.usage, output=output)
 
     def stats(self) -> dict[str, int]:
-        """Counters since the last reset; for each tier the bytes this instance read and wrote, what it evicted, what is there now."""
-        names = [f"{what}_{store.tier.name}" for store in self._stores for what in ("read_bytes", "written_bytes", "evicted_tokens")]
+        """Counters since the last reset.
+
+        For each tier the bytes this instance read and wrote, what it evicted, what is there now.
+        """
+        names = [
+            f"{what}_{store.tier.name}"
+            for store in self._stores
+            for what in ("read_bytes", "written_bytes", "evicted_tokens")
+        ]
         now = {f"tokens_{store.tier.name}": store.n_tokens for store in self._stores}
         return dict.fromkeys((*_COUNTERS, *names), 0) | dict(self._counters) | now
 
     def moved(self) -> tuple[tuple[Load, Load], ...]:
         """What this instance read from and wrote to each tier since the last reset."""
         tiers = [store.tier for store in self._stores]
-        ways = [[_load(tier, self._counters[f"{way}_bytes_{tier.name}"]) for tier in tiers] for way in ("read", "written")]
+        ways = [
+            [_load(tier, self._counters[f"{way}_bytes_{tier.name}"]) for tier in tiers] for way in ("read", "written")
+        ]
         return tuple(zip(*ways, strict=True))
 
     def snapshot(self) -> bytes:
@@ -159,7 +173,10 @@ class TieredCache(Generic[P]):
         return orjson.dumps({**_FORMAT, "tiers": tiers, "in_flight": in_flight, "counters": dict(self._counters)})
 
     def restore(self, state: bytes) -> None:
-        """Back to a snapshot, shared tiers too; raises `StorageError`, and changes nothing, where `state` is not one of these tiers."""
+        """Back to a snapshot, shared tiers too.
+
+        Raises `StorageError`, and changes nothing, where `state` is not one of these tiers.
+        """
         others = [TierStore(store.tier) for store in self._stores]
         try:
             data = orjson.loads(state)
@@ -170,7 +187,9 @@ class TieredCache(Generic[P]):
             in_flight = Counter({bytes.fromhex(key): int(count) for key, count in data["in_flight"].items()})
             counters = Counter({str(name): int(count) for name, count in data["counters"].items()})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StorageError(f"not a snapshot of these tiers ({error!r}): pass what this cache's snapshot() gave") from error
+            raise StorageError(
+                f"not a snapshot of these tiers ({error!r}): pass what this cache's snapshot() gave"
+            ) from error
         for store, other in zip(self._stores, others, strict=True):
             store.from_rows(other.to_rows())
         self._in_flight, self._counters = in_flight, counters
@@ -188,7 +207,8 @@ class TieredCache(Generic[P]):
         self._in_flight.clear()
         self._counters.clear()
 
-    # Looking ------------------------------------------------------------------------------------------------------------------------
+    # Looking
+    # ------------------------------------------------------------------------------------------------------------------------
 
     def _find(self, prompt: P) -> _Found:
         chunks, ends, end = self._chunking.chunks(prompt), [], 0
@@ -206,7 +226,9 @@ class TieredCache(Generic[P]):
     def _elsewhere(self, chunks: list[Chunk], start: int) -> list[tuple[int, int, Chunk]]:
         found = []
         for index, chunk in enumerate(chunks[start:], start):
-            there = ((level, store.elsewhere(chunk.content)) for level, store in enumerate(self._stores) if chunk.content)
+            there = (
+                (level, store.elsewhere(chunk.content)) for level, store in enumerate(self._stores) if chunk.content
+            )
             best = next(((level, other) for level, other in there if other), None)
             if best:
                 found.append((index, *best))
@@ -229,7 +251,8 @@ class TieredCache(Generic[P]):
     def _bill(self, prompt: P, hit: Hit) -> Usage:
         return Usage(self._chunking.n_tokens(prompt) - hit.read_tokens, hit.read_tokens, 0, 0, 0)
 
-    # Moving -------------------------------------------------------------------------------------------------------------------------
+    # Moving
+    # -------------------------------------------------------------------------------------------------------------------------
 
     def _moved(self, found: _Found, level: int) -> list[Chunk]:
         return [*found.at(level), *(chunk for _, there, chunk in found.elsewhere if there == level)]
@@ -261,7 +284,9 @@ class TieredCache(Generic[P]):
             self._put(level, [chunk for chunk in used if self._stores[level - 1].uses(chunk.key) > 1], held, now)
 
     def _new(self, found: _Found) -> list[Chunk]:
-        """What is stored once it is computed: exact up to the first approximate chunk, known by its own tokens only from there on."""
+        """What is stored once it is computed: exact up to the first approximate chunk, known by its own tokens only
+        from there on.
+        """
         exact = found.elsewhere[0][0] if found.elsewhere else len(found.chunks)
         loose = (replace(chunk, key=chunk.content) for chunk in found.chunks[exact:] if chunk.content)
         return [*found.chunks[found.n_read : exact], *loose]
@@ -286,4 +311,6 @@ def _check(tiers: list[Tier]) -> None:
     if not tiers or len(set(names)) < len(names):
         raise UsageError(f"the tiers are {names}: give one or more, each with a name of its own")
     if tiers[0].write != "through":
-        raise UsageError(f"the first tier, {names[0]!r}, has write {tiers[0].write!r}: chunks are computed there, so make it 'through'")
+        raise UsageError(
+            f"the first tier, {names[0]!r}, has write {tiers[0].write!r}: chunks are computed there, so make it 'through'"
+        )

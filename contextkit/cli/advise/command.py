@@ -20,8 +20,20 @@ SHOWN = 10
 
 @click.command("advise")
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
-@click.option("--summary-tokens", type=click.IntRange(0), default=3_000, show_default=True, help="What a summary holds; 0 if none is made.")
-@click.option("--kept-tokens", type=click.IntRange(0), default=20_000, show_default=True, help="The tail behind it, where none was made.")
+@click.option(
+    "--summary-tokens",
+    type=click.IntRange(0),
+    default=3_000,
+    show_default=True,
+    help="What a summary holds; 0 if none is made.",
+)
+@click.option(
+    "--kept-tokens",
+    type=click.IntRange(0),
+    default=20_000,
+    show_default=True,
+    help="The tail behind it, where none was made.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_json: bool) -> None:
     """What the compactions recorded in PATHS cost and saved, and whether one would pay now, or in the next idle window.
@@ -52,8 +64,14 @@ def _document(found: Advised) -> str:
     from contextkit.canonical import canonical
 
     compactions = [{**asdict(one), "net_usd": one.net_usd} for one in found.compactions]
-    return canonical({**asdict(found), "compactions": compactions, "unknown": list(found.unknown),
-                      "standings": [asdict(one) for one in found.standings]}).decode()  # fmt: skip
+    return canonical(
+        {
+            **asdict(found),
+            "compactions": compactions,
+            "unknown": list(found.unknown),
+            "standings": [asdict(one) for one in found.standings],
+        }
+    ).decode()
 
 
 def _page(found: Advised) -> str:
@@ -63,7 +81,9 @@ def _page(found: Advised) -> str:
     lines += [f"and {left_out:,} more lanes: --json has them all"] if left_out > 0 else []
     lines += [f"left out, for want of rules, prices or bills: {', '.join(found.unknown)}"] if found.unknown else []
     if found.compactions:
-        lines.append(f"assumed: a summary of {found.summary_tokens:,} tokens, made by a call that repeats the prompt before it; money only")
+        lines.append(
+            f"assumed: a summary of {found.summary_tokens:,} tokens, made by a call that repeats the prompt before it; money only"
+        )
     return "\n".join(sanitize(line, keep="") for line in lines)
 
 

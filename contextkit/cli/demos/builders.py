@@ -35,8 +35,13 @@ def careless(client: Any, model: str, workspace: Workspace, clock: Callable[[], 
         tools = tools[1:] + tools[:1]
         system = f"{SYSTEM}\nThe time is {datetime.fromtimestamp(clock(), UTC):%Y-%m-%d %H:%M:%S}."
         reply = client.messages.create(
-            model=model, max_tokens=MAX_TOKENS, system=system, tools=tools, messages=_shortened(said), cache_control={"type": "ephemeral"},
-        )  # fmt: skip
+            model=model,
+            max_tokens=MAX_TOKENS,
+            system=system,
+            tools=tools,
+            messages=_shortened(said),
+            cache_control={"type": "ephemeral"},
+        )
         turn += 1
         progress()
         _follow(said, reply, workspace)
@@ -48,15 +53,24 @@ def careful(client: Any, model: str, workspace: Workspace, clock: Callable[[], f
     said: list[dict[str, Any]] = [{"role": "user", "content": TASK}]
     while said[-1]["role"] == "user":
         reply = client.messages.create(
-            model=model, max_tokens=MAX_TOKENS, system=SYSTEM, tools=tools, messages=said, cache_control={"type": "ephemeral"},
-        )  # fmt: skip
+            model=model,
+            max_tokens=MAX_TOKENS,
+            system=SYSTEM,
+            tools=tools,
+            messages=said,
+            cache_control={"type": "ephemeral"},
+        )
         progress()
         _follow(said, reply, workspace)
 
 
-def with_contextkit(client: Any, model: str, workspace: Workspace, clock: Callable[[], float], progress: Progress) -> None:
+def with_contextkit(
+    client: Any, model: str, workspace: Workspace, clock: Callable[[], float], progress: Progress
+) -> None:
     """A `Context`."""
-    context = Context(AnthropicMessages(model, max_tokens=MAX_TOKENS), system=SYSTEM, tools=workspace.tools(), clock=clock)
+    context = Context(
+        AnthropicMessages(model, max_tokens=MAX_TOKENS), system=SYSTEM, tools=workspace.tools(), clock=clock
+    )
     context.user(TASK)
     has_attached = False
     while not (context.finished and has_attached):
@@ -74,7 +88,9 @@ def _follow(said: list[dict[str, Any]], reply: Any, workspace: Workspace) -> Non
     said.append({"role": "assistant", "content": [block.to_dict() for block in reply.content]})
     tools = {tool.name: tool for tool in workspace.tools()}
     calls = [block for block in reply.content if block.type == "tool_use"]
-    results = [{"type": "tool_result", "tool_use_id": call.id, **answer(_ran(tools[call.name], call.input))} for call in calls]
+    results = [
+        {"type": "tool_result", "tool_use_id": call.id, **answer(_ran(tools[call.name], call.input))} for call in calls
+    ]
     n_spoken = sum(message["role"] == "user" and not _is_results(message) for message in said)
     if results:
         said.append({"role": "user", "content": results})
@@ -94,13 +110,20 @@ def _is_results(message: dict[str, Any]) -> bool:
 
 
 def _stock(definition: Any) -> Any:
-    return {"name": definition["name"], "description": definition["description"], "input_schema": definition["parameters"]}
+    return {
+        "name": definition["name"],
+        "description": definition["description"],
+        "input_schema": definition["parameters"],
+    }
 
 
 def _shortened(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """History rebuilt: every result but the last four is cut to its first 400 characters."""
     old = said[:-4]
-    return [{**message, "content": list(map(_cut, message["content"]))} if _is_results(message) else message for message in old] + said[-4:]
+    return [
+        {**message, "content": list(map(_cut, message["content"]))} if _is_results(message) else message
+        for message in old
+    ] + said[-4:]
 
 
 def _cut(block: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,9 @@ _Cell = Callable[[Summary, bool], str]
 def show(summaries: Mapping[str, Summary], model: str) -> None:
     """Print the table, what each way did, and what came of it, to standard output."""
     console = rich_console()
-    _say(console, f"The same work on {model}, three ways (local provider, list prices, token counts estimated):", "bold")
+    _say(
+        console, f"The same work on {model}, three ways (local provider, list prices, token counts estimated):", "bold"
+    )
     for name, what in WAYS.items():
         _say(console, f"  {name}: {what}")
     console.print()
@@ -77,7 +79,11 @@ def _less(summary: Summary, name: str, other: Summary) -> str:
     if not summary.cost_usd or not other.cost_usd:
         return ""
     change = 1 - summary.cost_usd / other.cost_usd
-    return f"as much as {name}" if abs(change) < 0.005 else f"{abs(change):.0%} {'less' if change > 0 else 'more'} than {name}"
+    return (
+        f"as much as {name}"
+        if abs(change) < 0.005
+        else f"{abs(change):.0%} {'less' if change > 0 else 'more'} than {name}"
+    )
 
 
 def _table(summaries: Mapping[str, Summary], is_narrow: bool) -> Table:

@@ -33,7 +33,9 @@ def show(found: Found, model: str, turns: int) -> None:
         table.add_column(column, justify="left" if index < 2 else "right", overflow="fold")
     for endpoint, ways in found.items():
         for way, ran in ways.items():
-            table.add_row(endpoint if way == WAYS[0] else "", way, *_cells(ran), style="green" if way == "masked" else "")
+            table.add_row(
+                endpoint if way == WAYS[0] else "", way, *_cells(ran), style="green" if way == "masked" else ""
+            )
     console.print(table)
     for endpoint, ways in found.items():
         _say(console, sentence(endpoint, ways))
@@ -49,14 +51,20 @@ def sentence(endpoint: str, ways: Mapping[str, Ran]) -> str:
 
 def as_json(found: Found) -> str:
     """The figures as one JSON object."""
-    return canonical({endpoint: {way: _figures(ran) for way, ran in ways.items()} for endpoint, ways in found.items()}).decode()
+    return canonical(
+        {endpoint: {way: _figures(ran) for way, ran in ways.items()} for endpoint, ways in found.items()}
+    ).decode()
 
 
 def _figures(ran: Ran) -> Json:
     return {
-        "summary": parse(ran.summary.to_json()), "hit_rate": ran.summary.hit_rate, "changes": ran.changes,
-        "most_tokens_a_change": ran.most_tokens, "segments_moved": ran.moved, "mechanism": ran.mechanism,
-    }  # fmt: skip
+        "summary": parse(ran.summary.to_json()),
+        "hit_rate": ran.summary.hit_rate,
+        "changes": ran.changes,
+        "most_tokens_a_change": ran.most_tokens,
+        "segments_moved": ran.moved,
+        "mechanism": ran.mechanism,
+    }
 
 
 def _cells(ran: Ran) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""The second demonstration: an agent of 60 tools and 6 phases, with no masks, with masks, and with its tools removed phase by phase.
+"""The second demonstration: an agent of 60 tools and 6 phases, with no masks, with masks, and with its tools removed
+phase by phase.
 
-Takes a model and the turns to make; gives what each way was billed by the local provider, through the real clients, and what changed
-between its requests.
+Takes a model and the turns to make; gives what each way was billed by the local provider, through the real clients, and
+what changed between its requests.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ OPENAI = "gpt-6.1-sol"
 SECONDS = 8.0
 """How long each reply takes on the demonstration's clock."""
 WAYS = ("no masks", "masked", "tools removed")
-SYSTEM = "You work on one task for a long time, with many tools, a few of them at a time. Explain each step in one sentence. " * 20
+SYSTEM = (
+    "You work on one task for a long time, with many tools, a few of them at a time. Explain each step in one sentence. "
+    * 20
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,8 @@ class Ran:
     most_tokens: int
     """Most tokens a change cost."""
     moved: int
-    """Segments of a request, other than a notice at its end, that the next request has not at the same place with the same bytes."""
+    """Segments of a request, other than a notice at its end, that the next request has not at the same place with the
+    same bytes."""
     mechanism: str
     """What carried the mask."""
 
@@ -81,7 +86,8 @@ def phases() -> Phases:
     """Each family in turn; `…_finish` leads to the next."""
     following = dict(zip(FAMILIES, (*FAMILIES[1:], FAMILIES[0]), strict=True))
     return Phases(
-        {family: Phase(allow=[f"{family}_*"], then={f"{family}_finish": following[family]}) for family in FAMILIES}, start=FAMILIES[0]
+        {family: Phase(allow=[f"{family}_*"], then={f"{family}_finish": following[family]}) for family in FAMILIES},
+        start=FAMILIES[0],
     )
 
 
@@ -92,7 +98,9 @@ def run(way: str, endpoint: Endpoint, turns: int) -> Ran:
         context.user("Do the whole task.")
         with _client(endpoint.sdk, server) as client:
             requests = [_turn(context, client, way) for _ in range(turns)]
-        return Ran(summarise(server.ledger), *_changed(requests), _moved(requests, context), requests[-1].mask.mechanism)
+        return Ran(
+            summarise(server.ledger), *_changed(requests), _moved(requests, context), requests[-1].mask.mechanism
+        )
 
 
 def _turn(context: Context, client: Any, way: str) -> Request:
@@ -103,7 +111,9 @@ def _turn(context: Context, client: Any, way: str) -> Request:
         context.result(call, call.run())
     if way == "tools removed" and names and names[-1].endswith("_finish"):
         family = names[-1].partition("_")[0]
-        context.retool([tool for tool in tools() if tool.name.startswith(FAMILIES[(FAMILIES.index(family) + 1) % len(FAMILIES)])])
+        context.retool(
+            [tool for tool in tools() if tool.name.startswith(FAMILIES[(FAMILIES.index(family) + 1) % len(FAMILIES)])]
+        )
     return request
 
 
@@ -130,8 +140,13 @@ def _changed(requests: list[Request]) -> tuple[int, int]:
 
 
 def _moved(requests: list[Request], context: Context) -> int:
-    """Segments that stand in one request and not in the next; the track is shared within an epoch, so equal tracks need no look."""
-    return sum(_lost(one, other, context) for one, other in pairwise(requests) if one.layout.track is not other.layout.track)
+    """Segments that stand in one request and not in the next.
+
+    The track is shared within an epoch, so equal tracks need no look.
+    """
+    return sum(
+        _lost(one, other, context) for one, other in pairwise(requests) if one.layout.track is not other.layout.track
+    )
 
 
 def _lost(one: Request, other: Request, context: Context) -> int:
@@ -152,12 +167,17 @@ def _tool(family: str, verb: str) -> Tool:
         },
         "required": ["target"],
     }
-    description = f"{verb.capitalize()} something in {family}. Use it when the task asks for it; the answer is text. " * 2
+    description = (
+        f"{verb.capitalize()} something in {family}. Use it when the task asks for it; the answer is text. " * 2
+    )
     return Tool.raw({"name": f"{family}_{verb}", "description": description, "parameters": parameters}, run=_answer)
 
 
 def _answer(arguments: dict[str, Json]) -> str:
-    return f"{arguments['target']}: done. " + "The answer of a tool is a paragraph, as a rule, with a few facts in it. " * 8
+    return (
+        f"{arguments['target']}: done. "
+        + "The answer of a tool is a paragraph, as a rule, with a few facts in it. " * 8
+    )
 
 
 def _replies() -> Iterator[Json]:
@@ -165,5 +185,9 @@ def _replies() -> Iterator[Json]:
     for number in range(100_000):
         family, step = FAMILIES[number // STAY % len(FAMILIES)], number % STAY
         verb = VERBS[-1] if step == STAY - 1 else VERBS[step]
-        call = {"type": "call", "name": f"{family}_{verb}", "arguments": {"target": f"item {number}", "note": "It is the next one."}}
+        call = {
+            "type": "call",
+            "name": f"{family}_{verb}",
+            "arguments": {"target": f"item {number}", "note": "It is the next one."},
+        }
         yield {"parts": [{"type": "text", "text": f"Step {number}."}, call], "seconds": SECONDS}

@@ -1,7 +1,7 @@
 """The scripted model of the demonstration: it looks around, reads, searches, reads more, and reports.
 
-Takes a workspace, gives the replies it will make, in order. It is the same for every way of building the requests, so that the bills
-can be compared.
+Takes a workspace, gives the replies it will make, in order. It is the same for every way of building the requests, so
+that the bills can be compared.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ def replies(workspace: Workspace, turns: int) -> list[Json]:
 def attachments(workspace: Workspace) -> list[str]:
     """What the user pastes: the head of each of some files, one block each."""
     paths = workspace.files[:ATTACHED] or ["(no files)"]
-    blocks = [f"<open-file path={path!r}>\n{workspace.read(path, n_bytes=300)}\n</open-file>" for path in paths if path in workspace.files]
+    blocks = [
+        f"<open-file path={path!r}>\n{workspace.read(path, n_bytes=300)}\n</open-file>"
+        for path in paths
+        if path in workspace.files
+    ]
     spare = [f"<open-file path='notes-{i}'>\n(empty)\n</open-file>" for i in range(ATTACHED - len(blocks))]
     return [*blocks, *spare]
 
@@ -53,13 +57,18 @@ def _calls(workspace: Workspace) -> Iterator[tuple[str, list[tuple[str, Json]]]]
 
 
 def _frequent(workspace: Workspace, files: list[str]) -> list[str]:
-    seen = Counter(word for path in files[:40] for word in findall(r"[A-Za-z_]{6,}", workspace.read(path, n_bytes=4000)))
+    seen = Counter(
+        word for path in files[:40] for word in findall(r"[A-Za-z_]{6,}", workspace.read(path, n_bytes=4000))
+    )
     return [word for word, _ in seen.most_common(12)] or ["the"]
 
 
 def _asks(turn: tuple[str, list[tuple[str, Json]]]) -> Json:
     text, calls = turn
-    parts = [{"type": "text", "text": text}, *({"type": "call", "name": name, "arguments": arguments} for name, arguments in calls)]
+    parts = [
+        {"type": "text", "text": text},
+        *({"type": "call", "name": name, "arguments": arguments} for name, arguments in calls),
+    ]
     return {"parts": parts, "seconds": SECONDS}
 
 

@@ -1,7 +1,7 @@
 """The folder the demonstration works in, and the tools an agent gets for it.
 
-Takes a root folder, gives typed tools confined to it. Hidden files, links, files that are not text or may not be read, and names that
-cannot be written down (a line break, bytes that are no UTF-8) are left alone.
+Takes a root folder, gives typed tools confined to it. Hidden files, links, files that are not text or may not be read,
+and names that cannot be written down (a line break, bytes that are no UTF-8) are left alone.
 """
 
 from __future__ import annotations
@@ -73,7 +73,13 @@ class Workspace:
             for name in sorted(names):
                 path = Path(folder, name)
                 known_as = path.relative_to(self.root).as_posix()
-                if not name.startswith(".") and known_as.isprintable() and path.is_file() and not path.is_symlink() and _is_text(path):
+                if (
+                    not name.startswith(".")
+                    and known_as.isprintable()
+                    and path.is_file()
+                    and not path.is_symlink()
+                    and _is_text(path)
+                ):
                     yield known_as
 
     def _matches(self, text: str) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Ledgers added up by DuckDB for `contextkit report --engine duckdb`: what a report shows, as far as sums and misses go.
+"""Ledgers added up by DuckDB for `contextkit report --engine duckdb`: what a report shows, as far as sums and misses
+go.
 
 Takes names as people give them, gives `Contents`; what is no ledger of ours is refused with the way to make one of it.
 """
@@ -22,13 +23,24 @@ def added(paths: Sequence[str], by: str) -> Contents:
     files = files_at(paths)
     other = next((file for file in files if file == "-" or not Path(file).is_file() or not is_ledger(file)), None)
     if other is not None:
-        raise UsageError(f"{other}: --engine duckdb reads contextkit ledgers; make one first: contextkit report {other} --to ledger.jsonl")
+        raise UsageError(
+            f"{other}: --engine duckdb reads contextkit ledgers; make one first: contextkit report {other} --to ledger.jsonl"
+        )
     found = summarise_files(files, by)
     what = f"{found.n_unread:,} damaged lines are left out; `contextkit report` without --engine names them"
     faults: tuple[Fault, ...] = ((files[0], 0, what),) if found.n_unread else ()
     title = files[0] if len(files) == 1 else f"{len(files):,} files"
-    without = {row.name: row.calls - row.calls_with_usage for row in found.summary.models if row.calls > row.calls_with_usage}
+    without = {
+        row.name: row.calls - row.calls_with_usage for row in found.summary.models if row.calls > row.calls_with_usage
+    }
     return Contents(
-        title, found.summary, by, found.verdicts, found.sessions, faults=faults, n_faults=found.n_unread, counted=BILLED,
+        title,
+        found.summary,
+        by,
+        found.verdicts,
+        found.sessions,
+        faults=faults,
+        n_faults=found.n_unread,
+        counted=BILLED,
         calls_without_usage=without,
-    )  # fmt: skip
+    )

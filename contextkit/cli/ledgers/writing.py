@@ -19,7 +19,9 @@ from contextkit.redact import redact
 
 
 def written(records: Iterable[Record], to: str) -> int:
-    """Write `records` to the file `to`, request bodies too where they were recorded, secrets covered; gives how many calls there are.
+    """Write `records` to the file `to`, request bodies too where they were recorded, secrets covered.
+
+    Gives how many calls there are.
 
     Raises `UsageError` where that file is there already. What was begun and not ended is taken away again.
     """
@@ -37,7 +39,6 @@ def written(records: Iterable[Record], to: str) -> int:
     finally:
         part.unlink(missing_ok=True)
     return n
-
 
 
 def _redacted(record: Record) -> Record:

@@ -37,7 +37,10 @@ Sift = Callable[[Sequence[Finding]], list[Finding]]
 
 
 class Look:
-    """One run of the detectors over what is given; `sift` says which findings in code are told, all where there is none."""
+    """One run of the detectors over what is given.
+
+    `sift` says which findings in code are told, all where there is none.
+    """
 
     def __init__(self, given: Given, config: LintConfig, jobs: int | None, sift: Sift | None = None) -> None:
         self._given, self._config, self._jobs, self._sift = given, config, jobs, sift
@@ -61,9 +64,15 @@ class Look:
                 tell(f"{done:,} of {total:,} files read")
 
             found = find_in_code(
-                self._given.code, self._config, hazards(), jobs=self._jobs, progress=count, left_out=self._tests.add,
-                closed=self._closed.__setitem__, contents=self._given.contents,
-            )  # fmt: skip
+                self._given.code,
+                self._config,
+                hazards(),
+                jobs=self._jobs,
+                progress=count,
+                left_out=self._tests.add,
+                closed=self._closed.__setitem__,
+                contents=self._given.contents,
+            )
             everything = list(found)
         for path in {str(Path(path)) for path in self._given.code} & self._closed.keys():
             raise click.UsageError(f"{path}: {self._closed[path]}")

@@ -61,11 +61,17 @@ class Options:
             raise click.UsageError(f"--json and --format {self.form} do not go together; give one of them")
         for mode in modes:
             if self.told_in not in _MODES[mode]:
-                raise click.UsageError(f"{mode} has no format {self.told_in}; it is told as {' or '.join(_MODES[mode])}")
+                raise click.UsageError(
+                    f"{mode} has no format {self.told_in}; it is told as {' or '.join(_MODES[mode])}"
+                )
 
     def _typed(self) -> set[str]:
         given = {
-            "--explain": self.explain is not None, "--statistics": self.has_statistics, "--diff": self.is_diff, "--fix": self.is_fixing,
-            "--baseline": self.baseline is not None, "--write-baseline": self.write_baseline is not None,
-        }  # fmt: skip
+            "--explain": self.explain is not None,
+            "--statistics": self.has_statistics,
+            "--diff": self.is_diff,
+            "--fix": self.is_fixing,
+            "--baseline": self.baseline is not None,
+            "--write-baseline": self.write_baseline is not None,
+        }
         return {name for name, is_given in given.items() if is_given}

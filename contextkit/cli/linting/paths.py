@@ -51,12 +51,17 @@ def _is_code(path: str) -> bool:
 
 
 def _meant(path: str) -> list[str]:
-    """The path, or what a pattern stands for, as a shell would have it; one that stands for recordings alone is one recording."""
+    """The path, or what a pattern stands for, as a shell would have it.
+
+    One that stands for recordings alone is one recording.
+    """
     if path == STDIN or Path(path).exists():
         return [path]
     found = sorted(one for one in glob.glob(str(Path(path).expanduser()), recursive=True) if Path(one).exists())  # noqa: PTH207 - may be absolute
     if not glob.has_magic(path) or not found:
-        raise click.UsageError(f"{path}: {_lacking(path)}; give Python files, folders of them, or recordings of requests")
+        raise click.UsageError(
+            f"{path}: {_lacking(path)}; give Python files, folders of them, or recordings of requests"
+        )
     return found if any(map(_is_code, found)) else [path]
 
 

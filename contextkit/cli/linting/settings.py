@@ -30,7 +30,9 @@ def config_for(options: Options, paths: Sequence[str]) -> LintConfig:
 
 
 def _check(config: LintConfig, codes: Sequence[str]) -> None:
-    """Raises a usage error for codes of a project's settings that no hazard has: a word typed wrong would silence everything."""
+    """Raises a usage error for codes of a project's settings that no hazard has: a word typed wrong would silence
+    everything.
+    """
     where = f"{config.path}: [tool.contextkit.lint]"
     if not config.select:
         raise click.UsageError(f"{where} select is empty, so nothing would be looked for; without it everything is")
@@ -38,7 +40,9 @@ def _check(config: LintConfig, codes: Sequence[str]) -> None:
     for key, names in {"select": config.select, "ignore": config.ignore, **ignores}.items():
         for name in names:
             if not any(code.startswith(name) for code in codes):
-                raise click.UsageError(f"{where} {key}: no hazard's code begins with {name!r}; codes look like CKS01, levels like CKS")
+                raise click.UsageError(
+                    f"{where} {key}: no hazard's code begins with {name!r}; codes look like CKS01, levels like CKS"
+                )
 
 
 def _config_in(file: str) -> LintConfig:

@@ -43,7 +43,9 @@ def _made(agent: Agent) -> Any:
         raise UsageError(f"agent {agent.name!r} at {agent.at}: {error}") from error
     except (Exception, SystemExit) as error:  # the project's own code, whose faults are the caller's to mend
         what = f"{type(error).__name__}: {error}"
-        raise UsageError(f"agent {agent.name!r} at {agent.at} cannot be made ({what}): correct pyproject.toml or that code") from error
+        raise UsageError(
+            f"agent {agent.name!r} at {agent.at} cannot be made ({what}): correct pyproject.toml or that code"
+        ) from error
 
 
 def _context(made: Any, agent: Agent) -> Context:

@@ -63,13 +63,17 @@ class Checked:
         """Whether a budget is exceeded. Raises `UsageError` for a budget in dollars where a model has no price."""
         tokens, usd = self.settings.budget_tokens, self.settings.budget_usd
         if usd is not None and self.usd is None:
-            raise UsageError("budget_usd cannot be held: a changed agent's model has no price; set budget_tokens instead")
+            raise UsageError(
+                "budget_usd cannot be held: a changed agent's model has no price; set budget_tokens instead"
+            )
         return (tokens is not None and self.n_tokens > tokens) or (usd is not None and (self.usd or 0.0) > usd)
 
     @property
     def is_current(self) -> bool:
         """Whether the lock file says what is."""
-        return all(row.was is not None and row.now is not None and row.was.digest == row.now.digest for row in self.rows)
+        return all(
+            row.was is not None and row.now is not None and row.was.digest == row.now.digest for row in self.rows
+        )
 
     def to_text(self, *, with_diff: bool = False) -> str:
         """For people."""
@@ -79,10 +83,14 @@ class Checked:
     def to_json(self) -> str:
         """For programs."""
         whole = {
-            "agents": [_row(row) for row in self.rows], "n_tokens": self.n_tokens, "usd": self.usd,
-            "budget_tokens": self.settings.budget_tokens, "budget_usd": self.settings.budget_usd,
-            "is_over": self.is_over, "is_current": self.is_current,
-        }  # fmt: skip
+            "agents": [_row(row) for row in self.rows],
+            "n_tokens": self.n_tokens,
+            "usd": self.usd,
+            "budget_tokens": self.settings.budget_tokens,
+            "budget_usd": self.settings.budget_usd,
+            "is_over": self.is_over,
+            "is_current": self.is_current,
+        }
         return json.dumps(whole, indent=2, ensure_ascii=False)
 
     def _ending(self) -> Iterator[str]:
@@ -98,9 +106,12 @@ class Checked:
 
 
 def check_all(
-    settings: Settings, locked: Mapping[str, LockedHead], today: Mapping[str, LockedHead], live_sessions: int | None,
+    settings: Settings,
+    locked: Mapping[str, LockedHead],
+    today: Mapping[str, LockedHead],
+    live_sessions: int | None,
     session_tokens: int | None,
-) -> Checked:  # fmt: skip
+) -> Checked:
     """Every agent of either side; `live_sessions` and `session_tokens` count instead of what the settings say."""
 
     def live(agent: Agent) -> Live:
@@ -141,9 +152,13 @@ def _changed(name: str, live: Live, now: LockedHead, change: HeadChange) -> Iter
 
 def _diff(was: LockedHead, now: LockedHead) -> Iterator[str]:
     """Blocks by name, so that a tool that only moved shows nothing."""
-    old, new = ({block.name or block.path: shown(block.body).splitlines() for block in head.blocks} for head in (was, now))
+    old, new = (
+        {block.name or block.path: shown(block.body).splitlines() for block in head.blocks} for head in (was, now)
+    )
     for label in dict.fromkeys((*old, *new)):
-        yield from unified_diff(old.get(label, []), new.get(label, []), f"{label} (locked)", f"{label} (now)", lineterm="", n=2)
+        yield from unified_diff(
+            old.get(label, []), new.get(label, []), f"{label} (locked)", f"{label} (now)", lineterm="", n=2
+        )
 
 
 def _dollars(amount: float | None) -> str:
@@ -157,7 +172,14 @@ def _row(row: Row) -> Json:
         found |= {"model": now.model, "n_tokens": now.n_tokens, "is_estimate": now.is_estimate, "digest": now.digest}
     if change is not None:
         found["change"] = {
-            "what": change.what, "path": change.path, "offset": change.offset, "was": change.before, "now": change.after,
-            "head_tokens": change.head_tokens, "session_tokens": change.session_tokens, "n_tokens": change.n_tokens, "usd": change.usd,
-        }  # fmt: skip
+            "what": change.what,
+            "path": change.path,
+            "offset": change.offset,
+            "was": change.before,
+            "now": change.after,
+            "head_tokens": change.head_tokens,
+            "session_tokens": change.session_tokens,
+            "n_tokens": change.n_tokens,
+            "usd": change.usd,
+        }
     return found

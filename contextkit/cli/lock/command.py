@@ -27,7 +27,9 @@ def command() -> None:
 
 
 @command.command("write")
-@click.option("--project", default=".", type=click.Path(exists=True, file_okay=False), help="Folder whose pyproject.toml holds.")
+@click.option(
+    "--project", default=".", type=click.Path(exists=True, file_okay=False), help="Folder whose pyproject.toml holds."
+)
 def write(project: str) -> None:
     """Write the lock file."""
     from contextkit.cli.lock.settings import read_settings
@@ -43,9 +45,15 @@ def write(project: str) -> None:
 
 
 @command.command("check")
-@click.option("--project", default=".", type=click.Path(exists=True, file_okay=False), help="Folder whose pyproject.toml holds.")
-@click.option("--live-sessions", type=click.IntRange(0), help="Conversations going on, instead of what pyproject.toml says.")
-@click.option("--session-tokens", type=click.IntRange(0), help="What was said in each, instead of what pyproject.toml says.")
+@click.option(
+    "--project", default=".", type=click.Path(exists=True, file_okay=False), help="Folder whose pyproject.toml holds."
+)
+@click.option(
+    "--live-sessions", type=click.IntRange(0), help="Conversations going on, instead of what pyproject.toml says."
+)
+@click.option(
+    "--session-tokens", type=click.IntRange(0), help="What was said in each, instead of what pyproject.toml says."
+)
 @click.option("--diff", is_flag=True, help="Every changed block, line by line.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def check(project: str, live_sessions: int | None, session_tokens: int | None, diff: bool, as_json: bool) -> None:
@@ -56,7 +64,9 @@ def check(project: str, live_sessions: int | None, session_tokens: int | None, d
 
     settings = read_settings(project)
     if not settings.path.is_file():
-        raise click.UsageError(f"{settings.path} is not there: `contextkit lock write` writes it, version control keeps it")
+        raise click.UsageError(
+            f"{settings.path} is not there: `contextkit lock write` writes it, version control keeps it"
+        )
     locked = read_lock(settings.path.read_text(encoding="utf-8"), str(settings.path))
     checked = check_all(settings, locked, _heads(settings), live_sessions, session_tokens)
     if as_json:

@@ -75,23 +75,31 @@ def _settings(table: Mapping[str, Any], file: Path) -> Settings:
         raise UsageError(f"{where} names no agents: add {_EXAMPLE}")
     tokens, usd = found.get("budget_tokens"), found.get("budget_usd")
     return Settings(
-        file.parent, file.parent / found.get("path", "prompt.lock"),
+        file.parent,
+        file.parent / found.get("path", "prompt.lock"),
         tuple(_agent(f"{where} agents.{name}", name, value, live) for name, value in agents.items()),
-        0 if tokens is None and usd is None else tokens, usd,
-    )  # fmt: skip
+        0 if tokens is None and usd is None else tokens,
+        usd,
+    )
 
 
 def _agent(where: str, name: str, value: object, live: Live) -> Agent:
     row = {"at": value} if isinstance(value, str) else value
     if not isinstance(row, dict) or "at" not in row:
-        raise UsageError(f'{where} is "module:attribute", or {{ at = "module:attribute", live_sessions = …, session_tokens = … }}')
+        raise UsageError(
+            f'{where} is "module:attribute", or {{ at = "module:attribute", live_sessions = …, session_tokens = … }}'
+        )
     _known(where, row, ("at", "live_sessions", "session_tokens"))
     at = _text(f"{where}.at", row["at"])
     if at.count(":") != 1 or not all(at.split(":")):
         raise UsageError(f'{where} is {at!r}: write "module:attribute", such as "myapp.agents:researcher"')
-    counts = [_count(f"{where}.{key}", row.get(key, default)) for key, default in (
-        ("live_sessions", live.n_sessions), ("session_tokens", live.session_tokens),
-    )]  # fmt: skip
+    counts = [
+        _count(f"{where}.{key}", row.get(key, default))
+        for key, default in (
+            ("live_sessions", live.n_sessions),
+            ("session_tokens", live.session_tokens),
+        )
+    ]
     return Agent(name, at, Live(*counts))
 
 
@@ -119,6 +127,10 @@ def _amount(where: str, value: object) -> float:
 
 
 _KINDS: Mapping[str, Callable[[str, object], Any]] = {
-    "path": _text, "live_sessions": _count, "session_tokens": _count, "budget_tokens": _count, "budget_usd": _amount,
-}  # fmt: skip
+    "path": _text,
+    "live_sessions": _count,
+    "session_tokens": _count,
+    "budget_tokens": _count,
+    "budget_usd": _amount,
+}
 """Key of the table → what reads it."""

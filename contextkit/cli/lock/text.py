@@ -1,7 +1,7 @@
 """`prompt.lock` as text: TOML that a reviewer reads, and from which every byte comes back.
 
-Takes locked heads by agent, gives text, and the same from text. A block of words stands there as words, anything else as indented JSON;
-each is checked against its digest when it is read.
+Takes locked heads by agent, gives text, and the same from text. A block of words stands there as words, anything else
+as indented JSON; each is checked against its digest when it is read.
 """
 
 from __future__ import annotations
@@ -29,11 +29,16 @@ _WORDS = {"type", "text"}
 
 def lock_text(heads: Mapping[str, LockedHead]) -> str:
     """The text of a lock file, agents in the order of their names."""
-    return "".join([_OPENING, f"version = {VERSION}\n", *(line for name in sorted(heads) for line in _agent(name, heads[name]))])
+    return "".join(
+        [_OPENING, f"version = {VERSION}\n", *(line for name in sorted(heads) for line in _agent(name, heads[name]))]
+    )
 
 
 def read_lock(text: str, where: str) -> dict[str, LockedHead]:
-    """The heads in the text of a lock file; raises `UsageError`, naming the file and the place, for what `lock_text` does not write."""
+    """The heads in the text of a lock file.
+
+    Raises `UsageError`, naming the file and the place, for what `lock_text` does not write.
+    """
     try:
         whole = tomllib.loads(text)
         if whole.get("version") != VERSION:
@@ -42,7 +47,9 @@ def read_lock(text: str, where: str) -> dict[str, LockedHead]:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where} is not TOML ({error}): {_AGAIN}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"{where} is not as contextkit writes it ({type(error).__name__}: {error}): {_AGAIN}") from None
+        raise UsageError(
+            f"{where} is not as contextkit writes it ({type(error).__name__}: {error}): {_AGAIN}"
+        ) from None
 
 
 _AGAIN = "take it from version control, or write it anew with `contextkit lock write`"
@@ -70,7 +77,12 @@ def _body(block: Json) -> str:
 
 
 def _is_words(block: Json) -> bool:
-    return isinstance(block, dict) and block.keys() == _WORDS and list(block) == ["type", "text"] and isinstance(block["text"], str)
+    return (
+        isinstance(block, dict)
+        and block.keys() == _WORDS
+        and list(block) == ["type", "text"]
+        and isinstance(block["text"], str)
+    )
 
 
 def _indented(block: Json) -> str:
@@ -96,7 +108,12 @@ def _head(row: Mapping[str, Any], where: str) -> LockedHead:
     tools, system, messages = map(str, row["keys"])
     blocks = tuple(_block(block, f"{where}: agent {row['name']!r}, {block['path']}") for block in row.get("block", []))
     head = LockedHead(
-        str(row["provider"]), str(row["wire"]), str(row["model"]), (tools, system, messages), bool(row["is_estimate"]), blocks
+        str(row["provider"]),
+        str(row["wire"]),
+        str(row["model"]),
+        (tools, system, messages),
+        bool(row["is_estimate"]),
+        blocks,
     )
     if head.digest != row["digest"]:
         raise UsageError(f"{where}: agent {row['name']!r} is not what its digest says: {_AGAIN}")

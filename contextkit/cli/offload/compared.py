@@ -1,7 +1,9 @@
-"""A replay with its large results kept in files, beside the plain one: what the windows held, what was billed, what came back.
+"""A replay with its large results kept in files, beside the plain one: what the windows held, what was billed, what
+came back.
 
-Takes the two conversations with their ledgers, gives figures. The model's turns are the recorded ones: it said them having seen the
-results whole, and so it never reads one back. What is measured is bytes and bills, not whether it would have answered the same.
+Takes the two conversations with their ledgers, gives figures. The model's turns are the recorded ones: it said them
+having seen the results whole, and so it never reads one back. What is measured is bytes and bills, not whether it would
+have answered the same.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from contextkit.memory.offload import Offload
 Replayed = tuple[Context, Ledger]
 """A conversation, and every call with its bill."""
 PREVIEW_SHARE = 5
-"""A preview is at most the fifth part of the smallest result it stands for, and never more than `Offload` shows by itself."""
+"""A preview is at most the fifth part of the smallest result it stands for, and never more than `Offload` shows by
+itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,18 @@ def shown(found: Offloading) -> str:
     one, other = found.plain, found.offloaded
     rows = [
         ("", "as recorded", "offloaded", ""),
-        ("window, all calls", f"{one.window_tokens:,}", f"{other.window_tokens:,}", _change(one.window_tokens, other.window_tokens)),
-        ("window, largest", f"{one.largest_tokens:,}", f"{other.largest_tokens:,}", _change(one.largest_tokens, other.largest_tokens)),
+        (
+            "window, all calls",
+            f"{one.window_tokens:,}",
+            f"{other.window_tokens:,}",
+            _change(one.window_tokens, other.window_tokens),
+        ),
+        (
+            "window, largest",
+            f"{one.largest_tokens:,}",
+            f"{other.largest_tokens:,}",
+            _change(one.largest_tokens, other.largest_tokens),
+        ),
         ("bill", _dollars(one.cost_usd), _dollars(other.cost_usd), _change(one.cost_usd, other.cost_usd)),
         ("misses", str(one.n_misses), str(other.n_misses), ""),
     ]

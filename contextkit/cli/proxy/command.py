@@ -59,28 +59,52 @@ DEFAULT_SECONDS = {"header": 30.0, "idle": 300.0, "connect": 10.0, "read": 900.0
 
 
 @click.command("proxy")
-@click.option("--upstream", required=True, metavar="URL", help="The provider: https://api.anthropic.com, https://api.openai.com, …")
-@click.option("--record", default="", type=click.Path(dir_okay=True), help="A ledger every call is appended to, secrets covered.")
+@click.option(
+    "--upstream",
+    required=True,
+    metavar="URL",
+    help="The provider: https://api.anthropic.com, https://api.openai.com, …",
+)
+@click.option(
+    "--record", default="", type=click.Path(dir_okay=True), help="A ledger every call is appended to, secrets covered."
+)
 @click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
-@click.option("--allow-host", "allow_hosts", multiple=True, metavar="NAME", help="Also answer to this host: host.docker.internal.")
+@click.option(
+    "--allow-host", "allow_hosts", multiple=True, metavar="NAME", help="Also answer to this host: host.docker.internal."
+)
 @click.option("--repair", "repairs", default="", metavar="NAMES", help=REPAIR_HELP)
-@click.option("--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certificates trusted beside the system's.")
+@click.option(
+    "--ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Certificates trusted beside the system's.",
+)
 @click.option("--header-seconds", **_seconds("header"), help="For the head of a request, once it has begun; then 408.")
-@click.option("--idle-seconds", **_seconds("idle"), help="For a client that sends and takes nothing; then its connection closes.")
+@click.option(
+    "--idle-seconds", **_seconds("idle"), help="For a client that sends and takes nothing; then its connection closes."
+)
 @click.option("--connect-seconds", **_seconds("connect"), help="For a connection to the provider; then 502.")
-@click.option("--read-seconds", **_seconds("read"), help="For the provider's next byte; then 504, or the response breaks off.")
+@click.option(
+    "--read-seconds", **_seconds("read"), help="For the provider's next byte; then 504, or the response breaks off."
+)
 @click.option("--stop-seconds", **_seconds("stop"), help="For recording what still waits at Ctrl-C or SIGTERM.")
-@click.option("--queue-mb", default=256, show_default=True, type=click.IntRange(1), help="What may wait for its analysis.")
-@click.option("--metrics/--no-metrics", "has_metrics", default=True, show_default=True, help="Prometheus text at /-/metrics.")
+@click.option(
+    "--queue-mb", default=256, show_default=True, type=click.IntRange(1), help="What may wait for its analysis."
+)
+@click.option(
+    "--metrics/--no-metrics", "has_metrics", default=True, show_default=True, help="Prometheus text at /-/metrics."
+)
 @click.option("--otel", "has_otel", is_flag=True, help="GenAI spans and metrics, exported as OTEL_* variables say.")
-@click.option("--json", "is_json", is_flag=True, help="One JSON object a call on standard output; also for what passed on unread.")
+@click.option(
+    "--json", "is_json", is_flag=True, help="One JSON object a call on standard output; also for what passed on unread."
+)
 @click.option("--quiet", "is_quiet", is_flag=True, help="Only the URL and the summary.")
 def command(upstream: str, record: str, repairs: str, **options: Any) -> None:
     """Pass every call on to a provider, byte for byte; record it, and say what broke its prompt's prefix.
 
-    Recorded are Anthropic Messages, OpenAI Chat, Responses and Completions (of any host that speaks them), Gemini and Vertex AI, Bedrock
-    Converse and InvokeModel, streamed or not. Anything else passes as well, and of that only sizes are told.
+    Recorded are Anthropic Messages, OpenAI Chat, Responses and Completions (of any host that speaks them), Gemini and
+    Vertex AI, Bedrock Converse and InvokeModel, streamed or not. Anything else passes as well, and of that only sizes
+    are told.
 
     \b
     contextkit proxy --upstream https://api.anthropic.com --record runs.jsonl
@@ -117,7 +141,10 @@ async def _serve(asked: Options) -> None:
     from contextkit.server.proxy.repairs.repairs import Repairs
     from contextkit.server.proxy.upstream import Upstream
 
-    upstream, repair = Upstream(asked.upstream, asked.ca, asked.connect_seconds), Repairs(asked.repairs) if asked.repairs else None
+    upstream, repair = (
+        Upstream(asked.upstream, asked.ca, asked.connect_seconds),
+        Repairs(asked.repairs) if asked.repairs else None,
+    )
     metrics, shown = Metrics(), Shown(is_json=asked.is_json, is_quiet=asked.is_quiet)
     telemetry = _Telemetry() if asked.has_otel else None
     takers: list[Callable[[Json], object]] = [shown.report, metrics.take, *([telemetry.take] if telemetry else [])]
@@ -132,8 +159,12 @@ async def _serve(asked: Options) -> None:
         await proxy.start(asked.host, asked.port)
         shown.began(proxy.url, upstream.shown, asked.record)
         if not _is_loopback(asked.host):
-            shown.report({"trouble": f"{asked.host} can be reached from outside: anybody may send calls (with keys of their own)"
-                                     + (" and read /-/metrics" if pages else "")})  # fmt: skip
+            shown.report(
+                {
+                    "trouble": f"{asked.host} can be reached from outside: anybody may send calls (with keys of their own)"
+                    + (" and read /-/metrics" if pages else "")
+                }
+            )
         _stop_on_term()
         code = await watcher.gone()
         shown.report({"trouble": f"the process that records ended with {code}: nothing is recorded any more"})

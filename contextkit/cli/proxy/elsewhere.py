@@ -1,7 +1,8 @@
-"""Calls the guard does not follow: Gemini, Bedrock, a vendor's own body on Vertex AI, legacy completions, a past that nobody saw.
+"""Calls the guard does not follow: Gemini, Bedrock, a vendor's own body on Vertex AI, legacy completions, a past that
+nobody saw.
 
-Takes calls as they depart and end, gives each its conversation, what broke its prefix, and its row. Bodies and bills are read as the
-importers read them, so that a recording says the same however it was made.
+Takes calls as they depart and end, gives each its conversation, what broke its prefix, and its row. Bodies and bills
+are read as the importers read them, so that a recording says the same however it was made.
 """
 
 from __future__ import annotations
@@ -82,15 +83,27 @@ class Elsewhere:
         """A call that is recorded and compared with none: a conversation of its own."""
         fields = fields_of(body)
         model = str(fields.get("model") or model_in(call.path)).removeprefix("models/")
-        return Followed(self._session(call.wire, model, {}), 1, model, billed_by(self.upstream, call, model, fields), ())
+        return Followed(
+            self._session(call.wire, model, {}), 1, model, billed_by(self.upstream, call, model, fields), ()
+        )
 
     def row(self, followed: Followed, call: Departed, ended: Ended, answer: Answer | None) -> Exchange:
         """What is known once it is over, its body aside."""
         answer = answer or Answer()
         name = answer.id or f"{followed.session}-{followed.turn}"
         times = call.at, ended.first_byte_at, ended.ended_at
-        return Exchange(name, followed.session, "main", *times, followed.provider, followed.model, None, bill_of(answer), None,
-                        _failure(answer, ended))  # fmt: skip
+        return Exchange(
+            name,
+            followed.session,
+            "main",
+            *times,
+            followed.provider,
+            followed.model,
+            None,
+            bill_of(answer),
+            None,
+            _failure(answer, ended),
+        )
 
     def _session(self, wire: str, model: str, fields: dict[str, Any]) -> str:
         if not fields or named_in(fields) is not None:
@@ -99,7 +112,9 @@ class Elsewhere:
         family = wire.partition("_")[0]
         return f"{self.run}-{family}-{self._conversations.place(family, f'{wire} {model}', fields) + 1}"
 
-    def _compared(self, call: Departed, body: bytes, session: str, turn: int, model: str, provider: str) -> tuple[Finding, ...]:
+    def _compared(
+        self, call: Departed, body: bytes, session: str, turn: int, model: str, provider: str
+    ) -> tuple[Finding, ...]:
         """What breaks between a conversation's last request and this one; nothing where either cannot be read."""
         before = self._last.pop(session, None)
         self._n_bytes -= len(before.raw) if before else 0
@@ -124,7 +139,9 @@ def _breaks(before: Sent, sent: Sent, turn: int, session: str) -> tuple[Finding,
     try:
         return tuple(broken(step_of(replace(before, index=0), sent, turn), catalogue(), session))
     except Exception as error:  # noqa: BLE001 - a fault of a rule must not end the recording of what passes
-        warnings.warn(sanitize(f"a request was recorded unjudged, a rule failed ({type(error).__name__})"), stacklevel=2)
+        warnings.warn(
+            sanitize(f"a request was recorded unjudged, a rule failed ({type(error).__name__})"), stacklevel=2
+        )
         return ()
 
 
@@ -142,7 +159,11 @@ def heard(call: Ended) -> Answer | None:
     if not call.content_type.startswith(_BINARY):
         return answer_of(text.decode("utf-8", "replace"))
     answer, exception = answer_of(list(amazon_events(text))), _EXCEPTION.search(text)
-    return answer if exception is None else replace(answer or Answer(is_stream=True), error=exception[1].decode("ascii"), has_ended=False)
+    return (
+        answer
+        if exception is None
+        else replace(answer or Answer(is_stream=True), error=exception[1].decode("ascii"), has_ended=False)
+    )
 
 
 def bill_of(answer: Answer | None) -> Usage | None:

@@ -1,7 +1,7 @@
 """A ledger that is only written: as `Ledger` writes one, without keeping what was written in memory.
 
-Takes records, gives lines of a file. What a crash left of a last line is set aside beside it. A proxy runs for weeks: neither the rows it
-has written nor those it found are read.
+Takes records, gives lines of a file. What a crash left of a last line is set aside beside it. A proxy runs for weeks:
+neither the rows it has written nor those it found are read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class Journal:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = FileIO(self.path, "a+b", opener=private_opener)
         except OSError as fault:
-            raise StorageError(f"{path} cannot be opened ({fault.strerror or fault}): name a ledger you may read and write") from fault
+            raise StorageError(
+                f"{path} cannot be opened ({fault.strerror or fault}): name a ledger you may read and write"
+            ) from fault
         try:
             self._continue()
         except BaseException:
@@ -90,4 +92,6 @@ class Journal:
         with open(aside, "ab", opener=private_opener) as beside:
             beside.write(tail)
         self._file.truncate(good)
-        warnings.warn(sanitize(f"{self.path} ended in an unfinished line: {len(tail)} bytes set aside in {aside}"), stacklevel=4)
+        warnings.warn(
+            sanitize(f"{self.path} ended in an unfinished line: {len(tail)} bytes set aside in {aside}"), stacklevel=4
+        )

@@ -1,4 +1,5 @@
-"""The process beside the proxy: calls on standard input, a line of JSON for each on standard output, rows in the ledger.
+"""The process beside the proxy: calls on standard input, a line of JSON for each on standard output, rows in the
+ledger.
 
 Ends when its input does, so that whatever kills the proxy, the calls that had ended are recorded.
 """
@@ -23,7 +24,11 @@ def main(path: str, upstream: str) -> None:
     """Judge what comes until no more comes; `path` names the ledger, empty for none, `upstream` is who is called."""
     judging = Judging(Journal(path) if path else None, _complain, upstream)
     _say(canonical({"ready": True}))
-    acts: dict[type[Told], Callable[..., bytes | None]] = {Departed: judging.departed, Ended: judging.ended, Passed: judging.passed}
+    acts: dict[type[Told], Callable[..., bytes | None]] = {
+        Departed: judging.departed,
+        Ended: judging.ended,
+        Passed: judging.passed,
+    }
     for call in calls(sys.stdin.buffer):
         if isinstance(call, Hurry):
             judging.hurry()

@@ -1,7 +1,8 @@
-"""What passed through the proxy, judged: each call with its conversation, its bill, what broke its prefix, why it missed.
+"""What passed through the proxy, judged: each call with its conversation, its bill, what broke its prefix, why it
+missed.
 
-Takes calls as they depart and end, gives a ledger row and a report for each. The guard's own eyes, in another process than the traffic:
-however long they look, no byte waits. Secrets are covered before anything else looks at a body.
+Takes calls as they depart and end, gives a ledger row and a report for each. The guard's own eyes, in another process
+than the traffic: however long they look, no byte waits. Secrets are covered before anything else looks at a body.
 """
 
 from __future__ import annotations
@@ -122,10 +123,16 @@ class Judging:
         exchange = _redacted(self._row(begun, _readable(call, known)), known)
         remarks = [Remark("repair", exchange.id, self._undo(begun))] if begun.call.before is not None else []
         whole = exchange.prompt.request if isinstance(exchange.prompt, Bodies) else begun.body
-        is_as_sent = bool(remarks) or whole is begun.body  # what was repaired is told by its places in the body that was sent
-        said = [replace(remark, about=exchange.id, text=redact_text(remark.text, known)) for remark in self._rows.remarks]
+        is_as_sent = (
+            bool(remarks) or whole is begun.body
+        )  # what was repaired is told by its places in the body that was sent
+        said = [
+            replace(remark, about=exchange.id, text=redact_text(remark.text, known)) for remark in self._rows.remarks
+        ]
         self._rows.remarks = []
-        self._record(*said, *remarks, replace(exchange, prompt=Bodies(begun.body if is_as_sent else redact(whole, known))))
+        self._record(
+            *said, *remarks, replace(exchange, prompt=Bodies(begun.body if is_as_sent else redact(whole, known)))
+        )
         self._pending.extend([*said, replace(exchange, prompt=None)])
         seen = next(self._judged)
         self._tally.add(seen)
@@ -137,8 +144,14 @@ class Judging:
         for number in tuple(self._under_way):
             yield self.ended(Ended(number, 0, "", "", b"", None, now, "aborted"))
         summary = self._tally.summary()
-        yield canonical({"summary": parse(summary.to_json().encode()), "text": str(summary), "breaks": dict(self._breaks),
-                         "passed": self._n_passed})  # fmt: skip
+        yield canonical(
+            {
+                "summary": parse(summary.to_json().encode()),
+                "text": str(summary),
+                "breaks": dict(self._breaks),
+                "passed": self._n_passed,
+            }
+        )
         if self._journal is not None:
             self._journal.close()
 
@@ -153,7 +166,9 @@ class Judging:
 
     def _undo(self, begun: _Open) -> str:
         """What was done, and the pieces that make the client's own body again of the one that was sent."""
-        return undo_of(redact(begun.call.before or b"", self._covering(begun.call)), begun.call.shared, begun.call.repairs)
+        return undo_of(
+            redact(begun.call.before or b"", self._covering(begun.call)), begun.call.shared, begun.call.repairs
+        )
 
     def _found(self, finding: Finding) -> None:
         self._findings.append(finding)
@@ -173,7 +188,9 @@ class Judging:
         passage, answer = begun.passage, None
         if isinstance(passage, Passage):
             row = self._passed(passage, call)
-            if row.usage is None or row.usage.prompt is None:  # counters that this vendor of the same wire spells in its own way
+            if (
+                row.usage is None or row.usage.prompt is None
+            ):  # counters that this vendor of the same wire spells in its own way
                 answer = heard(call) if call.status < 400 else None
                 row = replace(row, usage=bill_of(answer) or row.usage)
             row = replace(row, provider=self._provider(begun, row))
@@ -208,7 +225,9 @@ MOST_CREDENTIALS = 32
 
 
 def request_text(body: bytes, encoding: str) -> bytes:
-    """The text of a request body; of one that cannot be decoded, or is no text, a JSON object with its size and its digest.
+    """The text of a request body.
+
+    Of one that cannot be decoded, or is no text, a JSON object with its size and its digest.
 
     Secrets cannot be found in what is not decoded, so it is never recorded.
     """
@@ -236,7 +255,10 @@ def _undecoded(body: bytes, why: str) -> bytes:
 
 
 def _readable(call: Ended, known: tuple[str, ...]) -> Ended:
-    """`call` with its body decoded and redacted, as far as it came. A body that cannot be decoded is left out: of it nothing is read."""
+    """`call` with its body decoded and redacted, as far as it came.
+
+    A body that cannot be decoded is left out: of it nothing is read.
+    """
     try:
         text = decoded(call.body, call.encoding, MOST_BYTES, is_partial=bool(call.error))
     except UndecodableBody:
@@ -248,9 +270,13 @@ def _readable(call: Ended, known: tuple[str, ...]) -> Ended:
 def _redacted(row: Exchange, known: tuple[str, ...]) -> Exchange:
     """`row` with its names redacted: they come from the response or the address."""
     return replace(
-        row, id=redact_text(row.id, known), model=redact_text(row.model, known), session=redact_text(row.session, known),
-        lane=redact_text(row.lane, known), error=redact_text(row.error, known) if row.error else row.error,
-    )  # fmt: skip
+        row,
+        id=redact_text(row.id, known),
+        model=redact_text(row.model, known),
+        session=redact_text(row.session, known),
+        lane=redact_text(row.lane, known),
+        error=redact_text(row.error, known) if row.error else row.error,
+    )
 
 
 _LOOKS_UP = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -262,7 +288,9 @@ _ERROR_EVENT = b'"type":"error"'
 
 
 def _error(told: str | None, call: Ended) -> str | None:
-    """Why it did not end well: the provider's own type of error where it said one, at which a client may leave before the provider does."""
+    """Why it did not end well: the provider's own type of error where it said one, at which a client may leave before
+    the provider does.
+    """
     text = call.body
     if call.status >= 400:
         return _type_of(text) or str(call.status)
@@ -271,28 +299,43 @@ def _error(told: str | None, call: Ended) -> str | None:
 
 
 def _type_of(text: bytes) -> str:
-    """`overloaded_error` (Anthropic), `rate_limit_exceeded` (OpenAI: the code says more than the type), `RESOURCE_EXHAUSTED` (Gemini)."""
+    """`overloaded_error` (Anthropic), `rate_limit_exceeded` (OpenAI: the code says more than the type),
+    `RESOURCE_EXHAUSTED` (Gemini).
+    """
     try:
         body = parse(text)
     except NotSerialisable:
         return ""
-    return type_of(body[0] if isinstance(body, list) and body else body)  # Gemini answers an array to who asked for a stream
+    return type_of(
+        body[0] if isinstance(body, list) and body else body
+    )  # Gemini answers an array to who asked for a stream
 
 
-_CAUSES = {"tools": "tools_changed", "system": "system_changed", "messages": "messages_changed", "parameters": "params_changed"}
+_CAUSES = {
+    "tools": "tools_changed",
+    "system": "system_changed",
+    "messages": "messages_changed",
+    "parameters": "params_changed",
+}
 """Level of what the guard saw break → the ledger's cause."""
 
 
 def _report(seen: Judged, begun: _Open) -> Json:
     exchange, miss = seen.exchange, seen.miss
-    level = begun.findings[0].place.level if begun.findings and isinstance(begun.findings[0].place, RequestPlace) else ""
+    level = (
+        begun.findings[0].place.level if begun.findings and isinstance(begun.findings[0].place, RequestPlace) else ""
+    )
     named = _CAUSES.get(level, miss.cause) if miss and miss.lost_tokens else miss.cause if miss else None
     return {
-        "exchange": parse(encode(exchange)), "hit_rate": seen.usage.hit_rate if seen.usage else None,
-        "cost_usd": seen.cost_usd, "cost_uncached_usd": seen.cost_uncached_usd,
-        "cause": named, "lost_tokens": miss.lost_tokens if miss else 0,
-        "repairs": list(begun.call.repairs), "findings": [_told(finding) for finding in begun.findings],
-    }  # fmt: skip
+        "exchange": parse(encode(exchange)),
+        "hit_rate": seen.usage.hit_rate if seen.usage else None,
+        "cost_usd": seen.cost_usd,
+        "cost_uncached_usd": seen.cost_uncached_usd,
+        "cause": named,
+        "lost_tokens": miss.lost_tokens if miss else 0,
+        "repairs": list(begun.call.repairs),
+        "findings": [_told(finding) for finding in begun.findings],
+    }
 
 
 def _told(finding: Finding) -> Json:
@@ -300,6 +343,10 @@ def _told(finding: Finding) -> Json:
     place = asdict(finding.place)
     place.pop("caller", None)
     return {
-        "code": finding.code, "message": finding.message, **place, "cost_tokens": finding.cost_tokens, "cost_usd": finding.cost_usd,
+        "code": finding.code,
+        "message": finding.message,
+        **place,
+        "cost_tokens": finding.cost_tokens,
+        "cost_usd": finding.cost_usd,
         "verdict": finding.verdict,
-    }  # fmt: skip
+    }

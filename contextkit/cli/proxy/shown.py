@@ -88,7 +88,11 @@ class Shown:
     def began(self, url: str, upstream: str, record: str = "") -> None:
         """It listens."""
         self._has_begun = True
-        self._texts.put(sanitize_json(canonical({"url": url, "upstream": upstream}).decode()) if self._is_json else f"{url} → {upstream}")
+        self._texts.put(
+            sanitize_json(canonical({"url": url, "upstream": upstream}).decode())
+            if self._is_json
+            else f"{url} → {upstream}"
+        )
         if not self._is_json and not self._is_quiet:
             kept = f"recording to {record}" if record else "recording nothing (--record runs.jsonl would)"
             self._texts.put(f"{kept}; give a client this address as its base URL; Ctrl-C ends it")

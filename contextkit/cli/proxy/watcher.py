@@ -1,7 +1,7 @@
 """The proxy's side of the process that judges: an observer that hands calls over, and a reader of what comes back.
 
-Takes calls, gives reports. Nothing waits: what the other process has not read yet lies in a queue, whose bytes and entries are limited.
-Where it is full a call passes unanalysed: it is recorded by its sizes, and counted.
+Takes calls, gives reports. Nothing waits: what the other process has not read yet lies in a queue, whose bytes and
+entries are limited. Where it is full a call passes unanalysed: it is recorded by its sizes, and counted.
 """
 
 from __future__ import annotations
@@ -26,12 +26,17 @@ QUEUE_BYTES, QUEUE_ENTRIES = 1 << 28, 1 << 15
 STOP_SECONDS = 5.0
 """How long stopping may take: calls are analysed for half of it, what is left is recorded without analysis."""
 _LINE_BYTES = 1 << 24
-_OWN_GROUP = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)} if os.name == "nt" else {"start_new_session": True}
+_OWN_GROUP = (
+    {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+    if os.name == "nt"
+    else {"start_new_session": True}
+)
 """Ctrl-C is for the proxy: the judge ends when it has judged everything."""
 
 
 _SET_PIPE_SIZE, _PIPE_BYTES = 1031, 1 << 20
-"""Linux' F_SETPIPE_SZ (fcntl(2)), and the most anybody may ask for: requests are larger than the 64 KB a pipe holds unasked."""
+"""Linux' F_SETPIPE_SZ (fcntl(2)), and the most anybody may ask for: requests are larger than the 64 KB a pipe holds
+unasked."""
 
 
 def _widen(process: asyncio.subprocess.Process) -> None:
@@ -47,7 +52,9 @@ def _widen(process: asyncio.subprocess.Process) -> None:
 class Watcher:
     """Hands over, and reads."""
 
-    def __init__(self, process: asyncio.subprocess.Process, take: Callable[[Json], object], queue_bytes: int = QUEUE_BYTES) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, take: Callable[[Json], object], queue_bytes: int = QUEUE_BYTES
+    ) -> None:
         self._process, self._take, self._queue_bytes = process, take, queue_bytes
         self._queue: deque[bytes] = deque()
         self._n_bytes = self._n_skipped = self._n_skipped_bytes = self._n_open = 0
@@ -58,16 +65,25 @@ class Watcher:
         self._writing = asyncio.create_task(self._write())
 
     @classmethod
-    async def start(cls, record: str, upstream: str, take: Callable[[Json], object], queue_bytes: int = QUEUE_BYTES) -> Self:
+    async def start(
+        cls, record: str, upstream: str, take: Callable[[Json], object], queue_bytes: int = QUEUE_BYTES
+    ) -> Self:
         """With a process of its own; `upstream` is who is called, `take` is given each report, and at last the summary.
 
-        It reads from now on: what is handed over is its own, and stays whatever becomes of the proxy. Raises `StorageError` where it does
-        not start; why stands on standard error.
+        It reads from now on: what is handed over is its own, and stays whatever becomes of the proxy. Raises
+        `StorageError` where it does not start; why stands on standard error.
         """
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "contextkit.cli.proxy.judge", record, upstream, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, limit=_LINE_BYTES, **_OWN_GROUP,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "contextkit.cli.proxy.judge",
+            record,
+            upstream,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            limit=_LINE_BYTES,
+            **_OWN_GROUP,
+        )
         if process.stdout is None or not await process.stdout.readline():
             raise StorageError("the process that records and judges did not start: see what it said above")
         _widen(process)
@@ -76,7 +92,9 @@ class Watcher:
     def departed(self, call: Departed) -> None:
         """Hand over, or skip where the queue is full."""
         if self._is_full(len(call.body) + len(call.before or b"")):
-            self._skipping[call.number] = Passed(call.number, "POST", call.path, 0, len(call.body), 0, call.at, call.at, "skipped")
+            self._skipping[call.number] = Passed(
+                call.number, "POST", call.path, 0, len(call.body), 0, call.at, call.at, "skipped"
+            )
             self._skip(len(call.body))
             return
         self._n_open += 1
@@ -99,9 +117,12 @@ class Watcher:
             self._put(request)
 
     async def close(self, seconds: float = STOP_SECONDS) -> int:
-        """Wait until everything is judged and recorded, for `seconds` at most; gives how many calls it has not confirmed by then.
+        """Wait until everything is judged and recorded, for `seconds` at most.
 
-        For the first half of the time calls are analysed; what is still waiting after that is recorded without analysis.
+        Gives how many calls it has not confirmed by then.
+
+        For the first half of the time calls are analysed; what is still waiting after that is recorded without
+        analysis.
         """
         self._is_closing = True
         self._news.set()
@@ -146,7 +167,10 @@ class Watcher:
         self._news.set()
 
     async def _write(self) -> None:
-        """Write what waits, no faster than it is read; close the pipe once everything is written and nothing more will come."""
+        """Write what waits, no faster than it is read.
+
+        Close the pipe once everything is written and nothing more will come.
+        """
         pipe = self._process.stdin
         assert pipe is not None  # noqa: S101 - it was asked for
         with suppress(ConnectionError):  # the process is gone: `gone` tells that

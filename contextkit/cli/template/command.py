@@ -22,14 +22,22 @@ def command() -> None:
 @command.command("check")
 @click.argument("template", type=click.Path(exists=True, dir_okay=False))
 @click.argument("conversation", type=click.Path(exists=True))
-@click.option("--set", "options", multiple=True, metavar="NAME=JSON", help="A variable of the template, above those of the requests.")
+@click.option(
+    "--set",
+    "options",
+    multiple=True,
+    metavar="NAME=JSON",
+    help="A variable of the template, above those of the requests.",
+)
 @click.option("--now", type=click.DateTime(), help="The moment prompts are rendered at, for templates that print it.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def check(template: str, conversation: str, options: tuple[str, ...], now: datetime | None, as_json: bool) -> None:
-    """Say where the prompts of a conversation stop being prefixes of the next, why, and what helps; leave with 1 where they do.
+    """Say where the prompts of a conversation stop being prefixes of the next, why, and what helps.
 
-    TEMPLATE is a .jinja file or a tokenizer_config.json. CONVERSATION is a /chat/completions body, a list or lines of them in order, or
-    the folder of a Context. One body alone is cut at each reply.
+    Leave with 1 where they do.
+
+    TEMPLATE is a .jinja file or a tokenizer_config.json. CONVERSATION is a /chat/completions body, a list or lines of
+    them in order, or the folder of a Context. One body alone is cut at each reply.
 
     \b
     contextkit template check chat_template.jinja body.json

@@ -1,7 +1,7 @@
 """A conversation in a file, as request bodies in order.
 
-Takes a body, a list of them, lines of either (a recorder's `{"request": …}` rows too), or the log of a `Context`; gives bodies. What a line
-holds besides a chat request (a reply, an error) is passed over.
+Takes a body, a list of them, lines of either (a recorder's `{"request": …}` rows too), or the log of a `Context`; gives
+bodies. What a line holds besides a chat request (a reply, an error) is passed over.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _INSIDE = ("request", "body", "request_body", "kwargs", "input")
 
 
 def bodies_in(path: Path) -> list[Mapping[str, Json]]:
-    """The bodies of a file, or of a folder that `Context.open` wrote; raises `UsageError` where there is none with messages."""
+    """The bodies of a file, or of a folder that `Context.open` wrote.
+
+    Raises `UsageError` where there is none with messages.
+    """
     file = path / "log.jsonl" if path.is_dir() else path
     if not file.is_file():
         raise UsageError(f"{file} is no file: give a request body as JSON, lines of them, or the folder of a Context")

@@ -12,7 +12,11 @@ from contextkit.providers.templates.stability import Instability
 
 def to_json(found: Sequence[Instability], n_calls: int) -> str:
     """One object: how many calls were compared, and every finding."""
-    return json.dumps({"calls": n_calls, "is_stable": not found, "findings": [asdict(row) for row in found]}, ensure_ascii=False, indent=2)
+    return json.dumps(
+        {"calls": n_calls, "is_stable": not found, "findings": [asdict(row) for row in found]},
+        ensure_ascii=False,
+        indent=2,
+    )
 
 
 def to_text(found: Sequence[Instability], n_calls: int) -> str:
@@ -33,14 +37,20 @@ def _paragraph(row: Instability) -> str:
         f"  now {row.now!r}",
         *(f"  {_remedy(remedy)}" for remedy in row.remedies),
     ]
-    return "\n".join(lines if row.remedies else [*lines, "  no option and no single edit of the template was found to help"])
+    return "\n".join(
+        lines if row.remedies else [*lines, "  no option and no single edit of the template was found to help"]
+    )
 
 
 def _remedy(remedy: Remedy) -> str:
     if remedy.kind == "caller":
         return f"do: {remedy.words}"
     changed = remedy.changed_chars
-    longer = f"; the last prompt becomes {abs(changed):,} characters {'longer' if changed > 0 else 'shorter'}" if changed else ""
+    longer = (
+        f"; the last prompt becomes {abs(changed):,} characters {'longer' if changed > 0 else 'shorter'}"
+        if changed
+        else ""
+    )
     return f"helps (rendered again to see): {remedy.words}{longer}"
 
 

@@ -1,7 +1,7 @@
 """Standard output and standard error as commands use them: whether there is one, and how it is encoded.
 
-What a program reads (JSON, CSV, Markdown) is UTF-8 wherever it does not go to a terminal; elsewhere what the output's encoding cannot
-write is written as an escape. What is printed goes through `contextkit.terminal`.
+What a program reads (JSON, CSV, Markdown) is UTF-8 wherever it does not go to a terminal; elsewhere what the output's
+encoding cannot write is written as an escape. What is printed goes through `contextkit.terminal`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from contextkit.terminal import echo_error
 
 
 def check_output() -> None:
-    """Raises `UsageError` where standard output was closed before we came; from here on it never fails for a character it lacks."""
+    """Raises `UsageError` where standard output was closed before we came.
+
+    From here on it never fails for a character it lacks.
+    """
     if sys.stdout is None:
         raise click.UsageError("standard output is closed; give it a file or a pipe")
     if isinstance(sys.stdout, TextIOWrapper):
@@ -34,7 +37,9 @@ def for_programs() -> None:
 def check_file(option: str, name: str | None) -> None:
     """Raises `UsageError` where an option that names a file to write was given `-`."""
     if name == "-":
-        raise click.UsageError(f"{option} writes a file, not standard output: give it a name other than - (./- for a file called so)")
+        raise click.UsageError(
+            f"{option} writes a file, not standard output: give it a name other than - (./- for a file called so)"
+        )
 
 
 @contextmanager

@@ -25,21 +25,49 @@ _At = click.IntRange(min=0)
 @click.command("explain-edit")
 @click.argument("text", required=False)
 @click.option("--append", "append", metavar="TEXT", help="Add TEXT at the end.")
-@click.option("--replace", "replace", type=(_At, str), metavar="AT TEXT", help="Put TEXT over as many bytes from AT on.")
+@click.option(
+    "--replace", "replace", type=(_At, str), metavar="AT TEXT", help="Put TEXT over as many bytes from AT on."
+)
 @click.option("--insert", "insert", type=(_At, str), metavar="AT TEXT", help="Put TEXT in at AT.")
 @click.option("--delete", "delete", type=(_At, _At), metavar="AT N", help="Take N bytes out at AT.")
-@click.option("--move", "move", type=(_At, _At, _At), metavar="AT N TO", help="Take N bytes out at AT, put them in at TO.")
-@click.option("--positions", type=click.Choice(["rope", "rope_at_read", "learned"]), default="rope", show_default=True,
-              help="Rotated keys are cached; keys are rotated when read; positions are added to embeddings.")  # fmt: skip
+@click.option(
+    "--move", "move", type=(_At, _At, _At), metavar="AT N TO", help="Take N bytes out at AT, put them in at TO."
+)
+@click.option(
+    "--positions",
+    type=click.Choice(["rope", "rope_at_read", "learned"]),
+    default="rope",
+    show_default=True,
+    help="Rotated keys are cached; keys are rotated when read; positions are added to embeddings.",
+)
 @click.option("--layers", type=click.IntRange(1, 64), default=4, show_default=True)
-@click.option("--kv-heads", type=click.Choice(["1", "2", "4"]), default="4", show_default=True, help="Of 4 query heads: MQA, GQA, MHA.")
+@click.option(
+    "--kv-heads",
+    type=click.Choice(["1", "2", "4"]),
+    default="4",
+    show_default=True,
+    help="Of 4 query heads: MQA, GQA, MHA.",
+)
 @click.option("--seed", type=_At, default=0, show_default=True, help="Of the weights.")
-@click.option("--svg", "picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture as SVG, too.")
-@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object, a fate for each layer and row included.")
+@click.option(
+    "--svg", "picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture as SVG, too."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Everything as one JSON object, a fate for each layer and row included."
+)
 def command(
-    text: str | None, positions: Positions, layers: int, kv_heads: str, seed: int, picture: Path | None, *, as_json: bool, **edits: Any
+    text: str | None,
+    positions: Positions,
+    layers: int,
+    kv_heads: str,
+    seed: int,
+    picture: Path | None,
+    *,
+    as_json: bool,
+    **edits: Any,
 ) -> None:
-    """Why an edit of TEXT costs what it costs: a small transformer does it with its cache and from scratch, and rows are compared.
+    """Why an edit of TEXT costs what it costs: a small transformer does it with its cache and from scratch, and rows
+    are compared.
 
     A token is a byte; AT, N and TO count bytes from 0. Exactly one edit. Needs the extra `numpy`.
 
@@ -58,7 +86,9 @@ def command(
     found = explain_edit(model, tokens, edit)
     shown = "".join(chr(token) if 32 <= token < 127 else "?" for token in edit.apply(tokens)[0])
     if picture:
-        picture.write_text(svg(found, f"{edit.kind}: {found.n_kept} of {found.n_after} rows kept"), encoding="utf-8", newline="\n")
+        picture.write_text(
+            svg(found, f"{edit.kind}: {found.n_kept} of {found.n_after} rows kept"), encoding="utf-8", newline="\n"
+        )
     if as_json:
         echo_json(canonical(_plain(found)))
     else:
@@ -73,8 +103,10 @@ def _edit(edits: dict[str, Any]) -> Edit:
     encode = Bytes().encode
     given = [(name, value) for name, value in edits.items() if value is not None]
     if len(given) != 1:
-        raise UsageError(f"{len(given)} edits given: give exactly one of --append, --replace, --insert, --delete, --move")
-    (name, value), = given  # fmt: skip
+        raise UsageError(
+            f"{len(given)} edits given: give exactly one of --append, --replace, --insert, --delete, --move"
+        )
+    ((name, value),) = given
     made = {
         "append": lambda: Edit("append", tokens=tuple(encode(value))),
         "replace": lambda: Edit("replace", value[0], tokens=tuple(encode(value[1]))),
@@ -89,10 +121,16 @@ def _plain(found: Explanation) -> dict[str, Any]:
     from contextkit.transformer.explain_edit import Fate
 
     return {
-        "n_before": found.n_before, "n_after": found.n_after, "n_kept": found.n_kept, "first_row": list(found.first_row),
+        "n_before": found.n_before,
+        "n_after": found.n_after,
+        "n_kept": found.n_kept,
+        "first_row": list(found.first_row),
         "recomputed": [found.recomputed.start, found.recomputed.stop],
-        "work": asdict(found.work), "work_uncached": asdict(found.work_uncached),
-        "rows_error": found.rows_error, "logits_error": found.logits_error,
-        "stale_error": found.stale_error, "stale_changes_token": found.stale_changes_token,
+        "work": asdict(found.work),
+        "work_uncached": asdict(found.work_uncached),
+        "rows_error": found.rows_error,
+        "logits_error": found.logits_error,
+        "stale_error": found.stale_error,
+        "stale_changes_token": found.stale_changes_token,
         "fates": {"names": [fate.name.lower() for fate in Fate], "layers": found.fates.tolist()},
-    }  # fmt: skip
+    }

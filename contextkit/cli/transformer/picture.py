@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 MARKS = ".=~#+"
 """By `Fate`; where several rows share a column the worst is shown."""
-WORDS = ("read from the cache", "computed again, equal", "computed again, equal but for its rotation", "computed again, different", "new")
+WORDS = (
+    "read from the cache",
+    "computed again, equal",
+    "computed again, equal but for its rotation",
+    "computed again, different",
+    "new",
+)
 COLOURS = ("#2f9e8f", "#c9d6df", "#f2c14e", "#e8743b", "#4b6cb7")
 INK, MUTED = "#1f2933", "#5f6c7b"
 COLUMNS = 96
@@ -62,7 +68,9 @@ def svg(found: Explanation, title: str) -> str:
         for fate, same in groupby(fates):
             n = len(list(same))
             place = f'x="{LEFT + start * scale:.1f}" y="{y}" width="{n * scale:.1f}" height="{STEP - 3}"'
-            parts.append(f'<rect {place} fill="{COLOURS[fate]}"><title>rows {start} to {start + n - 1}: {WORDS[fate]}</title></rect>')
+            parts.append(
+                f'<rect {place} fill="{COLOURS[fate]}"><title>rows {start} to {start + n - 1}: {WORDS[fate]}</title></rect>'
+            )
             start += n
     return "\n".join([*parts, "</svg>", ""])
 

@@ -1,7 +1,8 @@
 """The reference model as a local provider: it says the replies, and its own KV cache makes the bill.
 
-Takes requests as the local provider understood them, gives scripts of replies; and is a `PrefixCache` of token ids, so that usage is what
-its blocks had and what they lacked. vLLM's rules (`cache/block`) run beside it, and a request on which the two differ is an error.
+Takes requests as the local provider understood them, gives scripts of replies; and is a `PrefixCache` of token ids, so
+that usage is what its blocks had and what they lacked. vLLM's rules (`cache/block`) run beside it, and a request on
+which the two differ is an error.
 """
 
 from __future__ import annotations
@@ -54,14 +55,17 @@ class _Running:
 class TransformerServer:
     """One model, one cache: satisfies `PrefixCache[TokenIds]`, and called as a `ReplySource` it says what comes next.
 
-    A token of the provider is one of the model's bytes by its remainder; blocks are known by the provider's ids, so that nothing is shared
-    which differs. What was said is sampled in bytes on a copy, and joins the run in the tokens a later request will have in its place.
+    A token of the provider is one of the model's bytes by its remainder; blocks are known by the provider's ids, so
+    that nothing is shared which differs. What was said is sampled in bytes on a copy, and joins the run in the tokens a
+    later request will have in its place.
     """
 
     def __init__(self, block_size: int = 16, capacity_tokens: int = CAPACITY_TOKENS, seed: int = 0) -> None:
         """Raises `UsageError` for sizes no engine has."""
         if block_size < 1 or capacity_tokens < block_size:
-            raise UsageError(f"{capacity_tokens} tokens in blocks of {block_size}: give at least one block of at least one token")
+            raise UsageError(
+                f"{capacity_tokens} tokens in blocks of {block_size}: give at least one block of at least one token"
+            )
         self._block, self._n_blocks, self._seed = block_size, capacity_tokens // block_size, seed
         self._model = Model(seeded(SHAPE, seed, "float32"))
         self._reference = BlockCache(Blocks(self._n_blocks + 1, (Group(size=block_size),)))
@@ -141,12 +145,16 @@ class TransformerServer:
         known = list(names(prompt.tokens, self._block, _space(prompt)))
         before = self._engine.work.positions
         if len(prompt.tokens) > self._n_blocks * self._block:
-            raise UsageError(f"{len(prompt.tokens)} tokens, and room for {self._n_blocks * self._block}: raise --capacity-tokens")
+            raise UsageError(
+                f"{len(prompt.tokens)} tokens, and room for {self._n_blocks * self._block}: raise --capacity-tokens"
+            )
         run, n_read, logits = self._engine.begin(_bytes(prompt.tokens), known, is_read_skipped=prompt.is_read_skipped)
         n_computed, lease = self._engine.work.positions - before, self._reference.begin(prompt, now)
         if (lease.usage.read, lease.usage.fresh) != (n_read, n_computed):
             rules = f"the rules read {lease.usage.read} and computed {lease.usage.fresh}"
-            raise ContextKitError(f"of {len(prompt.tokens)} tokens the model read {n_read} and computed {n_computed}, {rules}")
+            raise ContextKitError(
+                f"of {len(prompt.tokens)} tokens the model read {n_read} and computed {n_computed}, {rules}"
+            )
         running = self._running[lease.writes[0]] = _Running(prompt, lease, run, logits, [])
         return running
 

@@ -1,7 +1,9 @@
-"""What the reference model says to a request: text, or a call, or JSON, every token sampled from its logits under a mask.
+"""What the reference model says to a request: text, or a call, or JSON, every token sampled from its logits under a
+mask.
 
-Takes a request body and a run that holds its prompt, gives the parts of a reply. An untrained model says nothing sensible; what the masks
-leave it to choose (which tool, which of an enum, which letters) it chooses, and what a grammar leaves no choice in is written for it.
+Takes a request body and a run that holds its prompt, gives the parts of a reply. An untrained model says nothing
+sensible; what the masks leave it to choose (which tool, which of an enum, which letters) it chooses, and what a grammar
+leaves no choice in is written for it.
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ def _asked_schema(body: Mapping[str, Json]) -> Json:
     """The schema the reply's text must have; None for none."""
     text: Json = body.get("text") or {}
     asked: Json = body.get("response_format") or text.get("format") or {}
-    return {"json_schema": asked.get("json_schema", asked).get("schema") or {}, "json_object": {}}.get(asked.get("type", ""))
+    return {"json_schema": asked.get("json_schema", asked).get("schema") or {}, "json_object": {}}.get(
+        asked.get("type", "")
+    )
 
 
 class Speaker:
@@ -102,13 +106,19 @@ class Speaker:
         from contextkit.transformer.model import Bytes
 
         known = [[*option.encode(), Bytes.end] for option in options]
-        return self.pick(lambda made: {option[len(made)] for option in known if option[: len(made)] == list(made)}, 1 << 20).decode()
+        return self.pick(
+            lambda made: {option[len(made)] for option in known if option[: len(made)] == list(made)}, 1 << 20
+        ).decode()
 
     def words(self, most: int, *, is_begun: bool = False) -> str:
         """Some letters, until the end is sampled."""
         from contextkit.transformer.model import Bytes
 
-        return self.pick(lambda made: LETTERS | {Bytes.end} if made or is_begun else LETTERS - {32}, most).decode().rstrip()
+        return (
+            self.pick(lambda made: LETTERS | {Bytes.end} if made or is_begun else LETTERS - {32}, most)
+            .decode()
+            .rstrip()
+        )
 
     def json(self, schema: Json) -> str:
         """A value of a schema: required properties in its order, the first alternative, enums and letters sampled."""
@@ -131,7 +141,9 @@ def _object(speaker: Speaker, schema: Json) -> str:
     properties = schema.get("properties") or {}
     text = speaker.said("{")
     for i, name in enumerate(schema.get("required", ())):
-        text += speaker.said(("," if i else "") + canonical(name).decode() + ":") + speaker.json(properties.get(name, {"type": "string"}))
+        text += speaker.said(("," if i else "") + canonical(name).decode() + ":") + speaker.json(
+            properties.get(name, {"type": "string"})
+        )
     return text + speaker.said("}")
 
 
@@ -142,7 +154,9 @@ def _string(speaker: Speaker, schema: Json) -> str:
 _KINDS: Mapping[str, Callable[[Speaker, Json], str]] = {
     "object": _object,
     "string": _string,
-    "array": lambda speaker, schema: speaker.said("[") + speaker.json(schema.get("items", {"type": "string"})) + speaker.said("]"),
+    "array": lambda speaker, schema: (
+        speaker.said("[") + speaker.json(schema.get("items", {"type": "string"})) + speaker.said("]")
+    ),
     "integer": lambda speaker, schema: speaker.one_of(map(str, range(10))),
     "number": lambda speaker, schema: speaker.one_of(map(str, range(10))),
     "boolean": lambda speaker, schema: speaker.one_of(("true", "false")),

@@ -21,15 +21,32 @@ if TYPE_CHECKING:
 
 @click.command("whatif")
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
-@click.option("--fix", "fixes", multiple=True, metavar="NAME", help="One change; may be given more than once.  [default: all of them]")
-@click.option("--model", "models", multiple=True, metavar="MODEL", help="Ask another model: its prices, its cache's rules, its tokenizer.")
+@click.option(
+    "--fix",
+    "fixes",
+    multiple=True,
+    metavar="NAME",
+    help="One change; may be given more than once.  [default: all of them]",
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    help="Ask another model: its prices, its cache's rules, its tokenizer.",
+)
 @click.option("--by", type=click.Choice(["session"]), help="A row for each session under each change.")
-@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object, every reading of every assumption included.")
-def command(paths: tuple[str, ...], fixes: tuple[str, ...], models: tuple[str, ...], by: str | None, as_json: bool) -> None:
-    """What PATHS would have cost with one thing changed: the bill before and after, with the spread over what has to be assumed.
+@click.option(
+    "--json", "as_json", is_flag=True, help="Everything as one JSON object, every reading of every assumption included."
+)
+def command(
+    paths: tuple[str, ...], fixes: tuple[str, ...], models: tuple[str, ...], by: str | None, as_json: bool
+) -> None:
+    """What PATHS would have cost with one thing changed: the bill before and after, with the spread over what has to be
+    assumed.
 
-    PATHS are files, folders, patterns, or - for standard input, in any known format. Fixes: ttl-1h, ttl-1h-per-lane, keep-alive,
-    bridging-marker, sorted-tools, clock-to-tail, no-pruning, leader-first.
+    PATHS are files, folders, patterns, or - for standard input, in any known format. Fixes: ttl-1h, ttl-1h-per-lane,
+    keep-alive, bridging-marker, sorted-tools, clock-to-tail, no-pruning, leader-first.
 
     \b
     contextkit whatif ~/.claude/projects
@@ -54,7 +71,13 @@ def command(paths: tuple[str, ...], fixes: tuple[str, ...], models: tuple[str, .
 
 
 def _answered(
-    paths: tuple[str, ...], fixes: tuple[str, ...], models: tuple[str, ...], faults: Faults, watch: Watch, *, by_session: bool
+    paths: tuple[str, ...],
+    fixes: tuple[str, ...],
+    models: tuple[str, ...],
+    faults: Faults,
+    watch: Watch,
+    *,
+    by_session: bool,
 ) -> WhatIf:
     from contextkit.models import model_named
     from contextkit.simulator.counterfactual.fixes import fixes_named

@@ -1,6 +1,8 @@
-"""A `WhatIf` on a terminal: calibration, a row a fix with its spread, what was assumed, and what stays unanswered and why.
+"""A `WhatIf` on a terminal: calibration, a row a fix with its spread, what was assumed, and what stays unanswered and
+why.
 
-Takes the figures, prints them; readable without colour, in forty columns and in ASCII. rich is imported when something is drawn.
+Takes the figures, prints them; readable without colour, in forty columns and in ASCII. rich is imported when something
+is drawn.
 """
 
 from __future__ import annotations
@@ -61,11 +63,15 @@ def _opening(found: WhatIf) -> Iterable[str]:
         return
     yield f"{found.calls_with_price:,} of {found.calls:,} calls have a bill and a price; they cost {dollars(found.recorded_usd)}"
     for one in found.calibrations:
-        told = [(one.n_unexplained, "misses that nothing recorded explains"), (one.n_seeded, "reads longer than it remembers")]
+        told = [
+            (one.n_unexplained, "misses that nothing recorded explains"),
+            (one.n_seeded, "reads longer than it remembers"),
+        ]
         said = ", ".join(f"{n:,} {what}" for n, what in told if n)
         yield (
             f"calibration from {one.answered_from}: {one.calls:,} calls, recorded {dollars(one.recorded_usd)}, reference cache "
-            f"{dollars(one.replayed_usd)}, difference {dollars(one.difference_usd)}" + (f" (it was told of {said})" if said else "")
+            f"{dollars(one.replayed_usd)}, difference {dollars(one.difference_usd)}"
+            + (f" (it was told of {said})" if said else "")
         )
 
 
@@ -79,7 +85,10 @@ def _closing(found: WhatIf, answered: Sequence[Answer]) -> Iterable[str]:
     if silent:
         yield ""
         yield "not answered:"
-        yield from (f"  {answer.fix} needs {answer.needs}: {answer.why_not or 'nothing of the kind was recorded'}" for answer in silent)
+        yield from (
+            f"  {answer.fix} needs {answer.needs}: {answer.why_not or 'nothing of the kind was recorded'}"
+            for answer in silent
+        )
     partly = [answer for answer in answered if answer.why_not and answer.answered_from != "usage and times"]
     if partly:
         yield ""
@@ -87,7 +96,8 @@ def _closing(found: WhatIf, answered: Sequence[Answer]) -> Iterable[str]:
         yield from (f"  {answer.fix}: {answer.why_not}" for answer in partly)
 
 
-# Rows ---------------------------------------------------------------------------------------------------------------------
+# Rows
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _answers(answers: Sequence[Answer], console: Console, group: str) -> None:
@@ -109,12 +119,26 @@ def _table(answers: Sequence[Answer], console: Console, *, is_whole: bool) -> Ta
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for heading, is_number in (("fix", False), ("from", False), ("before", True), ("after", True), ("low..high", True), ("saves", True)):
+    for heading, is_number in (
+        ("fix", False),
+        ("from", False),
+        ("before", True),
+        ("after", True),
+        ("low..high", True),
+        ("saves", True),
+    ):
         table.add_column(heading, justify="right" if is_number else "left", no_wrap=is_number or heading == "fix")
     if is_whole:
         table.add_column("what to do", overflow="fold")
     for answer in answers:
-        cells = [answer.fix, answer.answered_from, dollars(answer.before_usd), _after(answer), _spread(answer), _saves(answer)]
+        cells = [
+            answer.fix,
+            answer.answered_from,
+            dollars(answer.before_usd),
+            _after(answer),
+            _spread(answer),
+            _saves(answer),
+        ]
         cells += ["; ".join(filter(None, (answer.to_do, _facts(answer))))] if is_whole else []
         table.add_row(*(Text(_plain(cell, console)) for cell in cells))
     return table
@@ -141,7 +165,11 @@ def _saves(answer: Answer) -> str:
 
 
 def _spread(answer: Answer) -> str:
-    return "unknown" if answer.low_usd is None or answer.high_usd is None else f"{dollars(answer.low_usd)}..{dollars(answer.high_usd)}"
+    return (
+        "unknown"
+        if answer.low_usd is None or answer.high_usd is None
+        else f"{dollars(answer.low_usd)}..{dollars(answer.high_usd)}"
+    )
 
 
 def _say(console: Console, line: str, style: str = "") -> None:

@@ -1,9 +1,10 @@
 """How much of a prompt deserves the long lifetime, call by call.
 
-Only what a call adds is billed at the long rate when its end is written for long: the entry covers all that stands before it. So a call
-that adds little can cover everything cheaply, and one that adds much may leave its share to a later one. What is left uncovered is
-written again after a gap that the short lifetime does not outlive. Takes habits, chances and rates, gives dollars; a table of a few
-hundred numbers, whatever the size of the conversation. Knows nothing of prompts.
+Only what a call adds is billed at the long rate when its end is written for long: the entry covers all that stands
+before it. So a call that adds little can cover everything cheaply, and one that adds much may leave its share to a
+later one. What is left uncovered is written again after a gap that the short lifetime does not outlive. Takes habits,
+chances and rates, gives dollars; a table of a few hundred numbers, whatever the size of the conversation. Knows nothing
+of prompts.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def chances(rhythm: Rhythm, short_seconds: float, long_seconds: float, calls_to_
 
 
 def pays(within: float, rates: Rates, *, is_long: bool = False) -> bool:
-    """Whether writing an entry is worth its premium: what it costs above plain input now, against what reading it saves.
+    """Whether writing an entry is worth its premium: what it costs above plain input now, against what reading it
+    saves.
 
     >>> opus = Rates(5.0, 0.5, 6.25, 10.0)
     >>> pays(0.21, opus), pays(0.22, opus)
@@ -76,7 +78,9 @@ class Coverage:
         rows = [[(share, added, *_between(size + added)) for share, added in growths] for size in _SIZES]
         losses = [0.0] * len(_SIZES)
         for _ in range(_SWEEPS):
-            losses = [_expected(size, row, losses, known, premium, rewrite) for size, row in zip(_SIZES, rows, strict=True)]
+            losses = [
+                _expected(size, row, losses, known, premium, rewrite) for size, row in zip(_SIZES, rows, strict=True)
+            ]
             losses = [loss - losses[0] for loss in losses]
         self._losses = losses
 

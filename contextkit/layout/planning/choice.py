@@ -1,8 +1,8 @@
 """Which places to mark and for how long, so that a lane's calls cost least; with what was weighed.
 
-Takes a track, the marks one provider allows and what is known of the session. Where nothing is known it gives exactly what `plan` gives.
-More marks cost nothing below the last one: what is weighed is whether to write the end of the prompt at all, and up to where to write it
-for long. A request costs the same few steps however long the conversation.
+Takes a track, the marks one provider allows and what is known of the session. Where nothing is known it gives exactly
+what `plan` gives. More marks cost nothing below the last one: what is weighed is whether to write the end of the prompt
+at all, and up to where to write it for long. A request costs the same few steps however long the conversation.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class Choice:
 
 
 def choose(track: Track, n: int, previous: int, rules: Plan, known: Known, shared: int = 0) -> Choice:
-    """Marks for the first `n` segments, when the request before held the first `previous` of them and siblings send the first `shared`."""
+    """Marks for the first `n` segments, when the request before held the first `previous` of them and siblings send the
+    first `shared`.
+    """
     before = known.left.end(known.now, known.epoch) or previous  # what the lane left is surer than what was sent last
     found = places(track, n, min(before, n), rules, shared)
     choice = Choice(track, n, found, (), (), rules, known, _read_end(previous, n, known))
@@ -82,7 +84,9 @@ def choose(track: Track, n: int, previous: int, rules: Plan, known: Known, share
     refused = dict(_too_short(choice, wanted))
     ways = _lifetimes(choice, wanted, refused)
     unpaid = dict(_unpaid(choice, wanted, refused, ways))
-    wanted.update(_again(choice, previous, {name: place for name, place in wanted.items() if name not in {**refused, **unpaid}}))
+    wanted.update(
+        _again(choice, previous, {name: place for name, place in wanted.items() if name not in {**refused, **unpaid}})
+    )
     if "tail" in unpaid and "bridge" in wanted and wanted["bridge"] >= choice.read_end and not _is_aside(choice):
         unpaid["bridge"] = "nothing is left there to be read, and nothing behind it is written"
     refused.update(unpaid)
@@ -92,11 +96,19 @@ def choose(track: Track, n: int, previous: int, rules: Plan, known: Known, share
 
 
 def _again(choice: Choice, previous: int, written: dict[str, int]) -> dict[str, int]:
-    """The end of the request before, where the tail does not see to it: nothing new is written, or what was written has lapsed."""
+    """The end of the request before, where the tail does not see to it: nothing new is written, or what was written has
+    lapsed.
+    """
     known, is_short = choice.known, choice.read_end < previous
     place: int | None = None
-    if choice.rules.has_tail and "tail" not in written:  # a side call may write it for what it interrupts; else what is there is read
-        place = markable(choice.track, max(previous, choice.read_end)) if not is_short or _is_aside(choice) else choice.places.previous
+    if (
+        choice.rules.has_tail and "tail" not in written
+    ):  # a side call may write it for what it interrupts; else what is there is read
+        place = (
+            markable(choice.track, max(previous, choice.read_end))
+            if not is_short or _is_aside(choice)
+            else choice.places.previous
+        )
     elif "tail" in written and "bridge" not in written and is_short and known.left.epoch == known.epoch:
         place = markable(choice.track, previous, previous - 1)  # below a later mark it costs nothing
     return {} if place is None or choice.track.ends_tokens[place] < choice.rules.min_tokens else {"bridge": place}
@@ -116,7 +128,9 @@ def _marked(choice: Choice, kept: dict[str, int], ways: tuple[Weighed, ...], ref
             refused[name] = f"{choice.rules.most} marks are taken"
             continue
         named[place] = name
-    marks = tuple(Breakpoint(place, _ttl(choice, place, named[place], ways), choice.rules.lookback) for place in sorted(named))
+    marks = tuple(
+        Breakpoint(place, _ttl(choice, place, named[place], ways), choice.rules.lookback) for place in sorted(named)
+    )
     names = tuple(named[mark.segment] for mark in marks)
     return replace(choice, marks=marks, names=names, lifetimes=ways, refused=tuple(refused.items()))
 
@@ -125,7 +139,9 @@ def _ttl(choice: Choice, place: int, name: str, ways: tuple[Weighed, ...]) -> in
     rules = choice.rules
     if not ways:
         return rules.head_ttl_seconds if name == "head" else rules.tail_ttl_seconds
-    is_long = place <= max(ways[0].segment, _covered(choice) - 1)  # written for long now, or before: longer lifetimes come first
+    is_long = place <= max(
+        ways[0].segment, _covered(choice) - 1
+    )  # written for long now, or before: longer lifetimes come first
     return rules.long_ttl_seconds if is_long else rules.tail_ttl_seconds
 
 
@@ -136,7 +152,9 @@ def _covered(choice: Choice) -> int:
 
 
 def _read_end(previous: int, n: int, known: Known) -> int:
-    """Segments this request is expected to read: by what the lane left, or, where nobody noted that, all that was sent before."""
+    """Segments this request is expected to read: by what the lane left, or, where nobody noted that, all that was sent
+    before.
+    """
     left = known.left
     return min(left.end(known.now, known.epoch) if left.epoch == known.epoch else previous, n)
 
@@ -159,15 +177,23 @@ def _unpaid(
     for name, (chance, ttl) in within.items():
         if chance >= _SURE or name not in wanted or name in refused:
             continue
-        if wanted[name] < choice.read_end or (ways and wanted[name] <= ways[0].segment):  # it is there already, or the long lifetime pays
+        if wanted[name] < choice.read_end or (
+            ways and wanted[name] <= ways[0].segment
+        ):  # it is there already, or the long lifetime pays
             continue
         rates = known.rates(choice.n_tokens(choice.n))
         if rates is not None and not pays(chance, rates, is_long=WRITE_CLASSES.get(ttl) == "write_1h"):
-            yield name, f"a call that reads it in time comes in {chance:.0%} of cases: writing it costs more than that saves"
+            yield (
+                name,
+                f"a call that reads it in time comes in {chance:.0%} of cases: writing it costs more than that saves",
+            )
 
 
 def _lifetimes(choice: Choice, wanted: dict[str, int], refused: dict[str, str]) -> tuple[Weighed, ...]:
-    """Every end that could be written for long, cheapest first; nothing where lifetimes are given or there is no price to weigh."""
+    """Every end that could be written for long, cheapest first.
+
+    Nothing where lifetimes are given or there is no price to weigh.
+    """
     rules, last = choice.rules, choice.places.last
     rates = choice.known.rates(choice.n_tokens(choice.n)) if rules.long_ttl_seconds else None
     if rates is None:
@@ -189,7 +215,9 @@ def _weighed(choice: Choice, name: str, place: int, rates: Rates) -> Weighed:
 
 
 def _weighed_apart(choice: Choice, name: str, place: int, rates: Rates) -> Weighed:
-    """Where each lifetime reads its own entries only: one of them for good, and going over to the other writes everything again."""
+    """Where each lifetime reads its own entries only: one of them for good, and going over to the other writes
+    everything again.
+    """
     rules, rhythm = choice.rules, choice.known.rhythm
     likely = choice.known.chances(rules.tail_ttl_seconds, rules.long_ttl_seconds)
     total, covered, calls = choice.n_tokens(choice.n), choice.n_tokens(_covered(choice)), rhythm.remaining_turns
@@ -197,13 +225,18 @@ def _weighed_apart(choice: Choice, name: str, place: int, rates: Rates) -> Weigh
     if place < 0:
         return Weighed(name, place, (rates.short - rates.read) * covered, lost * total)
     held, dearer = choice.n_tokens(place + 1), rates.long - rates.short
-    premium = (rates.long - rates.read) * max(choice.n_tokens(choice.read_end) - covered, 0) + dearer * max(held - covered, 0)
+    premium = (rates.long - rates.read) * max(choice.n_tokens(choice.read_end) - covered, 0) + dearer * max(
+        held - covered, 0
+    )
     growth = calls * dearer * rhythm.growth_tokens if name == "tail" else 0.0
     return Weighed(name, place, premium, growth + lost * (total - held))
 
 
 def _held(choice: Choice, ways: tuple[Weighed, ...]) -> dict[str, int]:
-    """A tail that is written for long; else the end of what was written so before, marked again so that it lives on and is found."""
+    """A tail that is written for long.
+
+    Else the end of what was written so before, marked again so that it lives on and is found.
+    """
     if ways and ways[0].place == "tail":
         return {"tail": ways[0].segment}
     end = markable(choice.track, _covered(choice)) if ways else None

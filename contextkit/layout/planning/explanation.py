@@ -1,4 +1,5 @@
-"""A choice in words: each mark with its place, lifetime, reason and worth, every lifetime that was weighed, and what was left out.
+"""A choice in words: each mark with its place, lifetime, reason and worth, every lifetime that was weighed, and what
+was left out.
 
 Takes a `Choice`, gives rows and text. Worked out only when somebody asks.
 """
@@ -43,7 +44,8 @@ class MarkPlan:
     cost_usd: float | None
     """What writing it adds to this request, against sending its tokens uncached; None without a price."""
     worth_usd: float | None
-    """What it is expected to save: at once where it reads, in the next request where it writes; None without a price."""
+    """What it is expected to save: at once where it reads, in the next request where it writes; None without a price.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,9 @@ def marks_of(choice: Choice, row: Model) -> tuple[MarkPlan, ...]:
 def explain(choice: Choice, row: Model, key: str | None = None, why: str = "") -> str:
     """The whole choice, a line a fact."""
     weighed = [*_weighed(choice), *_refused(choice)] if _takes_marks(choice) else []
-    return "\n".join([*_heading(choice, row), *_marks(choice, row), *weighed, *_key(row, key, why), *_prewarm(choice, row)])
+    return "\n".join(
+        [*_heading(choice, row), *_marks(choice, row), *weighed, *_key(row, key, why), *_prewarm(choice, row)]
+    )
 
 
 def warm_up(choice: Choice, row: Model, n_waiting: int) -> Prewarm:
@@ -201,7 +205,11 @@ def _prewarm(choice: Choice, row: Model) -> Iterator[str]:
     if size < row.min_tokens:
         yield f"prewarm: nothing to fill, {size:,} tokens are shared and the model caches none below {row.min_tokens:,}"
         return
-    verdict, saved = ("pays", f"{_usd(warm.saved_usd)} saved") if warm.saved_usd > 0 else ("does not pay", f"{_usd(-warm.saved_usd)} lost")
+    verdict, saved = (
+        ("pays", f"{_usd(warm.saved_usd)} saved")
+        if warm.saved_usd > 0
+        else ("does not pay", f"{_usd(-warm.saved_usd)} lost")
+    )
     yield f"prewarm: costs {_usd(warm.cost_usd)}; {verdict} before 2 calls that start together ({saved})"
 
 

@@ -1,6 +1,8 @@
-"""What is known of a session when its next request is marked: its habits, what it was billed at, what its last request left behind.
+"""What is known of a session when its next request is marked: its habits, what it was billed at, what its last request
+left behind.
 
-Takes numbers, gives numbers. The moment is an argument, the time of the last entry, so a plan is the same however often it is made.
+Takes numbers, gives numbers. The moment is an argument, the time of the last entry, so a plan is the same however often
+it is made.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Left:
     """Declared breaks before it: after another one its places mean nothing any more."""
 
     def end(self, now: float, epoch: int, *, longer_than: float = 0) -> int:
-        """Segments that its longest entry covers which is still alive, and lives longer than that by itself; 0 for none."""
+        """Segments that its longest entry covers which is still alive, and lives longer than that by itself; 0 for
+        none.
+        """
         if epoch != self.epoch:
             return 0
         alive = (mark.segment + 1 for mark in self.marks if now - self.at < mark.ttl_seconds > longer_than)
@@ -60,11 +64,13 @@ class Known:
     epoch: int = 0
     """Declared breaks so far."""
     calls_to_come: float | None = None
-    """Calls of this lane behind the next one, where that is known: 0 for a side call; None for what sessions are like."""
+    """Calls of this lane behind the next one, where that is known: 0 for a side call; None for what sessions are like.
+    """
     head_reuse: float = 1.0
     """Share of cases in which another conversation reads tools and system while they live."""
     is_mixed: bool = True
-    """Whether an entry of one lifetime may be read by a mark of another; False once a bill has shown that it was not."""
+    """Whether an entry of one lifetime may be read by a mark of another; False once a bill has shown that it was not.
+    """
     _tables: dict[tuple[object, ...], object] = field(default_factory=dict)
     """What was worked out for this rhythm."""
 

@@ -1,7 +1,8 @@
 """Two recorded bodies side by side, only where a call missed: what exactly is not what it was.
 
-Takes the calls of a recording as they come, keeps the body of each lane's last billed call, within a bound; gives a `Pair` whose calls
-know their segments and marks, and the place of the first difference. A call that read what it could costs nothing here.
+Takes the calls of a recording as they come, keeps the body of each lane's last billed call, within a bound; gives a
+`Pair` whose calls know their segments and marks, and the place of the first difference. A call that read what it could
+costs nothing here.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class KeptBodies:
         return replace(pair, lane=lane, before=before, now=now, prompt=newer.prompt, place=place, is_whole=True)
 
     def beside(self, now: Call, raw: bytes, siblings: Iterable[Call]) -> tuple[Call, Prompt | None, list[Call]]:
-        """A lane's first call and those of other lanes that had not begun to answer when it started, each with its segments."""
+        """A lane's first call and those of other lanes that had not begun to answer when it started, each with its
+        segments.
+        """
         late = [call for call in siblings if call.began_at is not None and call.began_at > now.exchange.at]
         newer = _read(now, raw) if late else None
         if newer is None:

@@ -1,7 +1,8 @@
 """A recorded request body as a prompt and the layout it came from: every wire by one table.
 
-Takes bytes and what is known of who was asked, gives segments, marks and the bytes of each, so that two bodies can be compared. A model
-without a row is cut as its wire's usual one; what no adapter speaks (Gemini, Bedrock Converse) is cut message by message, unmarked.
+Takes bytes and what is known of who was asked, gives segments, marks and the bytes of each, so that two bodies can be
+compared. A model without a row is cut as its wire's usual one; what no adapter speaks (Gemini, Bedrock Converse) is cut
+message by message, unmarked.
 """
 
 from __future__ import annotations
@@ -65,9 +66,12 @@ def _with_row(fields: dict[str, Json], wire: str, model: str) -> dict[str, Json]
 
 
 _USUAL = {
-    "anthropic_messages": "claude-sonnet-4-6", "bedrock_converse": "claude-sonnet-4-6", "openai_chat": "gpt-5.1",
-    "openai_responses": "gpt-5.1", "gemini": "gemini-2.5-pro",
-}  # fmt: skip
+    "anthropic_messages": "claude-sonnet-4-6",
+    "bedrock_converse": "claude-sonnet-4-6",
+    "openai_chat": "gpt-5.1",
+    "openai_responses": "gpt-5.1",
+    "gemini": "gemini-2.5-pro",
+}
 
 
 def row_near(model: str) -> str | None:
@@ -80,7 +84,8 @@ def row_near(model: str) -> str | None:
     return row.name if row else None
 
 
-# Which wire ---------------------------------------------------------------------------------------------------------------
+# Which wire
+# ---------------------------------------------------------------------------------------------------------------
 
 _BEDROCK_ONLY = ("toolConfig", "inferenceConfig", "additionalModelRequestFields", "guardrailConfig")
 _ANTHROPIC_ONLY = ("system", "anthropic_version", "stop_sequences", "mcp_servers", "anthropic_beta", "thinking")
@@ -88,7 +93,10 @@ _CHAT_ROLES = ("system", "developer", "tool", "function")
 
 
 def wire_of(fields: Mapping[str, Json], hint: str = "") -> str | None:
-    """The wire a request body speaks, None where it is no model call; `hint` (who was asked) decides where its keys do not."""
+    """The wire a request body speaks, None where it is no model call.
+
+    `hint` (who was asked) decides where its keys do not.
+    """
     return next((wire for wire, is_it in _WIRES if is_it(fields, hint)), None)
 
 
@@ -102,8 +110,15 @@ def _is_bedrock(fields: Mapping[str, Json], hint: str) -> bool:
     if any(name in fields for name in _BEDROCK_ONLY):
         return "messages" in fields
     given = fields.get("messages")
-    said = (one["content"] for one in (given if isinstance(given, list) else []) if isinstance(one, dict) and "content" in one)
-    first = next((part for content in said if isinstance(content, list) for part in content if isinstance(part, dict)), {"type": ""})
+    said = (
+        one["content"]
+        for one in (given if isinstance(given, list) else [])
+        if isinstance(one, dict) and "content" in one
+    )
+    first = next(
+        (part for content in said if isinstance(content, list) for part in content if isinstance(part, dict)),
+        {"type": ""},
+    )
     return "type" not in first
 
 
@@ -131,14 +146,29 @@ _WIRES: tuple[tuple[str, Callable[[Mapping[str, Json], str], bool]], ...] = (
 )
 """Asked from the top: Chat is what any other body with messages is."""
 
-# What no adapter speaks ---------------------------------------------------------------------------------------------------
+# What no adapter speaks
+# ---------------------------------------------------------------------------------------------------
 
 _KEYED = Keying(
-    {"model": TOOLS, "modelId": TOOLS, "performanceConfig": TOOLS, "promptVariables": TOOLS, **dict.fromkeys((
-        "toolConfig", "tool_config", "additionalModelRequestFields", "outputConfig", "cachedContent", "cached_content",
-    ), MESSAGES)},
+    {
+        "model": TOOLS,
+        "modelId": TOOLS,
+        "performanceConfig": TOOLS,
+        "promptVariables": TOOLS,
+        **dict.fromkeys(
+            (
+                "toolConfig",
+                "tool_config",
+                "additionalModelRequestFields",
+                "outputConfig",
+                "cachedContent",
+                "cached_content",
+            ),
+            MESSAGES,
+        ),
+    },
     frozenset({"generationConfig", "generation_config", "inferenceConfig", "safetySettings", "requestMetadata"}),
-)  # fmt: skip
+)
 
 
 def _gemini(fields: Mapping[str, Json]) -> Parsed:
@@ -149,13 +179,25 @@ def _gemini(fields: Mapping[str, Json]) -> Parsed:
 
 def _bedrock(fields: Mapping[str, Json]) -> Parsed:
     tools = (fields.get("toolConfig") or {}).get("tools")
-    return _plain(fields, ("toolConfig", "system", "messages"), "messages", tools, fields.get("system"), fields.get("messages"))
+    return _plain(
+        fields, ("toolConfig", "system", "messages"), "messages", tools, fields.get("system"), fields.get("messages")
+    )
 
 
-def _plain(fields: Mapping[str, Json], taken: tuple[str, ...], array: str, tools: Json, system: Json, said: Json) -> Parsed:
+def _plain(
+    fields: Mapping[str, Json], taken: tuple[str, ...], array: str, tools: Json, system: Json, said: Json
+) -> Parsed:
     """A body cut into its tools, system parts and messages, each a piece; marks are left out of it."""
-    levels: tuple[tuple[Level, str, Json], ...] = (("tools", "", tools), ("system", "", system), ("messages", "one", said))
-    track = Track(Grammar({"tools": "tools", "system": "system", "messages": array}, False, lambda was, run, opens: True, _unmarked, 0))
+    levels: tuple[tuple[Level, str, Json], ...] = (
+        ("tools", "", tools),
+        ("system", "", system),
+        ("messages", "one", said),
+    )
+    track = Track(
+        Grammar(
+            {"tools": "tools", "system": "system", "messages": array}, False, lambda was, run, opens: True, _unmarked, 0
+        )
+    )
     for level, role, given in levels:
         for value in _listed(given):
             body = canonical(normal(_without_points(value)))

@@ -1,8 +1,8 @@
 """Ledgers larger than memory, added up by DuckDB: the same sums as `summarise` gives, by group, with the misses.
 
-Takes the names of ledgers, gives a `Summary`. Sums are made in SQL, at prices joined in for each provider, model and quarter of an hour.
-Misses need the calls of a lane in order: DuckDB puts the lines together session by session, on disk where memory does not hold them, and
-each session is judged alone. Knows no format but our own.
+Takes the names of ledgers, gives a `Summary`. Sums are made in SQL, at prices joined in for each provider, model and
+quarter of an hour. Misses need the calls of a lane in order: DuckDB puts the lines together session by session, on disk
+where memory does not hold them, and each session is judged alone. Knows no format but our own.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ LONGEST_LINE = 1 << 25
 BATCH = 4096
 """Rows fetched or written at once."""
 GROUPS: dict[str, str] = {
-    "day": "strftime(make_timestamp(CAST(floor(began * 1e6) AS BIGINT)), '%Y-%m-%d')", "session": "session", "model": "model",
-    "agent": "agent", "project": "CASE WHEN project = '' THEN 'unknown' ELSE project END",
-}  # fmt: skip
+    "day": "strftime(make_timestamp(CAST(floor(began * 1e6) AS BIGINT)), '%Y-%m-%d')",
+    "session": "session",
+    "model": "model",
+    "agent": "agent",
+    "project": "CASE WHEN project = '' THEN 'unknown' ELSE project END",
+}
 """What calls can be grouped by, as `summary.GROUPS`."""
 _SHAPE = (
     '{"id":"VARCHAR","session":"VARCHAR","lane":"VARCHAR","at":"DOUBLE","provider":"VARCHAR","model":"VARCHAR","usage":{"fresh":"BIGINT",'
@@ -46,7 +49,9 @@ _SHAPE = (
     '"service_tier":"VARCHAR"},"remark":"VARCHAR",'
     '"about":"VARCHAR","text":"VARCHAR","contextkit_ledger":"BIGINT"}'
 )
-_CHANGED = """left(right(line, 26), 8) = ',"sum":"' AND left(right(line, 18), 16) <> left(sha256(left(line, -26)), 16)"""
+_CHANGED = (
+    """left(right(line, 26), 8) = ',"sum":"' AND left(right(line, 18), 16) <> left(sha256(left(line, -26)), 16)"""
+)
 """Whether a line has a checksum and it is not that of its content; see `row.checksum`."""
 _LOADED = f"""
 CREATE TABLE lines AS SELECT row_number() OVER () AS n, CASE WHEN {_CHANGED} THEN NULL ELSE json END AS body
@@ -126,9 +131,9 @@ class Added:
 def summarise_files(files: Sequence[str], by: str = "", memory: str = MEMORY) -> Added:
     """The `Summary` of the ledgers in `files`, as `summarise` gives it of their records one after another.
 
-    `by` names a key of `GROUPS`. Where a conversation's project or an agent's name is said twice, the last one counts for all its calls.
-    Raises `MissingExtra` without DuckDB, `LogCorrupt` for JSON that is no line of a ledger, `StorageError` where
-    DuckDB gives up.
+    `by` names a key of `GROUPS`. Where a conversation's project or an agent's name is said twice, the last one counts
+    for all its calls. Raises `MissingExtra` without DuckDB, `LogCorrupt` for JSON that is no line of a ledger,
+    `StorageError` where DuckDB gives up.
     """
     with _database(memory) as table:
         _load(table, files)
@@ -137,14 +142,19 @@ def summarise_files(files: Sequence[str], by: str = "", memory: str = MEMORY) ->
         kept, said = _judged(table)
         sessions = {index: session for index, (session, _) in said.items()}
         verdicts = {index: verdict for index, (_, verdict) in said.items() if verdict}
-        return Added(_summary(table, by, kept), sessions, verdicts, _one(table, "SELECT count(*) FROM lines WHERE body IS NULL"))
+        return Added(
+            _summary(table, by, kept), sessions, verdicts, _one(table, "SELECT count(*) FROM lines WHERE body IS NULL")
+        )
 
 
 def write_by_session(files: Sequence[str], to: str, memory: str = MEMORY) -> int:
-    """Write the lines of the ledgers in `files` into the Parquet file `to`, each with its session and its place; gives how many they are.
+    """Write the lines of the ledgers in `files` into the Parquet file `to`, each with its session and its place.
 
-    Columns `session`, `n`, `line`, in the order of the first two: `judged_rows` takes one session's lines by `n`. A remark stands in the
-    session it is about. Raises `MissingExtra` without DuckDB, `StorageError` where DuckDB gives up.
+    Gives how many they are.
+
+    Columns `session`, `n`, `line`, in the order of the first two: `judged_rows` takes one session's lines by `n`. A
+    remark stands in the session it is about. Raises `MissingExtra` without DuckDB, `StorageError` where DuckDB gives
+    up.
     """
     with _database(memory) as table:
         _load(table, files)
@@ -165,13 +175,19 @@ def _database(memory: str) -> Iterator[DuckDBPyConnection]:
     except ImportError:
         raise MissingExtra("--engine duckdb", "duckdb") from None
     with TemporaryDirectory(prefix="contextkit-") as folder:
-        config: dict[str, Any] = {"memory_limit": memory, "temp_directory": folder, "threads": min(THREADS, os.cpu_count() or 1)}
+        config: dict[str, Any] = {
+            "memory_limit": memory,
+            "temp_directory": folder,
+            "threads": min(THREADS, os.cpu_count() or 1),
+        }
         table = duckdb.connect(str(Path(folder) / "report.duckdb"), config=config)
         try:
             yield table
         except duckdb.Error as error:  # its text may quote a line
             name = type(error).__name__
-            raise StorageError(f"DuckDB gave up ({name}): free disk space, split the ledger, or shorten its lines") from None
+            raise StorageError(
+                f"DuckDB gave up ({name}): free disk space, split the ledger, or shorten its lines"
+            ) from None
         finally:
             table.close()
 
@@ -198,7 +214,10 @@ def _join_prices(table: DuckDBPyConnection) -> None:
         except UnknownModel:
             continue  # the summary names the model
         ends = [1 << 62, *(above for above, _ in tiers)]
-        found += [(provider, model, quarter, tier, above, end, writes_cost, *per) for end, (above, per) in zip(ends, tiers, strict=False)]
+        found += [
+            (provider, model, quarter, tier, above, end, writes_cost, *per)
+            for end, (above, per) in zip(ends, tiers, strict=False)
+        ]
         found = _written(table, "rates", found, BATCH)
     _written(table, "rates", found)
     models = list(_rows(table, "SELECT DISTINCT provider, model FROM said WHERE id IS NOT NULL"))
@@ -211,7 +230,9 @@ def _is_free_to_write(provider: str, model: str) -> bool:
     return measured(Exchange("", "", "", 0.0, None, None, provider, model, None, bill, None, None)) is not None
 
 
-def _written(table: DuckDBPyConnection, name: str, rows: list[tuple[Any, ...]], least: int = 1) -> list[tuple[Any, ...]]:
+def _written(
+    table: DuckDBPyConnection, name: str, rows: list[tuple[Any, ...]], least: int = 1
+) -> list[tuple[Any, ...]]:
     """What is left to write: nothing, or `rows` while they are fewer than `least`."""
     if len(rows) < least:
         return rows
@@ -227,7 +248,10 @@ _Said = dict[int, tuple[str, str]]
 
 
 def _judged(table: DuckDBPyConnection) -> tuple[list[Miss], _Said]:
-    """The misses, the dearest where they are too many, and whose they are; each that lost something is noted in `missed`."""
+    """The misses, the dearest where they are too many, and whose they are.
+
+    Each that lost something is noted in `missed`.
+    """
     kept, said, lost = list[Miss](), _Said(), list[tuple[Any, ...]]()
     for session, lines in groupby(_rows(table, _BY_SESSION), key=lambda line: line[0]):
         places = list[int]()
@@ -272,13 +296,17 @@ def _summary(table: DuckDBPyConnection, by: str, kept: list[Miss]) -> Summary:
         total=total[0] if total else Row("all", 0, 0, 0, Usage(0, 0, 0, 0, 0), None, None, 0),
         models=tuple(_sums(table, "model", "model", "min(calls.n)")),
         lanes=tuple(_sums(table, lane, "session, lane", "min(calls.n)", MOST_LANES)),
-        misses=tuple(kept), hit_rates=tuple(_rates(table)),
-        models_without_price=tuple(unpriced_name(*row) for row in _rows(table, unpriced)), groups=tuple(groups),
-    )  # fmt: skip
+        misses=tuple(kept),
+        hit_rates=tuple(_rates(table)),
+        models_without_price=tuple(unpriced_name(*row) for row in _rows(table, unpriced)),
+        groups=tuple(groups),
+    )
 
 
 def _sums(table: DuckDBPyConnection, name: str, group: str, order: str, most: int = 0) -> list[Row]:
-    query = _SUMS.format(name=name, counts=_COUNTS, group=group, order=f"sum(prompt) DESC NULLS LAST LIMIT {most}" if most else order)
+    query = _SUMS.format(
+        name=name, counts=_COUNTS, group=group, order=f"sum(prompt) DESC NULLS LAST LIMIT {most}" if most else order
+    )
     found = _rows(table, query)
     return [_row(row) for row in (sorted(found, key=lambda row: row[-1]) if most else found)]
 

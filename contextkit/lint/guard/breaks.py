@@ -1,7 +1,8 @@
-"""What two neighbouring calls show: the first place where the cached prefix breaks, and the hazard that a rule sees there.
+"""What two neighbouring calls show: the first place where the cached prefix breaks, and the hazard that a rule sees
+there.
 
-Takes calls cut into blocks and the catalogue, gives findings. Also compares two request bodies by hand, for assertions. Knows nothing
-of clients.
+Takes calls cut into blocks and the catalogue, gives findings. Also compares two request bodies by hand, for assertions.
+Knows nothing of clients.
 """
 
 from __future__ import annotations
@@ -45,10 +46,12 @@ def step_of(before: Sent, after: Sent, turn: int) -> Step:
 
 
 def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
-    """What breaks the prefix: the first change in what was cached, then parameters that key it; each with what the step cost.
+    """What breaks the prefix: the first change in what was cached, then parameters that key it.
 
-    A change behind the last breakpoint is none, nor is one of which the provider notices nothing: all that could be read is read. One that
-    no rule names carries the code `CK001`.
+    Each with what the step cost.
+
+    A change behind the last breakpoint is none, nor is one of which the provider notices nothing: all that could be
+    read is read. One that no rule names carries the code `CK001`.
     """
     first = next((change for change in step.changes if change.is_first and change.is_cached), None)
     keyed = list(islice(asked_of(step, rules, _KEYING), _MOST_STEPS))
@@ -74,10 +77,14 @@ def refused(sent: Sent, turn: int, rules: Rules, session: str = "", caller: str 
     """What is wrong with the markers of one call, whatever came before it: a provider refuses it, or ignores a marker."""
     on_calls = (asked for asked in rules.on("call") if asked.hazard.level == "breakpoints")
     said = ((asked, said) for asked in on_calls for said in evidence_of(asked, sent) if said.path != UNREADABLE)
-    return [_seen_by_the_guard(finding_of(asked, one, sent, session, turn, None, None, None), caller) for asked, one in said]
+    return [
+        _seen_by_the_guard(finding_of(asked, one, sent, session, turn, None, None, None), caller) for asked, one in said
+    ]
 
 
-def _of_change(step: Step, change: Change, rules: Rules, session: str, tokens: int | None, usd: float | None) -> Finding:
+def _of_change(
+    step: Step, change: Change, rules: Rules, session: str, tokens: int | None, usd: float | None
+) -> Finding:
     for asked in rules.on("change"):
         for said in evidence_of(asked, step, change):
             if said.path != UNREADABLE:
@@ -87,13 +94,24 @@ def _of_change(step: Step, change: Change, rules: Rules, session: str, tokens: i
 
 def _seen_by_the_guard(finding: Finding, caller: str) -> Finding:
     place = finding.place
-    return replace(finding, detector="guard", place=replace(place, caller=caller) if isinstance(place, RequestPlace) else place)
+    return replace(
+        finding, detector="guard", place=replace(place, caller=caller) if isinstance(place, RequestPlace) else place
+    )
 
 
 def call_sent(
-    body: bytes, wire: str = "", *, at: float = 0.0, began_at: float | None = None, usage: Usage | None = None, before: Sent | None = None,
-) -> Sent:  # fmt: skip
-    """A body as a call; raises `UnreadableRequest` for what is none. `before` is an earlier call whose blocks may be taken over."""
+    body: bytes,
+    wire: str = "",
+    *,
+    at: float = 0.0,
+    began_at: float | None = None,
+    usage: Usage | None = None,
+    before: Sent | None = None,
+) -> Sent:
+    """A body as a call.
+
+    Raises `UnreadableRequest` for what is none. `before` is an earlier call whose blocks may be taken over.
+    """
     provider, model = wire.partition("_")[0], _model_of(body) if before is None else before.exchange.model
     exchange = Exchange("", "", "main", at, began_at, None, provider, model, Bodies(body), usage, None, None)
     sent = cut(exchange, before, index=0 if before is None else before.index + 1)
@@ -114,8 +132,8 @@ def _model_of(body: bytes) -> str:
 def breaks(before: Any, after: Any) -> str:
     """Why `after` does not begin as `before` did, over several lines; empty where it does.
 
-    Both are bytes, a mapping, a contextkit `Request` or `Layout`. Raises `UsageError` for anything else, `UnreadableRequest` for a body of
-    no endpoint; either says which of the two it is.
+    Both are bytes, a mapping, a contextkit `Request` or `Layout`. Raises `UsageError` for anything else,
+    `UnreadableRequest` for a body of no endpoint; either says which of the two it is.
     """
     one, other = _read("before", before), _read("after", after)
     if one.wire != other.wire:
@@ -144,11 +162,17 @@ def _all_cached(sent: Sent) -> Sent:
 
 
 def listed(findings: Iterable[Finding]) -> str:
-    """Findings for a failing test: what repeats at one place once, with how often, and where to read more; empty where there are none."""
+    """Findings for a failing test: what repeats at one place once, with how often, and where to read more.
+
+    Empty where there are none.
+    """
     together: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         together.setdefault((finding.code, _INDEX.sub("[]", _path_of(finding))), []).append(finding)
-    told = ["\n".join([shown(same[0]), *([f"  times   {len(same)}"] if len(same) > 1 else [])]) for same in together.values()]
+    told = [
+        "\n".join([shown(same[0]), *([f"  times   {len(same)}"] if len(same) > 1 else [])])
+        for same in together.values()
+    ]
     if not told:
         return ""
     code, *more = dict.fromkeys(code for code, _ in together)
@@ -170,10 +194,14 @@ def shown(finding: Finding) -> str:
     if not isinstance(place, RequestPlace):
         return f"{finding.code} {finding.message} at {place}"
     lines = [
-        f"{finding.code}{_name_of(finding.code)}: {finding.message}", f"  level   {place.level}", f"  path    {place.path}",
-        f"  offset  byte {place.offset}", f"  before  {place.was!r}", f"  after   {place.now!r}",
+        f"{finding.code}{_name_of(finding.code)}: {finding.message}",
+        f"  level   {place.level}",
+        f"  path    {place.path}",
+        f"  offset  byte {place.offset}",
+        f"  before  {place.was!r}",
+        f"  after   {place.now!r}",
         *([f"  sent    {place.caller}"] if place.caller else []),
-    ]  # fmt: skip
+    ]
     return "\n".join(lines)
 
 
@@ -192,7 +220,9 @@ def _bytes_of(value: Any) -> bytes:
     if callable(body):  # a layout: what is no segment is no part of it
         return bytes(body(b"{}"))
     if isinstance(value, Mapping):
-        return json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"), default=_dumped).encode("utf-8", "surrogatepass")
+        return json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"), default=_dumped).encode(
+            "utf-8", "surrogatepass"
+        )
     raise UsageError(f"a request is a dict, bytes, a Request or a Layout, not {type(value).__name__}")
 
 

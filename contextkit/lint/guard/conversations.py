@@ -1,8 +1,8 @@
 """The conversations a client is having, told apart by what they say.
 
-Takes request bodies, gives the conversation each goes on from. That is one memory compare: a body goes on where it begins with everything
-an earlier one said, but for markers, and ends as it did. Nothing is parsed for it. Memory is bounded: the conversations that were quiet
-longest are forgotten.
+Takes request bodies, gives the conversation each goes on from. That is one memory compare: a body goes on where it
+begins with everything an earlier one said, but for markers, and ends as it did. Nothing is parsed for it. Memory is
+bounded: the conversations that were quiet longest are forgotten.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Conversation:
     body: bytes
     """The last request, as the caller made it."""
     pieces: tuple[bytes, ...]
-    """Of it, what stands between cache markers up to the end of the last message; none where it is spelled as no SDK does."""
+    """Of it, what stands between cache markers up to the end of the last message; none where it is spelled as no SDK
+    does."""
     back: bytes
     """What follows the last message."""
     at: float
@@ -110,14 +111,23 @@ class Conversations:
         return (one for one in reversed(self._kept.values()) if one.wire == wire and one.label == label)
 
     def going_on(self, wire: str, body: bytes, label: str = "") -> tuple[Conversation, tuple[bytes, ...]] | None:
-        """The one `body` goes on from, the longest where several fit, with the pieces of `body`; None where there is none."""
+        """The one `body` goes on from, the longest where several fit, with the pieces of `body`.
+
+        None where there is none.
+        """
         fitting = [(one, pieces) for one in self.of(wire, label) if (pieces := one.followed_by(body)) is not None]
         return max(fitting, key=lambda pair: len(pair[0].body)) if fitting else None
 
     def named(self, wire: str, past: Unknown, label: str = "") -> Conversation | None:
-        """The one whose last response, or whose last request, goes by the name that a request gives its past; None where none does."""
+        """The one whose last response, or whose last request, goes by the name that a request gives its past.
+
+        None where none does.
+        """
         is_previous = past.field == PREVIOUS
-        return next((one for one in self.of(wire, label) if (one.previous == past.name if is_previous else one.kept == past)), None)
+        return next(
+            (one for one in self.of(wire, label) if (one.previous == past.name if is_previous else one.kept == past)),
+            None,
+        )
 
     def name(self, wire: str, label: str = "") -> str:
         """For a new one; a branch of one that was given a name has its number behind it."""
@@ -152,10 +162,12 @@ _MOST_READ = 8
 def resembling(
     conversations: Conversations, wire: str, sent: Sent, read: Callable[[Conversation], Sent], label: str = ""
 ) -> Conversation | None:
-    """The conversation that `sent` goes on from with another past; None where it begins one, or branches off an earlier request.
+    """The conversation that `sent` goes on from with another past.
 
-    Whoever goes on repeats what was said last; only a branch, or another conversation, does not. `read` cuts a conversation's last request.
-    One that was given a name is gone on from whatever is said, unless that is a branch.
+    None where it begins one, or branches off an earlier request.
+
+    Whoever goes on repeats what was said last; only a branch, or another conversation, does not. `read` cuts a
+    conversation's last request. One that was given a name is gone on from whatever is said, unless that is a branch.
     """
     probes = _probes(sent.blocks)
     whole = [one for one in conversations.of(wire, label) if one.kept is None]
@@ -176,7 +188,8 @@ def _probes(blocks: Sequence[Block]) -> list[bytes]:
 def _likeness(before: Sent, after: Sent) -> tuple[int, bool, float] | None:
     """How well `after` goes on from `before`, None where it does not.
 
-    Where something is missing it must repeat what was said last, or say that otherwise: siblings of a fan-out do neither.
+    Where something is missing it must repeat what was said last, or say that otherwise: siblings of a fan-out do
+    neither.
     """
     score = kinship(before, after)
     if score is None or score[0]:
@@ -186,7 +199,10 @@ def _likeness(before: Sent, after: Sent) -> tuple[int, bool, float] | None:
     known = {(block.role, block.body) for block in new}
     if any((block.role, block.body) in known for block in last):
         return score
-    shared = next((i for i, (one, other) in enumerate(zip(old, new, strict=False)) if not is_same(one, other)), min(len(old), len(new)))
+    shared = next(
+        (i for i, (one, other) in enumerate(zip(old, new, strict=False)) if not is_same(one, other)),
+        min(len(old), len(new)),
+    )
     return score if new[-1].message > old[-1].message and shared >= len(old) - len(last) else None
 
 
@@ -217,13 +233,18 @@ def markers(body: bytes, start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def _marker_at(body: bytes, at: int) -> int:
-    """Behind the marker that stands here as SDKs write it, with the comma before it, or else the one after it; `at` where none does."""
+    """Behind the marker that stands here as SDKs write it, with the comma before it, or else the one after it.
+
+    `at` where none does.
+    """
     match = _MARKER.match(body, at)
     return match.end() if match else at
 
 
 def cut_at_end(body: bytes, fields: Mapping[str, Json], wire: str) -> tuple[tuple[bytes, ...], bytes]:
-    """The pieces of `body` up to the end of its last message, and what follows; none where it is not spelled as SDKs do.
+    """The pieces of `body` up to the end of its last message, and what follows.
+
+    None where it is not spelled as SDKs do.
 
     `fields` is `body`, parsed: what stands behind the messages is written again, and must be what stands there.
 

@@ -1,7 +1,8 @@
 """The guard itself: what leaves is compared before it leaves, what comes back is compared with what was expected.
 
-Takes the bytes of requests and responses from the transport, gives findings to a teller and rows to a recording. Nothing it does changes
-a call; what it cannot read, it lets pass. One lock, held for a memory compare, keeps its memory whole between threads.
+Takes the bytes of requests and responses from the transport, gives findings to a teller and rows to a recording.
+Nothing it does changes a call; what it cannot read, it lets pass. One lock, held for a memory compare, keeps its memory
+whole between threads.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from contextkit.terminal import sanitize
 PATHS = {"/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/responses": "openai_responses"}
 """End of the path → the wire that is spoken there."""
 _KEPT_CUT_BYTES = 1 << 16
-"""Larger requests are cut again when they are needed: their blocks would take several times the memory of their bytes."""
+"""Larger requests are cut again when they are needed: their blocks would take several times the memory of their bytes.
+"""
 _EXPLAINING = ("breakpoints", "routing", "lifetime", "engine")
 """Levels whose rules on a step can say why a bill is too high although the text only grew."""
 _UNEXPLAINED = {"breakpoints": "CKL05"}
@@ -79,10 +81,19 @@ class Guard:
     __slots__ = ("_asks", "_clock", "_conversations", "_lock", "_pasts", "_recording", "_rules", "_teller")
 
     def __init__(
-        self, teller: Teller, recording: Recording | None = None, *, asks: bool = False, hazards: Sequence[Hazard] | None = None,
-        clock: Callable[[], float] = time.time, conversations: Conversations | None = None,
-    ) -> None:  # fmt: skip
-        """`asks` puts the provider's own diagnostics into requests; `hazards` stands in for the catalogue, `conversations` for few."""
+        self,
+        teller: Teller,
+        recording: Recording | None = None,
+        *,
+        asks: bool = False,
+        hazards: Sequence[Hazard] | None = None,
+        clock: Callable[[], float] = time.time,
+        conversations: Conversations | None = None,
+    ) -> None:
+        """`asks` puts the provider's own diagnostics into requests.
+
+        `hazards` stands in for the catalogue, `conversations` for few.
+        """
         self._teller, self._recording, self._asks, self._clock = teller, recording, asks, clock
         self._rules = None if hazards is None else Rules(hazards)
         self._lock, self._pasts = Lock(), Pasts()
@@ -116,7 +127,9 @@ class Guard:
         except ContextKitError:
             return None  # nothing to compare: not a request anybody could read (its provider will say so), or one without its past
         asking = self._asking(conversation, departure)
-        return Passage(self, conversation, departure, asking, asking if self._recording is None else self._whole(asking))
+        return Passage(
+            self, conversation, departure, asking, asking if self._recording is None else self._whole(asking)
+        )
 
     def _whole(self, body: bytes) -> bytes:
         with self._lock:
@@ -140,7 +153,9 @@ class Guard:
         with self._lock:
             past = resembling(told, wire, sent, _read, label) if kept is None else told.named(wire, kept, label)
             if past is None and kept is not None and kept.field == PREVIOUS:
-                raise UnreadableRequest("body", "goes on from a response that passed by unseen, or that another request went on from")
+                raise UnreadableRequest(
+                    "body", "goes on from a response that passed by unseen, or that another request went on from"
+                )
             before = _read(past) if past else None
             is_other = before is None or (not label and is_said_again(before, sent))
             own = None if is_other else past  # one that may still go on itself stays as it is
@@ -154,13 +169,18 @@ class Guard:
             return conversation, _departure(conversation, body, at, where, findings)
 
     def _findings(self, before: Sent | None, after: Sent, turn: int, name: str, where: Caller) -> tuple[Finding, ...]:
-        """What breaks, with what it costs, and what no provider takes; a rule that fails is a warning, never the end of a call."""
+        """What breaks, with what it costs, and what no provider takes.
+
+        A rule that fails is a warning, never the end of a call.
+        """
         try:
             rules, caller_ = self._all_rules(), str(where)
             broke = broken(step_of(replace(before, index=0), after, turn), rules, name, caller_) if before else []
             return (*broke, *refused(after, turn, rules, name, caller_))
         except Exception as error:  # noqa: BLE001 - a fault of ours must not stop a call of theirs
-            warnings.warn(sanitize(f"a request was sent unjudged, a rule failed ({type(error).__name__})"), stacklevel=2)
+            warnings.warn(
+                sanitize(f"a request was sent unjudged, a rule failed ({type(error).__name__})"), stacklevel=2
+            )
             return ()
 
     def _all_rules(self) -> Rules:
@@ -171,14 +191,19 @@ class Guard:
             return departure.body
         return asked(departure.body, parse(departure.body), departure.wire, conversation.previous)
 
-    # What comes back ------------------------------------------------------------------------------------------------------
+    # What comes back
+    # ------------------------------------------------------------------------------------------------------
 
-    def returned(self, conversation: Conversation, departure: Departure, exchange: Exchange, bill: Bill, passage: Passage) -> None:
+    def returned(
+        self, conversation: Conversation, departure: Departure, exchange: Exchange, bill: Bill, passage: Passage
+    ) -> None:
         """A call is over: remember what it left in the cache, write it down, and tell what does not fit."""
         usage = billed(bill.usage, departure.model)
         answered = None
         if usage is not None and exchange.first_byte_at is not None:
-            answered = Answered(departure.wire, departure.model, departure.body, departure.at, exchange.first_byte_at, usage)
+            answered = Answered(
+                departure.wire, departure.model, departure.body, departure.at, exchange.first_byte_at, usage
+            )
         with self._lock:
             if answered is not None and (conversation.answered is None or conversation.answered.at <= answered.at):
                 conversation.answered = answered
@@ -200,7 +225,9 @@ class Guard:
         return [] if short is None else [short]
 
     def _said(self, departure: Departure, verdict: str) -> Finding:
-        """A verdict: on what was told before the request left, of several findings the one it speaks of, or on what nobody had seen."""
+        """A verdict: on what was told before the request left, of several findings the one it speaks of, or on what
+        nobody had seen.
+        """
         if not departure.findings:
             return self._unseen(departure, verdict)
         judged = [self._judged(finding, verdict) for finding in departure.findings]
@@ -216,10 +243,18 @@ class Guard:
         """A verdict on a request in which the guard saw nothing."""
         known = (code for code, one in self._all_rules().hazards.items() if verdict in one.confirmed_by)
         code = _VERDICTS.get(verdict) or next(known, UNNAMED)
-        return Finding(code, "the provider found a difference that the guard did not", _place(departure), "provider", verdict=verdict)
+        return Finding(
+            code,
+            "the provider found a difference that the guard did not",
+            _place(departure),
+            "provider",
+            verdict=verdict,
+        )
 
     def _shortfall(self, departure: Departure, answered: Answered) -> Finding | None:
-        """The bill against the prediction: the reference cache is asked only where the last bill promised more, or the prefix broke."""
+        """The bill against the prediction: the reference cache is asked only where the last bill promised more, or the
+        prefix broke.
+        """
         before, read = departure.before, answered.usage.read or 0
         should = expected_tokens(before, departure.model, departure.at)
         if before is None or before.model != departure.model or not (departure.findings or is_shortfall(should, read)):
@@ -238,7 +273,8 @@ class Guard:
 
 
 _MARKERS = 4
-"""A request with more is refused (https://platform.claude.com/docs/en/build-with-claude/prompt-caching#cache-limitations)."""
+"""A request with more is refused
+(https://platform.claude.com/docs/en/build-with-claude/prompt-caching#cache-limitations)."""
 
 
 def _is_over_marked(one: Conversation, pieces: tuple[bytes, ...]) -> bool:
@@ -247,12 +283,22 @@ def _is_over_marked(one: Conversation, pieces: tuple[bytes, ...]) -> bool:
     return n > len(one.pieces) - 1 and n + len(markers(one.back, 0, len(one.back))) > _MARKERS
 
 
-_AGREED = {"confirmed": "confirmed by the provider", "contradicted": "not confirmed by the provider", "silent": "seen by the provider too"}
+_AGREED = {
+    "confirmed": "confirmed by the provider",
+    "contradicted": "not confirmed by the provider",
+    "silent": "seen by the provider too",
+}
 """What a verdict says of a finding; silent where nobody knows which verdicts confirm its hazard."""
 _VERDICTS = {
-    "model_changed": "CKP01", "prompt_cache_key_changed": "CKR06", "service_tier_changed": "CKP06", "text_format_changed": "CKP05",
-    "reasoning_effort_changed": "CKP02", "verbosity_changed": "CKP02", "tools_changed": "CKT10", "system_changed": "CKS10",
-}  # fmt: skip
+    "model_changed": "CKP01",
+    "prompt_cache_key_changed": "CKR06",
+    "service_tier_changed": "CKP06",
+    "text_format_changed": "CKP05",
+    "reasoning_effort_changed": "CKP02",
+    "verbosity_changed": "CKP02",
+    "tools_changed": "CKT10",
+    "system_changed": "CKS10",
+}
 """What a provider may say of a request in which the guard saw nothing → the nearest hazard."""
 _NO_VERDICT = {"unavailable", "previous_message_not_found", "comparison_response_not_found"}
 """Answers to the question that say nothing about the request."""
@@ -261,9 +307,21 @@ _NO_VERDICT = {"unavailable", "previous_message_not_found", "comparison_response
 class Passage:
     """One request on its way out and back."""
 
-    __slots__ = ("_bytes", "_conversation", "_departure", "_first_byte_at", "_guard", "_is_over", "_status", "body", "whole")
+    __slots__ = (
+        "_bytes",
+        "_conversation",
+        "_departure",
+        "_first_byte_at",
+        "_guard",
+        "_is_over",
+        "_status",
+        "body",
+        "whole",
+    )
 
-    def __init__(self, guard: Guard, conversation: Conversation, departure: Departure, body: bytes, whole: bytes) -> None:
+    def __init__(
+        self, guard: Guard, conversation: Conversation, departure: Departure, body: bytes, whole: bytes
+    ) -> None:
         self._guard, self._conversation, self._departure = guard, conversation, departure
         self._bytes: Bytes | None = None
         self._first_byte_at: float | None = None
@@ -277,7 +335,9 @@ class Passage:
     def began(self, status: int, headers: Mapping[str, str]) -> None:
         """The response begins."""
         self._first_byte_at, self._status = self._guard._clock(), status
-        self._bytes = bytes_of(self._departure.wire, headers.get("content-type", ""), headers.get("content-encoding", ""))
+        self._bytes = bytes_of(
+            self._departure.wire, headers.get("content-type", ""), headers.get("content-encoding", "")
+        )
 
     def feed(self, chunk: bytes) -> None:
         """A chunk passes by."""
@@ -285,7 +345,10 @@ class Passage:
             self._bytes.feed(chunk)
 
     def ended(self, *, is_whole: bool, error: str = "") -> None:
-        """No more will come; the first word counts. `error` is a word of `failure`, for what ends without one of the provider's."""
+        """No more will come.
+
+        The first word counts. `error` is a word of `failure`, for what ends without one of the provider's.
+        """
         if self._is_over:
             return
         self._is_over = True
@@ -299,15 +362,30 @@ class Passage:
         departure, now = self._departure, self._guard._clock()
         row = find_model(departure.model)
         exchange = Exchange(
-            bill.id or f"{departure.name}-{departure.turn}", departure.name, "main", departure.at,
-            None if refused else self._first_byte_at, now, row.provider if row else departure.wire.partition("_")[0], departure.model, None,
-            bill.usage, None, failed,
-        )  # fmt: skip
+            bill.id or f"{departure.name}-{departure.turn}",
+            departure.name,
+            "main",
+            departure.at,
+            None if refused else self._first_byte_at,
+            now,
+            row.provider if row else departure.wire.partition("_")[0],
+            departure.model,
+            None,
+            bill.usage,
+            None,
+            failed,
+        )
         self._guard.returned(self._conversation, departure, exchange, bill, self)
 
 
 def _advance(
-    one: Conversation, body: bytes, pieces: tuple[bytes, ...], back: bytes, at: float, sent: Sent | None, kept: Unknown | None = None
+    one: Conversation,
+    body: bytes,
+    pieces: tuple[bytes, ...],
+    back: bytes,
+    at: float,
+    sent: Sent | None,
+    kept: Unknown | None = None,
 ) -> None:
     one.body, one.pieces, one.back, one.at, one.kept = body, pieces, back, at, kept
     one.sent = sent if len(body) <= _KEPT_CUT_BYTES else None
@@ -316,13 +394,18 @@ def _advance(
         one.model = sent.exchange.model
 
 
-def _departure(one: Conversation, body: bytes, at: float, where: Caller, findings: tuple[Finding, ...] = ()) -> Departure:
+def _departure(
+    one: Conversation, body: bytes, at: float, where: Caller, findings: tuple[Finding, ...] = ()
+) -> Departure:
     """The request that `one` has just gone on to."""
     return Departure(one.wire, one.model, body, at, where, one.name, one.turn, one.answered, findings)
 
 
 def _read(conversation: Conversation) -> Sent:
-    """The last request of a conversation, cut, with its bill where it is known; a small one is kept until the conversation goes on."""
+    """The last request of a conversation, cut, with its bill where it is known.
+
+    A small one is kept until the conversation goes on.
+    """
     sent, answered = conversation.sent, conversation.answered
     if sent is None:
         sent = call_sent(conversation.body, conversation.wire, at=conversation.at)

@@ -18,8 +18,9 @@ _NAME = ContextVar("contextkit_conversation", default="")
 def conversation(name: str) -> Iterator[None]:
     """Watched clients take every request made inside for one of the conversation `name`, whatever it says.
 
-    It holds for the thread or task it is entered in, for tasks that are started inside, and for `asyncio.to_thread`; a thread of a pool
-    enters it itself. The inner one counts where two are entered. Raises `UsageError` for what is no name.
+    It holds for the thread or task it is entered in, for tasks that are started inside, and for `asyncio.to_thread`; a
+    thread of a pool enters it itself. The inner one counts where two are entered. Raises `UsageError` for what is no
+    name.
 
     >>> with conversation("planner"):
     ...     current()

@@ -1,7 +1,7 @@
 """What requests leave out since the provider keeps it, put back: a recording says what each call was asked with.
 
-Takes request bodies and what was answered, gives bodies with their whole input. No body is read before a request names its past: whoever
-says everything in each request pays for keeping the answers only.
+Takes request bodies and what was answered, gives bodies with their whole input. No body is read before a request names
+its past: whoever says everything in each request pays for keeping the answers only.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class Recording:
     def keep(self, exchange: Exchange, body: bytes) -> None:
         """Append one exchange with its body; a disk that fails ends the recording with a warning, not the conversation.
 
-        A process that was forked, as workers of web servers are, opens the file for itself; so does everybody when the file was rotated.
+        A process that was forked, as workers of web servers are, opens the file for itself; so does everybody when the
+        file was rotated.
         """
         if self._ledger is not None:
             self._write(replace(exchange, prompt=Bodies(redact(body))))

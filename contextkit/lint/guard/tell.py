@@ -1,4 +1,5 @@
-"""How a finding reaches the user: as a warning at the line that made the call, as an error before anything is sent, or by a callable.
+"""How a finding reaches the user: as a warning at the line that made the call, as an error before anything is sent, or
+by a callable.
 
 Takes findings and the place of the caller, gives nothing back. Knows nothing of requests.
 """
@@ -26,20 +27,38 @@ OnBreak = Literal["warn", "raise"] | Callable[[Finding], object]
 """What becomes of a finding."""
 
 _OWN = frozenset({"contextkit", "asyncio", "concurrent", "contextlib", "functools", "threading"})
-_PASSED = frozenset({
-    "anthropic", "openai", "httpx", "httpx2", "httpcore", "httpcore2", "anyio", "pydantic", "langchain", "langchain_core",
-    "langchain_anthropic", "langchain_openai", "langgraph", "pydantic_ai", "pydantic_graph", "agents", "litellm", "instructor",
-})  # fmt: skip
-"""Packages between the caller and the transport, where they were installed: clients, and frameworks that call them. A package of the
-user's own may have the name of one."""
+_PASSED = frozenset(
+    {
+        "anthropic",
+        "openai",
+        "httpx",
+        "httpx2",
+        "httpcore",
+        "httpcore2",
+        "anyio",
+        "pydantic",
+        "langchain",
+        "langchain_core",
+        "langchain_anthropic",
+        "langchain_openai",
+        "langgraph",
+        "pydantic_ai",
+        "pydantic_graph",
+        "agents",
+        "litellm",
+        "instructor",
+    }
+)
+"""Packages between the caller and the transport, where they were installed: clients, and frameworks that call them. A
+package of the user's own may have the name of one."""
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 _LOOPS = frozenset({"asyncio.events", "asyncio.base_events", "asyncio.runners"})
 """What runs tasks: who stands above it started the loop, not the call."""
 _POOL = "concurrent.futures.thread"
 """What runs work in threads; the frame that does has the work as its `self`."""
 _SDK_ERRORS = {"anthropic": "AnthropicError", "openai": "OpenAIError"}
-"""SDK → its root error. What is not of it and leaves a transport is taken for a lost connection, wrapped and tried again
-(anthropic/_base_client.py, `_attempt_request`)."""
+"""SDK → its root error. What is not of it and leaves a transport is taken for a lost connection, wrapped and tried
+again (anthropic/_base_client.py, `_attempt_request`)."""
 
 
 class PrefixWarning(UserWarning):
@@ -64,9 +83,10 @@ class Caller:
 def caller() -> Caller:
     """The innermost frame that belongs to neither SDK, HTTP client, event loop nor this package.
 
-    A coroutine's frames stand on the stack while it runs, so an async call shows its line too. A call that is a task of its own
-    (`gather(client.messages.create(…))`), or that a coroutine gave to a thread (`to_thread(client.messages.create, …)`), shows the line
-    that waits for it; nothing where that cannot be told: what other code gives to a pool or a `Thread` leaves no trace of who did.
+    A coroutine's frames stand on the stack while it runs, so an async call shows its line too. A call that is a task of
+    its own (`gather(client.messages.create(…))`), or that a coroutine gave to a thread
+    (`to_thread(client.messages.create, …)`), shows the line that waits for it; nothing where that cannot be told: what
+    other code gives to a pool or a `Thread` leaves no trace of who did.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -96,7 +116,10 @@ def _is_passed(module: str, frame: FrameType) -> bool:
 
 
 def _waiting_for(future: asyncio.Future[Any] | None) -> Iterator[FrameType]:
-    """Where the tasks stand that wait for a task or future, by itself or gathered with others; the innermost frame of each first."""
+    """Where the tasks stand that wait for a task or future, by itself or gathered with others.
+
+    The innermost frame of each first.
+    """
     for other in asyncio.all_tasks(future.get_loop()) if future else ():
         waits_for: Any = getattr(other, "_fut_waiter", None)
         if waits_for is not None and (waits_for is future or future in getattr(waits_for, "_children", ())):
@@ -105,7 +128,9 @@ def _waiting_for(future: asyncio.Future[Any] | None) -> Iterator[FrameType]:
 
 
 def _awaited(work: object) -> asyncio.Future[Any] | None:
-    """What a coroutine waits for that gave a piece of work to a pool: asyncio ties its own future to that of the pool by a callback."""
+    """What a coroutine waits for that gave a piece of work to a pool: asyncio ties its own future to that of the pool
+    by a callback.
+    """
     for told in getattr(getattr(work, "future", None), "_done_callbacks", ()):
         names = getattr(getattr(told, "__code__", None), "co_freevars", ())
         if "destination" in names:
@@ -172,11 +197,16 @@ class Teller:
         if on_break not in ("warn", "raise") and not callable(on_break):
             raise UsageError(f'on_break is "warn", "raise" or a callable that takes a Finding, not {on_break!r:.60}')
         if iscoroutinefunction(on_break) or iscoroutinefunction(type(on_break).__call__):
-            raise UsageError("on_break cannot be async, nobody would await it: pass a plain def or a method, such as queue.put_nowait")
+            raise UsageError(
+                "on_break cannot be async, nobody would await it: pass a plain def or a method, such as queue.put_nowait"
+            )
         self._on_break, self._sdk = on_break, sdk
 
     def before(self, finding: Finding, where: Caller) -> None:
-        """Tell of a request that has not left yet. Raises `PrefixBroken` where that was asked for, or where the callable raises."""
+        """Tell of a request that has not left yet.
+
+        Raises `PrefixBroken` where that was asked for, or where the callable raises.
+        """
         if self._on_break == "raise":
             raise passing(PrefixBroken, self._sdk)(described(finding), finding)
         self._tell(finding, where)
@@ -188,12 +218,16 @@ class Teller:
     def _tell(self, finding: Finding, where: Caller) -> None:
         if not callable(self._on_break):
             kind = passing(PrefixWarning, self._sdk)
-            warnings.warn_explicit(kind(sanitize(_said(finding))), kind, where.file or "<unknown>", where.line, where.module or None)
+            warnings.warn_explicit(
+                kind(sanitize(_said(finding))), kind, where.file or "<unknown>", where.line, where.module or None
+            )
             return
         try:
             self._on_break(finding)
         except Exception as error:
-            raise passing(PrefixBroken, self._sdk)(f"on_break raised {type(error).__name__} for {described(finding)}", finding) from error
+            raise passing(PrefixBroken, self._sdk)(
+                f"on_break raised {type(error).__name__} for {described(finding)}", finding
+            ) from error
 
 
 @cache
@@ -202,5 +236,9 @@ def passing(kind: type[Any], sdk: str) -> type[Any]:
     if sdk not in _SDK_ERRORS:
         return kind
     root = getattr(import_module(sdk), _SDK_ERRORS[sdk])
-    plain = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__reduce__": lambda self: (kind, self.args, self.__dict__)}
+    plain = {
+        "__doc__": kind.__doc__,
+        "__module__": kind.__module__,
+        "__reduce__": lambda self: (kind, self.args, self.__dict__),
+    }
     return type(kind.__name__, (kind, root), plain)

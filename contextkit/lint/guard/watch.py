@@ -1,6 +1,7 @@
 """A client that notices when a prompt's prefix breaks, before the request leaves.
 
-Takes a client of anthropic's or openai's SDK, gives one of the same type that behaves the same. Knows nothing of what is compared.
+Takes a client of anthropic's or openai's SDK, gives one of the same type that behaves the same. Knows nothing of what
+is compared.
 """
 
 from __future__ import annotations
@@ -29,19 +30,24 @@ _REWRITERS = ("anthropic.lib.bedrock", "anthropic.lib.vertex")
 
 
 def watch(
-    client: Client, *, on_break: OnBreak = "warn", record: str | os.PathLike[str] | None = None, diagnostics: bool = False,
+    client: Client,
+    *,
+    on_break: OnBreak = "warn",
+    record: str | os.PathLike[str] | None = None,
+    diagnostics: bool = False,
     hazards: Sequence[Hazard] | None = None,
-) -> Client:  # fmt: skip
-    """A client like `client`, over the same connections, that compares every request with the last of its conversation before it leaves.
+) -> Client:
+    """A client like `client`, over the same connections, that compares every request with the last of its conversation
+    before it leaves.
 
-    A request that does not begin as that one did is a finding: its hazard, path, byte offset, both sides, and your line. `on_break` is
-    `"warn"` (a `PrefixWarning` at that line), `"raise"` (`PrefixBroken`, and nothing is sent) or a callable, not an async one, that takes
-    the `Finding`. What comes back is compared with what should have been read; a shortfall is told afterwards, never raised. `record` names
-    a ledger that every exchange is appended to, secrets covered; `diagnostics=True` asks the provider's own diagnosis; `hazards` stands in
-    for the catalogue.
+    A request that does not begin as that one did is a finding: its hazard, path, byte offset, both sides, and your
+    line. `on_break` is `"warn"` (a `PrefixWarning` at that line), `"raise"` (`PrefixBroken`, and nothing is sent) or a
+    callable, not an async one, that takes the `Finding`. What comes back is compared with what should have been read; a
+    shortfall is told afterwards, never raised. `record` names a ledger that every exchange is appended to, secrets
+    covered; `diagnostics=True` asks the provider's own diagnosis; `hazards` stands in for the catalogue.
 
-    `client` itself stays as it was; copies of the watched client (`with_options`, `copy`) are watched too. Raises `UsageError` for what is
-    no such client, `StorageError` where the ledger cannot be opened.
+    `client` itself stays as it was; copies of the watched client (`with_options`, `copy`) are watched too. Raises
+    `UsageError` for what is no such client, `StorageError` where the ledger cannot be opened.
     """
     sdk = _sdk_of(client)
     teller = Teller(on_break, sdk)
@@ -58,9 +64,13 @@ def _sdk_of(client: object) -> str:
     names = [kind.__module__ for kind in type(client).__mro__]
     sdk = next((name.partition(".")[0] for name in names if name.partition(".")[0] in _SDKS), "")
     if not sdk or not library_of(getattr(client, "_client", None)) or not callable(getattr(client, "copy", None)):
-        raise UsageError(f"{type(client).__name__} cannot be watched: pass anthropic.Anthropic(), openai.OpenAI() or their async twins")
+        raise UsageError(
+            f"{type(client).__name__} cannot be watched: pass anthropic.Anthropic(), openai.OpenAI() or their async twins"
+        )
     if any(name.startswith(_REWRITERS) for name in names):
-        raise UsageError(f"{type(client).__name__} rewrites requests for another endpoint, where their prefix cannot be followed")
+        raise UsageError(
+            f"{type(client).__name__} rewrites requests for another endpoint, where their prefix cannot be followed"
+        )
     return sdk
 
 
@@ -102,7 +112,10 @@ def watch_all(on_break: Callable[[Finding], object]) -> Everywhere:
 
 
 def _watched_from_birth(kind: Any, guard: Guard) -> Callable[[], None]:
-    """Attach `guard` to each new client of `kind`; gives what undoes it. A copy shares the connections of its original, and its guard."""
+    """Attach `guard` to each new client of `kind`.
+
+    Gives what undoes it. A copy shares the connections of its original, and its guard.
+    """
     made = kind.__init__
 
     def born(self: Any, *values: Any, **named: Any) -> None:

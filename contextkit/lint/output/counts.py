@@ -58,7 +58,10 @@ def counts(findings: Iterable[Finding], catalogue: Catalogue) -> list[Count]:
     in_code = Counter(finding.code for finding in known if isinstance(finding.place, CodePlace))
     fixable = Counter(finding.code for finding in known if finding.fix is not None)
     ordered = sorted(total, key=lambda code: (-total[code], code))
-    return [Count(code, name(code, catalogue), total[code], in_code[code], total[code] - in_code[code], fixable[code]) for code in ordered]
+    return [
+        Count(code, name(code, catalogue), total[code], in_code[code], total[code] - in_code[code], fixable[code])
+        for code in ordered
+    ]
 
 
 def counted(n: int, what: str) -> str:

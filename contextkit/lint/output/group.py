@@ -1,4 +1,5 @@
-"""Findings as a reader wants them: one hazard over many turns told once, and what several detectors say of it told together.
+"""Findings as a reader wants them: one hazard over many turns told once, and what several detectors say of it told
+together.
 
 Takes findings and the catalogue's rows, gives groups and sentences; knows nothing of how they are printed.
 """
@@ -122,7 +123,10 @@ def _join(code: str, findings: Sequence[Finding], catalogue: Catalogue) -> Joine
     agreed = row.confirmed_by if row else ()
     said = tuple(dict.fromkeys(finding.verdict for finding in findings if finding.verdict))
     places = dict.fromkeys(finding.place for finding in findings if isinstance(finding.place, CodePlace))
-    confirmed, other = tuple(word for word in said if word in agreed), tuple(word for word in said if word not in agreed)
+    confirmed, other = (
+        tuple(word for word in said if word in agreed),
+        tuple(word for word in said if word not in agreed),
+    )
     return Joined(code, name(code, catalogue), tuple(places), tuple(_requests(findings)), confirmed, other)
 
 

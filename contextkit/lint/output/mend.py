@@ -122,7 +122,9 @@ def _parses(source: bytes) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the user's file, which said so already
         try:
-            compile(source, "mended", "exec", dont_inherit=True)  # a `return` outside of a function parses, and is no module
+            compile(
+                source, "mended", "exec", dont_inherit=True
+            )  # a `return` outside of a function parses, and is no module
         except (SyntaxError, ValueError):
             return False
     return True

@@ -45,7 +45,11 @@ def dumped(value: Json) -> str:
 
 def _finding(finding: Finding, catalogue: Catalogue) -> Json:
     kind = "code" if isinstance(finding.place, CodePlace) else "request"
-    known: dict[str, Json] = {"code": finding.code, "name": name(finding.code, catalogue), "severity": severity(finding, catalogue)}
+    known: dict[str, Json] = {
+        "code": finding.code,
+        "name": name(finding.code, catalogue),
+        "severity": severity(finding, catalogue),
+    }
     row = catalogue.get(finding.code)
     known["grade"] = row.grade if row else None
     return {**known, **asdict(finding), "place": {"kind": kind, **asdict(finding.place)}}

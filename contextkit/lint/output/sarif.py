@@ -1,8 +1,8 @@
 """Findings as SARIF 2.1.0, for code scanning and editors.
 
-Takes findings, the catalogue's rows and its pages, gives JSON. Columns count characters, so `columnKind` is `unicodeCodePoints`. A
-finding in requests has no file of its own: it names its conversation, turn and block as a logical location, and where the guard saw
-who sent it, that line as the physical one.
+Takes findings, the catalogue's rows and its pages, gives JSON. Columns count characters, so `columnKind` is
+`unicodeCodePoints`. A finding in requests has no file of its own: it names its conversation, turn and block as a
+logical location, and where the guard saw who sent it, that line as the physical one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def as_sarif(findings: Sequence[Finding], catalogue: Catalogue, page: Page, vers
     rules = [_rule(code, catalogue.get(code), page) for code in index]
     driver = {"name": "contextkit", "semanticVersion": version, "rules": rules}
     predicted = _predicted(findings)
-    results = [_result(finding, index[finding.code], predicted.get(finding.code, []), catalogue) for finding in findings]
+    results = [
+        _result(finding, index[finding.code], predicted.get(finding.code, []), catalogue) for finding in findings
+    ]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, ensure_ascii=True, indent=2)
 
@@ -98,7 +100,11 @@ def _related(finding: Finding, predicted: Sequence[CodePlace]) -> list[Json]:
 
 
 def _costs(finding: Finding) -> Mapping[str, Json]:
-    known: dict[str, Json] = {"costTokens": finding.cost_tokens, "costUsd": finding.cost_usd, "verdict": finding.verdict or None}
+    known: dict[str, Json] = {
+        "costTokens": finding.cost_tokens,
+        "costUsd": finding.cost_usd,
+        "verdict": finding.verdict or None,
+    }
     return {name: value for name, value in known.items() if value is not None}
 
 
@@ -126,7 +132,10 @@ def _in_request(place: RequestPlace) -> dict[str, Json]:
 
 def _fix(fix: Fix, file: str) -> Json:
     replacements = [
-        {"deletedRegion": {"byteOffset": edit.start, "byteLength": edit.end - edit.start}, "insertedContent": {"text": edit.text}}
+        {
+            "deletedRegion": {"byteOffset": edit.start, "byteLength": edit.end - edit.start},
+            "insertedContent": {"text": edit.text},
+        }
         for edit in fix.edits
     ]
     change = {"artifactLocation": {"uri": _uri(file)}, "replacements": replacements}

@@ -21,7 +21,11 @@ _ANYTHING = Looked()
 
 
 def as_text(
-    findings: Sequence[Finding], catalogue: Catalogue, n_fixed: int = 0, looked: Looked = _ANYTHING, lines: Lines = lines_of
+    findings: Sequence[Finding],
+    catalogue: Catalogue,
+    n_fixed: int = 0,
+    looked: Looked = _ANYTHING,
+    lines: Lines = lines_of,
 ) -> Iterator[str]:
     """Line by line: a paragraph for each group, then what several detectors agree on, then a count."""
     read = lru_cache(maxsize=8)(lines)  # no longer than this page: --fix changes files between two of them
@@ -46,7 +50,9 @@ def _found(findings: Sequence[Finding]) -> str:
     n_safe = sum(finding.fix is not None for finding in findings)
     n_places = len(groups(findings))
     places = f" in {counted(n_places, 'place')}" if n_places < len(findings) else ""
-    found = f"Found {counted(len(findings), 'hazard')}{places}: {n_code:,} in code, {len(findings) - n_code:,} in requests."
+    found = (
+        f"Found {counted(len(findings), 'hazard')}{places}: {n_code:,} in code, {len(findings) - n_code:,} in requests."
+    )
     return found + (f" {n_safe:,} can be mended with --fix." if n_safe else "")
 
 

@@ -25,7 +25,10 @@ _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
 def window(place: CodePlace, lines: Sequence[str], around: int = 1) -> list[str]:
-    """The line, `around` lines before and behind it, numbered, carets under the expression; `lines` are those of the file."""
+    """The line, `around` lines before and behind it, numbered, carets under the expression.
+
+    `lines` are those of the file.
+    """
     if not 1 <= place.line <= len(lines):
         return []
     numbers = range(max(1, place.line - around), min(len(lines), place.line + around) + 1)

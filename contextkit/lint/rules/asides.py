@@ -52,14 +52,20 @@ def asides(calls: Calls) -> Iterator[Aside]:
 
 
 def _is_beside(sent: Sent, them: Sequence[Sent]) -> bool:
-    return bool(sent.exchange.session) and them[0].exchange.session == sent.exchange.session and them[0].index < sent.index
+    return (
+        bool(sent.exchange.session) and them[0].exchange.session == sent.exchange.session and them[0].index < sent.index
+    )
 
 
 def _is_branch(sent: Sent, them: Sequence[Sent]) -> bool:
-    """Whether a conversation begins as it does, its last message aside: with its head, and what was said up to some turn."""
+    """Whether a conversation begins as it does, its last message aside: with its head, and what was said up to some
+    turn.
+    """
     whole, newest = _before(sent, them).blocks, last_message(sent)
     begun = [block for block in sent.blocks if block.message < newest]
-    return bool(begun) and len(begun) <= len(whole) and all(a.body == b.body for a, b in zip(begun, whole, strict=False))
+    return (
+        bool(begun) and len(begun) <= len(whole) and all(a.body == b.body for a, b in zip(begun, whole, strict=False))
+    )
 
 
 def _before(sent: Sent, them: Sequence[Sent]) -> Sent:

@@ -14,21 +14,61 @@ from contextkit.canonical import Json
 from contextkit.lint.rules.marks import n_bytes, n_tokens
 from contextkit.lint.trace.rule import Block, Sent, Step
 
-_INERT = frozenset({
-    "max_tokens", "max_completion_tokens", "max_output_tokens", "stop_sequences", "stop", "metadata", "stream", "stream_options",
-    "temperature", "top_p", "top_k", "store", "user", "diagnostics", "cache_control", "prompt_cache_options", "n", "seed",
-    "safety_identifier", "prewarm", "inferenceConfig",
-})  # fmt: skip
-"""Fields that are not rendered into the prompt (prompt-caching documentation of Anthropic and OpenAI); of Converse the one that holds
-them."""
+_INERT = frozenset(
+    {
+        "max_tokens",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "stop_sequences",
+        "stop",
+        "metadata",
+        "stream",
+        "stream_options",
+        "temperature",
+        "top_p",
+        "top_k",
+        "store",
+        "user",
+        "diagnostics",
+        "cache_control",
+        "prompt_cache_options",
+        "n",
+        "seed",
+        "safety_identifier",
+        "prewarm",
+        "inferenceConfig",
+    }
+)
+"""Fields that are not rendered into the prompt (prompt-caching documentation of Anthropic and OpenAI); of Converse the
+one that holds them."""
 _CONFIGS = ("inferenceConfig", "generationConfig", "generation_config")
 """Fields of Converse and Gemini that hold settings."""
-_INERT_SETTINGS = frozenset({
-    "maxOutputTokens", "max_output_tokens", "temperature", "topP", "top_p", "topK", "top_k", "stopSequences", "stop_sequences", "seed",
-    "candidateCount", "candidate_count",
-})  # fmt: skip
+_INERT_SETTINGS = frozenset(
+    {
+        "maxOutputTokens",
+        "max_output_tokens",
+        "temperature",
+        "topP",
+        "top_p",
+        "topK",
+        "top_k",
+        "stopSequences",
+        "stop_sequences",
+        "seed",
+        "candidateCount",
+        "candidate_count",
+    }
+)
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxTokens", "maxOutputTokens")
-SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "bash_code_execution", "text_editor_code_execution", "tool_search", "mcp_")
+SERVER_TOOLS = (
+    "web_search",
+    "web_fetch",
+    "code_execution",
+    "bash_code_execution",
+    "text_editor_code_execution",
+    "tool_search",
+    "mcp_",
+)
 """Beginnings of the names of tools that run at the provider, several calls of the model behind one bill."""
 
 
@@ -59,7 +99,10 @@ def began(sent: Sent) -> float | None:
 
 
 def is_same_request(step: Step) -> bool:
-    """Whether nothing that keys a prompt differs but text: who is called, the model, the parameters; and no call failed."""
+    """Whether nothing that keys a prompt differs but text: who is called, the model, the parameters.
+
+    And no call failed.
+    """
     was, now = step.before.exchange, step.after.exchange
     if was.error or now.error or step.after.rerouted or (was.provider, was.model) != (now.provider, now.model):
         return False
@@ -68,7 +111,11 @@ def is_same_request(step: Step) -> bool:
 
 def keyed(sent: Sent) -> dict[str, Json]:
     """The parameters that may be part of what is cached."""
-    return {name: _settings(value) if name in _CONFIGS else value for name, value in sent.params.items() if name not in _INERT}
+    return {
+        name: _settings(value) if name in _CONFIGS else value
+        for name, value in sent.params.items()
+        if name not in _INERT
+    }
 
 
 def _settings(value: Json) -> Json:
@@ -108,14 +155,19 @@ def limit_path(sent: Sent) -> str:
     """The parameter that says so, in the words of its wire; empty where none does."""
     if sent.params.get("prewarm") is True:
         return "prewarm"
-    held = [("", sent.params), *((f"{name}.", value) for name in _CONFIGS if isinstance(value := sent.params.get(name), Mapping))]
+    held = [
+        ("", sent.params),
+        *((f"{name}.", value) for name in _CONFIGS if isinstance(value := sent.params.get(name), Mapping)),
+    ]
     limits = ((f"{front}{name}", settings.get(name)) for front, settings in held for name in _LIMITS)
     return next((path for path, limit in limits if limit in (0, 1) and not isinstance(limit, bool)), "")
 
 
 def uses_server_tools(sent: Sent) -> bool:
     """Whether a tool that runs at the provider is offered or was used."""
-    return any(_is_server_tool(block) for block in sent.blocks if block.level == "tools" or block.type in ("call", "result"))
+    return any(
+        _is_server_tool(block) for block in sent.blocks if block.level == "tools" or block.type in ("call", "result")
+    )
 
 
 def _is_server_tool(block: Block) -> bool:
@@ -126,11 +178,21 @@ def _is_server_tool(block: Block) -> bool:
 def common(one: Sequence[Block], other: Sequence[Block]) -> int:
     """Leading blocks that are the same."""
     most = min(len(one), len(other))
-    return next((i for i in range(most) if one[i] is not other[i] and (one[i].body, one[i].level) != (other[i].body, other[i].level)), most)
+    return next(
+        (
+            i
+            for i in range(most)
+            if one[i] is not other[i] and (one[i].body, one[i].level) != (other[i].body, other[i].level)
+        ),
+        most,
+    )
 
 
 def by_session(calls: Sequence[Sent]) -> Mapping[str, list[Sent]]:
-    """Session → its calls, in order of their starts; where nobody named sessions, all calls of one file, or of one run, are one."""
+    """Session → its calls, in order of their starts.
+
+    Where nobody named sessions, all calls of one file, or of one run, are one.
+    """
     found: dict[str, list[Sent]] = {}
     for sent in calls:
         found.setdefault(_NUMBER.sub("", sent.exchange.session), []).append(sent)
@@ -138,7 +200,8 @@ def by_session(calls: Sequence[Sent]) -> Mapping[str, list[Sent]]:
 
 
 _NUMBER = re.compile(r"#\d+$|(?<=^watch-[0-9a-f]{8})-\d+$|(?<=^proxy-[0-9a-f]{8})-(?:[a-z]+-)?\d+$")
-"""What readers (`calls.jsonl#2`), `watch` (`watch-1a2b3c4d-2`) and the proxy put behind a name for each conversation they tell apart."""
+"""What readers (`calls.jsonl#2`), `watch` (`watch-1a2b3c4d-2`) and the proxy put behind a name for each conversation
+they tell apart."""
 
 
 def bytes_a_token(calls: Sequence[Sent]) -> float | None:

@@ -1,4 +1,5 @@
-"""Where code asks a model again and again: functions called per turn, the names a condition looks at, parts of requests.
+"""Where code asks a model again and again: functions called per turn, the names a condition looks at, parts of
+requests.
 
 Takes syntax and a view of it, answers questions that several source rules share; knows no hazard.
 """
@@ -18,7 +19,10 @@ _NAME = re.compile(rb"\w+")
 
 
 def is_per_turn(view: View) -> bool:
-    """Whether the function around is called for each turn: by its name, or since it asks the model; one that a session runs once is not."""
+    """Whether the function around is called for each turn: by its name, or since it asks the model.
+
+    One that a session runs once is not.
+    """
     function = view.function()
     if function is None or function.name in sanitizers.ONCE:
         return False
@@ -134,17 +138,31 @@ def calls_in(body: list[ast.stmt]) -> Iterator[ast.Call]:
 
 
 def takes_next(node: ast.AST) -> bool:
-    """Whether an expression is the next item of an iterator that somebody keeps: `next(keys)`, and not `next(iter(keys))`."""
-    return isinstance(node, ast.Call) and last_name(node.func) == "next" and isinstance((*node.args, node)[0], ast.Name | ast.Attribute)
+    """Whether an expression is the next item of an iterator that somebody keeps: `next(keys)`, and not
+    `next(iter(keys))`.
+    """
+    return (
+        isinstance(node, ast.Call)
+        and last_name(node.func) == "next"
+        and isinstance((*node.args, node)[0], ast.Name | ast.Attribute)
+    )
 
 
 def is_nothing(node: ast.AST) -> bool:
     """Whether an expression is None or an empty list."""
     is_none = isinstance(node, ast.Constant) and node.value is None
-    return is_none or (isinstance(node, ast.List | ast.Tuple) and not node.elts) or last_name(node) in ("NOT_GIVEN", "omit", "Omit")
+    return (
+        is_none
+        or (isinstance(node, ast.List | ast.Tuple) and not node.elts)
+        or last_name(node) in ("NOT_GIVEN", "omit", "Omit")
+    )
 
 
 def is_model_call(call: ast.Call, view: View) -> bool:
     """Whether a call asks a model through one of the known clients."""
     name = view.dotted(call)
-    return name in sinks.MODEL_CALLS or ".".join(name.rsplit(".", 2)[-2:]) in sinks.MODEL_CALLS or name.endswith("chat.completions.create")
+    return (
+        name in sinks.MODEL_CALLS
+        or ".".join(name.rsplit(".", 2)[-2:]) in sinks.MODEL_CALLS
+        or name.endswith("chat.completions.create")
+    )

@@ -30,11 +30,14 @@ from contextkit.lint.source.tables import sinks
 
 TURN = re.compile(
     r"(?:^|_)(?:steps?|turns?|iterations?|iter|attempts?|retr(?:y|ies)|rounds?|last|final|remaining|left|used|difficulty|complexity|complex|simple"
-    r"|easy|hard|trivial|phase|stage|planning|escalat\w*|interactive|waiting|question|query)(?:_|$)", re.IGNORECASE,
-)  # fmt: skip
+    r"|easy|hard|trivial|phase|stage|planning|escalat\w*|interactive|waiting|question|query)(?:_|$)",
+    re.IGNORECASE,
+)
 """Names of what differs between the turns of one conversation."""
 _DEPTH = 3
-_REQUEST = re.compile(r"(?:kwargs|(?:^|_)kw|params|parameters|request|payload|body|args|options|settings|call)$", re.IGNORECASE)
+_REQUEST = re.compile(
+    r"(?:kwargs|(?:^|_)kw|params|parameters|request|payload|body|args|options|settings|call)$", re.IGNORECASE
+)
 """Names of a request that is made step by step."""
 _SAYS_MESSAGES = ("messages", "input", "contents", "history")
 """Where a call, or the dict of a request, holds the conversation."""
@@ -58,7 +61,8 @@ Unless = Callable[[str, ast.AST, View], bool]
 def passed(names: tuple[str, ...], message: str, holding: str = "", unless: Unless | None = None) -> Pattern:
     """A setting of any of these names that a call is given; `message` may hold `{source}`, the condition.
 
-    `output_config.effort` is what stands under `effort` in a mapping `output_config`. With `holding` a text in the value has to hold it.
+    `output_config.effort` is what stands under `effort` in a mapping `output_config`. With `holding` a text in the
+    value has to hold it.
     """
     settings = _settings(names)
     find = partial(_passed, settings=settings, message=message, holding=holding, unless=unless)
@@ -69,10 +73,15 @@ def chosen(names: tuple[str, ...], message: str, unless: Unless | None = None) -
     """The same, and the setting in the dict of a request, written out or stored there step by step."""
     settings = _settings(names)
     stored, written = (
-        Pattern((kind,), partial(find, settings=settings, message=message, unless=unless), as_keys(*settings), is_near=True,
-                names=tuple(settings))
+        Pattern(
+            (kind,),
+            partial(find, settings=settings, message=message, unless=unless),
+            as_keys(*settings),
+            is_near=True,
+            names=tuple(settings),
+        )
         for kind, find in ((ast.Assign, _stored), (ast.Dict, _written))
-    )  # fmt: skip
+    )
     return passed(names, message, unless=unless), stored, written
 
 
@@ -81,7 +90,9 @@ def _settings(names: tuple[str, ...]) -> dict[str, str]:
     return {name: key for name, _, key in (one.partition(".") for one in names)}
 
 
-def _passed(node: ast.Call, view: View, *, settings: dict[str, str], message: str, holding: str, unless: Unless | None) -> Iterator[Hit]:
+def _passed(
+    node: ast.Call, view: View, *, settings: dict[str, str], message: str, holding: str, unless: Unless | None
+) -> Iterator[Hit]:
     """`create(effort="low" if is_simple(step) else "high", messages=history)`."""
     given = [(one.arg, one.value) for one in node.keywords if one.arg in settings]
     if not given or not _asks(node, view):
@@ -138,17 +149,27 @@ def _is_given(name: str, view: View) -> bool:
     return any(_asks(call, view) for call in taking)
 
 
-def _stored(node: ast.Assign, view: View, *, settings: dict[str, str], message: str, unless: Unless | None) -> Iterator[Hit]:
+def _stored(
+    node: ast.Assign, view: View, *, settings: dict[str, str], message: str, unless: Unless | None
+) -> Iterator[Hit]:
     """`request["effort"] = "low"` below a condition on the turn, or chosen by one."""
     target, name = node.targets[0], last_name(node.targets[0])
     if not isinstance(target, ast.Subscript) or name not in settings or not _is_sent(target.value, view):
         return
-    if not is_per_turn(view) or (name in _VAGUE and not view.calls_model()) or (unless is not None and unless(name, node, view)):
+    if (
+        not is_per_turn(view)
+        or (name in _VAGUE and not view.calls_model())
+        or (unless is not None and unless(name, node, view))
+    ):
         return
     path = _path(name, settings)
     cause = _cause(node.value, view, _DEPTH, path)
     is_settled = cause is not None or not _is_fixed(node.value) or not _tells_of(_under(node.value, path, view), path)
-    above = [] if is_settled else [one.test for one in view.parents() if isinstance(one, ast.If) and _is_about_turn(one.test, view)]
+    above = (
+        []
+        if is_settled
+        else [one.test for one in view.parents() if isinstance(one, ast.If) and _is_about_turn(one.test, view)]
+    )
     found = cause or (above[-1] if above else None)
     if found is not None:
         yield Hit(node, message.replace("{source}", f"`{_text(found)}`"))
@@ -159,14 +180,24 @@ def _is_fixed(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant | ast.Dict) or (isinstance(node, ast.Name) and node.id[:1].isupper())
 
 
-def _written(node: ast.Dict, view: View, *, settings: dict[str, str], message: str, unless: Unless | None) -> Iterator[Hit]:
+def _written(
+    node: ast.Dict, view: View, *, settings: dict[str, str], message: str, unless: Unless | None
+) -> Iterator[Hit]:
     """`{"messages": history, "reasoning_effort": "low" if is_simple(step) else "high"}`."""
-    pairs = ((text_of(key), value) for key, value in zip(node.keys, node.values, strict=True) if not isinstance(value, ast.Constant))
+    pairs = (
+        (text_of(key), value)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if not isinstance(value, ast.Constant)
+    )
     given = [(name, value) for name, value in pairs if name in settings]
     if not given or not is_per_turn(view) or not _is_request(node, view):
         return
     for name, value in given:
-        cause = None if unless is not None and unless(name, node, view) else _cause(value, view, _DEPTH, _path(name, settings))
+        cause = (
+            None
+            if unless is not None and unless(name, node, view)
+            else _cause(value, view, _DEPTH, _path(name, settings))
+        )
         if cause is not None:
             yield Hit(value, message.replace("{source}", f"`{_text(cause)}`"))
 
@@ -177,7 +208,9 @@ def _is_request(node: ast.Dict, view: View) -> bool:
     if said is not None:
         return field(node, "role") is None and not is_single_shot(said, view)
     above = view.parents()[-1:]
-    targets = [one for part in above if isinstance(part, ast.Assign) for one in part.targets if isinstance(one, ast.Name)]
+    targets = [
+        one for part in above if isinstance(part, ast.Assign) for one in part.targets if isinstance(one, ast.Name)
+    ]
     return any(_is_given(one.id, view) for one in targets)
 
 
@@ -194,7 +227,11 @@ def _cause(node: ast.expr, view: View, depth: int, path: str = "") -> ast.expr |
         is_decided = _is_about_turn(node.test, view) and _differ([_under(one, path, view) for one in either], path)
         return node.test if is_decided else _first(either, view, depth, path)
     if isinstance(node, ast.Name):
-        return (_in_branches(node.id, view, path) or _first(_values(node.id, view), view, depth - 1, path)) if depth else None
+        return (
+            (_in_branches(node.id, view, path) or _first(_values(node.id, view), view, depth - 1, path))
+            if depth
+            else None
+        )
     if isinstance(node, ast.Dict):
         return _first([field(node, path.partition(".")[2])] if path else node.values, view, depth)
     if path and path not in _MOSTLY:
@@ -220,7 +257,9 @@ def _tells_of(part: ast.AST | None, path: str) -> bool:
 
 
 def _differ(parts: list[ast.AST | None], path: str) -> bool:
-    """Whether what two mappings hold at a path may be different: of one that is not seen only where it most likely is that."""
+    """Whether what two mappings hold at a path may be different: of one that is not seen only where it most likely is
+    that.
+    """
     if _UNSEEN not in parts:
         return not path or len({part and ast.dump(part) for part in parts}) > 1
     return any(_tells_of(part, path) for part in parts)
@@ -228,7 +267,12 @@ def _differ(parts: list[ast.AST | None], path: str) -> bool:
 
 def _is_about_turn(test: ast.expr, view: View) -> bool:
     """Whether a condition looks at something that differs between turns; a text it compares with is not looked at."""
-    if any(map(_is_turn, _said(test))) or reads_history(test) or _reads_what_was_said(test, view) or _counts_turns(test, view):
+    if (
+        any(map(_is_turn, _said(test)))
+        or reads_history(test)
+        or _reads_what_was_said(test, view)
+        or _counts_turns(test, view)
+    ):
         return True
     asked = test.operand if isinstance(test, ast.UnaryOp) else test
     found = _values(asked.id, view) if isinstance(asked, ast.Name) else []
@@ -242,13 +286,22 @@ def _counts_turns(test: ast.expr, view: View) -> bool:
 
 
 def _reads_what_was_said(test: ast.expr, view: View) -> bool:
-    """`"think" in text`, `len(text) > 200`, `is_hard(text)` of what the user said; whether anything was is another question."""
-    asking = [part for part in walk(test) if isinstance(part, ast.Call) or (isinstance(part, ast.Compare) and type(part.ops[0]) in _READS)]
+    """`"think" in text`, `len(text) > 200`, `is_hard(text)` of what the user said.
+
+    Whether anything was is another question.
+    """
+    asking = [
+        part
+        for part in walk(test)
+        if isinstance(part, ast.Call) or (isinstance(part, ast.Compare) and type(part.ops[0]) in _READS)
+    ]
     return any(isinstance(name, ast.Name) and "user" in view.kinds(name) for part in asking for name in _said(part))
 
 
 def reads_history(test: ast.expr) -> bool:
-    """Whether a condition asks how long the history is, or what its newest message says: `len(messages) > 10`, `messages[-1]["role"]`."""
+    """Whether a condition asks how long the history is, or what its newest message says: `len(messages) > 10`,
+    `messages[-1]["role"]`.
+    """
     return any(sinks.HISTORY.match(last_name(one)) is not None for part in walk(test) for one in _asked_of(part))
 
 
@@ -259,7 +312,9 @@ def _asked_of(part: ast.AST) -> list[ast.expr]:
 
 
 def _said(node: ast.AST) -> Iterator[_Named]:
-    """The names, attributes and keys in an expression, without what they are taken of: `step.agent` is an agent, no step."""
+    """The names, attributes and keys in an expression, without what they are taken of: `step.agent` is an agent, no
+    step.
+    """
     parts = [part for part in walk(node) if isinstance(part, _Named) and last_name(part)]
     holders = {id(part.value) for part in parts if not isinstance(part, ast.Name)}
     return (part for part in parts if id(part) not in holders)
@@ -281,7 +336,11 @@ def _assigned(view: View) -> Iterator[ast.Assign]:
 
 def _values(name: str, view: View) -> list[ast.expr]:
     """What the function around assigns to a variable."""
-    return [one.value for one in _assigned(view) if any(isinstance(target, ast.Name) and target.id == name for target in one.targets)]
+    return [
+        one.value
+        for one in _assigned(view)
+        if any(isinstance(target, ast.Name) and target.id == name for target in one.targets)
+    ]
 
 
 def _in_branches(name: str, view: View, path: str) -> ast.expr | None:
@@ -290,7 +349,9 @@ def _in_branches(name: str, view: View, path: str) -> ast.expr | None:
     inside = statements(function.body) if function else iter(())
     for branch in (one for one in inside if isinstance(one, ast.If) and _is_about_turn(one.test, view)):
         for one in statements(branch.body):
-            is_set = isinstance(one, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in one.targets)
+            is_set = isinstance(one, ast.Assign) and any(
+                isinstance(target, ast.Name) and target.id == name for target in one.targets
+            )
             if is_set and isinstance(one, ast.Assign) and _tells_of(_under(one.value, path, view), path):
                 return branch.test
     return None

@@ -57,7 +57,10 @@ def stays(step: Step, block: Block) -> bool:
 
 
 def _said(block: Block) -> bytes:
-    """Its bytes; of a part that is nothing but text, those of the string that stands in its place where no other part does."""
+    """Its bytes.
+
+    Of a part that is nothing but text, those of the string that stands in its place where no other part does.
+    """
     if block.type != "text" or not block.body.startswith(b"{"):
         return block.body
     value = orjson.loads(block.body)
@@ -79,7 +82,9 @@ def is_restored(step: Step, change: Change, reach: int = 4) -> bool:
     """Whether what stands there now stood in one of the calls before the last, but not in the last."""
     new = bodies(come(change))
     older = step.earlier[-1 - reach : -1]
-    return bool(new) and not new & bodies(messages(step.before)) and any(new <= bodies(messages(sent)) for sent in older)
+    return (
+        bool(new) and not new & bodies(messages(step.before)) and any(new <= bodies(messages(sent)) for sent in older)
+    )
 
 
 def tail(step: Step) -> list[Block]:
@@ -94,7 +99,9 @@ def tail(step: Step) -> list[Block]:
 
 
 def floated(step: Step, change: Change) -> Sequence[Block]:
-    """Blocks at the end of the earlier call that the newest message of the later one has, while what stood beside them was answered."""
+    """Blocks at the end of the earlier call that the newest message of the later one has, while what stood beside them
+    was answered.
+    """
     if gone(change) or not any(map(is_answer, change.now)):
         return ()
     stayed = {*map(_said, change.now)}
@@ -111,7 +118,9 @@ def is_answer(block: Block) -> bool:
 
 def n_pictures(sent: Sent) -> int:
     """Pictures in the messages, those in tool results included."""
-    return sum(_pictures(block.value) for block in sent.blocks if block.level == "messages" and block.type not in _WORDS)
+    return sum(
+        _pictures(block.value) for block in sent.blocks if block.level == "messages" and block.type not in _WORDS
+    )
 
 
 def is_image_toggled(step: Step) -> bool:
@@ -128,7 +137,9 @@ def has_thinking(sent: Sent) -> bool:
 
 def _pictures(value: Json) -> int:
     if isinstance(value, dict):
-        is_one = value.get("type") in _PICTURES or isinstance(value.get("image"), dict) or bool(_PICTURES & value.keys())
+        is_one = (
+            value.get("type") in _PICTURES or isinstance(value.get("image"), dict) or bool(_PICTURES & value.keys())
+        )
         return int(is_one) or sum(_pictures(item) for item in value.values() if isinstance(item, (dict, list)))
     return sum(map(_pictures, value)) if isinstance(value, list) else 0
 
@@ -140,14 +151,18 @@ def pictures_lost(change: Change) -> int:
 
 
 def front_cut(before: Sequence[Block], after: Sequence[Block]) -> int:
-    """How many blocks fell off the front of a history, up to two messages at the front kept; 0 where that is not what happened.
+    """How many blocks fell off the front of a history, up to two messages at the front kept; 0 where that is not what
+    happened.
 
     The first block of the later history that the earlier one had further back decides.
     """
     if not before or not after:
         return 0
     places = {block.body: i for i, block in reversed([*enumerate(before)])}
-    kept = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a.body != b.body), min(len(before), len(after)))
+    kept = next(
+        (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a.body != b.body),
+        min(len(before), len(after)),
+    )
     if kept >= len(after) or kept >= len(before) or before[kept].message - before[0].message > 1:
         return 0
     start = places.get(after[kept].body, -1)
@@ -174,8 +189,11 @@ def shortened(change: Change) -> list[tuple[Block, Block]]:
     """Pairs of blocks of one type of which the later says less, no word of it new but a mark of what is missing."""
     if len(change.was) != len(change.now):
         return []
-    return [(was, now) for was, now in zip(change.was, change.now, strict=True)
-            if was.body != now.body and was.type == now.type and len(text_of(now)) < len(text_of(was))]  # fmt: skip
+    return [
+        (was, now)
+        for was, now in zip(change.was, change.now, strict=True)
+        if was.body != now.body and was.type == now.type and len(text_of(now)) < len(text_of(was))
+    ]
 
 
 def is_elided(was: str, now: str) -> bool:
@@ -200,7 +218,11 @@ def rewritten_before(step: Step) -> int:
     if len(step.earlier) < 2:
         return -1
     one, other = messages(step.earlier[-2]), messages(step.before)
-    pairs = (a for a, b in zip(one, other, strict=False) if a.body != b.body and a.type == b.type and len(b.body) < len(a.body))
+    pairs = (
+        a
+        for a, b in zip(one, other, strict=False)
+        if a.body != b.body and a.type == b.type and len(b.body) < len(a.body)
+    )
     return max((block.message for block in pairs), default=-1)
 
 
@@ -211,8 +233,9 @@ def last_message(sent: Sent) -> int:
 
 ABSENT = re.compile(
     r"no longer|not available|unavailable|does(?: not|n't) exist|not found|missing|was removed|has been removed|uninstalled|disconnected"
-    r"|unknown tool|deleted|not (?:installed|connected|registered|enabled)", re.IGNORECASE,
-)  # fmt: skip
+    r"|unknown tool|deleted|not (?:installed|connected|registered|enabled)",
+    re.IGNORECASE,
+)
 """Words of a notice that something a result belongs to is not there."""
 
 

@@ -53,7 +53,8 @@ def _shortest(sent: Sent) -> int:
 
 
 _RETENTIONS = {"in_memory": 3600, "in-memory": 3600, "24h": 86_400}
-"""`prompt_cache_retention` → seconds an entry is kept at most (https://developers.openai.com/api/docs/guides/prompt-caching)."""
+"""`prompt_cache_retention` → seconds an entry is kept at most
+(https://developers.openai.com/api/docs/guides/prompt-caching)."""
 
 
 def _kept_for(sent: Sent) -> int:
@@ -69,8 +70,12 @@ def _of_marks(step: Step, gap: float) -> Expired | None:
     if not over or over[-1].index < alive or n_tokens(step.after, 0, over[-1].index + 1) < step.after.row.min_tokens:
         return None
     lost = over[-1]
-    return Expired(n_tokens(step.after, alive, lost.index + 1), lost.ttl_seconds, step.before.blocks[lost.index].path,
-                   _is_in_time(step, lost.ttl_seconds))  # fmt: skip
+    return Expired(
+        n_tokens(step.after, alive, lost.index + 1),
+        lost.ttl_seconds,
+        step.before.blocks[lost.index].path,
+        _is_in_time(step, lost.ttl_seconds),
+    )
 
 
 def _of_prefix(step: Step, gap: float) -> Expired | None:
@@ -99,7 +104,9 @@ def finds_entry_of(one: Sent, other: Sent) -> bool:
     if one.row.name != other.row.name or keyed(one) != keyed(other):
         return False
     shared, mine = common(one.blocks, other.blocks), marks_of(other)
-    return any(mark.index < shared and any(is_reached(other, own.index, mark.index) for own in mine) for mark in marks_of(one))
+    return any(
+        mark.index < shared and any(is_reached(other, own.index, mark.index) for own in mine) for mark in marks_of(one)
+    )
 
 
 def has_kin_head(one: Sent, other: Sent) -> bool:
@@ -112,4 +119,3 @@ def has_kin_head(one: Sent, other: Sent) -> bool:
 
 def _size(blocks: Sequence[Block]) -> int:
     return sum(len(block.body) for block in blocks)
-

@@ -1,4 +1,5 @@
-"""How code marks blocks and sends them: literal markers, assignments to markers, what a name stands for, one question or a conversation.
+"""How code marks blocks and sends them: literal markers, assignments to markers, what a name stands for, one question
+or a conversation.
 
 Takes nodes of Python's `ast` and the view of the walk, answers questions about them; knows no hazard.
 """
@@ -74,7 +75,10 @@ def _is_name(node: ast.expr, name: str) -> bool:
 
 
 def resolved(node: ast.expr | None, view: View) -> ast.expr | None:
-    """What a name stands for where it is assigned once, in this function or at the top of the file; any other expression itself."""
+    """What a name stands for where it is assigned once, in this function or at the top of the file.
+
+    Any other expression itself.
+    """
     if not isinstance(node, ast.Name) or is_parameter(view, node.id):
         return node
     function = view.function()
@@ -84,18 +88,28 @@ def resolved(node: ast.expr | None, view: View) -> ast.expr | None:
 
 
 def in_class(node: ast.Attribute, view: View) -> ast.expr | None:
-    """What `self.NAME` or `cls.NAME` stands for where the class's body says it and no method sets it; None elsewhere, and for a field."""
+    """What `self.NAME` or `cls.NAME` stands for where the class's body says it and no method sets it.
+
+    None elsewhere, and for a field.
+    """
     around = next((part for part in reversed(view.parents()) if isinstance(part, ast.ClassDef)), None)
     if around is None or not isinstance(node.value, ast.Name) or node.value.id not in ("self", "cls"):
         return None
     stored = [part for part in walk(around) if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None]
-    if any(isinstance(target, ast.Attribute) and target.attr == node.attr for part in stored for target in _targets(part)):
+    if any(
+        isinstance(target, ast.Attribute) and target.attr == node.attr for part in stored for target in _targets(part)
+    ):
         return None
-    return next((value for part in around.body if isinstance(part, ast.Assign) for value in _at_top(part, node.attr)), None)
+    return next(
+        (value for part in around.body if isinstance(part, ast.Assign) for value in _at_top(part, node.attr)), None
+    )
 
 
 def all_keywords(call: ast.Call, view: View) -> dict[str, ast.expr] | None:
-    """What a call is given by name, also by a dict that is written out: `create(**request)`; None where that is not known."""
+    """What a call is given by name, also by a dict that is written out: `create(**request)`.
+
+    None where that is not known.
+    """
     found = {given.arg: given.value for given in call.keywords if given.arg}
     for spread in (given.value for given in call.keywords if given.arg is None):
         known = _entries(resolved(spread, view))
@@ -151,10 +165,15 @@ def grows(view: View, name: str) -> bool:
     function = view.function()
     inside = walk(function) if function else iter(())
     return any(
-        (isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in ("append", "extend", "insert")
-         and _is_name(part.func.value, name)) or (isinstance(part, ast.AugAssign) and _is_name(part.target, name))
+        (
+            isinstance(part, ast.Call)
+            and isinstance(part.func, ast.Attribute)
+            and part.func.attr in ("append", "extend", "insert")
+            and _is_name(part.func.value, name)
+        )
+        or (isinstance(part, ast.AugAssign) and _is_name(part.target, name))
         for part in inside
-    )  # fmt: skip
+    )
 
 
 def is_single_shot(node: ast.expr, view: View) -> bool:

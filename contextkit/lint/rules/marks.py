@@ -1,7 +1,7 @@
 """Where the markers of a call stand, which entries of earlier calls they reach, and how much text lies between.
 
-Takes calls cut into blocks, answers questions about them; knows no hazard. A marker is where a call writes an entry; a later call finds
-it by a marker of its own that stands there, or at most nineteen positions behind.
+Takes calls cut into blocks, answers questions about them; knows no hazard. A marker is where a call writes an entry; a
+later call finds it by a marker of its own that stands there, or at most nineteen positions behind.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from contextkit.lint.trace.rule import Block, Sent, Step
 
 LOOKBACK = 20
-"""Positions that a lookup visits, the marker's own included: https://platform.claude.com/docs/en/build-with-claude/prompt-caching."""
+"""Positions that a lookup visits, the marker's own included:
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching."""
 MOST_MARKERS = 4
 """Markers that a request to Claude, Nova or Qwen may carry, the automatic one included: the same page."""
 _IMAGE_TOKENS = 1500
@@ -65,7 +66,13 @@ def _marks(sent: Sent) -> Iterator[Mark]:
     automatic = _automatic(sent)
     for index, block in enumerate(sent.blocks):
         if block.marker is not None:
-            key = "cachePoint" if sent.wire == "bedrock_converse" else "cache_control" if has_markers(sent) else "prompt_cache_breakpoint"
+            key = (
+                "cachePoint"
+                if sent.wire == "bedrock_converse"
+                else "cache_control"
+                if has_markers(sent)
+                else "prompt_cache_breakpoint"
+            )
             yield Mark(index, lifetime(sent, block.marker), f"{block.path}.{key}")
         elif automatic is not None and index == automatic.index:
             yield automatic
@@ -74,11 +81,17 @@ def _marks(sent: Sent) -> Iterator[Mark]:
 def _automatic(sent: Sent) -> Mark | None:
     """The marker that the provider puts on the last block that can carry one."""
     asked, options = sent.params.get("cache_control"), sent.params.get("prompt_cache_options")
-    is_implicit = sent.row.provider == "openai" and not (isinstance(options, dict) and options.get("mode") == "explicit")
+    is_implicit = sent.row.provider == "openai" and not (
+        isinstance(options, dict) and options.get("mode") == "explicit"
+    )
     if asked is None and not is_implicit:
         return None
     last = next((i for i in range(len(sent.blocks) - 1, -1, -1) if is_markable(sent.blocks[i])), -1)
-    return Mark(last, lifetime(sent, asked if isinstance(asked, dict) else {}), "cache_control" if asked is not None else "input")
+    return Mark(
+        last,
+        lifetime(sent, asked if isinstance(asked, dict) else {}),
+        "cache_control" if asked is not None else "input",
+    )
 
 
 def is_markable(block: Block) -> bool:
@@ -117,7 +130,11 @@ def n_head(sent: Sent) -> int:
 
 def n_bytes(blocks: Sequence[Block]) -> float:
     """Bytes of text, a picture counted as what it is billed rather than as what it weighs."""
-    return float(sum(len(block.body) if block.type not in _MEDIA else min(len(block.body), _IMAGE_TOKENS * 4) for block in blocks))
+    return float(
+        sum(
+            len(block.body) if block.type not in _MEDIA else min(len(block.body), _IMAGE_TOKENS * 4) for block in blocks
+        )
+    )
 
 
 def estimated(sent: Sent, start: int = 0, end: int | None = None) -> int:
@@ -136,7 +153,9 @@ def n_tokens(sent: Sent, start: int = 0, end: int | None = None) -> int:
 
 def n_shared(step: Step) -> int:
     """Leading blocks of the call before that the later one still begins with."""
-    return next((change.at for change in step.changes if change.is_first), min(len(step.before.blocks), len(step.after.blocks)))
+    return next(
+        (change.at for change in step.changes if change.is_first), min(len(step.before.blocks), len(step.after.blocks))
+    )
 
 
 @dataclass(frozen=True, slots=True)

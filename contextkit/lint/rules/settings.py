@@ -1,4 +1,5 @@
-"""Request parameters beside the prompt's text: where each wire keeps them, what leaving one out means, and which levels were cached.
+"""Request parameters beside the prompt's text: where each wire keeps them, what leaving one out means, and which levels
+were cached.
 
 Takes calls, gives what differs between two of them in one setting; knows no hazard.
 """
@@ -84,7 +85,9 @@ def _spelled(value: Json) -> bytes:
 
 def is_claude(sent: Sent) -> bool:
     """Whether Claude's rules hold for it."""
-    return sent.wire in CLAUDE_WIRES and sent.row.cache == "breakpoints" and sent.row.provider in ("anthropic", "aws", "")
+    return (
+        sent.wire in CLAUDE_WIRES and sent.row.cache == "breakpoints" and sent.row.provider in ("anthropic", "aws", "")
+    )
 
 
 def had_cached(step: Step, level: str) -> bool:
@@ -138,7 +141,10 @@ def account_of(sent: Sent) -> str:
 
 
 def accounts(step: Step) -> tuple[str, str]:
-    """The account or project of both calls, by the names of their models or by their addresses; empty where nothing says it."""
+    """The account or project of both calls, by the names of their models or by their addresses.
+
+    Empty where nothing says it.
+    """
     if step.after.rerouted.startswith(OTHER_PROJECT):
         was, _, now = step.after.rerouted.removeprefix(OTHER_PROJECT).partition(" → ")
         return was, now
@@ -146,7 +152,9 @@ def accounts(step: Step) -> tuple[str, str]:
 
 
 def is_aggregated(sent: Sent) -> bool:
-    """Whether an aggregator passes the call on: it names the vendor before the model, or takes that aggregator's own fields."""
+    """Whether an aggregator passes the call on: it names the vendor before the model, or takes that aggregator's own
+    fields.
+    """
     name = sent.params.get("model")
     is_vendored = isinstance(name, str) and "/" in name and not name.startswith(_NO_VENDORS)
     is_told = sent.exchange.provider == "openrouter" or isinstance(sent.params.get("provider"), dict)
@@ -160,7 +168,9 @@ def route_key(sent: Sent) -> str:
 
 
 def moved(step: Step) -> Differs | None:
-    """What says that another deployment was asked: the region in the model's name, or the host or provider that was recorded."""
+    """What says that another deployment was asked: the region in the model's name, or the host or provider that was
+    recorded.
+    """
     if step.after.rerouted and not step.after.rerouted.startswith(OTHER_PROJECT):
         left, _, taken = step.after.rerouted.partition(" → ")
         return Differs("provider", left, taken)
@@ -192,4 +202,6 @@ def goes_on(before: Sent, after: Sent) -> bool:
     """Whether `after` holds all that `before` sent, in the same bytes, and more."""
     if len(after.blocks) < len(before.blocks):
         return False
-    return all(a is b or (a.body == b.body and a.role == b.role) for a, b in zip(before.blocks, after.blocks, strict=False))
+    return all(
+        a is b or (a.body == b.body and a.role == b.role) for a, b in zip(before.blocks, after.blocks, strict=False)
+    )

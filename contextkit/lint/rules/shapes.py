@@ -21,12 +21,20 @@ def paired(change: Change) -> list[tuple[Block, Block]]:
     """Blocks that stand where others stood and differ; empty where their number is not the same."""
     if len(change.was) != len(change.now):
         return []
-    return [(was, now) for was, now in zip(change.was, change.now, strict=True) if was.body != now.body or was.role != now.role]
+    return [
+        (was, now)
+        for was, now in zip(change.was, change.now, strict=True)
+        if was.body != now.body or was.role != now.role
+    ]
 
 
 def is_reorder(change: Change) -> bool:
     """Whether the same blocks stand there in another order."""
-    return change.was != change.now and len(change.was) > 1 and Counter(map(_said, change.was)) == Counter(map(_said, change.now))
+    return (
+        change.was != change.now
+        and len(change.was) > 1
+        and Counter(map(_said, change.was)) == Counter(map(_said, change.now))
+    )
 
 
 def _said(block: Block) -> tuple[str, bytes]:

@@ -1,4 +1,5 @@
-"""What functions do to a running history, as their syntax shows it: which loops go through it, what they write into its messages.
+"""What functions do to a running history, as their syntax shows it: which loops go through it, what they write into its
+messages.
 
 Takes functions and the questions of `source.rule.View`, gives nodes; knows no hazard.
 """
@@ -35,7 +36,7 @@ __all__ = [
     "text_in",
     "unwrapped",
     "words_in",
-]  # fmt: skip
+]
 
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS: tuple[type[ast.AST], ...] = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -48,10 +49,23 @@ IN_CONTENT = tuple(f"{quote}{name}{quote}" for name in sorted(_CONTENT) for quot
 )
 """One of these stands where the content of a message is written: `message["content"]`, `message.content =`."""
 _WRAPPERS = frozenset({"enumerate", "reversed", "list", "sorted", "zip", "range", "len", "tuple"})
-_CALLS = re.compile(r"(?:^|\.)(?:messages\.(?:create|stream|parse)|completions\.(?:create|parse|stream)|responses\.(?:create|parse|stream)"
-                    r"|a?completion|generate_content|generate_content_stream|converse|converse_stream)$")  # fmt: skip
-_METHODS = frozenset({"create", "stream", "parse", "completion", "acompletion", "generate_content", "generate_content_stream", "converse",
-                      "converse_stream"})  # fmt: skip
+_CALLS = re.compile(
+    r"(?:^|\.)(?:messages\.(?:create|stream|parse)|completions\.(?:create|parse|stream)|responses\.(?:create|parse|stream)"
+    r"|a?completion|generate_content|generate_content_stream|converse|converse_stream)$"
+)
+_METHODS = frozenset(
+    {
+        "create",
+        "stream",
+        "parse",
+        "completion",
+        "acompletion",
+        "generate_content",
+        "generate_content_stream",
+        "converse",
+        "converse_stream",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +96,9 @@ def unwrapped(node: ast.expr) -> ast.expr:
 
 
 def messages_of(function: ast.AST, view: View) -> dict[str, bool]:
-    """Variables of loops through a history, and through what its messages hold → whether the newest messages are left out."""
+    """Variables of loops through a history, and through what its messages hold → whether the newest messages are left
+    out.
+    """
     return _loop_variables(function, cast(Any, view))  # kept by identity, for the pattern that asks next
 
 
@@ -107,7 +123,11 @@ def _names(target: ast.expr) -> list[str]:
 def _root(node: ast.expr) -> str:
     """The variable an expression begins with."""
     while not isinstance(node, ast.Name):
-        inner = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else getattr(node, "value", None)
+        inner = (
+            node.func
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            else getattr(node, "value", None)
+        )
         if isinstance(node, ast.Call) and last_name(node.func) in _WRAPPERS and node.args:
             inner = node.args[0]
         if not isinstance(inner, ast.expr):
@@ -140,7 +160,11 @@ def _writes(function: AnyFunction, view: View) -> Iterator[Write]:
             if is_message and isinstance(target, ast.Subscript | ast.Attribute):
                 yield Write(node, node.value, names.get(_root(target), False))
         elif isinstance(node, ast.Dict) and names:
-            spread = [value.id for key, value in zip(node.keys, node.values, strict=True) if key is None and isinstance(value, ast.Name)]
+            spread = [
+                value.id
+                for key, value in zip(node.keys, node.values, strict=True)
+                if key is None and isinstance(value, ast.Name)
+            ]
             keys = constant_keys(node)
             if any(name in names for name in spread) and "content" in keys:
                 yield Write(keys["content"], keys["content"], any(names.get(name, False) for name in spread))
@@ -155,10 +179,16 @@ def _is_indexed(target: ast.expr, view: View) -> bool:
 
 
 def depends(node: ast.AST, function: AnyFunction, view: View, names: Container[str]) -> bool:
-    """Whether a condition around a node looks at more than the message: what is done to every message at every call varies nothing."""
+    """Whether a condition around a node looks at more than the message: what is done to every message at every call
+    varies nothing.
+    """
     for branch in view.nodes(function, ast.If):
         test = getattr(branch, "test", branch)
-        said = (part.id for part in walk(test) if isinstance(part, ast.Name) and part.id not in names and part.id not in BUILTINS)
+        said = (
+            part.id
+            for part in walk(test)
+            if isinstance(part, ast.Name) and part.id not in names and part.id not in BUILTINS
+        )
         others = (name for name in said if not name[0].isupper())
         if any(others) and any(part is node for part in walk(branch)):
             return True
@@ -170,7 +200,9 @@ _COMPACTOR = re.compile(rb"\bclass \w*(?:Compress|Compact)")
 
 
 def compacts(function: AnyFunction, view: View) -> bool:
-    """Whether it is a part of a compaction, which writes the history anew anyway: by its name or by the class of its file."""
+    """Whether it is a part of a compaction, which writes the history anew anyway: by its name or by the class of its
+    file.
+    """
     return bool(_COMPACTS.search(function.name) or _COMPACTOR.search(view.source))
 
 
@@ -182,7 +214,11 @@ def text_in(node: ast.AST) -> str:
 def left_out(copy: ast.AST) -> str:
     """The words of what a copy leaves out: `thinking` of `[block for block in blocks if block["type"] != "thinking"]`."""
     tests = [test for part in walk(copy) if isinstance(part, ast.comprehension) for test in part.ifs]
-    return " ".join(text_in(test) for test in tests if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq | ast.NotIn))
+    return " ".join(
+        text_in(test)
+        for test in tests
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq | ast.NotIn)
+    )
 
 
 def words_in(node: ast.AST) -> str:

@@ -1,6 +1,7 @@
 """The end of a history beside what becomes of the rest of it: `[summary_of(messages[:-10]), *messages[-10:]]`.
 
-Takes expressions, gives the parts that a list is put together from and what they say of the messages in front; knows no hazard.
+Takes expressions, gives the parts that a list is put together from and what they say of the messages in front; knows no
+hazard.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def parts_of(node: ast.AST) -> list[ast.AST]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [*parts_of(node.left), *parts_of(node.right)]
     if isinstance(node, ast.List | ast.Tuple):
-        return [part for item in node.elts for part in (parts_of(item.value) if isinstance(item, ast.Starred) else [item])]
+        return [
+            part for item in node.elts for part in (parts_of(item.value) if isinstance(item, ast.Starred) else [item])
+        ]
     return [node]
 
 
@@ -37,7 +40,11 @@ def lists_in(node: ast.AST) -> list[ast.AST]:
 def appended(node: ast.AST) -> tuple[str, ast.expr] | None:
     """List and item of `out.append(item)`, `out.insert(0, item)`; None of anything else."""
     func = node.func if isinstance(node, ast.Call) else None
-    is_added = isinstance(func, ast.Attribute) and func.attr in ("append", "insert", "appendleft") and isinstance(func.value, ast.Name)
+    is_added = (
+        isinstance(func, ast.Attribute)
+        and func.attr in ("append", "insert", "appendleft")
+        and isinstance(func.value, ast.Name)
+    )
     return (last_name(func.value), node.args[-1]) if is_added and node.args else None  # type: ignore[union-attr, attr-defined]
 
 
@@ -80,7 +87,11 @@ def is_summed_up(part: ast.AST, end: ast.Subscript, view: View) -> bool:
     """`summary_of(messages[:-N])`, there or in a variable that stands there."""
     function = view.function()
     names = {name.id for name in walk(part) if isinstance(name, ast.Name)}
-    stored = [one.value for one in view.nodes(function, ast.Assign) if last_name(one.targets[0]) in names] if function else []
+    stored = (
+        [one.value for one in view.nodes(function, ast.Assign) if last_name(one.targets[0]) in names]
+        if function
+        else []
+    )
     return any(_asks_about(call, end) for said in (part, *stored) for call in walk(said) if isinstance(call, ast.Call))
 
 
@@ -89,9 +100,14 @@ def _asks_about(call: ast.Call, end: ast.Subscript) -> bool:
 
 
 def is_rare(end: ast.Subscript, view: View) -> bool:
-    """Whether it is done where a test said that there is too much; one that has as many as are kept for its limit says so each time."""
+    """Whether it is done where a test said that there is too much.
+
+    One that has as many as are kept for its limit says so each time.
+    """
     function = view.function()
-    before = [one for one in view.nodes(function, ast.If) if _leaves(one) and one.lineno < end.lineno] if function else []
+    before = (
+        [one for one in view.nodes(function, ast.If) if _leaves(one) and one.lineno < end.lineno] if function else []
+    )
     around = [one for one in view.parents() if isinstance(one, ast.If)]
     return any(_is_about_size(one.test, end) for one in (*before, *around))
 
@@ -109,10 +125,15 @@ def _is_about_size(test: ast.expr, end: ast.Subscript) -> bool:
 
 
 def is_on_its_way(node: ast.AST, held: ast.expr, function: AnyFunction, view: View) -> bool:
-    """Whether a list is given back, handed on or named; not where it takes the history's place for good when there was too much."""
+    """Whether a list is given back, handed on or named.
+
+    Not where it takes the history's place for good when there was too much.
+    """
     stored = [one for one in view.nodes(function, ast.Assign) if one.value is node]
     places = {ast.unparse(target).removesuffix("[:]") for one in stored for target in one.targets}
     if ast.unparse(held) not in places:
         return True
     branches = [one for one in view.nodes(function, ast.If, ast.While) if any(part is stored[0] for part in walk(one))]
-    return not branches and not any(_leaves(one) and one.lineno < stored[0].lineno for one in view.nodes(function, ast.If))
+    return not branches and not any(
+        _leaves(one) and one.lineno < stored[0].lineno for one in view.nodes(function, ast.If)
+    )

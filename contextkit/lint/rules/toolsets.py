@@ -1,4 +1,5 @@
-"""What became of the tools between two calls: which came, went, changed their text or whether they are deferred, and what was said then.
+"""What became of the tools between two calls: which came, went, changed their text or whether they are deferred, and
+what was said then.
 
 Takes steps and their blocks, gives what moved on the tools level and the words that are new beside it; knows no hazard.
 """
@@ -22,7 +23,8 @@ SERVER_TOOL = re.compile(
 )
 """Types of tools that the provider runs itself."""
 SEARCH = re.compile(
-    r"tool_?search|search_?(?:for_)?tools?|find_?tools?|discover|load_?tools?|get_?tools?|list_?tools?|activate_?tools?", re.IGNORECASE
+    r"tool_?search|search_?(?:for_)?tools?|find_?tools?|discover|load_?tools?|get_?tools?|list_?tools?|activate_?tools?",
+    re.IGNORECASE,
 )
 """Names of tools that look for tools."""
 _SEPARATOR = re.compile(r"(\s*[,;|]\s*|\n|: |\. )")
@@ -65,16 +67,20 @@ def moves(step: Step) -> Moves:
     was, now = ({block.role: block for block in blocks if not is_deferred(block)} for blocks in (one, other))
     late_was, late_now = ({block.role for block in blocks if is_deferred(block)} for blocks in (one, other))
     return Moves(
-        tuple(was.values()), tuple(now.values()),
+        tuple(was.values()),
+        tuple(now.values()),
         tuple(block for name, block in was.items() if name not in now and name not in late_now),
         tuple(block for name, block in now.items() if name not in was and name not in late_was),
         tuple(block for name, block in was.items() if name not in now and name in late_now),
         tuple(block for name, block in now.items() if name not in was and name in late_was),
-    )  # fmt: skip
+    )
 
 
 def set_moves(step: Step, change: Change) -> Moves | None:
-    """The moves, where a change is the first of its step on the tools level and the set of tools differs; None for all others."""
+    """The moves, where a change is the first of its step on the tools level and the set of tools differs.
+
+    None for all others.
+    """
     if change.level != "tools" or change is not next(one for one in step.changes if one.level == "tools"):
         return None
     found = moves(step)
@@ -118,7 +124,9 @@ def is_server_tool(block: Block) -> bool:
     """Whether the provider runs it and no schema of it was sent."""
     value = block.value if isinstance(block.value, dict) else {}
     kind = str(value.get("type", ""))
-    return bool(SERVER_TOOL.match(kind) or (not kind and SERVER_TOOL.match(block.role) and value.keys() == {block.role}))
+    return bool(
+        SERVER_TOOL.match(kind) or (not kind and SERVER_TOOL.match(block.role) and value.keys() == {block.role})
+    )
 
 
 def is_search_tool(block: Block) -> bool:
@@ -143,10 +151,18 @@ def are_whole_servers(moved: Sequence[Block], left: Sequence[Block]) -> bool:
 
 
 def said_now(step: Step) -> str:
-    """What the user or the system says in this call that the one before did not have: newest messages, and what came into the system."""
+    """What the user or the system says in this call that the one before did not have: newest messages, and what came
+    into the system.
+    """
     heard = [block for block in tail(step) if block.type == "text" and block.role not in ("assistant", "model")]
     known = {line for block in step.before.blocks if block.level == "system" for line in text_of(block).splitlines()}
-    news = [line for block in step.after.blocks if block.level == "system" for line in text_of(block).splitlines() if line not in known]
+    news = [
+        line
+        for block in step.after.blocks
+        if block.level == "system"
+        for line in text_of(block).splitlines()
+        if line not in known
+    ]
     texts = [text for text in map(text_of, heard) if len(text) <= _SHORT]
     return "\n".join([*texts, *news])
 
@@ -176,8 +192,13 @@ def list_edit(was: str, now: str) -> tuple[list[str], list[str]]:
     return lines if any(lines) else _edit(_SEPARATOR.split(was), _SEPARATOR.split(now), _is_item, 2)
 
 
-def _edit(one: list[str], other: list[str], is_entry: Callable[[list[str], int], bool], step: int = 1) -> tuple[list[str], list[str]]:
-    """What was put in and what taken out, where every piece of it is an entry; every `step`th of the pieces is compared."""
+def _edit(
+    one: list[str], other: list[str], is_entry: Callable[[list[str], int], bool], step: int = 1
+) -> tuple[list[str], list[str]]:
+    """What was put in and what taken out, where every piece of it is an entry.
+
+    Every `step`th of the pieces is compared.
+    """
     came: list[int] = []
     went: list[int] = []
     for kind, a, b, c, d in SequenceMatcher(None, one[::step], other[::step], autojunk=False).get_opcodes():

@@ -12,12 +12,16 @@ from contextkit.lint.rules.marking import constant
 
 def _number(node: ast.AST) -> ast.AST:
     """`x` of `int(x)`."""
-    is_cast = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "int" and len(node.args) == 1
+    is_cast = (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "int" and len(node.args) == 1
+    )
     return node.args[0] if is_cast and isinstance(node, ast.Call) else node
 
 
 def field(node: ast.AST) -> str:
-    """The last attribute, key or first argument of `.get` of a chain, or of `getattr`; of `x or 0`, `int(x)`, `x if y else 0` that of x.
+    """The last attribute, key or first argument of `.get` of a chain, or of `getattr`.
+
+    Of `x or 0`, `int(x)`, `x if y else 0` that of x.
 
     Empty for anything else.
     """
@@ -32,7 +36,12 @@ def field(node: ast.AST) -> str:
         return str(constant(node.slice) or "")
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
         return str(constant(node.args[0]) or "")
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) > 1:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "getattr"
+        and len(node.args) > 1
+    ):
         return str(constant(node.args[1]) or "")
     return ""
 
@@ -54,8 +63,18 @@ def holder(node: ast.AST) -> str:
 
 
 def root(node: ast.AST) -> str:
-    """The first name of a chain of attributes, keys and calls: `usage` in `usage.details["cached"]` and in `getattr(usage, "details")`."""
+    """The first name of a chain of attributes, keys and calls: `usage` in `usage.details["cached"]` and in
+    `getattr(usage, "details")`.
+    """
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        is_asked = isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Name) and node.func.id == "getattr"
-        node = node.args[0] if is_asked and isinstance(node, ast.Call) else node.func if isinstance(node, ast.Call) else node.value
+        is_asked = (
+            isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Name) and node.func.id == "getattr"
+        )
+        node = (
+            node.args[0]
+            if is_asked and isinstance(node, ast.Call)
+            else node.func
+            if isinstance(node, ast.Call)
+            else node.value
+        )
     return node.id if isinstance(node, ast.Name) else ""

@@ -1,6 +1,8 @@
-"""What was edited in a text near the front of a prompt, and what such an edit is about: a time, an id, the machine, a memory, a plan.
+"""What was edited in a text near the front of a prompt, and what such an edit is about: a time, an id, the machine, a
+memory, a plan.
 
-Takes two texts or the change they stand in, gives the lines that differ under the heading they stand below; knows no hazard.
+Takes two texts or the change they stand in, gives the lines that differ under the heading they stand below; knows no
+hazard.
 """
 
 from __future__ import annotations
@@ -43,23 +45,39 @@ ID = re.compile(
 """What nobody chose: a uuid, a run of hexadecimal digits, a long token of letters and digits, a long number."""
 
 ABOUT: dict[str, re.Pattern[str]] = {
-    "id": re.compile(r"\b(?:request|trace|session|run|span|correlation|conversation|billing|turn)[ _-]?(?:id|header|key)?\b|\bid\b"
-                     r"|nonce|uuid|\bhash\b|checksum|fingerprint|\bbuild\b|\bx-[\w-]+", re.IGNORECASE),
-    "place": re.compile(r"\bcwd\b|(?:working|current|root|home) (?:dir|folder)|\bdirectory\b|\bfolder\b|workspace|\brepo(?:sitory)?\b"
-                        r"|\bgit\b|\bbranch\b|\bcommit\b|platform|operating system|\bos\b|host ?name|\bmachine\b|\bterminal\b|\bshell\b"
-                        r"|environment|\benv\b|file tree|\bfiles:|file list", re.IGNORECASE),
-    "memory": re.compile(r"memor(?:y|ies)|recall|retriev|remember"
-                         r"|relevant (?:context|document|passage|fact|info|snippet|note|knowledge)"
-                         r"|<context\b|knowledge base"
-                         r"|search results|past conversation|previous conversation|you know|\bdocuments?\b", re.IGNORECASE),
-    "plan": re.compile(r"\bto-?dos?\b|todo_?list|\btasks?\b|\bplan\b|checklist|scratchpad|\bprogress\b|current state|\bin_progress\b",
-                       re.IGNORECASE),
-    "file": re.compile(r"\b[\w-]+\.(?:md|mdc)\b|cursorrules|windsurfrules|(?:project|custom|user|repo\w*) (?:instructions|rules)"
-                       r"|instructions? file", re.IGNORECASE),
+    "id": re.compile(
+        r"\b(?:request|trace|session|run|span|correlation|conversation|billing|turn)[ _-]?(?:id|header|key)?\b|\bid\b"
+        r"|nonce|uuid|\bhash\b|checksum|fingerprint|\bbuild\b|\bx-[\w-]+",
+        re.IGNORECASE,
+    ),
+    "place": re.compile(
+        r"\bcwd\b|(?:working|current|root|home) (?:dir|folder)|\bdirectory\b|\bfolder\b|workspace|\brepo(?:sitory)?\b"
+        r"|\bgit\b|\bbranch\b|\bcommit\b|platform|operating system|\bos\b|host ?name|\bmachine\b|\bterminal\b|\bshell\b"
+        r"|environment|\benv\b|file tree|\bfiles:|file list",
+        re.IGNORECASE,
+    ),
+    "memory": re.compile(
+        r"memor(?:y|ies)|recall|retriev|remember"
+        r"|relevant (?:context|document|passage|fact|info|snippet|note|knowledge)"
+        r"|<context\b|knowledge base"
+        r"|search results|past conversation|previous conversation|you know|\bdocuments?\b",
+        re.IGNORECASE,
+    ),
+    "plan": re.compile(
+        r"\bto-?dos?\b|todo_?list|\btasks?\b|\bplan\b|checklist|scratchpad|\bprogress\b|current state|\bin_progress\b",
+        re.IGNORECASE,
+    ),
+    "file": re.compile(
+        r"\b[\w-]+\.(?:md|mdc)\b|cursorrules|windsurfrules|(?:project|custom|user|repo\w*) (?:instructions|rules)"
+        r"|instructions? file",
+        re.IGNORECASE,
+    ),
     "reminder": re.compile(r"reminder|\bnotice\b|<system[-_ ]", re.IGNORECASE),
-    "variant": re.compile(r"\bvariant\b|\bexperiment\b|\bbucket\b|(?:prompt|template)[ _-]?version|\ba/?b[ _-]?test|\bcohort\b",
-                          re.IGNORECASE),
-}  # fmt: skip
+    "variant": re.compile(
+        r"\bvariant\b|\bexperiment\b|\bbucket\b|(?:prompt|template)[ _-]?version|\ba/?b[ _-]?test|\bcohort\b",
+        re.IGNORECASE,
+    ),
+}
 """Subject → the words of a heading or label that name it."""
 BOX = re.compile(r"^\s*(?:[-*]\s*)?(?:\[[ xX~>-]\]|[☐☑✓✔✗])", re.MULTILINE)
 """Items of a list of tasks."""
@@ -160,12 +178,18 @@ def _said_of(line: str) -> str:
 
 
 def is_front(change: Change) -> bool:
-    """Whether it is text at the front: of the system level, or of the first two messages, in the words of the one who asks."""
+    """Whether it is text at the front: of the system level, or of the first two messages, in the words of the one who
+    asks.
+    """
     blocks = (*change.was, *change.now)
     if change.level == "system":
         return True
-    is_near = change.level == "messages" and all(block.message <= 1 and block.type == "text" and block.role in _ASKING for block in blocks)
-    return is_near and bool(change.now) and (not change.was or edited(change).share >= _EDITED or _keeps_heading(change))
+    is_near = change.level == "messages" and all(
+        block.message <= 1 and block.type == "text" and block.role in _ASKING for block in blocks
+    )
+    return (
+        is_near and bool(change.now) and (not change.was or edited(change).share >= _EDITED or _keeps_heading(change))
+    )
 
 
 def _keeps_heading(change: Change) -> bool:
@@ -201,9 +225,16 @@ def new_turn(step: Step) -> bool:
     """Whether a user spoke since the call before."""
     heard = step.before.blocks[-1].message if step.before.blocks else -1
     last = max(heard, 0)
-    return any(block.message > last and block.role == "user" and block.type != "result" for block in reversed(step.after.blocks))
+    return any(
+        block.message > last and block.role == "user" and block.type != "result"
+        for block in reversed(step.after.blocks)
+    )
 
 
 def front_name(change: Change) -> str:
     """How to call the place of a change at the front."""
-    return "system text" if change.level == "system" else f"the message at the front ({(change.now or change.was)[0].path})"
+    return (
+        "system text"
+        if change.level == "system"
+        else f"the message at the front ({(change.now or change.was)[0].path})"
+    )

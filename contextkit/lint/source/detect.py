@@ -1,6 +1,7 @@
 """Finds hazards in source files: reads, walks them on all cores, links, leaves out what was silenced.
 
-Takes paths, a config and hazards, gives findings; never raises for what a file holds: a file that cannot be read is a finding (CK000).
+Takes paths, a config and hazards, gives findings; never raises for what a file holds: a file that cannot be read is a
+finding (CK000).
 """
 
 from __future__ import annotations
@@ -35,12 +36,16 @@ def find_in_code(
     closed: Callable[[str, str], None] | None = None,
     contents: Mapping[str, bytes] | None = None,
 ) -> Iterator[Finding]:
-    """Findings of the source detector under files and folders, sorted by place; `progress` gets (files done, files in all).
+    """Findings of the source detector under files and folders, sorted by place.
 
-    Tests in folders are not looked at unless the config says so: `left_out` gets the path of each. `closed` gets the path of each folder
-    that cannot be looked into, and why. `contents` maps paths among the files to what is read in place of them.
+    `progress` gets (files done, files in all).
 
-    A hazard's patterns are sent to other processes, so their `find` is a function of a module. Raises nothing for what a file holds.
+    Tests in folders are not looked at unless the config says so: `left_out` gets the path of each. `closed` gets the
+    path of each folder that cannot be looked into, and why. `contents` maps paths among the files to what is read in
+    place of them.
+
+    A hazard's patterns are sent to other processes, so their `find` is a function of a module. Raises nothing for what
+    a file holds.
     """
     with room_to_recurse(), ended():
         files = [_holding(file, contents or {}) for file in source_files(paths, config, left_out, closed)]
@@ -54,7 +59,11 @@ def _holding(file: SourceFile, contents: Mapping[str, bytes]) -> SourceFile:
 
 
 def _find(
-    files: list[SourceFile], config: LintConfig, hazards: Iterable[Hazard], jobs: int | None, progress: Callable[[int, int], None]
+    files: list[SourceFile],
+    config: LintConfig,
+    hazards: Iterable[Hazard],
+    jobs: int | None,
+    progress: Callable[[int, int], None],
 ) -> list[Finding]:
     rows = [hazard for hazard in hazards if config.is_selected(hazard.code)]
     rules = [(row.code, rule) for row in rows for rule in row.source]
@@ -65,14 +74,27 @@ def _find(
     by_path = {module.path: module for module in modules}
     reached = [_mended(finding, by_path, rows) for finding in flows.findings(link.Program(modules), table)]
     ends = {(finding.code, _spot(finding.trail[-1])) for finding in reached}
-    found = [_held_back(finding, reached) for finding in found if (finding.code, _spot(finding.place)) not in ends] + reached
-    kept = {(finding.code, finding.place, finding.message): finding for finding in found if not _is_silenced(finding, by_path, config)}
+    found = [
+        _held_back(finding, reached) for finding in found if (finding.code, _spot(finding.place)) not in ends
+    ] + reached
+    kept = {
+        (finding.code, finding.place, finding.message): finding
+        for finding in found
+        if not _is_silenced(finding, by_path, config)
+    }
     return sorted(kept.values(), key=_order)
 
 
 def _mended(finding: Finding, modules: dict[str, Module], rows: Sequence[Hazard]) -> Finding:
     """With the safe change that was offered at the source, or in its file where it arrives."""
-    titles = {title for row in rows if row.code == finding.code for rule in row.source if isinstance(rule, Flow) for title in rule.mends}
+    titles = {
+        title
+        for row in rows
+        if row.code == finding.code
+        for rule in row.source
+        if isinstance(rule, Flow)
+        for title in rule.mends
+    }
     for place in (finding.place, finding.trail[-1]) if titles else ():
         if isinstance(place, CodePlace) and isinstance(finding.place, CodePlace) and place.file == finding.place.file:
             fix = modules[place.file].fixes.get((place.line, place.column, place.end_line, place.end_column))
@@ -82,17 +104,28 @@ def _mended(finding: Finding, modules: dict[str, Module], rows: Sequence[Hazard]
 
 
 def _held_back(finding: Finding, reached: Sequence[Finding]) -> Finding:
-    """Without its marker where something in front of that varies in the same call, and no change that is offered ends it."""
+    """Without its marker where something in front of that varies in the same call, and no change that is offered ends
+    it.
+    """
     if finding.fix is None or finding.fix.title != MARK_LAST or not isinstance(finding.place, CodePlace):
         return finding
     call = finding.place
-    varying = (one.code for one in reached if one.code[2] in _IN_FRONT and one.fix is None and _is_inside(one.trail[-1], call))
+    varying = (
+        one.code for one in reached if one.code[2] in _IN_FRONT and one.fix is None and _is_inside(one.trail[-1], call)
+    )
     first = min(varying, default="")
-    return replace(finding, message=f"{finding.message}: mend {first} first, or a marker only costs", fix=None) if first else finding
+    return (
+        replace(finding, message=f"{finding.message}: mend {first} first, or a marker only costs", fix=None)
+        if first
+        else finding
+    )
 
 
 def _is_inside(place: CodePlace, around: CodePlace) -> bool:
-    return place.file == around.file and (around.line, around.column) <= (place.line, place.column) <= (around.end_line, around.end_column)
+    return place.file == around.file and (around.line, around.column) <= (place.line, place.column) <= (
+        around.end_line,
+        around.end_column,
+    )
 
 
 def _spot(place: object) -> tuple[str, int, int]:
@@ -106,7 +139,11 @@ def _nobody(done: int, total: int) -> None:
 
 def _order(finding: Finding) -> tuple[str, int, int, str]:
     place = finding.place
-    return (place.file, place.line, place.column, finding.code) if isinstance(place, CodePlace) else ("", 0, 0, finding.code)
+    return (
+        (place.file, place.line, place.column, finding.code)
+        if isinstance(place, CodePlace)
+        else ("", 0, 0, finding.code)
+    )
 
 
 def _is_silenced(finding: Finding, modules: dict[str, Module], config: LintConfig) -> bool:

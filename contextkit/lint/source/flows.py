@@ -62,7 +62,10 @@ class Flows:
 
 
 def findings(program: Program, flows: Flows) -> Iterator[Finding]:
-    """Every source that reaches a prompt, once for each hazard and place; a parameter that is handed down only where it is nearest."""
+    """Every source that reaches a prompt, once for each hazard and place.
+
+    A parameter that is handed down only where it is nearest.
+    """
     best: dict[tuple[str, object], Finding] = {}
     everything = list(_all_findings(program, flows))
     clocks = {(one.finding.place, one.finding.trail[-1]) for one in everything if one.kind == "clock"}
@@ -105,8 +108,17 @@ def _all_findings(program: Program, flows: Flows) -> Iterator[_Found]:
     yield from _upward(program, flows, waiting)
 
 
-def _judge(ends: Ends, arrival: Arrival, trail: tuple[CodePlace, ...], is_frozen: bool, in_loop: bool, flows: Flows,
-           waiting: list[_Meeting], depth: int, path: str) -> Iterator[_Found]:  # fmt: skip
+def _judge(
+    ends: Ends,
+    arrival: Arrival,
+    trail: tuple[CodePlace, ...],
+    is_frozen: bool,
+    in_loop: bool,
+    flows: Flows,
+    waiting: list[_Meeting],
+    depth: int,
+    path: str,
+) -> Iterator[_Found]:
     """Sources that arrive are findings; parameters that arrive make their callers' arguments arrive."""
     for atom, way in ends.items():
         frozen = is_frozen or atom.is_frozen
@@ -118,8 +130,9 @@ def _judge(ends: Ends, arrival: Arrival, trail: tuple[CodePlace, ...], is_frozen
         yield from _named(atom, arrival, whole, frozen, in_loop, flows)
 
 
-def _named(atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: bool, in_loop: bool,
-           flows: Flows) -> Iterator[_Found]:  # fmt: skip
+def _named(
+    atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: bool, in_loop: bool, flows: Flows
+) -> Iterator[_Found]:
     """A source that arrives, as each hazard it is."""
     source = atom.origin
     if not isinstance(source, Source):
@@ -131,7 +144,11 @@ def _named(atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: b
             continue
         message = flow.message.replace("{source}", f"`{source.site.text}`").replace("{sink}", arrival.label)
         place = source.site.place(atom.path)
-        yield _Found(source.kind, arrival.sink, Finding(code, message, CodePlace(atom.path, *source.site[:4]), "source", (place, *trail)))
+        yield _Found(
+            source.kind,
+            arrival.sink,
+            Finding(code, message, CodePlace(atom.path, *source.site[:4]), "source", (place, *trail)),
+        )
 
 
 def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator[_Found]:
@@ -146,14 +163,20 @@ def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator
         known = program.owners.get(meeting.parameter.function)
         for module, caller, number in program.callers.get(meeting.parameter.function, ()) if known else ():
             call = module.origins[number]
-            if not isinstance(call, Called) or known is None or (not meeting.depth and _is_other(call, known[1], meeting.arrival)):
+            if (
+                not isinstance(call, Called)
+                or known is None
+                or (not meeting.depth and _is_other(call, known[1], meeting.arrival))
+            ):
                 continue
             step = call.site.place(module.path, f"passed to `{known[1].name.rpartition('.')[2]}`")
             frozen = meeting.is_frozen or (program.is_once(caller) and number not in caller.in_loop)
             in_loop = meeting.in_loop or number in caller.in_loop or _is_per_turn(caller)
             ends = without(program.given(module, call, known[1], meeting.parameter.name), meeting.without)
             trail = (step, *meeting.trail)
-            yield from _judge(ends, meeting.arrival, trail, frozen, in_loop, flows, waiting, meeting.depth + 1, module.path)
+            yield from _judge(
+                ends, meeting.arrival, trail, frozen, in_loop, flows, waiting, meeting.depth + 1, module.path
+            )
 
 
 def _is_per_turn(function: Function) -> bool:
@@ -168,7 +191,13 @@ def _is_called_per_turn(program: Program, function: Function) -> bool:
 
 
 def _is_other(call: Called, function: Function, arrival: Arrival) -> bool:
-    """Whether a call says by a word that what it gives arrives elsewhere: `self._put(message, "state")`, where "system" is the prompt."""
+    """Whether a call says by a word that what it gives arrives elsewhere: `self._put(message, "state")`, where "system"
+    is the prompt.
+    """
     name, wanted = arrival.only
-    given = (text for key, text in call.texts if key == name or (isinstance(key, int) and function.parameters[key : key + 1] == (name,)))
+    given = (
+        text
+        for key, text in call.texts
+        if key == name or (isinstance(key, int) and function.parameters[key : key + 1] == (name,))
+    )
     return bool(name) and next(given, wanted) != wanted

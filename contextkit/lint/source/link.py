@@ -1,4 +1,5 @@
-"""Joins what the files said: where a value comes from in the end, through calls, attributes and variables of other files.
+"""Joins what the files said: where a value comes from in the end, through calls, attributes and variables of other
+files.
 
 Takes the `Module` of every file, gives the ends of a value; knows nothing of syntax and of hazards.
 """
@@ -34,7 +35,8 @@ DEPTH = 8
 _HOPS = 8
 """How many re-exports a name is followed through."""
 _MOST_HEIRS = 12
-"""Methods written over one that does nothing, at most: with more of them a call says too little of which one it means."""
+"""Methods written over one that does nothing, at most: with more of them a call says too little of which one it means.
+"""
 _WIDTH = 64
 """How many different ends of a value are kept; a value with more is everything and says nothing."""
 
@@ -74,10 +76,14 @@ class Program:
         self.roots = {name.partition(".")[0] for name in self.modules}
         self._once: dict[str, bool] = {}
 
-    # Names ----------------------------------------------------------------------------------------------------------------
+    # Names
+    # ----------------------------------------------------------------------------------------------------------------
 
     def resolve(self, name: str) -> str:
-        """The full name a function, class or variable has where it stands; the name itself where it is not of this tree."""
+        """The full name a function, class or variable has where it stands.
+
+        The name itself where it is not of this tree.
+        """
         found = self._resolved.get(name)
         if found is None:
             self._resolved[name] = name
@@ -141,7 +147,9 @@ class Program:
         return found
 
     def runs(self, name: str) -> list[str]:
-        """The functions that a call of a function may run: it, and where it is a method that does nothing, those written over it."""
+        """The functions that a call of a function may run: it, and where it is a method that does nothing, those
+        written over it.
+        """
         found = self._runs.get(name)
         if found is None:
             found = self._runs[name] = self._written_over(name) or [name]
@@ -201,7 +209,8 @@ class Program:
             self._once[function.name] = known
         return known
 
-    # Values ---------------------------------------------------------------------------------------------------------------
+    # Values
+    # ---------------------------------------------------------------------------------------------------------------
 
     def ends(self, module: Module, value: Value, depth: int = DEPTH, fresh: str = "") -> Ends:
         """Where a value comes from in the end: sources, and parameters of the function around it."""
@@ -250,7 +259,9 @@ class Program:
 
     def _items(self, module: Module, origin: Item, depth: int, fresh: str) -> Ends:
         calls = (module.origins[number] for number in origin.value)
-        return self._merged(self._result(module, call, depth, fresh, origin.place) for call in calls if isinstance(call, Called))
+        return self._merged(
+            self._result(module, call, depth, fresh, origin.place) for call in calls if isinstance(call, Called)
+        )
 
     def _result(self, module: Module, call: Called, depth: int, fresh: str, place: int | str | None = None) -> Ends:
         """What a call gives back: the sources in the function, and what it was given where that is what it returns."""
@@ -258,10 +269,20 @@ class Program:
         known = self.owners.get(name)
         if known is None or name.endswith(".__init__"):
             return self._unknown(module, call, name, depth, fresh)
-        return self._merged(self._given_by(module, call, *self.owners[one], depth, fresh, place) for one in self.runs(name))
+        return self._merged(
+            self._given_by(module, call, *self.owners[one], depth, fresh, place) for one in self.runs(name)
+        )
 
-    def _given_by(self, module: Module, call: Called, owner: Module, function: Function, depth: int, fresh: str,
-                  place: int | str | None) -> Ends:  # fmt: skip
+    def _given_by(
+        self,
+        module: Module,
+        call: Called,
+        owner: Module,
+        function: Function,
+        depth: int,
+        fresh: str,
+        place: int | str | None,
+    ) -> Ends:
         """What a call gives back if it runs this function."""
         step = call.site.place(module.path, f"returned by `{function.name.rpartition('.')[2]}`")
         found: Ends = {}
@@ -270,23 +291,40 @@ class Program:
         elif isinstance(place, str):
             return {}
         else:
-            inside = self._fresh_results(owner, function, depth) if call.is_fresh else self.returned(owner, function, depth)
+            inside = (
+                self._fresh_results(owner, function, depth) if call.is_fresh else self.returned(owner, function, depth)
+            )
         for atom, trail in inside.items():
             if isinstance(atom.origin, Parameter) and atom.origin.function == function.name:
                 given = without(self.given(module, call, function, atom.origin.name, depth - 1, fresh), atom.without)
-                found.update({other._replace(is_frozen=other.is_frozen or atom.is_frozen): (*way, *trail) for other, way in given.items()})
+                found.update(
+                    {
+                        other._replace(is_frozen=other.is_frozen or atom.is_frozen): (*way, *trail)
+                        for other, way in given.items()
+                    }
+                )
             else:
                 found[atom] = (*trail, step)
         return {atom._replace(is_frozen=True): trail for atom, trail in found.items()} if function.is_frozen else found
 
-    def given(self, module: Module, call: Called, function: Function, name: str, depth: int = DEPTH, fresh: str = "") -> Ends:
-        """Where what a call gives for a parameter comes from; of keywords that are only handed on, what stands under its name."""
+    def given(
+        self, module: Module, call: Called, function: Function, name: str, depth: int = DEPTH, fresh: str = ""
+    ) -> Ends:
+        """Where what a call gives for a parameter comes from.
+
+        Of keywords that are only handed on, what stands under its name.
+        """
         given, spread = argument_of(call, function, name)
         found = self.ends(module, given, depth, fresh)
         for atom, way in self.ends(module, spread, depth, fresh).items():
             origin = atom.origin
             known = self.owners.get(origin.function) if isinstance(origin, Parameter) else None
-            if isinstance(origin, Parameter) and known is not None and origin.name == known[1].extra and name != function.extra:
+            if (
+                isinstance(origin, Parameter)
+                and known is not None
+                and origin.name == known[1].extra
+                and name != function.extra
+            ):
                 atom = atom._replace(origin=origin._replace(name=f"{SPREAD}{name.removeprefix(SPREAD)}"))  # noqa: PLW2901
             found.setdefault(atom, way)
         return found
@@ -340,7 +378,11 @@ class Program:
 
 def _sources_of(ends: Ends, *, is_frozen: bool) -> Ends:
     """What does not depend on a caller nobody knows here."""
-    return {atom._replace(is_frozen=atom.is_frozen or is_frozen): trail for atom, trail in ends.items() if isinstance(atom.origin, Source)}
+    return {
+        atom._replace(is_frozen=atom.is_frozen or is_frozen): trail
+        for atom, trail in ends.items()
+        if isinstance(atom.origin, Source)
+    }
 
 
 def without(ends: Ends, kinds: frozenset[Kind]) -> Ends:
@@ -361,7 +403,11 @@ def by_day(ends: Ends) -> Ends:
 
 def _on_day(atom: Atom) -> Atom:
     origin = atom.origin
-    return atom._replace(origin=Source("date", origin.site)) if isinstance(origin, Source) and origin.kind == "clock" else atom
+    return (
+        atom._replace(origin=Source("date", origin.site))
+        if isinstance(origin, Source) and origin.kind == "clock"
+        else atom
+    )
 
 
 SPREAD = "**"
@@ -376,7 +422,9 @@ def argument_of(call: Called, function: Function, name: str) -> tuple[Value, Val
         if isinstance(place, int):
             is_meant = names[place] == name if place < len(names) else name == function.rest
         else:
-            is_meant = place == key or (name == function.extra and place not in function.named and not sources.is_aside(place))
+            is_meant = place == key or (
+                name == function.extra and place not in function.named and not sources.is_aside(place)
+            )
         if place in {"*", SPREAD}:
             spread |= value
         elif is_meant:

@@ -13,54 +13,70 @@ from typing import Any, Literal, Protocol, TypeVar
 from contextkit.lint.finding import Fix
 
 Kind = Literal[
-    "clock",      # time of day: datetime.now, time.time, pendulum.now, strftime
-    "date",       # the day: date.today, now().date(), now() rendered with day precision only
-    "id",         # uuid, secrets, token_hex, random numbers, request and trace ids, id(), hash()
-    "choice",     # random.choice, hash buckets: one of several fixed texts
-    "place",      # cwd, git, hostname, platform, user name, terminal size, temporary folders
-    "environ",    # environment variables read per call
+    "clock",  # time of day: datetime.now, time.time, pendulum.now, strftime
+    "date",  # the day: date.today, now().date(), now() rendered with day precision only
+    "id",  # uuid, secrets, token_hex, random numbers, request and trace ids, id(), hash()
+    "choice",  # random.choice, hash buckets: one of several fixed texts
+    "place",  # cwd, git, hostname, platform, user name, terminal size, temporary folders
+    "environ",  # environment variables read per call
     "unordered",  # sets, as_completed: another order in each process
-    "jumbled",    # the items of a set, or of what else has another order in each process, joined into one text
-    "entries",    # os.listdir, glob, iterdir: the names of what stands in a folder
-    "paths",      # os.listdir, glob, iterdir: the order of a file system
-    "mapping",    # dict views: insertion order, stable only as long as who fills it is
-    "rows",       # database rows without an order, JSON from a registry or a jsonb column
-    "recall",     # retriever, vector store, memory search
-    "user",       # the user's text or query
-    "person",     # user name, tenant, locale
-    "file",       # text read from a file per call
-    "plan",       # todo list, plan, scratch state
-    "counter",    # how many turns, steps or tokens there were, or are left
-    "listing",    # skills, sub-agents, models joined into one text
-    "server",     # tools fetched from an MCP server or registry at run time
-    "media",      # an image encoded or resized
-    "history",    # the running list of messages
+    "jumbled",  # the items of a set, or of what else has another order in each process, joined into one text
+    "entries",  # os.listdir, glob, iterdir: the names of what stands in a folder
+    "paths",  # os.listdir, glob, iterdir: the order of a file system
+    "mapping",  # dict views: insertion order, stable only as long as who fills it is
+    "rows",  # database rows without an order, JSON from a registry or a jsonb column
+    "recall",  # retriever, vector store, memory search
+    "user",  # the user's text or query
+    "person",  # user name, tenant, locale
+    "file",  # text read from a file per call
+    "plan",  # todo list, plan, scratch state
+    "counter",  # how many turns, steps or tokens there were, or are left
+    "listing",  # skills, sub-agents, models joined into one text
+    "server",  # tools fetched from an MCP server or registry at run time
+    "media",  # an image encoded or resized
+    "history",  # the running list of messages
     "unsorted_json",  # json.dumps of a mapping without sorted keys
-    "model",      # a model name chosen at run time
-    "flag",       # a boolean or setting chosen per call
-]  # fmt: skip
+    "model",  # a model name chosen at run time
+    "flag",  # a boolean or setting chosen per call
+]
 """What varies."""
 
 Sink = Literal[
-    "system",         # system prompt, instructions, a system or developer message
-    "tools",          # the list of tools
-    "tool",           # a tool's description
-    "schema",         # a tool's schema
-    "front",          # the first messages: insert(0, …), messages[0]
-    "message",        # a message already in the history
-    "tail",           # the newest message
-    "marked",         # a block that carries a cache marker
-    "cache_key",      # prompt_cache_key, session or affinity id
-    "salt",           # cache_salt
-    "model", "effort", "thinking", "tool_choice", "output", "headers", "template", "ttl", "stream", "client",
-]  # fmt: skip
-"""Where it arrives; the last line are the request parameters of that name (`output`: response_format, output schema)."""
+    "system",  # system prompt, instructions, a system or developer message
+    "tools",  # the list of tools
+    "tool",  # a tool's description
+    "schema",  # a tool's schema
+    "front",  # the first messages: insert(0, …), messages[0]
+    "message",  # a message already in the history
+    "tail",  # the newest message
+    "marked",  # a block that carries a cache marker
+    "cache_key",  # prompt_cache_key, session or affinity id
+    "salt",  # cache_salt
+    "model",
+    "effort",
+    "thinking",
+    "tool_choice",
+    "output",
+    "headers",
+    "template",
+    "ttl",
+    "stream",
+    "client",
+]
+"""Where it arrives; the last line are the request parameters of that name (`output`: response_format, output schema).
+"""
 
 
-SORT_KEYS, SORT_ITEMS, SORT_TOOLS, MOVE_MARKER = "sort the keys", "sort what is listed", "sort the tools by name", "move the marker"
+SORT_KEYS, SORT_ITEMS, SORT_TOOLS, MOVE_MARKER = (
+    "sort the keys",
+    "sort what is listed",
+    "sort the tools by name",
+    "move the marker",
+)
 """Titles of the safe changes the walk offers."""
 MARK_LAST = "mark the last block"
-"""Title of a change that is safe only where nothing in front of the marker varies: what is written and never read costs more than none."""
+"""Title of a change that is safe only where nothing in front of the marker varies: what is written and never read costs
+more than none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +92,8 @@ class Flow:
     in_loop_only: bool = False
     """Whether only a call inside a loop, or a function that is called per turn, matters."""
     mends: tuple[str, ...] = ()
-    """Titles of the safe changes that end it, of those the walk offers at the source or where it arrives: `SORT_KEYS`, …"""
+    """Titles of the safe changes that end it, of those the walk offers at the source or where it arrives: `SORT_KEYS`,
+    …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +118,19 @@ class View(Protocol):
     """The file, for fixes: byte offsets of an `Edit` count here."""
 
     def dotted(self, node: ast.AST) -> str:
-        """The full name a name, attribute or call's function stands for, imports resolved: `datetime.datetime.now`; empty where none.
+        """The full name a name, attribute or call's function stands for, imports resolved: `datetime.datetime.now`.
 
-        An attribute of an unknown value keeps its tail: `client.messages.create` → `?.messages.create` when `client` is unknown.
+        Empty where none.
+
+        An attribute of an unknown value keeps its tail: `client.messages.create` → `?.messages.create` when `client` is
+        unknown.
         """
         ...
 
     def is_history(self, node: ast.AST) -> bool:
-        """Whether the expression is the running list of messages, by flow or by name: `messages`, `self.history`, `state["messages"]`."""
+        """Whether the expression is the running list of messages, by flow or by name: `messages`, `self.history`,
+        `state["messages"]`.
+        """
         ...
 
     def is_tools(self, node: ast.AST) -> bool:
@@ -140,7 +162,8 @@ class View(Protocol):
         ...
 
     def nodes(self, around: ast.AST, *types: type[Node]) -> tuple[Node, ...]:
-        """The nodes of these types inside a function or statement, in order, those of functions and classes in it left out.
+        """The nodes of these types inside a function or statement, in order, those of functions and classes in it left
+        out.
 
         Found once for all patterns that ask about the same node one after the other: ask this rather than `ast.walk`.
         """
@@ -166,8 +189,8 @@ class Pattern:
     words: tuple[str, ...] = ()
     """At least one of these stands in every file it can match; a file without them is not searched for it.
 
-    A pattern that asks for calls, assignments or dicts and has neither words near nor names is asked about every one in such a file.
-    """
+    A pattern that asks for calls, assignments or dicts and has neither words near nor names is asked about every one in
+    such a file. """
     is_near: bool = False
     """Whether one of the words stands in the node itself: one without them is not looked at."""
     also: tuple[tuple[str, ...], ...] = ()
@@ -175,4 +198,5 @@ class Pattern:
     tested: tuple[tuple[str, ...], ...] = ()
     """Of each of these at least one stands in the condition of an `if` or a ternary."""
     names: tuple[str, ...] = ()
-    """What it is shown (calls, assignments, dicts, keywords) has one of these itself: an argument, what is set, a key, its name."""
+    """What it is shown (calls, assignments, dicts, keywords) has one of these itself: an argument, what is set, a key,
+    its name."""

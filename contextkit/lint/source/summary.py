@@ -1,7 +1,7 @@
 """What one file says to the others: where its values come from and where they go, without its syntax tree.
 
-Takes nothing, gives the small values a worker sends to the parent; knows nothing of syntax. A value is a set of numbers, each an
-origin of its module's list: so a chain of calls stays a chain of numbers, however deep it is.
+Takes nothing, gives the small values a worker sends to the parent; knows nothing of syntax. A value is a set of
+numbers, each an origin of its module's list: so a chain of calls stays a chain of numbers, however deep it is.
 """
 
 from __future__ import annotations
@@ -152,7 +152,8 @@ class Arrival(NamedTuple):
     in_loop: bool
     """Whether a loop stands around it, inside its function; or it is a function, which is called for each run."""
     only: tuple[str, str] = ("", "")
-    """A parameter of the function around, and the word it has to be for the value to come here; empty where it always does."""
+    """A parameter of the function around, and the word it has to be for the value to come here; empty where it always
+    does."""
 
 
 @dataclass(slots=True)
@@ -186,8 +187,8 @@ class Function:
     in_loop: frozenset[int] = frozenset()
     """Those of `calls` that stand in a loop."""
     is_per_request: bool = False
-    """Whether a system prompt or first message is made here for each request: it names a running history, or a framework asks it for its
-    instructions."""
+    """Whether a system prompt or first message is made here for each request: it names a running history, or a
+    framework asks it for its instructions."""
 
 
 @dataclass(slots=True)
@@ -213,6 +214,7 @@ class Module:
     silenced: dict[int, frozenset[str]] = field(default_factory=dict)
     """Line → codes that a `# noqa` there names; empty: all."""
     fixes: dict[tuple[int, int, int, int], Fix] = field(default_factory=dict)
-    """First and last line and column of a source, or of where one arrives → the safe change that ends what is found there."""
+    """First and last line and column of a source, or of where one arrives → the safe change that ends what is found
+    there."""
     findings: list[Finding] = field(default_factory=list)
     """What patterns found, and what could not be read."""

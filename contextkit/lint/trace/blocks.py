@@ -68,7 +68,10 @@ def block_of(level: Level, path: str, message: int, role: str, kind: str, value:
 
 
 def spelled(value: Json) -> bytes:
-    """Compact JSON in the order of its keys. Raises `UnreadableRequest` for what is nested deeper than any provider takes."""
+    """Compact JSON in the order of its keys.
+
+    Raises `UnreadableRequest` for what is nested deeper than any provider takes.
+    """
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -130,7 +133,9 @@ def tool_blocks(fields: Mapping[str, Json], array: str = "tools") -> Iterator[Bl
         yield block_of("tools", path, -1, name, "tool", tool)
 
 
-def content_blocks(level: Level, content: Json, path: str, message: int, role: str, kinds: Mapping[str, str]) -> Iterator[Block]:
+def content_blocks(
+    level: Level, content: Json, path: str, message: int, role: str, kinds: Mapping[str, str]
+) -> Iterator[Block]:
     """Content that is a string, or a list of parts."""
     if content is None:
         return

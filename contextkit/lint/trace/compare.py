@@ -1,9 +1,9 @@
 """What differs between two neighbouring calls in what both of them sent, and whether it stood in the cache.
 
-Takes two calls cut into blocks, gives the changed regions in cache order. Blocks are compared by their bytes without markers, so a
-marker that moves is no change; where the bytes differ, by the normal form of `layout.normal_form`, since the order of a block's own
-keys is not rendered while the order inside arguments and schemas is. What stands behind the last block of the earlier call is its tail,
-no change. Knows nothing of rules or prices.
+Takes two calls cut into blocks, gives the changed regions in cache order. Blocks are compared by their bytes without
+markers, so a marker that moves is no change; where the bytes differ, by the normal form of `layout.normal_form`, since
+the order of a block's own keys is not rendered while the order inside arguments and schemas is. What stands behind the
+last block of the earlier call is its tail, no change. Knows nothing of rules or prices.
 """
 
 from __future__ import annotations
@@ -47,13 +47,17 @@ def compare(before: Sent, after: Sent) -> tuple[Change, ...]:
     if shared == len(before.blocks):
         return ()
     regions = [region for level in LEVELS for region in _level_regions(one, other, level, shared)]
-    real = [region for region in regions if not _is_noise(one, other, region) and not _is_stripped(before, after, region)]
+    real = [
+        region for region in regions if not _is_noise(one, other, region) and not _is_stripped(before, after, region)
+    ]
     cached = reach_of(before)
     return tuple(_change(before, after, region, number == 0, cached) for number, region in enumerate(real))
 
 
 def reach_of(sent: Sent) -> int:
-    """How many leading blocks of a call the provider may have kept: those up to its last marker, or all on an implicit cache."""
+    """How many leading blocks of a call the provider may have kept: those up to its last marker, or all on an implicit
+    cache.
+    """
     if sent.row.cache != "breakpoints":
         return len(sent.blocks)
     options = sent.params.get("prompt_cache_options")
@@ -118,7 +122,9 @@ def _is_same_at(one: _Side, i: int, other: _Side, j: int) -> bool:
 
 
 def _level_regions(one: _Side, other: _Side, level: str, shared: int) -> list[_Region]:
-    was, now = (range(max(span.start, min(shared, span.stop)), span.stop) for span in (one.span(level), other.span(level)))
+    was, now = (
+        range(max(span.start, min(shared, span.stop)), span.stop) for span in (one.span(level), other.span(level))
+    )
     if not was and (level == "messages" or not now):
         return []
     if other.is_stateful:  # the server holds what was said before: the request has tools, instructions and the news
@@ -181,7 +187,9 @@ def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _without_tail(one: _Side, other: _Side, regions: list[_Region], end: int, last: int) -> list[_Region]:
-    """The last region holds the tail of the later call: what replaces the end of the earlier one is told from what only follows."""
+    """The last region holds the tail of the later call: what replaces the end of the earlier one is told from what only
+    follows.
+    """
     if not regions or regions[-1].was.stop != end or regions[-1].now.stop != last:
         return regions
     region = regions[-1]
@@ -191,11 +199,19 @@ def _without_tail(one: _Side, other: _Side, regions: list[_Region], end: int, la
 
 
 def _replaced_end(one: _Side, other: _Side, region: _Region) -> int:
-    """Where in `now` the counterpart of `was` ends: the rest of a message they both stand in, then message by message of equal role."""
+    """Where in `now` the counterpart of `was` ends: the rest of a message they both stand in, then message by message
+    of equal role.
+    """
     at, stop = region.now.start, region.now.stop
     messages = [one.blocks[i].message for i in region.was]
-    roles = [one.blocks[i].role for i in region.was if i == region.was.start or one.blocks[i].message != one.blocks[i - 1].message]
-    if region.was.start and one.blocks[region.was.start - 1].message == messages[0]:  # its message began before, and is shared
+    roles = [
+        one.blocks[i].role
+        for i in region.was
+        if i == region.was.start or one.blocks[i].message != one.blocks[i - 1].message
+    ]
+    if (
+        region.was.start and one.blocks[region.was.start - 1].message == messages[0]
+    ):  # its message began before, and is shared
         shared = other.blocks[at - 1].message if at else -1
         while at < stop and other.blocks[at].message == shared:
             at += 1
@@ -212,11 +228,18 @@ def _replaced_end(one: _Side, other: _Side, region: _Region) -> int:
 def _joined(one: _Side, other: _Side, regions: list[_Region]) -> list[_Region]:
     """Regions between which blocks only changed places are one."""
     gone = {one.key(i)[3]: number for number, region in enumerate(regions) for i in region.was}
-    moves = [sorted((gone[body], number)) for number, region in enumerate(regions) for j in region.now if (body := other.key(j)[3]) in gone]
+    moves = [
+        sorted((gone[body], number))
+        for number, region in enumerate(regions)
+        for j in region.now
+        if (body := other.key(j)[3]) in gone
+    ]
     if not any(first != last for first, last in moves):
         return regions
     first, last = min(first for first, _ in moves), max(last for _, last in moves)
-    whole = _Region(range(regions[first].was.start, regions[last].was.stop), range(regions[first].now.start, regions[last].now.stop))
+    whole = _Region(
+        range(regions[first].was.start, regions[last].was.stop), range(regions[first].now.start, regions[last].now.stop)
+    )
     return [*regions[:first], whole, *regions[last + 1 :]]
 
 

@@ -1,9 +1,9 @@
 """Which call goes on from which: calls of a recording grouped into conversations.
 
-Takes calls in the order they come, gives each the conversation it belongs to. Recorded sessions and lanes are believed; inside one, and
-where none was recorded, the text decides: sub-agents, titles and side calls are conversations of their own, while an edited, cut or
-compacted history stays with its conversation, and so does one in a recorded session that says the same words otherwise. Knows nothing of
-rules.
+Takes calls in the order they come, gives each the conversation it belongs to. Recorded sessions and lanes are believed;
+inside one, and where none was recorded, the text decides: sub-agents, titles and side calls are conversations of their
+own, while an edited, cut or compacted history stays with its conversation, and so does one in a recorded session that
+says the same words otherwise. Knows nothing of rules.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from contextkit.lint.trace.rule import Block, Sent
 from contextkit.providers.stateful.histories import named_in
 
 SHARE, ANSWERED = 0.3, 0.1
-"""Share of the smaller one's message bytes that two calls of one conversation have in common at least; and where the session was recorded
-and the model has answered in the later one, so that it is no question of its own."""
+"""Share of the smaller one's message bytes that two calls of one conversation have in common at least; and where the
+session was recorded and the model has answered in the later one, so that it is no question of its own."""
 ALIKE = 0.5
 """Share of two system texts that is equal in front and behind, for one to be the other with something filled in."""
 _RECENT = 8
 _HEADS = 8
-"""Calls kept whole for a conversation whose system text or tools went to and fro: of agents that hand it to one another, of users alike."""
+"""Calls kept whole for a conversation whose system text or tools went to and fro: of agents that hand it to one
+another, of users alike."""
 _TELLING = 200
 """Bytes from which on what two blocks share tells whose they are."""
 _LONG = 8
@@ -63,7 +64,8 @@ class Conversation:
     """`last`, as it is kept once it is not the last any more."""
 
     def before(self, sent: Sent) -> Sent | None:
-        """The call `sent` goes on from: the latest, unless an earlier one with the head of `sent` has as much of what it says.
+        """The call `sent` goes on from: the latest, unless an earlier one with the head of `sent` has as much of what
+        it says.
 
         Nobody goes on from a call to which nothing is added.
         """
@@ -104,7 +106,9 @@ class Conversations:
         self._pools: dict[tuple[str, str], _Pool] = {}
 
     def near(self, exchange: Exchange) -> Sent | None:
-        """An earlier call whose bytes `exchange` begins with, as far as one of the latest does: cutting can start from it."""
+        """An earlier call whose bytes `exchange` begins with, as far as one of the latest does: cutting can start from
+        it.
+        """
         pool = self._pools.get(_lane(exchange))
         if pool is None or not isinstance(exchange.prompt, Bodies):
             return None
@@ -132,7 +136,9 @@ class Conversations:
 
 
 def _lane(exchange: Exchange) -> tuple[str, str]:
-    """Session and lane as somebody recorded them: a lane that a reader inferred is looked at again, beside those it was told from."""
+    """Session and lane as somebody recorded them: a lane that a reader inferred is looked at again, beside those it was
+    told from.
+    """
     return exchange.session, "main" if exchange.lane.startswith(INFERRED_LANE) else exchange.lane
 
 
@@ -151,7 +157,11 @@ def _best(pool: _Pool, sent: Sent) -> Conversation | None:
     holders = {id(one): one for block in _said(sent) if (one := pool.holders.get(block.body))}
     known = {id(one): one for holder in holders.values() for one in (holder, *holder.siblings)}
     known.update({id(one): one for one in islice(reversed(pool.found.values()), 1)})
-    scored = [(score, one) for one in known.values() if one.last is not None and (score := kinship(one.last, sent)) is not None]
+    scored = [
+        (score, one)
+        for one in known.values()
+        if one.last is not None and (score := kinship(one.last, sent)) is not None
+    ]
     return max(scored, key=lambda pair: pair[0])[1] if scored else None
 
 
@@ -167,7 +177,8 @@ def _relate(new: Conversation, pool: _Pool, sent: Sent) -> None:
 def kinship(before: Sent, after: Sent) -> tuple[int, bool, float] | None:
     """How likely `after` goes on from `before`, None where it does not.
 
-    Larger is likelier: whether nothing of `before` is missing, whether the head is the same to the byte, then the bytes they share.
+    Larger is likelier: whether nothing of `before` is missing, whether the head is the same to the byte, then the bytes
+    they share.
     """
     found = _kinship(before, after)
     return (found[0], _has_same_head(before, after), found[1]) if found else None
@@ -200,13 +211,17 @@ def _kinship(before: Sent, after: Sent) -> tuple[int, float] | None:
 
 
 def is_said_again(before: Sent, after: Sent) -> bool:
-    """Whether `after` says the very same messages behind another head: another user's beginning, or a prompt that changed meanwhile."""
+    """Whether `after` says the very same messages behind another head: another user's beginning, or a prompt that
+    changed meanwhile.
+    """
     one, other = _said(before), _said(after)
     return len(one) == len(other) == _lead(one, other) and not _has_same_head(before, after)
 
 
 def is_branch(before: Sent, after: Sent) -> bool:
-    """Whether `after` goes another way from a place that `before` passed: a question asked anew, a sibling, a step back."""
+    """Whether `after` goes another way from a place that `before` passed: a question asked anew, a sibling, a step
+    back.
+    """
     one, other = _said(before), _said(after)
     lead = _lead(one, other)
     return lead < len(one) and _is_fork(one, other, lead)
@@ -220,7 +235,10 @@ def _said(sent: Sent) -> Sequence[Block]:
 
 def _has_same_head(one: Sent, other: Sent) -> bool:
     """Whether tools and system text are the same to the byte."""
-    mine, theirs = one.blocks[: len(one.blocks) - len(_said(one))], other.blocks[: len(other.blocks) - len(_said(other))]
+    mine, theirs = (
+        one.blocks[: len(one.blocks) - len(_said(one))],
+        other.blocks[: len(other.blocks) - len(_said(other))],
+    )
     return len(mine) == len(theirs) and all(a is b or a.body == b.body for a, b in zip(mine, theirs, strict=True))
 
 
@@ -259,7 +277,9 @@ def _has_tools(*calls: Sent) -> bool:
 
 
 def _is_fork(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
-    """Whether `other` takes another way from a place both passed: it goes back there, or says something else that nobody answered yet."""
+    """Whether `other` takes another way from a place both passed: it goes back there, or says something else that
+    nobody answered yet.
+    """
     rest, new = one[lead:], other[lead:]
     if not new or _is_asked_anew(one, other, lead):
         return True
@@ -270,16 +290,25 @@ def _is_fork(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
 
 
 def _is_asked_anew(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
-    """Whether one question ends `other` behind an answer, where `one` asked another: a user who went back there and asks again.
+    """Whether one question ends `other` behind an answer, where `one` asked another: a user who went back there and
+    asks again.
 
     What stands for all that followed is no question: a summary, or something that was said later on.
     """
     rest, new = one[lead:], other[lead:]
-    if not rest or not lead or not _is_answer(one[lead - 1]) or not _is_question(rest[0]) or new[0].role != rest[0].role:
+    if (
+        not rest
+        or not lead
+        or not _is_answer(one[lead - 1])
+        or not _is_question(rest[0])
+        or new[0].role != rest[0].role
+    ):
         return False
     if not all(map(_is_question, new)) or new[-1].message != new[0].message:
         return False
-    is_retold = {block.body for block in rest} & {block.body for block in new} or (_n_bytes(new) >= _TELLING and _is_summary(new))
+    is_retold = {block.body for block in rest} & {block.body for block in new} or (
+        _n_bytes(new) >= _TELLING and _is_summary(new)
+    )
     return not is_retold
 
 
@@ -296,7 +325,11 @@ def _is_said_on(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool
     last = rest[-1].message
     if new[0].message > last:
         return lead > 0 and one[lead - 1].message == last
-    return new[0].message == last and bool(text_of(new[0]).strip()) and text_of(rest[0]).startswith(text_of(new[0]).rstrip())
+    return (
+        new[0].message == last
+        and bool(text_of(new[0]).strip())
+        and text_of(rest[0]).startswith(text_of(new[0]).rstrip())
+    )
 
 
 def _is_answer(block: Block) -> bool:
@@ -314,13 +347,17 @@ def _without_media(blocks: Sequence[Block]) -> Sequence[Block]:
 
 
 def _is_one_shape(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
-    """Whether one block stands for each block of the call before, and more follow: a history whose items were shortened."""
+    """Whether one block stands for each block of the call before, and more follow: a history whose items were
+    shortened.
+    """
     has_all = 0 < lead < len(one) < len(other)
     return has_all and all(a.role == b.role and a.type == b.type for a, b in zip(one, other, strict=False))
 
 
 def _is_filled_anew(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
-    """Whether the first block that differs is mostly the same, as a question with a clock or memories in it, and was answered meanwhile."""
+    """Whether the first block that differs is mostly the same, as a question with a clock or memories in it, and was
+    answered meanwhile.
+    """
     if lead >= min(len(one), len(other)) or not any(map(_is_answer, other[lead + 1 :])):
         return False
     was, now = one[lead], other[lead]
@@ -328,7 +365,9 @@ def _is_filled_anew(one: Sequence[Block], other: Sequence[Block], lead: int) -> 
 
 
 def _says_the_same(one: Sequence[Block], other: Sequence[Block]) -> bool:
-    """Whether both say the same words, whatever stands around or between them: ids, shapes, white space, the ends of messages."""
+    """Whether both say the same words, whatever stands around or between them: ids, shapes, white space, the ends of
+    messages.
+    """
     mine, theirs = ([*map(_words, blocks)] for blocks in (one, other))
     least = min(sum(map(len, mine)), sum(map(len, theirs)))
     common = Counter(mine) & Counter(theirs)

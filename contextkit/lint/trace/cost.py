@@ -1,8 +1,8 @@
 """What a step cost: tokens that were cached and are billed again, under the reference cache of the model asked.
 
-Takes two neighbouring calls, replays both through the parser of their wire and the cache of `simulator.reference`; where both bills are
-known, they say how large the prompt was and how much of it was lost at most. Only steps with a finding are replayed. Knows nothing of
-rules.
+Takes two neighbouring calls, replays both through the parser of their wire and the cache of `simulator.reference`;
+where both bills are known, they say how large the prompt was and how much of it was lost at most. Only steps with a
+finding are replayed. Knows nothing of rules.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Cost:
     """Of one step."""
 
     tokens: int
-    """Tokens readable when the call started that it did not read: lost to what the call changed. At most the size of its prompt."""
+    """Tokens readable when the call started that it did not read: lost to what the call changed. At most the size of
+    its prompt."""
     idle_tokens: int
     """Tokens that the call before had left, and that it did not read for whatever reason, time included."""
     usage: Usage
@@ -47,7 +48,8 @@ class Cost:
     sent: Sent
     """The call."""
     is_same: bool
-    """Whether what could be read stands there as it did: to the provider nothing changed, however it is spelled and marked now."""
+    """Whether what could be read stands there as it did: to the provider nothing changed, however it is spelled and
+    marked now."""
 
     def usd(self, tokens: int) -> float | None:
         """What `tokens` of them cost above the price of reading them; None where no price is known."""
@@ -64,7 +66,10 @@ class Cost:
 
 
 class Costs:
-    """Prices steps of a recording; what was parsed for one step is kept for the next, what was cut for one call for all."""
+    """Prices steps of a recording.
+
+    What was parsed for one step is kept for the next, what was cut for one call for all.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[int, Parsed | None] = {}
@@ -124,7 +129,9 @@ def _written(step: Step, prompt: Prompt, cache: PrefixCache[Prompt]) -> int:
 
 
 def _inside_block(step: Step, n_tokens: int) -> int:
-    """Tokens both prompts begin with where the cache keeps any prefix, also one that ends inside a block; 0 where it does not."""
+    """Tokens both prompts begin with where the cache keeps any prefix, also one that ends inside a block; 0 where it
+    does not.
+    """
     row, first = step.after.row, next((change for change in step.changes if change.is_first), None)
     if row.cache not in _ANY_PREFIX or first is None or not first.offset:
         return 0
@@ -134,7 +141,10 @@ def _inside_block(step: Step, n_tokens: int) -> int:
 
 
 def _as_billed(step: Step, cost: Cost, n_tokens: int) -> Cost:
-    """`cost` in the provider's tokens, and no more than it billed; what was lost to anything else is what the bill says."""
+    """`cost` in the provider's tokens, and no more than it billed.
+
+    What was lost to anything else is what the bill says.
+    """
     was, now = _whole(step.before.usage), _whole(step.after.usage)
     if was is None or now is None or step.before.exchange.error or not n_tokens:
         return cost
@@ -144,7 +154,10 @@ def _as_billed(step: Step, cost: Cost, n_tokens: int) -> Cost:
 
 
 def _whole(usage: Usage | None) -> Usage | None:
-    """A bill whose parts add up to the prompt; who says nothing of writes counts them among what was not read. None for half a bill."""
+    """A bill whose parts add up to the prompt.
+
+    Who says nothing of writes counts them among what was not read. None for half a bill.
+    """
     if usage is None or usage.fresh is None or usage.read is None:
         return None
     return replace(usage, write_5m=usage.write_5m or 0, write_1h=usage.write_1h or 0)
@@ -158,7 +171,9 @@ def _began(sent: Sent) -> float:
 
 
 def _seeds(step: Step, before: Parsed) -> Iterator[tuple[Prompt, Sent]]:
-    """Prompts that stand for earlier calls of the conversation: each is a beginning of `before`, marked where that call ended."""
+    """Prompts that stand for earlier calls of the conversation: each is a beginning of `before`, marked where that call
+    ended.
+    """
     if step.after.row.cache != "breakpoints":
         return
     ends = _message_ends(before)
@@ -166,7 +181,9 @@ def _seeds(step: Step, before: Parsed) -> Iterator[tuple[Prompt, Sent]]:
         last = _last_mark(sent)
         if 0 <= last < len(step.before.blocks) and sent.blocks[last].body == step.before.blocks[last].body:
             block = sent.blocks[last]
-            segment = ends.get(block.message, last) if block.message >= 0 and sent.wire != "anthropic_messages" else last
+            segment = (
+                ends.get(block.message, last) if block.message >= 0 and sent.wire != "anthropic_messages" else last
+            )
             if 0 <= segment < before.prompt.n:
                 mark = Breakpoint(segment, step.after.row.default_ttl_seconds, 1)
                 yield replace(before.prompt, breakpoints=(mark,)), sent
@@ -188,15 +205,20 @@ def _message_ends(parsed: Parsed) -> dict[int, int]:
 
 
 def _had_been_read(usage: Usage, tokens: int) -> Usage:
-    """The same call, had `tokens` been there: they stand right behind what was read, so long writes go first, then short ones."""
+    """The same call, had `tokens` been there: they stand right behind what was read, so long writes go first, then
+    short ones.
+    """
     long = min(tokens, usage.write_1h or 0)
     short = min(tokens - long, usage.write_5m or 0)
     plain = min(tokens - long - short, usage.fresh or 0)
     read = (usage.read or 0) + long + short + plain
-    return Usage((usage.fresh or 0) - plain, read, (usage.write_5m or 0) - short, (usage.write_1h or 0) - long, usage.output)
+    return Usage(
+        (usage.fresh or 0) - plain, read, (usage.write_5m or 0) - short, (usage.write_1h or 0) - long, usage.output
+    )
 
 
-# By bills -----------------------------------------------------------------------------------------------------------------
+# By bills
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def left_tokens(usage: Usage, row: Model) -> int:
@@ -214,7 +236,10 @@ def lifetime_seconds(usage: Usage, row: Model) -> int:
 
 
 def _by_bills(step: Step) -> Cost | None:
-    """Of a call whose past is kept by the provider: the bill before says what stood there. None where that is not known."""
+    """Of a call whose past is kept by the provider: the bill before says what stood there.
+
+    None where that is not known.
+    """
     sent, usage, row = step.after, step.before.usage, step.after.row
     if usage is None or usage.prompt is None or not row.provider:
         return None

@@ -1,7 +1,7 @@
 """One captured call, cut into blocks; where it goes on from another call of its conversation, only what is new is read.
 
-Takes an exchange with its raw body, gives a `Sent`. The bytes are compared first: as far as they agree with an earlier call, its blocks
-are taken over without being parsed again. Knows nothing of rules.
+Takes an exchange with its raw body, gives a `Sent`. The bytes are compared first: as far as they agree with an earlier
+call, its blocks are taken over without being parsed again. Knows nothing of rules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from contextkit.lint.trace.wires import SHAPES, Shape, n_head, params_of, shape_
 from contextkit.models import MODELS, Model, find_model, model_named
 
 MOST_BYTES = 64 << 20
-"""Larger bodies are not read: no provider takes them (Anthropic's limit is 32 MB, https://platform.claude.com/docs/en/api/overview)."""
+"""Larger bodies are not read: no provider takes them (Anthropic's limit is 32 MB,
+https://platform.claude.com/docs/en/api/overview)."""
 _CHUNK = 1 << 16
 
 
@@ -78,7 +79,19 @@ def cut(
 def slim(sent: Sent) -> Sent:
     """The call without its raw bytes and arrays: what is kept of calls further back."""
     exchange, params = replace(sent.exchange, prompt=None), sent.params
-    return Sent(exchange, b"", params, sent.wire, sent.blocks, params, sent.row, sent.usage, sent.verdict, sent.index, sent.rerouted)
+    return Sent(
+        exchange,
+        b"",
+        params,
+        sent.wire,
+        sent.blocks,
+        params,
+        sent.row,
+        sent.usage,
+        sent.verdict,
+        sent.index,
+        sent.rerouted,
+    )
 
 
 def common_bytes(one: bytes, other: bytes) -> int:
@@ -100,7 +113,9 @@ def common_bytes(one: bytes, other: bytes) -> int:
 
 
 def row_of(model: str, wire: str) -> Model:
-    """The row of a model, or one assumed after its nearest relative; for a call that names no model, the usual one of its wire.
+    """The row of a model, or one assumed after its nearest relative.
+
+    For a call that names no model, the usual one of its wire.
 
     >>> row_of("anthropic/claude-opus-4.5", "openai_chat").name
     'claude-opus-4-5'
@@ -122,7 +137,8 @@ def is_one_model(one: Model, other: Model) -> bool:
 
 
 _DATE = re.compile(r"-latest|-preview|(?:[-@](?:\d{3,8}|\d{4}-\d\d-\d\d|\d\d-\d\d))?(?:[-@]v\d+)?(?::\d+)?")
-"""A date or a release behind a model's name: `-20250929`, `-2025-08-07`, `@20250929-v1:0`, `-001`; not `-6`, which is another model's."""
+"""A date or a release behind a model's name: `-20250929`, `-2025-08-07`, `@20250929-v1:0`, `-001`; not `-6`, which is
+another model's."""
 
 
 def _is_date(rest: str) -> bool:
@@ -130,9 +146,12 @@ def _is_date(rest: str) -> bool:
 
 
 _STAND_INS = {
-    "anthropic_messages": "claude-sonnet-4-6", "bedrock_converse": "claude-sonnet-4-6", "openai_chat": "gpt-5.1",
-    "openai_responses": "gpt-5.1", "gemini": "gemini-2.5-pro",
-}  # fmt: skip
+    "anthropic_messages": "claude-sonnet-4-6",
+    "bedrock_converse": "claude-sonnet-4-6",
+    "openai_chat": "gpt-5.1",
+    "openai_responses": "gpt-5.1",
+    "gemini": "gemini-2.5-pro",
+}
 
 
 def _parsed(raw: bytes) -> dict[str, Json]:
@@ -177,7 +196,11 @@ def _continued(exchange: Exchange, raw: bytes, before: Sent | None) -> Located |
     fields[shape.array] = messages = [*old[:kept], *new]
     head = _kept_head(shape, fields, before, places)
     cuts = _cut_messages(shape, new, kept, n_head(shape, messages))
-    blocks = [*head, *before.blocks[places.first : places.first + places.blocks[kept - 1]], *(block for found in cuts for block in found)]
+    blocks = [
+        *head,
+        *before.blocks[places.first : places.first + places.blocks[kept - 1]],
+        *(block for found in cuts for block in found),
+    ]
     tail = _tail_ends(raw, at, new)
     counts = accumulate(map(len, cuts), initial=places.blocks[kept - 1])
     if tail is None:
@@ -192,8 +215,10 @@ def _kept_head(shape: Shape, fields: Mapping[str, Json], before: Sent, places: P
     new = list(shape.head(fields))
     if len(old) != len(new):
         return new
-    return [one if one.body == other.body and one.marker == other.marker and one.path == other.path else other
-            for one, other in zip(old, new, strict=True)]  # fmt: skip
+    return [
+        one if one.body == other.body and one.marker == other.marker and one.path == other.path else other
+        for one, other in zip(old, new, strict=True)
+    ]
 
 
 def _messages(shape: Shape, fields: Mapping[str, Json]) -> list[Json]:
@@ -232,7 +257,10 @@ _SPELLINGS = (
 
 
 def _located(raw: bytes, name: str, messages: list[Json]) -> tuple[int, array[int]] | None:
-    """Byte of the first message and the end of each; None where they are spelled in no way we know, so that nothing can be said."""
+    """Byte of the first message and the end of each.
+
+    None where they are spelled in no way we know, so that nothing can be said.
+    """
     for spelling in _SPELLINGS:
         opening = f'"{name}{spelling.opening}'.encode()
         start = raw.find(opening) + len(opening)

@@ -1,8 +1,8 @@
 """The request detector: captured calls in, findings out, as they come.
 
-Takes exchanges with recorded bodies and the hazards of a catalogue; groups the calls into conversations, compares each with the one
-before it, asks the rules, prices what they found. Keeps the last call of each conversation whole and of those before it the blocks, which
-they share. Knows no rule by name.
+Takes exchanges with recorded bodies and the hazards of a catalogue; groups the calls into conversations, compares each
+with the one before it, asks the rules, prices what they found. Keeps the last call of each conversation whole and of
+those before it the blocks, which they share. Knows no rule by name.
 """
 
 from __future__ import annotations
@@ -18,12 +18,32 @@ from contextkit.lint.trace.compare import compare, reach_of
 from contextkit.lint.trace.conversations import Conversation, Conversations
 from contextkit.lint.trace.cost import Cost, Costs
 from contextkit.lint.trace.cut import cut, sent_of, slim
-from contextkit.lint.trace.naming import Asked, Group, Rules, agreement, evidence_of, finding_of, grouped, unnamed, unreadable, verdict_of
+from contextkit.lint.trace.naming import (
+    Asked,
+    Group,
+    Rules,
+    agreement,
+    evidence_of,
+    finding_of,
+    grouped,
+    unnamed,
+    unreadable,
+    verdict_of,
+)
 from contextkit.lint.trace.rule import Change, Evidence, Sent, Step
 
 __all__ = [
-    "Calls", "Detector", "Group", "agreement", "compare", "find_in_requests", "grouped", "reach_of", "sent_of", "verdict_of",
-]  # fmt: skip
+    "Calls",
+    "Detector",
+    "Group",
+    "agreement",
+    "compare",
+    "find_in_requests",
+    "grouped",
+    "reach_of",
+    "sent_of",
+    "verdict_of",
+]
 
 
 class Calls(Sequence[Sent]):
@@ -62,8 +82,8 @@ def find_in_requests(
 ) -> Iterator[Finding]:
     """Findings of a recording, call by call; those of whole sessions at the end.
 
-    `verdicts` maps ids of exchanges to the provider's own diagnosis (`verdict_of` reads it from a response), `rerouted` to the hosts
-    between which an aggregator moved (`alpha → beta`). Exchanges without a recorded body are passed over.
+    `verdicts` maps ids of exchanges to the provider's own diagnosis (`verdict_of` reads it from a response), `rerouted`
+    to the hosts between which an aggregator moved (`alpha → beta`). Exchanges without a recorded body are passed over.
     """
     detector = Detector(hazards, verdicts=verdicts, rerouted=rerouted, has_costs=has_costs)
     for exchange in exchanges:
@@ -133,8 +153,13 @@ class Detector:
                 yield finding_of(asked, evidence, sent, conversation.name, conversation.turn)
 
     def _of_step(self, step: Step, session: str) -> Iterator[Finding]:
-        """Changes in their order, then what the step shows as a whole; the first break bears the cost of the step's changes."""
-        named = [(change, _named(self._rules.on("change"), step, change)) for change in step.changes if change.is_cached]
+        """Changes in their order, then what the step shows as a whole.
+
+        The first break bears the cost of the step's changes.
+        """
+        named = [
+            (change, _named(self._rules.on("change"), step, change)) for change in step.changes if change.is_cached
+        ]
         shown = [(asked, evidence) for asked in self._rules.on("step") for evidence in evidence_of(asked, step)]
         cost = self._costs.of(step) if self._costs and (named or shown) else None
         if cost is not None and cost.is_same:
@@ -147,7 +172,9 @@ class Detector:
                 yield unnamed(step, change, session, tokens, usd)
         lost = (cost.idle_tokens if not named or not cost.tokens else 0) if cost else None
         for asked, evidence in shown:
-            yield finding_of(asked, evidence, step.after, session, step.turn, None, lost, cost.usd(lost or 0) if cost else None)
+            yield finding_of(
+                asked, evidence, step.after, session, step.turn, None, lost, cost.usd(lost or 0) if cost else None
+            )
 
 
 def _step(conversation: Conversation, sent: Sent) -> Step | None:

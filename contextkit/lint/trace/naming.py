@@ -1,7 +1,7 @@
 """From what rules say to findings: which hazard a change is, where it stands, what is shown of it.
 
-Takes evidence and the calls it was drawn from, gives `Finding`s. Knows no rule of its own but two codes: `CK000` for a request that
-cannot be read, `CK001` for a broken prefix that no rule has named.
+Takes evidence and the calls it was drawn from, gives `Finding`s. Knows no rule of its own but two codes: `CK000` for a
+request that cannot be read, `CK001` for a broken prefix that no rule has named.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ WINDOW = 48
 _MISREAD = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 """What a rule runs into when a body is not of the form its endpoint takes."""
 _SAME_REASON = {
-    "input_changed": "messages_changed", "text_format_changed": "unavailable", "previous_message_not_found": "unavailable",
-    "comparison_response_not_found": "unavailable", "cache_hit": "unavailable",
-}  # fmt: skip
+    "input_changed": "messages_changed",
+    "text_format_changed": "unavailable",
+    "previous_message_not_found": "unavailable",
+    "comparison_response_not_found": "unavailable",
+    "cache_hit": "unavailable",
+}
 Agreement = Literal["confirmed", "contradicted", "silent"]
 
 
@@ -66,13 +69,21 @@ def evidence_of(asked: Asked, *subject: object) -> Iterator[Evidence]:
         yield from (said,) if isinstance(said, Evidence) else said or ()
     except _MISREAD as fault:
         where = f"{type(fault).__name__} in {asked.rule.ask.__module__.rpartition('.')[2]}"
-        yield Evidence(f"{asked.hazard.code} could not judge this request, whose form it does not know ({where})", path=UNREADABLE)
+        yield Evidence(
+            f"{asked.hazard.code} could not judge this request, whose form it does not know ({where})", path=UNREADABLE
+        )
 
 
 def finding_of(
-    asked: Asked, evidence: Evidence, sent: Sent, session: str, turn: int, change: Change | None = None,
-    tokens: int | None = None, usd: float | None = None,
-) -> Finding:  # fmt: skip
+    asked: Asked,
+    evidence: Evidence,
+    sent: Sent,
+    session: str,
+    turn: int,
+    change: Change | None = None,
+    tokens: int | None = None,
+    usd: float | None = None,
+) -> Finding:
     """What is reported of one piece of evidence."""
     is_misread = evidence.path == UNREADABLE
     code = UNREADABLE if is_misread else asked.hazard.code
@@ -83,8 +94,15 @@ def finding_of(
 def unnamed(step: Step, change: Change, session: str, tokens: int | None, usd: float | None) -> Finding:
     """The finding for a break that no rule has a name for."""
     place = place_of(step.after, session, step.turn, change, None)
-    return Finding(UNNAMED, "prefix changed for a reason no rule knows", place, "requests", cost_tokens=tokens, cost_usd=usd,
-                   verdict=step.after.verdict)  # fmt: skip
+    return Finding(
+        UNNAMED,
+        "prefix changed for a reason no rule knows",
+        place,
+        "requests",
+        cost_tokens=tokens,
+        cost_usd=usd,
+        verdict=step.after.verdict,
+    )
 
 
 def unreadable(exchange: Exchange, path: str, what: str, turn: int) -> Finding:
@@ -115,9 +133,16 @@ def level_of(path: str) -> str:
 
 
 _LEVELS = {
-    "tools": "tools", "toolConfig": "tools", "system": "system", "instructions": "system", "systemInstruction": "system",
-    "system_instruction": "system", "messages": "messages", "input": "messages", "contents": "messages",
-}  # fmt: skip
+    "tools": "tools",
+    "toolConfig": "tools",
+    "system": "system",
+    "instructions": "system",
+    "systemInstruction": "system",
+    "system_instruction": "system",
+    "messages": "messages",
+    "input": "messages",
+    "contents": "messages",
+}
 
 
 def windows(change: Change) -> tuple[str, str]:
@@ -138,7 +163,10 @@ def _covered(text: str) -> str:
 
 
 def agreement(finding: Finding, hazard: Hazard) -> Agreement:
-    """Whether the provider's own diagnosis of the call says the same; silent where it said nothing that can be compared."""
+    """Whether the provider's own diagnosis of the call says the same.
+
+    Silent where it said nothing that can be compared.
+    """
     verdict = _SAME_REASON.get(finding.verdict, finding.verdict)
     if not verdict or verdict == "unavailable" or not hazard.confirmed_by:
         return "silent"

@@ -1,4 +1,5 @@
-"""What a rule of the request detector is: it looks at a call beside the one before it and says whether its hazard shows there.
+"""What a rule of the request detector is: it looks at a call beside the one before it and says whether its hazard shows
+there.
 
 Takes captured calls already cut and compared, gives evidence or nothing; the engine asks, the pages in `rules/` answer.
 """
@@ -15,8 +16,9 @@ from contextkit.ledger.exchange import Exchange
 from contextkit.models import Model
 
 On = Literal["change", "step", "call", "session"]
-"""change: asked for each difference in the prompt's text, the first rule that answers names it; step: asked once for each two neighbouring
-calls of a conversation; call: asked for each call alone; session: asked once, with all calls of a recording."""
+"""change: asked for each difference in the prompt's text, the first rule that answers names it; step: asked once for
+each two neighbouring calls of a conversation; call: asked for each call alone; session: asked once, with all calls of a
+recording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class Block:
     level: Literal["tools", "system", "messages"]
     """Where it stands."""
     path: str
-    """`tools[2]`, `system[0]`, `messages[4].content[1]`, in the words of its own wire (`input[3]`, `contents[0].parts[1]`)."""
+    """`tools[2]`, `system[0]`, `messages[4].content[1]`, in the words of its own wire (`input[3]`,
+    `contents[0].parts[1]`)."""
     message: int
     """Index of the message it belongs to, -1 outside of messages."""
     role: str
@@ -66,8 +69,8 @@ class Sent:
     index: int
     """Which call of the whole recording, from 0."""
     rerouted: str = ""
-    """Between which hosts an aggregator moved its conversation with this call (`alpha → beta`), or between which projects of a cloud
-    its address did (`project alpha → beta`); empty where nobody said so."""
+    """Between which hosts an aggregator moved its conversation with this call (`alpha → beta`), or between which
+    projects of a cloud its address did (`project alpha → beta`); empty where nobody said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,8 @@ class Change:
     is_first: bool
     """Whether the prefix breaks here; later changes cost nothing more."""
     is_cached: bool
-    """Whether what it touches stood in front of the last marker that `before` wrote, or anywhere on an implicit cache."""
+    """Whether what it touches stood in front of the last marker that `before` wrote, or anywhere on an implicit cache.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,8 @@ class RequestRule:
     on: On
     """What it is asked of."""
     ask: Callable[..., Evidence | Iterable[Evidence] | None]
-    """change: (step, change); step: (step); call: (sent); session: (all calls in order) → evidence, or an iterable of it for session."""
+    """change: (step, change); step: (step); call: (sent); session: (all calls in order) → evidence, or an iterable of
+    it for session."""
     rank: int = 50
-    """Rules on a change are asked in this order; the narrower, the lower: a date inside a text is asked before `system text changed`."""
+    """Rules on a change are asked in this order; the narrower, the lower: a date inside a text is asked before `system
+    text changed`."""

@@ -1,7 +1,7 @@
 """The table of wire shapes: where each keeps tools, system text and messages, and how it spells blocks and markers.
 
-Takes a parsed request body, gives its blocks; recognises a wire by the body's own keys. Knows nothing of files, models or rules.
-Field names: anthropic.types 2.11, openai.types 3.52, google-genai 3.4 types, botocore 1.44 bedrock-runtime.
+Takes a parsed request body, gives its blocks; recognises a wire by the body's own keys. Knows nothing of files, models
+or rules. Field names: anthropic.types 2.11, openai.types 3.52, google-genai 3.4 types, botocore 1.44 bedrock-runtime.
 """
 
 from __future__ import annotations
@@ -12,7 +12,18 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.layout.normal_form import MARKERS
-from contextkit.lint.trace.blocks import Level, block_of, content_blocks, listed, mapped, marker_in, name_in, text_of, tool_blocks, type_in
+from contextkit.lint.trace.blocks import (
+    Level,
+    block_of,
+    content_blocks,
+    listed,
+    mapped,
+    marker_in,
+    name_in,
+    text_of,
+    tool_blocks,
+    type_in,
+)
 from contextkit.lint.trace.rule import Block
 from contextkit.providers.anthropic.billing import is_billing_header
 
@@ -50,7 +61,13 @@ class Shape:
 def shape_of(fields: Mapping[str, Json], hint: str) -> Shape | None:
     """The wire of a body, None where it is no model call; `hint` (provider and model) decides where the keys do not."""
     is_claude = "claude" in hint and not hint.startswith(_SPEAK_CHAT)
-    if is_claude and "messages" in fields and "max_tokens" in fields and not _speaks_chat(fields) and not _is_bedrock(fields):
+    if (
+        is_claude
+        and "messages" in fields
+        and "max_tokens" in fields
+        and not _speaks_chat(fields)
+        and not _is_bedrock(fields)
+    ):
         return SHAPES["anthropic_messages"]
     return next((shape for shape in SHAPES.values() if shape.is_it(fields)), None)
 
@@ -59,14 +76,22 @@ def n_head(shape: Shape, messages: list[Json]) -> int:
     """How many leading messages are system text."""
     if not shape.has_system_messages:
         return 0
-    return next((i for i, one in enumerate(messages) if not isinstance(one, dict) or one.get("role") not in _HEAD_ROLES), len(messages))
+    return next(
+        (i for i, one in enumerate(messages) if not isinstance(one, dict) or one.get("role") not in _HEAD_ROLES),
+        len(messages),
+    )
 
 
-# Anthropic ----------------------------------------------------------------------------------------------------------------
+# Anthropic
+# ----------------------------------------------------------------------------------------------------------------
 
 _ANTHROPIC = {
-    "tool_use": "call", "server_tool_use": "call", "tool_result": "result", "thinking": "thinking", "redacted_thinking": "thinking",
-}  # fmt: skip
+    "tool_use": "call",
+    "server_tool_use": "call",
+    "tool_result": "result",
+    "thinking": "thinking",
+    "redacted_thinking": "thinking",
+}
 _BILLING_HEADER = b'"x-anthropic-billing-header"'
 """The bytes of every billing header: what it says is no part of the prompt (`providers/anthropic/billing.py`)."""
 _ANTHROPIC_ONLY = ("system", "anthropic_version", "stop_sequences", "mcp_servers", "anthropic_beta")
@@ -80,14 +105,20 @@ def _anthropic_head(fields: Mapping[str, Json]) -> Iterator[Block]:
 
 def _anthropic_message(message: Json, index: int, level: Level) -> Iterator[Block]:
     said = mapped(message, f"messages[{index}]")
-    return content_blocks(level, said.get("content"), f"messages[{index}].content", index, str(said.get("role", "")), _ANTHROPIC)
+    return content_blocks(
+        level, said.get("content"), f"messages[{index}].content", index, str(said.get("role", "")), _ANTHROPIC
+    )
 
 
 def _is_anthropic(fields: Mapping[str, Json]) -> bool:
     if not isinstance(fields.get("messages"), list) or _speaks_chat(fields):
         return False
     has_schemas = any(isinstance(tool, dict) and "input_schema" in tool for tool in _items(fields.get("tools")))
-    return has_schemas or any(name in fields for name in _ANTHROPIC_ONLY) or any(part in _ANTHROPIC for part in _part_types(fields))
+    return (
+        has_schemas
+        or any(name in fields for name in _ANTHROPIC_ONLY)
+        or any(part in _ANTHROPIC for part in _part_types(fields))
+    )
 
 
 def _speaks_chat(fields: Mapping[str, Json]) -> bool:
@@ -98,7 +129,9 @@ def _speaks_chat(fields: Mapping[str, Json]) -> bool:
 
 def _parts(fields: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
     for one in _items(fields.get("messages")):
-        yield from (part for part in _items(one.get("content") if isinstance(one, dict) else None) if isinstance(part, dict))
+        yield from (
+            part for part in _items(one.get("content") if isinstance(one, dict) else None) if isinstance(part, dict)
+        )
 
 
 def _items(value: Json) -> list[Json]:
@@ -110,7 +143,8 @@ def _part_types(fields: Mapping[str, Json]) -> Iterator[str]:
     return (str(part.get("type")) for part in _parts(fields))
 
 
-# OpenAI Chat --------------------------------------------------------------------------------------------------------------
+# OpenAI Chat
+# --------------------------------------------------------------------------------------------------------------
 
 _CHAT = {"text": "text", "image_url": "image", "file": "document", "refusal": "text"}
 _THOUGHT = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
@@ -147,12 +181,18 @@ def _marked_last(blocks: Iterator[Block], said: Mapping[str, Json]) -> Iterator[
     return iter([*found[:-1], *(replace(last, marker=marker_in(marker)) for last in found[-1:])])
 
 
-# OpenAI Responses ---------------------------------------------------------------------------------------------------------
+# OpenAI Responses
+# ---------------------------------------------------------------------------------------------------------
 
 _RESPONSES = {
-    "input_text": "text", "output_text": "text", "summary_text": "text", "refusal": "text", "input_image": "image",
-    "input_file": "document", "reasoning": "thinking",
-}  # fmt: skip
+    "input_text": "text",
+    "output_text": "text",
+    "summary_text": "text",
+    "refusal": "text",
+    "input_image": "image",
+    "input_file": "document",
+    "reasoning": "thinking",
+}
 
 
 def _responses_head(fields: Mapping[str, Json]) -> Iterator[Block]:
@@ -179,16 +219,27 @@ def _responses_fields(said: Mapping[str, Json], path: str, index: int, level: Le
 def _is_responses(fields: Mapping[str, Json]) -> bool:
     given = fields.get("input")
     is_items = isinstance(given, list) and all(isinstance(item, dict) for item in given)
-    return "messages" not in fields and (is_items or (isinstance(given, str) and "embed" not in str(fields.get("model"))))
+    return "messages" not in fields and (
+        is_items or (isinstance(given, str) and "embed" not in str(fields.get("model")))
+    )
 
 
-# Gemini -------------------------------------------------------------------------------------------------------------------
+# Gemini
+# -------------------------------------------------------------------------------------------------------------------
 
 _GEMINI = {
-    "thought": "thinking", "text": "text", "inlineData": "image", "inline_data": "image", "fileData": "document", "file_data": "document",
-    "functionCall": "call", "function_call": "call", "functionResponse": "result", "function_response": "result",
+    "thought": "thinking",
+    "text": "text",
+    "inlineData": "image",
+    "inline_data": "image",
+    "fileData": "document",
+    "file_data": "document",
+    "functionCall": "call",
+    "function_call": "call",
+    "functionResponse": "result",
+    "function_response": "result",
     "thoughtSignature": "text",
-}  # fmt: skip
+}
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
 
 
@@ -212,29 +263,46 @@ def _gemini_tools(path: str, key: str, value: Json) -> Iterator[Block]:
 
 def _gemini_content(content: Json, index: int, level: Level) -> Iterator[Block]:
     said = mapped(content, f"contents[{index}]")
-    return content_blocks(level, said.get("parts"), f"contents[{index}].parts", index, str(said.get("role", "user")), _GEMINI)
+    return content_blocks(
+        level, said.get("parts"), f"contents[{index}].parts", index, str(said.get("role", "user")), _GEMINI
+    )
 
 
-# Bedrock Converse ---------------------------------------------------------------------------------------------------------
+# Bedrock Converse
+# ---------------------------------------------------------------------------------------------------------
 
 _BEDROCK = {
-    "text": "text", "image": "image", "document": "document", "video": "video", "toolUse": "call", "toolResult": "result",
-    "reasoningContent": "thinking", "cachePoint": "cachePoint", "guardContent": "text",
-}  # fmt: skip
+    "text": "text",
+    "image": "image",
+    "document": "document",
+    "video": "video",
+    "toolUse": "call",
+    "toolResult": "result",
+    "reasoningContent": "thinking",
+    "cachePoint": "cachePoint",
+    "guardContent": "text",
+}
 _BEDROCK_ONLY = ("toolConfig", "inferenceConfig", "additionalModelRequestFields", "guardrailConfig")
 
 
 def _bedrock_head(fields: Mapping[str, Json]) -> Iterator[Block]:
     config = fields.get("toolConfig")
     tools = listed(config.get("tools"), "toolConfig.tools") if isinstance(config, dict) else []
-    named = (block_of("tools", f"toolConfig.tools[{i}]", -1, name_in(tool, "toolSpec"), "tool", tool) for i, tool in enumerate(tools))
+    named = (
+        block_of("tools", f"toolConfig.tools[{i}]", -1, name_in(tool, "toolSpec"), "tool", tool)
+        for i, tool in enumerate(tools)
+    )
     yield from _points(named)
     yield from _points(content_blocks("system", fields.get("system"), "system", -1, "system", _BEDROCK))
 
 
 def _bedrock_message(message: Json, index: int, level: Level) -> Iterator[Block]:
     said = mapped(message, f"messages[{index}]")
-    return _points(content_blocks(level, said.get("content"), f"messages[{index}].content", index, str(said.get("role", "")), _BEDROCK))
+    return _points(
+        content_blocks(
+            level, said.get("content"), f"messages[{index}].content", index, str(said.get("role", "")), _BEDROCK
+        )
+    )
 
 
 def _points(blocks: Iterator[Block]) -> Iterator[Block]:
@@ -254,7 +322,9 @@ def _points(blocks: Iterator[Block]) -> Iterator[Block]:
 def _is_bedrock(fields: Mapping[str, Json]) -> bool:
     if not isinstance(fields.get("messages"), list):
         return False
-    return any(name in fields for name in _BEDROCK_ONLY) or any("type" not in part and _BEDROCK.keys() & part for part in _parts(fields))
+    return any(name in fields for name in _BEDROCK_ONLY) or any(
+        "type" not in part and _BEDROCK.keys() & part for part in _parts(fields)
+    )
 
 
 def _none(fields: Mapping[str, Json]) -> Iterator[Block]:
@@ -264,18 +334,52 @@ def _none(fields: Mapping[str, Json]) -> Iterator[Block]:
 SHAPES: Mapping[str, Shape] = {
     shape.wire: shape
     for shape in (
-        Shape("gemini", lambda fields: "contents" in fields, "contents",
-              frozenset({"tools", "systemInstruction", "system_instruction", "contents"}), _gemini_head, _gemini_content),
-        Shape("bedrock_converse", _is_bedrock, "messages", frozenset({"system", "messages"}), _bedrock_head, _bedrock_message,
-              is_framed=False),
-        Shape("openai_responses", _is_responses, "input", frozenset({"tools", "instructions", "input"}), _responses_head, _responses_item,
-              has_system_messages=True),
-        Shape("anthropic_messages", _is_anthropic, "messages", frozenset({"tools", "system", "messages"}), _anthropic_head,
-              _anthropic_message, is_framed=False),
-        Shape("openai_chat", lambda fields: "messages" in fields, "messages", frozenset({"tools", "messages"}),
-              tool_blocks, _chat_message, has_system_messages=True),
+        Shape(
+            "gemini",
+            lambda fields: "contents" in fields,
+            "contents",
+            frozenset({"tools", "systemInstruction", "system_instruction", "contents"}),
+            _gemini_head,
+            _gemini_content,
+        ),
+        Shape(
+            "bedrock_converse",
+            _is_bedrock,
+            "messages",
+            frozenset({"system", "messages"}),
+            _bedrock_head,
+            _bedrock_message,
+            is_framed=False,
+        ),
+        Shape(
+            "openai_responses",
+            _is_responses,
+            "input",
+            frozenset({"tools", "instructions", "input"}),
+            _responses_head,
+            _responses_item,
+            has_system_messages=True,
+        ),
+        Shape(
+            "anthropic_messages",
+            _is_anthropic,
+            "messages",
+            frozenset({"tools", "system", "messages"}),
+            _anthropic_head,
+            _anthropic_message,
+            is_framed=False,
+        ),
+        Shape(
+            "openai_chat",
+            lambda fields: "messages" in fields,
+            "messages",
+            frozenset({"tools", "messages"}),
+            tool_blocks,
+            _chat_message,
+            has_system_messages=True,
+        ),
     )
-}  # fmt: skip
+}
 """Wire → its shape, in the order they are tried: Chat is what any other body with messages is."""
 
 

@@ -4,8 +4,9 @@ Takes entries, gives bytes whose last field is the body exactly as it was frozen
 
     {"sequence":3,"kind":"user","at":1790000000.5,"prev":"…","digest":"…","body":{…}}
 
-The digest covers the entry before, the kind, the time and the body. A line is ours only if writing what was read from it gives the
-same bytes again, so no byte of it can change unseen: not the case of a hex digit, not the spelling of a number.
+The digest covers the entry before, the kind, the time and the body. A line is ours only if writing what was read from
+it gives the same bytes again, so no byte of it can change unseen: not the case of a hex digit, not the spelling of a
+number.
 """
 
 from __future__ import annotations
@@ -44,11 +45,16 @@ def write_line(entry: Entry, prev: bytes) -> bytes:
 
 
 def read_line(line: bytes) -> tuple[Entry, bytes]:
-    """The entry of a line and the digest it says it follows; raises `LogCorrupt` with the reason only (the caller knows the place)."""
+    """The entry of a line and the digest it says it follows.
+
+    Raises `LogCorrupt` with the reason only (the caller knows the place).
+    """
     head, _, rest = line.partition(_BODY)
     try:
         fields = parse(head + b"}")
-        entry = Entry(fields["sequence"], fields["kind"], rest[:-2], float(fields["at"]), bytes.fromhex(fields["digest"]))
+        entry = Entry(
+            fields["sequence"], fields["kind"], rest[:-2], float(fields["at"]), bytes.fromhex(fields["digest"])
+        )
         prev = bytes.fromhex(fields["prev"])
         is_ours = write_line(entry, prev) == line
     except (NotSerialisable, KeyError, TypeError, ValueError, AttributeError):
@@ -60,7 +66,9 @@ def read_line(line: bytes) -> tuple[Entry, bytes]:
 
 
 def check(entry: Entry, prev: bytes) -> None:
-    """Raises `LogCorrupt`, with the reason only, for an entry whose digest is another's, or whose kind this version does not know."""
+    """Raises `LogCorrupt`, with the reason only, for an entry whose digest is another's, or whose kind this version
+    does not know.
+    """
     if digest_of(prev, entry.kind, entry.at, entry.body) != entry.digest:
         raise LogCorrupt("its digest is not that of its content")
     if entry.kind not in KINDS:
@@ -68,12 +76,16 @@ def check(entry: Entry, prev: bytes) -> None:
 
 
 def is_torn(line: bytes) -> bool:
-    """Whether a *last* line is what an interrupted append leaves. A line in which a whole entry stands is none: its newline was changed."""
+    """Whether a *last* line is what an interrupted append leaves.
+
+    A line in which a whole entry stands is none: its newline was changed.
+    """
     return is_unfinished(line, (_START,)) and not _holds_whole_entry(line)
 
 
 def is_unfinished(line: bytes, starts: Sequence[bytes]) -> bool:
-    """Whether a last line begins as `starts` say, and has no newline, or has blocks of zeros in it: they never reached the disk.
+    """Whether a last line begins as `starts` say, and has no newline, or has blocks of zeros in it: they never reached
+    the disk.
 
     A line that ends is not unfinished: one that is not valid was changed.
     """

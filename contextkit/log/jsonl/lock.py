@@ -2,7 +2,8 @@
 
 Takes the path of what is guarded, gives a `FileLock`; knows nothing of what is written.
 
-The lock is on `<file>.lock`, which stays where it is. Its text is the pid of the writer and, below it, a note that the next writer finds.
+The lock is on `<file>.lock`, which stays where it is. Its text is the pid of the writer and, below it, a note that the
+next writer finds.
 """
 
 from __future__ import annotations
@@ -86,7 +87,10 @@ class FileLock:
             self.leave(self.note, is_durable=False)
 
     def leave(self, note: bytes, *, is_durable: bool) -> None:
-        """Write `note` for the next writer, who finds it also after this process has died; `is_durable`: wait for the disk."""
+        """Write `note` for the next writer, who finds it also after this process has died.
+
+        `is_durable`: wait for the disk.
+        """
         assert self._descriptor is not None, "the lock is held"  # noqa: S101 - for the type checker
         text = str(self.pid).encode() + (b"\n" + note if note else b"")
         os.lseek(self._descriptor, 0, os.SEEK_SET)
@@ -100,7 +104,8 @@ class FileLock:
     def release(self) -> None:
         """Let the next writer in; a second call does nothing.
 
-        A process forked from the holder gives back its copy of the descriptor only: the lock belongs to both, and stays with the holder.
+        A process forked from the holder gives back its copy of the descriptor only: the lock belongs to both, and stays
+        with the holder.
         """
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
@@ -117,7 +122,10 @@ _HELD: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 def is_same_file(descriptor: int, path: Path) -> bool:
-    """Whether `path` still names the file that is open. Windows lets nobody replace a file that is open, so there it does."""
+    """Whether `path` still names the file that is open.
+
+    Windows lets nobody replace a file that is open, so there it does.
+    """
     if sys.platform == "win32":
         return True
     try:
@@ -127,7 +135,10 @@ def is_same_file(descriptor: int, path: Path) -> bool:
 
 
 def _taken(path: Path) -> int:
-    """A descriptor that holds the lock. A file that was deleted between opening and locking guards nothing: then once more."""
+    """A descriptor that holds the lock.
+
+    A file that was deleted between opening and locking guards nothing: then once more.
+    """
     while True:
         descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | _BINARY, MODE)
         try:

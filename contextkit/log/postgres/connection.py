@@ -1,6 +1,7 @@
 """Connections to Postgres, one of our own or those of a pool, and what Postgres says in our words.
 
-Takes connection strings and pools, gives rows; knows nothing of entries. psycopg is imported when a connection is first needed.
+Takes connection strings and pools, gives rows; knows nothing of entries. psycopg is imported when a connection is first
+needed.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ _SETTINGS: dict[str, Any] = {
 }
 """libpq's parameters where the connection string does not say otherwise."""
 _HOW: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
-"""One statement, one transaction; and nothing prepared, as poolers such as PgBouncer may send the next statement elsewhere."""
+"""One statement, one transaction; and nothing prepared, as poolers such as PgBouncer may send the next statement
+elsewhere."""
 SERIALIZATION_FAILURE = "40001"
-"""SQLSTATE of a transaction that was undone for the sake of another, where the database makes every one serializable."""
+"""SQLSTATE of a transaction that was undone for the sake of another, where the database makes every one serializable.
+"""
 _PASSING = frozenset({"57P01", "57P02", "57P03", SERIALIZATION_FAILURE})
-"""SQLSTATEs after which the same statement may well succeed; the others are of a server that was stopped or is starting."""
+"""SQLSTATEs after which the same statement may well succeed; the others are of a server that was stopped or is
+starting."""
 _CONNECTION_CLASS = "08"
 _WHAT_NOW = {
     "42P01": "make its table once, with contextkit.log.postgres.create(server)",
@@ -65,10 +69,17 @@ class Server:
     __slots__ = ("__weakref__", "_close", "_own", "_place")
 
     def __init__(self, place: str | Pool) -> None:
-        """Connects to nothing yet. Raises `UsageError` for what is neither a connection string nor a pool, `MissingExtra`."""
+        """Connects to nothing yet.
+
+        Raises `UsageError` for what is neither a connection string nor a pool, `MissingExtra`.
+        """
         self._place = place
-        self._own: dict[int, psycopg.Connection[Any]] = {}  # by process: a fork of the process must not speak on its parent's line
-        self._close = weakref.finalize(self, _hang_up, self._own)  # a storage that is dropped unclosed must not keep a line until the end
+        self._own: dict[
+            int, psycopg.Connection[Any]
+        ] = {}  # by process: a fork of the process must not speak on its parent's line
+        self._close = weakref.finalize(
+            self, _hang_up, self._own
+        )  # a storage that is dropped unclosed must not keep a line until the end
         _parameters(place) if isinstance(place, str) else _check_pool(place)
 
     @property
@@ -84,8 +95,8 @@ class Server:
     def ask(self, statement: LiteralString, values: Mapping[str, object], wait_seconds: float | None = None) -> Rows:
         """Run one statement in a transaction of its own; what it did is durable when this returns.
 
-        Raises `StorageError` when there is no connection to send it on, and psycopg's own errors once it may have been sent; one whose
-        SQLSTATE is in `LOCKED` when it was undone because it took longer than `wait_seconds`.
+        Raises `StorageError` when there is no connection to send it on, and psycopg's own errors once it may have been
+        sent; one whose SQLSTATE is in `LOCKED` when it was undone because it took longer than `wait_seconds`.
         """
         from psycopg.rows import tuple_row
 
@@ -134,8 +145,8 @@ class Server:
 def _cancelled(connection: psycopg.Connection[Any], after_seconds: float) -> Iterator[None]:
     """Have the server undo what the block asks when it takes longer.
 
-    A `lock_timeout` would not do: set within a statement it comes too late for the lock on the table, and set before one it stays behind in
-    the connections of a pooler.
+    A `lock_timeout` would not do: set within a statement it comes too late for the lock on the table, and set before
+    one it stays behind in the connections of a pooler.
     """
     fired = Event()
 
@@ -166,7 +177,9 @@ def driver() -> ModuleType:
 
 
 def is_passing(fault: psycopg.Error) -> bool:
-    """Whether the connection was lost, or the server going down or coming up, so that the same statement may succeed next."""
+    """Whether the connection was lost, or the server going down or coming up, so that the same statement may succeed
+    next.
+    """
     state = fault.sqlstate
     if state is None:
         return isinstance(fault, driver().OperationalError | driver().InterfaceError)
@@ -175,7 +188,9 @@ def is_passing(fault: psycopg.Error) -> bool:
 
 def unreachable(fault: psycopg.Error) -> StorageError:
     """That there is no connection, and what to do."""
-    what_now = _WHAT_NOW.get(fault.sqlstate or "", "check that it runs and what the connection string says; the next try connects anew")
+    what_now = _WHAT_NOW.get(
+        fault.sqlstate or "", "check that it runs and what the connection string says; the next try connects anew"
+    )
     return StorageError(f"Postgres cannot be reached ({said(fault)}): {what_now}")
 
 
@@ -214,7 +229,9 @@ def _check_pool(pool: object) -> None:
     if not callable(getattr(pool, "connection", None)):
         raise UsageError(f"a server is a connection string or a pool of connections, not {type(pool).__name__}")
     if iscoroutinefunction(getattr(pool, "getconn", None)):
-        raise UsageError(f"an append is a call that waits, so the pool must be a psycopg_pool.ConnectionPool, not {type(pool).__name__}")
+        raise UsageError(
+            f"an append is a call that waits, so the pool must be a psycopg_pool.ConnectionPool, not {type(pool).__name__}"
+        )
 
 
 def _called(value: Any) -> Any:

@@ -2,8 +2,9 @@
 
 Takes a session and a place in it, gives the entries behind it; knows nothing of who writes them.
 
-A notification only says that it is time to look: what is given is what the table holds behind the entry given last. So a notification
-that is lost, doubled or late loses and doubles nothing, and one that never comes (PgBouncer passes none on) costs `POLL_SECONDS`.
+A notification only says that it is time to look: what is given is what the table holds behind the entry given last. So
+a notification that is lost, doubled or late loses and doubles nothing, and one that never comes (PgBouncer passes none
+on) costs `POLL_SECONDS`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ class Following:
     async def afollow(self, settings: dict[str, Any]) -> AsyncIterator[Entry]:
         """`follow`, off the event loop."""
         with self._faults():
-            async with await driver().AsyncConnection.connect(**settings) as connection, connection.cursor(binary=True) as cursor:
+            async with (
+                await driver().AsyncConnection.connect(**settings) as connection,
+                connection.cursor(binary=True) as cursor,
+            ):
 
                 async def ask(asked: Asked) -> Rows:
                     found: Rows = await (await cursor.execute(READ, asked)).fetchall()

@@ -1,7 +1,7 @@
 """Rows of the table `entry` as entries whose chain was checked.
 
-Takes rows, gives entries; knows nothing of connections: a reading yields what to ask and is sent the rows, so that a line that waits and
-one that does not read the same way.
+Takes rows, gives entries; knows nothing of connections: a reading yields what to ask and is sent the rows, so that a
+line that waits and one that does not read the same way.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ Reading: TypeAlias = Generator[Asked, Rows, list[Entry]]
 """Asks, is sent rows, returns entries."""
 
 
-def reading(session: str, after: int, prev: bytes | None, last: int | None = None, lineage: list[str] | None = None) -> Reading:
+def reading(
+    session: str, after: int, prev: bytes | None, last: int | None = None, lineage: list[str] | None = None
+) -> Reading:
     """The entries behind `after`, up to `last`; `prev` is the digest the first must follow, None where nobody knows it.
 
     `lineage` is filled with the sessions they stand in. Raises `LogCorrupt` at the first row that does not fit.
@@ -93,7 +95,9 @@ def _inherited(session: str, first: Entry, after: int, prev: bytes | None, sessi
     """What a fork shares with its parent, held against the digest the fork names."""
     parent = parse(first.body).get("parent") if first.kind == "opened" else None
     if not parent or parent["path"] is None or parent["sequence"] != first.sequence - 1:
-        raise _corrupt(session, first.sequence, f"entry {after + 1} is missing before it, and it names no parent that has it")
+        raise _corrupt(
+            session, first.sequence, f"entry {after + 1} is missing before it, and it names no parent that has it"
+        )
     origin, last = parent["path"], parent["sequence"]
     shared = [] if origin in sessions else (yield from reading(origin, after, prev, last, sessions))
     if not shared or shared[-1].sequence != last or shared[-1].digest.hex() != parent["digest"]:
@@ -104,5 +108,7 @@ def _inherited(session: str, first: Entry, after: int, prev: bytes | None, sessi
 
 
 def _corrupt(session: str, sequence: int, what: str) -> LogCorrupt:
-    keep = "restore the session from a backup" + (f", or remove its rows from {sequence} on to keep what is whole" if sequence > 0 else "")
+    keep = "restore the session from a backup" + (
+        f", or remove its rows from {sequence} on to keep what is whole" if sequence > 0 else ""
+    )
     return LogCorrupt(f"session {session!r}, entry {sequence}: {what}; {keep}")

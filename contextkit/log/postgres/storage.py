@@ -1,13 +1,15 @@
 """Where the log of a fleet is kept: one session in the table `entry` of a Postgres database.
 
-Takes entries that are already frozen, gives them back byte for byte; knows nothing of what they mean, but for the parent a fork names.
+Takes entries that are already frozen, gives them back byte for byte; knows nothing of what they mean, but for the
+parent a fork names.
 
-An append is one statement that expects the entry it follows to be the session's last, so of two writers one is told `ConcurrentAppend` and
-nothing is lost or doubled. No worker holds a lock, and none has to be the same as before. Bodies are `bytea`: `jsonb` would sort keys.
+An append is one statement that expects the entry it follows to be the session's last, so of two writers one is told
+`ConcurrentAppend` and nothing is lost or doubled. No worker holds a lock, and none has to be the same as before. Bodies
+are `bytea`: `jsonb` would sort keys.
 
-The table `last_entry` holds the sequence and the digest of the last entry of each session, written with it: rows that were deleted at the
-end of a session break no chain, and are noticed all the same. Where it is missing, as in a database made by an older version, and cannot be
-made, everything works but that.
+The table `last_entry` holds the sequence and the digest of the last entry of each session, written with it: rows that
+were deleted at the end of a session break no chain, and are noticed all the same. Where it is missing, as in a database
+made by an older version, and cannot be made, everything works but that.
 """
 
 from __future__ import annotations
@@ -21,7 +23,16 @@ from urllib.parse import unquote
 from contextkit.errors import ConcurrentAppend, LogCorrupt, LogLocked, StorageError, UsageError
 from contextkit.log.entry import Entry
 from contextkit.log.jsonl.line import GENESIS
-from contextkit.log.postgres.connection import LOCKED, SERIALIZATION_FAILURE, Pool, Rows, Server, driver, is_passing, refused
+from contextkit.log.postgres.connection import (
+    LOCKED,
+    SERIALIZATION_FAILURE,
+    Pool,
+    Rows,
+    Server,
+    driver,
+    is_passing,
+    refused,
+)
 from contextkit.log.postgres.following import Following, channel_of
 from contextkit.log.postgres.reading import READ, Asked, read, reading
 from contextkit.log.storage import Storage
@@ -40,9 +51,14 @@ select column_name::text, data_type::text from information_schema.columns
 where table_name = 'entry' and table_schema = current_schema() order by ordinal_position
 """
 _SCHEMA = [
-    ("session", "text"), ("sequence", "bigint"), ("kind", "text"), ("at", "double precision"),
-    ("body", "bytea"), ("prev", "bytea"), ("digest", "bytea"),
-]  # fmt: skip
+    ("session", "text"),
+    ("sequence", "bigint"),
+    ("kind", "text"),
+    ("at", "double precision"),
+    ("body", "bytea"),
+    ("prev", "bytea"),
+    ("digest", "bytea"),
+]
 _CREATE_LAST: LiteralString = """
 create table if not exists last_entry (
     session text primary key, first bigint not null, sequence bigint not null, digest bytea not null,
@@ -87,12 +103,15 @@ select case when %(notifies)s::boolean then pg_notify(%(channel)s::text, kept.se
     case current_setting('synchronous_commit') when 'off' then set_config('synchronous_commit', 'on', true) end
 from kept
 """
-"""Answers a row where it was kept, none where another entry is the last. A database that would acknowledge before its disk is overruled."""
+"""Answers a row where it was kept, none where another entry is the last. A database that would acknowledge before its
+disk is overruled."""
 _APPEND: dict[bool, LiteralString] = {False: _APPENDED + _ANSWER, True: _APPENDED + _NOTING + _ANSWER}
 """Whether the table `last_entry` is there → how an entry is appended."""
 WAIT_SECONDS = 30.0
 """An append waits at most so long for locks of others, and for an answer."""
-_LAST: LiteralString = "select sequence, digest from entry where session = %(session)s::text order by sequence desc limit 1"
+_LAST: LiteralString = (
+    "select sequence, digest from entry where session = %(session)s::text order by sequence desc limit 1"
+)
 _AT: LiteralString = "select digest from entry where session = %(session)s::text and sequence = %(sequence)s::bigint"
 _HOLDER: LiteralString = """
 select session from entry where session = any(%(sessions)s::text[]) and sequence = %(sequence)s::bigint and digest = %(digest)b limit 1
@@ -101,19 +120,25 @@ _SCHEMES = ("postgresql://", "postgres://")
 
 
 class PostgresStorage:
-    """One session's entries in a database; any number of readers, and of writers one at a time, told apart at each append.
+    """One session's entries in a database.
 
-    Raises `UsageError` for a server or session that names none, `MissingExtra` without psycopg. It connects when the log is loaded.
+    Any number of readers, and of writers one at a time, told apart at each append.
+
+    Raises `UsageError` for a server or session that names none, `MissingExtra` without psycopg. It connects when the
+    log is loaded.
     """
 
     path: Path | None = None
     """Never in a file."""
 
-    def __init__(self, server: str | Pool, session: str, *, notifies: bool = True, wait_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self, server: str | Pool, session: str, *, notifies: bool = True, wait_seconds: float = WAIT_SECONDS
+    ) -> None:
         """`server`: a connection string, or a pool of connections such as `psycopg_pool.ConnectionPool`.
 
-        `notifies`: whether followers are told of each append at once, which Postgres does one commit of a database at a time; else they
-        look every few seconds. `wait_seconds`: after which an append gives up that waits for a lock another transaction holds.
+        `notifies`: whether followers are told of each append at once, which Postgres does one commit of a database at a
+        time; else they look every few seconds. `wait_seconds`: after which an append gives up that waits for a lock
+        another transaction holds.
         """
         if not isinstance(wait_seconds, int | float) or not 0 < wait_seconds < float("inf"):
             raise UsageError(f"wait_seconds={wait_seconds!r}: seconds, more than 0")
@@ -131,7 +156,9 @@ class PostgresStorage:
 
     @classmethod
     def at(cls, url: str) -> Self:
-        """The session a URL names: `postgresql://user@host/database?session=x`; what else stands behind the `?` is libpq's.
+        """The session a URL names: `postgresql://user@host/database?session=x`.
+
+        What else stands behind the `?` is libpq's.
 
         But for `wait_seconds=5`: see `PostgresStorage`.
         """
@@ -173,9 +200,10 @@ class PostgresStorage:
     def append(self, entry: Entry, prev: bytes) -> None:
         """Keep one more; when this returns the server has it on its disk.
 
-        Raises `ConcurrentAppend` when the session's last entry is not the one it follows, `StorageError` when the server refuses or is
-        gone. A connection lost on the way is made anew once; where that fails the entry may have been kept all the same, and the next
-        append says so. Raises `LogLocked` when a lock of another transaction kept it waiting for `wait_seconds`; nothing was kept then.
+        Raises `ConcurrentAppend` when the session's last entry is not the one it follows, `StorageError` when the
+        server refuses or is gone. A connection lost on the way is made anew once; where that fails the entry may have
+        been kept all the same, and the next append says so. Raises `LogLocked` when a lock of another transaction kept
+        it waiting for `wait_seconds`; nothing was kept then.
         """
         self._check_open()
         values = self._values(entry, prev)
@@ -193,7 +221,10 @@ class PostgresStorage:
         self._doubt, self._seen = None, (entry.sequence, entry.digest)
 
     def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
-        """Begin as a fork: the session that holds what is shared, where that is in this database; else it is written here, and None."""
+        """Begin as a fork: the session that holds what is shared, where that is in this database.
+
+        Else it is written here, and None.
+        """
         sessions = parent._lineage if isinstance(parent, PostgresStorage) else []
         with self._faults("could not be forked"):
             last = {"sequence": shared[-1].sequence, "digest": shared[-1].digest}
@@ -209,10 +240,11 @@ class PostgresStorage:
         return None
 
     def follow(self, timeout: float | None = None, after: int | None = None) -> Iterator[Entry]:
-        """Entries behind the one this storage loaded or appended last, or behind `after`, as they come: each once, in order.
+        """Entries behind the one this storage loaded or appended last, or behind `after`, as they come: each once, in
+        order.
 
-        Ends when none came for `timeout` seconds (None: never). It holds a connection of its own. Raises `StorageError` when that is
-        lost, saying where to go on; `LogCorrupt` where the chain is broken.
+        Ends when none came for `timeout` seconds (None: never). It holds a connection of its own. Raises `StorageError`
+        when that is lost, saying where to go on; `LogCorrupt` where the chain is broken.
         """
         return self._following(timeout, after).follow(self._server.settings())
 
@@ -244,14 +276,24 @@ class PostgresStorage:
         return self._server.ask(statement, values)
 
     def _values(self, entry: Entry, prev: bytes) -> dict[str, Any]:
-        named = {"sequence": entry.sequence, "kind": entry.kind, "at": entry.at, "body": entry.body, "prev": prev, "digest": entry.digest}
+        named = {
+            "sequence": entry.sequence,
+            "kind": entry.kind,
+            "at": entry.at,
+            "body": entry.body,
+            "prev": prev,
+            "digest": entry.digest,
+        }
         return {**named, **self._told, "is_first": entry.sequence == self._first, "first": self._first}
 
     def _keep(self, values: dict[str, Any]) -> bool:
         return bool(self._server.ask(_APPEND[self._notes_last], values, self._wait_seconds))
 
     def _noted(self) -> Rows:
-        """Sequence and digest of the last entry, as noted with it; makes the table where an older version made the database."""
+        """Sequence and digest of the last entry, as noted with it.
+
+        Makes the table where an older version made the database.
+        """
         [(has_entries, has_last, is_ours)] = self._asked(_HAS_LAST, {})
         if has_entries and not has_last:
             is_ours = _made_last(self._server)
@@ -293,7 +335,11 @@ class PostgresStorage:
         last = f"entry {rows[0][0]} is its last" if rows else "it holds none"
         there = self._server.ask(_AT, {"session": self.session, "sequence": entry.sequence})
         is_ours = there == [(self._doubt,)]
-        who = "the entry that was in doubt when the connection was lost was kept" if is_ours else "another writer was first"
+        who = (
+            "the entry that was in doubt when the connection was lost was kept"
+            if is_ours
+            else "another writer was first"
+        )
         what_now = "nothing was appended: open the log again and decide anew"
         return ConcurrentAppend(
             f"session {self.session!r}: entry {entry.sequence} was to follow entry {entry.sequence - 1}, but {last}; {who}; {what_now}"
@@ -358,7 +404,9 @@ def _named(session: str) -> str:
     try:
         n_bytes = len(session.encode())
     except UnicodeEncodeError:
-        raise UsageError("a session's name holds a lone surrogate, which has no UTF-8 form: give another name") from None
+        raise UsageError(
+            "a session's name holds a lone surrogate, which has no UTF-8 form: give another name"
+        ) from None
     if n_bytes > MAX_SESSION_BYTES:
         raise UsageError(f"a session's name of {n_bytes} bytes: give one of at most {MAX_SESSION_BYTES}")
     return session

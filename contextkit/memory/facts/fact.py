@@ -26,7 +26,8 @@ class Fact:
     valid_from: float
     """Since when it is true, seconds since 1970; -inf where it always was."""
     valid_to: float | None
-    """From when on it is true no more (that moment excluded), None while nothing has ended it. Equal to `valid_from`: it never was."""
+    """From when on it is true no more (that moment excluded), None while nothing has ended it. Equal to `valid_from`:
+    it never was."""
     learned_at: float
     """When it was learned, seconds since 1970."""
     episode: str

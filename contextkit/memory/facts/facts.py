@@ -1,12 +1,14 @@
 """Facts with two times: when they are true, and when they were learned.
 
-Takes what was learned, gives what was true at one moment as known at another. Nothing is changed and nothing deleted: facts are entries
-of a log of their own, so they share its file format, lock, chain of digests and safety in a crash; intervals are worked out from them.
+Takes what was learned, gives what was true at one moment as known at another. Nothing is changed and nothing deleted:
+facts are entries of a log of their own, so they share its file format, lock, chain of digests and safety in a crash;
+intervals are worked out from them.
 
-A slot is what can have one value at a time: a subject's relation, or one value of it for facts learned `beside` others. Of a slot, as
-known at k, only what was learned up to k counts. Of this, what began last by t, the last learned of equals, is what holds at t, if it
-has not ended. So a fact ends where the next one begins, in time and not in the order of learning: something learned late, which was true
-earlier, ends what began before it and is ended by what began after it. What ended is not taken up again: who moved out has moved out.
+A slot is what can have one value at a time: a subject's relation, or one value of it for facts learned `beside` others.
+Of a slot, as known at k, only what was learned up to k counts. Of this, what began last by t, the last learned of
+equals, is what holds at t, if it has not ended. So a fact ends where the next one begins, in time and not in the order
+of learning: something learned late, which was true earlier, ends what began before it and is ended by what began after
+it. What ended is not taken up again: who moved out has moved out.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ class Facts:
     """
 
     def __init__(self, log: Log | None = None) -> None:
-        """Facts in `log`, which holds nothing else; in memory without one. Raises `LogCorrupt` for a log of something else."""
+        """Facts in `log`, which holds nothing else.
+
+        In memory without one. Raises `LogCorrupt` for a log of something else.
+        """
         self.log = Log() if log is None else log
         """What was learned, in order."""
         self._lock = Lock()
@@ -64,23 +69,39 @@ class Facts:
             raise
 
     def learn(
-        self, subject: str, relation: str, value: Json, *, valid_from: float | None = None, valid_to: float | None = None,
-        episode: str, at: float, is_beside: bool = False,
-    ) -> Fact:  # fmt: skip
+        self,
+        subject: str,
+        relation: str,
+        value: Json,
+        *,
+        valid_from: float | None = None,
+        valid_to: float | None = None,
+        episode: str,
+        at: float,
+        is_beside: bool = False,
+    ) -> Fact:
         """Keep a fact, durably; gives it as it stands now, ended where something known begins later.
 
-        `at` is when it was learned. Without `valid_from` it was always true. `is_beside`: it holds beside other values of the relation
-        (who likes tea may like coffee), and contradicts only itself. Raises `UsageError` for times that are none, and `NotSerialisable`.
+        `at` is when it was learned. Without `valid_from` it was always true. `is_beside`: it holds beside other values
+        of the relation (who likes tea may like coffee), and contradicts only itself. Raises `UsageError` for times that
+        are none, and `NotSerialisable`.
         """
         if value is None:
-            raise UsageError(f"{subject!r} {relation!r} null says nothing: to say that it is true no more, use facts.end(...)")
+            raise UsageError(
+                f"{subject!r} {relation!r} null says nothing: to say that it is true no more, use facts.end(...)"
+            )
         return self._keep(subject, relation, value, valid_from, valid_to, episode, at, is_beside)
 
     def end(self, subject: str, relation: str, value: Json = None, *, valid_to: float, episode: str, at: float) -> None:
-        """Keep that from `valid_to` on nothing is known to be true in a relation; with `value`, of that one learned beside others."""
+        """Keep that from `valid_to` on nothing is known to be true in a relation.
+
+        With `value`, of that one learned beside others.
+        """
         self._keep(subject, relation, value, valid_to, None, episode, at, value is not None, is_end=True)
 
-    def true_at(self, moment: float, known_at: float = math.inf, *, subject: str | None = None, relation: str | None = None) -> list[Fact]:
+    def true_at(
+        self, moment: float, known_at: float = math.inf, *, subject: str | None = None, relation: str | None = None
+    ) -> list[Fact]:
         """What was true at `moment`, as far as was known at `known_at`; by subject, relation and sequence.
 
         `moment=math.inf` gives what is true with no end in sight.
@@ -91,7 +112,10 @@ class Facts:
 
     def about(self, subject: str, known_at: float = math.inf) -> list[Fact]:
         """All that was known of `subject` at `known_at`, what has ended too; by relation, then by the time it began."""
-        return sorted(self._known(subject, known_at), key=lambda fact: (fact.relation, fact.valid_from, fact.learned_at, fact.sequence))
+        return sorted(
+            self._known(subject, known_at),
+            key=lambda fact: (fact.relation, fact.valid_from, fact.learned_at, fact.sequence),
+        )
 
     def __len__(self) -> int:
         """How much was learned, ends included."""
@@ -104,20 +128,36 @@ class Facts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _keep(
-        self, subject: str, relation: str, value: Json, valid_from: float | None, valid_to: float | None, episode: str, at: float,
-        is_beside: bool, *, is_end: bool = False,
-    ) -> Fact:  # fmt: skip
+        self,
+        subject: str,
+        relation: str,
+        value: Json,
+        valid_from: float | None,
+        valid_to: float | None,
+        episode: str,
+        at: float,
+        is_beside: bool,
+        *,
+        is_end: bool = False,
+    ) -> Fact:
         _check_words(subject=subject, relation=relation, episode=episode)
         _check_times(-math.inf if valid_from is None else valid_from, math.inf if valid_to is None else valid_to, at)
         told = {
-            "subject": subject, "relation": relation, "value": value,
+            "subject": subject,
+            "relation": relation,
+            "value": value,
             "valid_from": _ALWAYS if valid_from in (None, -math.inf) else valid_from,
-            "valid_to": None if valid_to == math.inf else valid_to, "episode": episode, "is_beside": is_beside, "is_end": is_end,
-        }  # fmt: skip
+            "valid_to": None if valid_to == math.inf else valid_to,
+            "episode": episode,
+            "is_beside": is_beside,
+            "is_end": is_end,
+        }
         with self._lock:
             fact = self._take(self.log.append("notice", {"text": f"{subject} {relation}", "fact": told}, at))
         return next((known for known in self._known(subject, math.inf) if known.sequence == fact.sequence), fact)
@@ -188,11 +228,19 @@ def _read(entry: Entry) -> tuple[_Slot, Fact]:
         beside = canonical(told["value"], sort=True).decode() if told["is_beside"] else ""
         value = None if told["is_end"] else told["value"]
         fact = Fact(
-            entry.sequence, told["subject"], told["relation"], value, float(told["valid_from"]), _moment(told["valid_to"]), entry.at,
+            entry.sequence,
+            told["subject"],
+            told["relation"],
+            value,
+            float(told["valid_from"]),
+            _moment(told["valid_to"]),
+            entry.at,
             told["episode"],
-        )  # fmt: skip
+        )
     except (KeyError, TypeError, ValueError) as fault:
-        raise LogCorrupt(f"entry {entry.sequence} is no fact ({type(fault).__name__}: {fault}): facts have a log of their own") from fault
+        raise LogCorrupt(
+            f"entry {entry.sequence} is no fact ({type(fault).__name__}: {fault}): facts have a log of their own"
+        ) from fault
     return (fact.subject, fact.relation, beside), fact
 
 

@@ -1,6 +1,8 @@
-"""One writer at a time, over threads and processes: a lock of the operating system, gone with the process that holds it.
+"""One writer at a time, over threads and processes: a lock of the operating system, gone with the process that holds
+it.
 
-Takes the descriptor of an open file; waits. The first bytes of that file are the slate all writers share. Knows nothing of stores.
+Takes the descriptor of an open file; waits. The first bytes of that file are the slate all writers share. Knows nothing
+of stores.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ if sys.platform == "win32":
     """Windows locks byte ranges and hides them from readers, so the byte that is locked lies behind the slate."""
 
     def wait_for(descriptor: int) -> None:
-        """Lock the file as soon as nobody else does; Windows asks ten times in ten seconds and gives up, so it is asked again."""
+        """Lock the file as soon as nobody else does.
+
+        Windows asks ten times in ten seconds and gives up, so it is asked again.
+        """
         os.lseek(descriptor, _BEYOND, os.SEEK_SET)
         while not _is_locked(descriptor):
             pass

@@ -1,7 +1,7 @@
 """What a store needs of the place its files are kept.
 
-Takes and gives bytes under names that were checked already; knows nothing of versions or quotas. One implementation for local folders
-(`local`), one for everything `fsspec` reaches (`remote`).
+Takes and gives bytes under names that were checked already; knows nothing of versions or quotas. One implementation for
+local folders (`local`), one for everything `fsspec` reaches (`remote`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ class Folder(Protocol):
     """Whether it takes two spellings of a name for one (macOS, Windows)."""
 
     def read(self, names: Names, limit: int) -> bytes:
-        """The file. Raises `FileMissing`, `PathTaken` for a folder, `PathRefused` for what is `other`, `QuotaExceeded` over `limit`."""
+        """The file.
+
+        Raises `FileMissing`, `PathTaken` for a folder, `PathRefused` for what is `other`, `QuotaExceeded` over `limit`.
+        """
 
     def put(self, names: Names, data: bytes) -> None:
         """Put a file, in place of another, folders made as needed: wholly or not at all, and safe when it returns."""
@@ -59,7 +62,10 @@ class Folder(Protocol):
         """What stands there; None for nothing. Raises `PathRefused` where a folder on the way is a link."""
 
     def scan(self, names: Names) -> list[Found]:
-        """What stands in a folder, in no order; the store's own folder is left out. Raises `FileMissing`, `PathTaken` for a file."""
+        """What stands in a folder, in no order.
+
+        The store's own folder is left out. Raises `FileMissing`, `PathTaken` for a file.
+        """
 
     def names(self, names: Names) -> list[str]:
         """The names alone, as `scan` gives them, which costs far less in a large folder."""
@@ -88,7 +94,10 @@ class Sight:
 
 
 def look(folder: Folder, names: Names) -> Sight:
-    """Walk to `names`. Raises `PathTaken` where a file stands on the way, or a name that differs from one of these by spelling only."""
+    """Walk to `names`.
+
+    Raises `PathTaken` where a file stands on the way, or a name that differs from one of these by spelling only.
+    """
     found: Found | None = Found("", "folder", 0)
     for depth, name in enumerate(names):
         found = folder.found(names[: depth + 1])
@@ -97,7 +106,9 @@ def look(folder: Folder, names: Names) -> Sight:
         if found is None:
             return Sight(None, len(names) - depth - 1)
         if found.kind == "file" and depth + 1 < len(names):
-            raise PathTaken(f"{shown('/'.join(names[: depth + 1]))} is a file, so nothing can stand below it: choose another path")
+            raise PathTaken(
+                f"{shown('/'.join(names[: depth + 1]))} is a file, so nothing can stand below it: choose another path"
+            )
     return Sight(found, 0)
 
 
@@ -130,4 +141,6 @@ def _check_spelling(folder: Folder, names: Names, name: str) -> None:
     other = alike(folder, names, name)
     if other is not None:
         path = shown("/".join((*names, other)))
-        raise PathTaken(f"{path} stands there, and {shown(name)} differs from it by case or Unicode form only: use that name or another")
+        raise PathTaken(
+            f"{path} stands there, and {shown(name)} differs from it by case or Unicode form only: use that name or another"
+        )

@@ -1,7 +1,8 @@
 """One open folder of the local disk: what is done in it is done in this very folder, whatever its path leads to by now.
 
-Takes single names, follows no link; knows nothing of paths, and nothing of who asks. `Held` holds the folder by a descriptor, so that
-nothing can come between a check and a use. `Watched` is for systems without such descriptors (Windows): it looks before and after.
+Takes single names, follows no link; knows nothing of paths, and nothing of who asks. `Held` holds the folder by a
+descriptor, so that nothing can come between a check and a use. `Watched` is for systems without such descriptors
+(Windows): it looks before and after.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 """For the owner alone, whatever the umask says: what an agent remembers is nobody else's business."""
 
-HAS_HANDLES = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir} <= os.supports_dir_fd and bool(_NOFOLLOW and _DIRECTORY)
+HAS_HANDLES = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir} <= os.supports_dir_fd and bool(
+    _NOFOLLOW and _DIRECTORY
+)
 """Whether this system lets us hold a folder."""
 
 
@@ -125,8 +128,8 @@ class Held:
 class Watched:
     """A folder known by its path, looked at before and after every use.
 
-    Every folder from the root to this one must be a real folder (no link, junction or mount point) and the same one as when it was
-    entered. A race is therefore found out, though not made impossible as with `Held`.
+    Every folder from the root to this one must be a real folder (no link, junction or mount point) and the same one as
+    when it was entered. A race is therefore found out, though not made impossible as with `Held`.
     """
 
     def __init__(self, path: Path, chain: tuple[tuple[Path, tuple[int, int]], ...] = ()) -> None:
@@ -232,7 +235,8 @@ class Watched:
 
 
 _SURROGATE = 0x20000000
-"""The bit of a Windows reparse tag that says: this stands for another place (junction, mount point), not for a file kept in a cloud."""
+"""The bit of a Windows reparse tag that says: this stands for another place (junction, mount point), not for a file
+kept in a cloud."""
 
 
 def is_link(status: os.stat_result) -> bool:

@@ -1,7 +1,8 @@
 """A folder of the local disk as a place for files: walked handle by handle, so that no link is ever followed.
 
-Takes checked names and bytes; knows nothing of versions or quotas. A file is written under `.contextkit/unfinished`, waited for, moved
-to its place in one step, and waited for again: a reader, and a process killed at any moment, sees the old file or the new one.
+Takes checked names and bytes; knows nothing of versions or quotas. A file is written under `.contextkit/unfinished`,
+waited for, moved to its place in one step, and waited for again: a reader, and a process killed at any moment, sees the
+old file or the new one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ _ANSWERS: dict[int, tuple[type[ContextKitError], str]] = {
     errno.ENOTEMPTY: (PathTaken, "{} is taken: delete what stands there first, or choose another path"),
     errno.EEXIST: (PathTaken, "{} is taken: delete what stands there first, or choose another path"),
     errno.EINVAL: (PathTaken, "{} cannot be moved into itself: choose another path"),
-    errno.ELOOP: (PathRefused, "{} is, or leads over, a link: the store keeps and follows none; put a copy in its place"),
+    errno.ELOOP: (
+        PathRefused,
+        "{} is, or leads over, a link: the store keeps and follows none; put a copy in its place",
+    ),
     errno.ENXIO: (PathRefused, "{} is no regular file: the store opens nothing else"),
     errno.ENAMETOOLONG: (PathRefused, "{} has a name longer than this disk takes: choose a shorter one"),
 }
@@ -42,7 +46,10 @@ _ANSWERS: dict[int, tuple[type[ContextKitError], str]] = {
 
 
 class LocalFolder:
-    """One folder of the local disk, made where it is not there yet; by handles, or looked at before and after (`by_handle=False`)."""
+    """One folder of the local disk, made where it is not there yet.
+
+    By handles, or looked at before and after (`by_handle=False`).
+    """
 
     def __init__(self, root: Path, by_handle: bool = HAS_HANDLES) -> None:
         self._place = root
@@ -51,11 +58,16 @@ class LocalFolder:
             self._root: Handle = (Held if by_handle else Watched).at(root)
         self._let_go = weakref.finalize(self, self._root.close)
         with self._at((*_UNFINISHED,), make=True), self._at((HIDDEN,)) as hidden:
-            self.folds = _has(self._root, HIDDEN.upper()) and os.path.samestat(self._root.look(HIDDEN), self._root.look(HIDDEN.upper()))
+            self.folds = _has(self._root, HIDDEN.upper()) and os.path.samestat(
+                self._root.look(HIDDEN), self._root.look(HIDDEN.upper())
+            )
             hidden.sync()
 
     def read(self, names: Names, limit: int) -> bytes:
-        """The file; one that has a second name, or is none at all, is refused after it was opened, so that nothing can be exchanged."""
+        """The file.
+
+        One that has a second name, or is none at all, is refused after it was opened, so that nothing can be exchanged.
+        """
         with self._at(names[:-1], names) as folder:
             descriptor = folder.open(names[-1] if names else ".", os.O_RDONLY)
             try:
@@ -72,7 +84,9 @@ class LocalFolder:
                 _write(unfinished.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL), data)
                 unfinished.move(own, folder, names[-1])
             except BaseException:
-                with suppress(OSError):  # what is left is cleared by the next writer; the failure itself is what must be told
+                with suppress(
+                    OSError
+                ):  # what is left is cleared by the next writer; the failure itself is what must be told
                     unfinished.unlink(own)
                 raise
             folder.sync()
@@ -143,7 +157,10 @@ class LocalFolder:
 
     @contextmanager
     def _at(self, names: Names, whole: Names | None = None, make: bool = False) -> Iterator[Handle]:
-        """The folder at `names`, for as long as the block runs; what the system says against it is said in our words about `whole`."""
+        """The folder at `names`, for as long as the block runs.
+
+        What the system says against it is said in our words about `whole`.
+        """
         with _faults("/".join(names if whole is None else whole), self._place):
             handle = self._root
             try:
@@ -191,7 +208,9 @@ def _check_file(status: os.stat_result, names: Names, limit: int) -> None:
     if status.st_nlink > 1:
         raise PathRefused(f"{path} has a second name (a hard link), perhaps outside the store: put a copy in its place")
     if status.st_size > limit:
-        raise QuotaExceeded(f"{path} has {status.st_size:,} bytes, more than a file may have ({limit:,}): raise max_file_bytes")
+        raise QuotaExceeded(
+            f"{path} has {status.st_size:,} bytes, more than a file may have ({limit:,}): raise max_file_bytes"
+        )
 
 
 def _found(name: str, status: os.stat_result) -> Found:

@@ -1,10 +1,11 @@
 """A path, as somebody wrote it, taken apart into names that mean one file on every system.
 
-Takes text, gives a tuple of names; raises `PathRefused` with the reason. Touches no disk: what stands there, links above all, is the
-folder's to look at.
+Takes text, gives a tuple of names; raises `PathRefused` with the reason. Touches no disk: what stands there, links
+above all, is the folder's to look at.
 
-The rules are the union of what Linux, macOS and Windows refuse or read as something else, so that a store moves between them. Nothing
-is repaired: a path that needs repair was written by mistake or in bad faith, and a model corrects it from the text of the error.
+The rules are the union of what Linux, macOS and Windows refuse or read as something else, so that a store moves between
+them. Nothing is repaired: a path that needs repair was written by mistake or in bad faith, and a model corrects it from
+the text of the error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Names = tuple[str, ...]
 HIDDEN = ".contextkit"
 """The store's own folder in the root: versions, erasures, the lock. No path names it."""
 LONGEST_NAME = 255
-"""UTF-8 bytes a name may have: the limit of ext4, XFS, APFS (in bytes) and NTFS (in UTF-16 units), whichever is met first."""
+"""UTF-8 bytes a name may have: the limit of ext4, XFS, APFS (in bytes) and NTFS (in UTF-16 units), whichever is met
+first."""
 LONGEST_PATH = 1024
 """UTF-8 bytes a path may have: macOS' PATH_MAX, the smallest of the three."""
 DEEPEST = 32
@@ -33,9 +35,11 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_-]{9,99}(?:\.[a-z0-9]{1,8})?")
 _FORBIDDEN = frozenset('\\:*?"<>|')
 """A separator, a drive or stream, and what Windows lets no name hold."""
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"})
-"""Unicode categories of what nobody sees or no two systems agree on: controls, joiners and direction marks, unassigned, private."""
+"""Unicode categories of what nobody sees or no two systems agree on: controls, joiners and direction marks, unassigned,
+private."""
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9]|conin\$|conout\$|clock\$)", re.IGNORECASE)
-"""Names that are devices on Windows, whatever extension follows (learn.microsoft.com, "Naming Files, Paths, and Namespaces")."""
+"""Names that are devices on Windows, whatever extension follows (learn.microsoft.com, "Naming Files, Paths, and
+Namespaces")."""
 _SHORT = re.compile(r"[^.]{1,6}~\d{1,6}(?:\.[^.]{0,3})?")
 """The 8.3 form by which Windows finds a longer name as well."""
 _ESCAPE = re.compile(r"%(?:u[0-9a-f]{4}|[0-9a-f]{2})", re.IGNORECASE)
@@ -55,7 +59,9 @@ def names_of(path: str) -> Names:
 from the root of the store
     """
     if not isinstance(path, str):
-        raise PathRefused(f"a path is text, not {type(path).__name__}: names with / between them, from the root of the store")
+        raise PathRefused(
+            f"a path is text, not {type(path).__name__}: names with / between them, from the root of the store"
+        )
     return _names_of(str.__str__(path)) if path else ()
 
 
@@ -64,7 +70,9 @@ def _names_of(path: str) -> Names:
     names = tuple(path.split("/"))
     why = _why_not_path(path, names) or next((why for why in map(why_not, names) if why), None)
     if why:
-        raise PathRefused(f"path {escaped(path)} is refused: {why}; give names with / between them, from the root of the store")
+        raise PathRefused(
+            f"path {escaped(path)} is refused: {why}; give names with / between them, from the root of the store"
+        )
     return names
 
 
@@ -149,7 +157,8 @@ def _is_way(name: str) -> bool:
 
 
 def _readings(name: str) -> list[str]:
-    """The name as it looks after percent-decoding once, twice, …, and with its characters read as the bytes of UTF-8, overlong or not.
+    """The name as it looks after percent-decoding once, twice, …, and with its characters read as the bytes of UTF-8,
+    overlong or not.
 
     What can still be decoded after eight rounds is nobody's name, so it reads as a way out.
     """
@@ -173,7 +182,9 @@ def _as_utf8(name: str) -> str:
 def _unlonged(name: str) -> str:
     for long, short in _OVERLONG.items():
         name = name.replace(long, short)
-    return re.sub("\xe0\x80([\x80-\xbf])|\xf0\x80\x80([\x80-\xbf])", lambda match: chr(ord(match[1] or match[2]) & 0x3F), name)
+    return re.sub(
+        "\xe0\x80([\x80-\xbf])|\xf0\x80\x80([\x80-\xbf])", lambda match: chr(ord(match[1] or match[2]) & 0x3F), name
+    )
 
 
 def _is_hidden(name: str) -> bool:

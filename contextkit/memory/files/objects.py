@@ -40,7 +40,9 @@ class Objects:
     def put(self, digest: str, data: bytes) -> None:
         """Keep a content; one that was erased is kept again, as if for the first time."""
         if self.is_erased(digest):
-            self._folder.discard(_at(_ERASED, digest))  # first: a crash here must not leave content that counts as erased
+            self._folder.discard(
+                _at(_ERASED, digest)
+            )  # first: a crash here must not leave content that counts as erased
         self._folder.put(_at(OBJECTS, digest), data)
 
     def settle(self, digest: str) -> None:
@@ -57,7 +59,9 @@ class Objects:
         except FileMissing:
             raise FileMissing(f"no content {_short(digest)} is kept here: open the store it was written to") from None
         if digest_of(data) != digest:
-            raise FileCorrupt(f"content {_short(digest)} is not what its digest says: restore {'/'.join(at)} from a copy, or keep it again")
+            raise FileCorrupt(
+                f"content {_short(digest)} is not what its digest says: restore {'/'.join(at)} from a copy, or keep it again"
+            )
         return data
 
     def is_erased(self, digest: str) -> bool:
@@ -70,7 +74,10 @@ class Objects:
         return found.n_bytes if found else None
 
     def erase(self, digest: str) -> None:
-        """Take a content away for good; that it was is said first, so that a crash leaves no reference that merely finds nothing."""
+        """Take a content away for good.
+
+        That it was is said first, so that a crash leaves no reference that merely finds nothing.
+        """
         self._folder.put(_at(_ERASED, digest), b"")
         self.drop(digest)
 
@@ -84,7 +91,11 @@ class Objects:
         if not self._folder.found(OBJECTS):
             return []
         rows = walk(self._folder, OBJECTS)
-        return [("".join(names[-2:]), one.n_bytes) for names, one in rows if one.kind == "file" and len(names) == len(OBJECTS) + 2]
+        return [
+            ("".join(names[-2:]), one.n_bytes)
+            for names, one in rows
+            if one.kind == "file" and len(names) == len(OBJECTS) + 2
+        ]
 
     def finish(self) -> None:
         """Complete erasures that a crash cut short."""
@@ -98,7 +109,9 @@ class Objects:
 def check_digest(digest: str) -> None:
     """Raises `FileMissing` for what no content's digest can be."""
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-        raise FileMissing(f"{shown(str(digest))} is no digest: it is the 64 hexadecimal digits that write and keep gave")
+        raise FileMissing(
+            f"{shown(str(digest))} is no digest: it is the 64 hexadecimal digits that write and keep gave"
+        )
 
 
 def _at(under: Names, digest: str) -> Names:

@@ -18,7 +18,10 @@ _LOCAL = ("file://", "local://")
 
 
 def folder_at(root: str | os.PathLike[str]) -> Folder:
-    """Open or make the place. Raises `UsageError` for what names none, `MissingExtra`, `StorageError` where nobody may write."""
+    """Open or make the place.
+
+    Raises `UsageError` for what names none, `MissingExtra`, `StorageError` where nobody may write.
+    """
     place = os.fspath(root) if isinstance(root, str | os.PathLike) else None
     if not isinstance(place, str) or not place or "\0" in place:
         raise UsageError(f"a file store's root is a folder or a URL, not {root!r}")

@@ -1,7 +1,7 @@
 """How full a store is, and whether something more fits.
 
-Takes sizes; knows nothing of files. The count stands on the slate all writers share, so that no write has to count everything again; it
-is marked as open while something changes, and whoever finds it open, or is new, counts anew.
+Takes sizes; knows nothing of files. The count stands on the slate all writers share, so that no write has to count
+everything again; it is marked as open while something changes, and whoever finds it open, or is new, counts anew.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Any place `fsspec` reaches (S3, GCS, Azure, SFTP, memory, …) as a place for files.
 
-Takes checked names and bytes; knows nothing of versions or quotas. Object stores put an object wholly or not at all, so it is put in
-place; a server with real folders gets it beside and moves it. Writers in one process wait for each other; between machines nothing can
-make them, so give each its own folder, or let one write: contents are named by their digest, so no version is ever lost to a race, but
-of two that overwrite one path at the same moment the last stays.
+Takes checked names and bytes; knows nothing of versions or quotas. Object stores put an object wholly or not at all, so
+it is put in place; a server with real folders gets it beside and moves it. Writers in one process wait for each other;
+between machines nothing can make them, so give each its own folder, or let one write: contents are named by their
+digest, so no version is ever lost to a race, but of two that overwrite one path at the same moment the last stays.
 """
 
 from __future__ import annotations
@@ -16,12 +16,22 @@ from importlib import import_module
 from threading import RLock
 from typing import Any
 
-from contextkit.errors import ContextKitError, FileMissing, MissingExtra, PathTaken, QuotaExceeded, StorageError, UsageError
+from contextkit.errors import (
+    ContextKitError,
+    FileMissing,
+    MissingExtra,
+    PathTaken,
+    QuotaExceeded,
+    StorageError,
+    UsageError,
+)
 from contextkit.memory.files.folder import Found, Kind
 from contextkit.memory.files.names import HIDDEN, Names, shown
 
 _UNFINISHED: Names = (HIDDEN, "unfinished")
-_WHOLE = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "r2", "cosn", "tos"})
+_WHOLE = frozenset(
+    {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "r2", "cosn", "tos"}
+)
 """Protocols whose put is wholly there or not at all."""
 _KINDS: dict[str, Kind] = {"file": "file", "directory": "folder"}
 
@@ -63,7 +73,9 @@ class RemoteFolder:
         if found.kind != "file":
             raise PathTaken(f"{_shown(names)} is a folder: list it, or name a file in it")
         if found.n_bytes > limit:
-            raise QuotaExceeded(f"{_shown(names)} has {found.n_bytes:,} bytes, more than a file may have ({limit:,}): raise max_file_bytes")
+            raise QuotaExceeded(
+                f"{_shown(names)} has {found.n_bytes:,} bytes, more than a file may have ({limit:,}): raise max_file_bytes"
+            )
         with _faults(names):
             return bytes(self._files.cat_file(self._path(names)))
 
@@ -98,7 +110,9 @@ class RemoteFolder:
         with _faults(names):
             self._files.invalidate_cache(self._path(names))
             rows = self._files.ls(self._path(names), detail=True)
-        found = (_found(row) for row in rows if row["name"].strip("/") != self._path(names).strip("/"))  # S3 lists a folder's own mark
+        found = (
+            _found(row) for row in rows if row["name"].strip("/") != self._path(names).strip("/")
+        )  # S3 lists a folder's own mark
         return [one for one in found if names or one.name != HIDDEN]
 
     def names(self, names: Names) -> list[str]:
@@ -133,7 +147,9 @@ class RemoteFolder:
 
 def _opened(url: str) -> tuple[Any, str]:
     if "::" in url:
-        raise UsageError(f"{shown(url)} is a chain of file systems: give the last of them, where a file is safe as soon as it is written")
+        raise UsageError(
+            f"{shown(url)} is a chain of file systems: give the last of them, where a file is safe as soon as it is written"
+        )
     try:
         fsspec = import_module("fsspec")
     except ImportError:
@@ -167,8 +183,12 @@ def _faults(names: Names | str) -> Iterator[None]:
     except FileNotFoundError:
         raise FileMissing(f"nothing is stored at {_shown(tuple(names))}: list the store to see what there is") from None
     except (NotADirectoryError, IsADirectoryError, FileExistsError):
-        raise PathTaken(f"{_shown(tuple(names))} has a file where it needs a folder, or a folder for a file: choose another path") from None
+        raise PathTaken(
+            f"{_shown(tuple(names))} has a file where it needs a folder, or a folder for a file: choose another path"
+        ) from None
     except ContextKitError:
         raise
     except Exception as fault:  # each of fsspec's backends raises what its own client does
-        raise StorageError(f"{_shown(tuple(names))} in the remote store: {type(fault).__name__}; see its cause, then try again") from fault
+        raise StorageError(
+            f"{_shown(tuple(names))} in the remote store: {type(fault).__name__}; see its cause, then try again"
+        ) from fault

@@ -1,6 +1,7 @@
 """What sort of content some bytes are, as far as a preview is concerned.
 
-Takes bytes and what is said of them, gives a word. Looks at the first bytes only: a wrong guess costs a worse preview, never content.
+Takes bytes and what is said of them, gives a word. Looks at the first bytes only: a wrong guess costs a worse preview,
+never content.
 """
 
 from __future__ import annotations
@@ -10,13 +11,23 @@ import re
 _HEAD = 4_096
 """Bytes looked at."""
 _MEDIA = {
-    "application/json": "json", "text/csv": "csv", "text/tab-separated-values": "csv", "text/html": "html", "application/xhtml+xml": "html",
+    "application/json": "json",
+    "text/csv": "csv",
+    "text/tab-separated-values": "csv",
+    "text/html": "html",
+    "application/xhtml+xml": "html",
     "application/pdf": "pdf",
-}  # fmt: skip
+}
 _MAGIC = (
-    (b"%PDF-", "pdf"), (b"\x89PNG\r\n\x1a\n", "image"), (b"\xff\xd8\xff", "image"), (b"GIF8", "image"), (b"RIFF", "image"),
-)  # fmt: skip
-_HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+    (b"%PDF-", "pdf"),
+    (b"\x89PNG\r\n\x1a\n", "image"),
+    (b"\xff\xd8\xff", "image"),
+    (b"GIF8", "image"),
+    (b"RIFF", "image"),
+)
+_HTML = re.compile(
+    rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+)
 _JSON = re.compile(rb'\s*(\{\s*("|\})|\[\s*(["{\[\]\d-]|true|false|null))')
 _SEPARATORS = b",;\t"
 
@@ -45,7 +56,9 @@ def _is_table(head: bytes) -> bool:
     """Whether the first lines have one separator the same number of times; the last one seen may be cut."""
     lines = [line for line in head.split(b"\n")[:-1] if line.strip()][:10]
     marks = map(_one, _SEPARATORS)
-    return len(lines) >= 2 and any(len({line.count(mark) for line in lines}) == 1 and lines[0].count(mark) for mark in marks)
+    return len(lines) >= 2 and any(
+        len({line.count(mark) for line in lines}) == 1 and lines[0].count(mark) for mark in marks
+    )
 
 
 def _one(mark: int) -> bytes:

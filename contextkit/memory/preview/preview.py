@@ -1,6 +1,8 @@
-"""What is shown of a content by its kind: a table's header and ends, an object's outline, a page's headings, an error's last frames.
+"""What is shown of a content by its kind: a table's header and ends, an object's outline, a page's headings, an error's
+last frames.
 
-Takes bytes, a kind and a size, gives text that is never much longer. A content that is not what its kind says is shown as text.
+Takes bytes, a kind and a size, gives text that is never much longer. A content that is not what its kind says is shown
+as text.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def _ends(text: str, most: int, share: float) -> str:
     lines = text.splitlines()
     if len(lines) < 3 or max(map(len, (lines[0], lines[-1]))) > most * share:
         room = int(most * share)
-        return f"{text[:room]}\n[… {len(text) - most:,} characters …]\n{text[len(text) - (most - room):]}"
+        return f"{text[:room]}\n[… {len(text) - most:,} characters …]\n{text[len(text) - (most - room) :]}"
     head = _taken(lines, int(most * share))
     tail = _taken(lines[len(head) :][::-1], most - sum(map(len, head)))[::-1]
     n_left = len(lines) - len(head) - len(tail)
@@ -91,7 +93,9 @@ def _outline(value: Json, indent: str, most: int) -> list[str]:
         return [line for lines in kept for line in lines] + more
     if isinstance(value, list) and value:
         return [f"{indent}{len(value):,} items, the first:", *_outline(value[0], indent + "  ", most // 2)] + (
-            [f"{indent}the last:", *_outline(value[-1], indent + "  ", most // 4)] if len(value) > 1 and most > _LONGEST else []
+            [f"{indent}the last:", *_outline(value[-1], indent + "  ", most // 4)]
+            if len(value) > 1 and most > _LONGEST
+            else []
         )
     return [indent + _brief(value)]
 
@@ -155,7 +159,9 @@ def _html(content: bytes, most: int) -> str:
     headings = _ends("\n".join(page.headings), most // 2, 0.7)
     listed = [f"Headings:\n{headings}"] if headings else []
     room = most - sum(map(len, (*title, *listed)))
-    return "\n".join([*title, *listed, *([_ends(" ".join(page.words), max(room, _LONGEST), 0.7)] if page.words else [])])
+    return "\n".join(
+        [*title, *listed, *([_ends(" ".join(page.words), max(room, _LONGEST), 0.7)] if page.words else [])]
+    )
 
 
 _PAGES = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
@@ -179,6 +185,13 @@ def _binary(content: bytes, most: int) -> str:
 
 
 _SHOWN: dict[str, Callable[[bytes, int], str]] = {
-    "text": _text, "error": _error, "csv": _table, "json": _json, "html": _html, "pdf": _pdf, "image": _image, "binary": _binary,
-}  # fmt: skip
+    "text": _text,
+    "error": _error,
+    "csv": _table,
+    "json": _json,
+    "html": _html,
+    "pdf": _pdf,
+    "image": _image,
+    "binary": _binary,
+}
 """Kind → what is shown of it."""

@@ -1,6 +1,7 @@
 """An index that has taken in what was said up to this moment.
 
-Takes an index and the logs of the conversations that share it, gives what an index gives. Costs what was said since it was asked last.
+Takes an index and the logs of the conversations that share it, gives what an index gives. Costs what was said since it
+was asked last.
 """
 
 from __future__ import annotations

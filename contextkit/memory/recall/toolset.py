@@ -1,7 +1,7 @@
 """The tools a model searches its memory with.
 
-Takes an index, gives tools; their definitions belong into the head of a conversation from its first call on. Nothing here raises at a
-query: what a model writes is a query, whatever it is.
+Takes an index, gives tools; their definitions belong into the head of a conversation from its first call on. Nothing
+here raises at a query: what a model writes is a query, whatever it is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def search_tools(index: Index | Current) -> list[Tool]:
 
         """
         found = index.search(query, max(1, min(limit, MOST_RESULTS)))
-        return "\n".join(map(shown, found)) or "Nothing is kept that holds any of these words. Try other words, or fewer."
+        return (
+            "\n".join(map(shown, found)) or "Nothing is kept that holds any of these words. Try other words, or fewer."
+        )
 
     def memory_read(id: str, start_line: int = 1, n_lines: int = 100) -> str:
         """Read lines of what memory_search found, by its id.

@@ -2,8 +2,8 @@
 
 Takes a path, gives a connection to read from and to write to, one thread at a time; knows nothing of ranking.
 
-FTS5 keeps no text of its own (`content=''`): it gets the terms `words.py` made, which its `ascii` tokenizer leaves as they are, and
-`term` counts in how many passages each stands, which FTS5 could tell only by reading all of them.
+FTS5 keeps no text of its own (`content=''`): it gets the terms `words.py` made, which its `ascii` tokenizer leaves as
+they are, and `term` counts in how many passages each stands, which FTS5 could tell only by reading all of them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class Database:
     """One connection, shared by the threads of a process; other processes wait their turn."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open or create; raises `UsageError` without FTS5, `StorageError` for a file that is not an index of this version."""
+        """Open or create.
+
+        Raises `UsageError` without FTS5, `StorageError` for a file that is not an index of this version.
+        """
         self.path = os.fspath(path)
         """Where it lies; `:memory:` for one that goes with the process."""
         self._lock = RLock()
@@ -74,7 +77,10 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose changes are kept, durably and all together, when the block ends; none of them if it raises."""
+        """A connection whose changes are kept, durably and all together, when the block ends.
+
+        None of them if it raises.
+        """
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
@@ -103,10 +109,14 @@ class Database:
 def _connect(path: str) -> sqlite3.Connection:
     try:
         if path and path != ":memory:" and not path.startswith("file:"):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE))  # SQLite gives the files beside it the same mode
+            os.close(
+                os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
+            )  # SQLite gives the files beside it the same mode
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     except (sqlite3.OperationalError, OSError) as fault:
-        raise StorageError(f"the index {path} cannot be opened ({fault}): is its folder there, and may it be written?") from fault
+        raise StorageError(
+            f"the index {path} cannot be opened ({fault}): is its folder there, and may it be written?"
+        ) from fault
     try:
         require_module(connection, "fts5")
         _prepare(connection, path)
@@ -122,14 +132,20 @@ def _connect(path: str) -> sqlite3.Connection:
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
     """Make the tables of a new file, check the version of an old one."""
     connection.execute("PRAGMA cache_size = -32768")  # KiB
-    (version,), (tables,) = (connection.execute(sql).fetchone() for sql in ("PRAGMA user_version", "SELECT count(*) FROM sqlite_master"))
+    (version,), (tables,) = (
+        connection.execute(sql).fetchone() for sql in ("PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    )
     if version != VERSION and (version or tables):
         found = f"an index of version {version}" if version else "a database of something else"
-        raise StorageError(f"{path} holds {found}, this contextkit writes version {VERSION}: choose another path, feed the log to it anew")
+        raise StorageError(
+            f"{path} holds {found}, this contextkit writes version {VERSION}: choose another path, feed the log to it anew"
+        )
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")  # a batch that was acknowledged survives a power cut
     connection.execute("BEGIN IMMEDIATE")
-    if connection.execute("PRAGMA user_version").fetchone() == (0,):  # another process may have made them in the meantime
+    if connection.execute("PRAGMA user_version").fetchone() == (
+        0,
+    ):  # another process may have made them in the meantime
         for statement in filter(str.strip, _TABLES.split(";")):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")

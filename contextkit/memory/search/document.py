@@ -16,7 +16,8 @@ class Document:
     """One thing that was offloaded or said."""
 
     id: str
-    """What it is opened by: a reference's id, an entry's id, a page's URL. One document an id; a later one replaces it."""
+    """What it is opened by: a reference's id, an entry's id, a page's URL. One document an id; a later one replaces it.
+    """
     text: str
     """What is searched."""
     at: float = 0.0
@@ -44,7 +45,8 @@ class Found:
     id: str
     """The document."""
     score: float
-    """Its fused rank, 1 for the best a query can have: it orders the results of one query and says nothing across queries."""
+    """Its fused rank, 1 for the best a query can have: it orders the results of one query and says nothing across
+    queries."""
     snippet: str
     """The words around the match, on one line."""
     kind: str

@@ -1,7 +1,8 @@
 """A log's entries as documents.
 
-Takes entries, gives documents whose links say what belongs together: a result to the reply that called for it, both to the paths and URLs
-the call named. Reads the bodies drawn up in `log/entry.py`; what says nothing to a model (`opened`, `begun`, `phase`, `tools`) is left out.
+Takes entries, gives documents whose links say what belongs together: a result to the reply that called for it, both to
+the paths and URLs the call named. Reads the bodies drawn up in `log/entry.py`; what says nothing to a model (`opened`,
+`begun`, `phase`, `tools`) is left out.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class Reader:
             text, links = _READ[entry.kind](self, parse(entry.body), entry_id(entry.sequence, self._log))
         except (KeyError, TypeError, AttributeError) as fault:
             what = f"{type(fault).__name__}: {fault}"
-            raise LogCorrupt(f"entry {entry.sequence} ({entry.kind}) is not as contextkit writes one ({what})") from fault
+            raise LogCorrupt(
+                f"entry {entry.sequence} ({entry.kind}) is not as contextkit writes one ({what})"
+            ) from fault
         return Document(entry_id(entry.sequence, self._log), text, entry.at, entry.kind, links)
 
     def _user(self, body: Json, id: str) -> tuple[str, tuple[str, ...]]:
@@ -83,7 +86,9 @@ class Reader:
         named = {call["id"]: tuple(_names(call["arguments"])) for call in calls}
         self._asked = {call: (id, *names) for call, names in named.items()}
         spoken = [f"{call['name']} {canonical(call['arguments']).decode()}" for call in calls]
-        return "\n".join(filter(None, [body["text"], *spoken])), tuple(name for names in named.values() for name in names)
+        return "\n".join(filter(None, [body["text"], *spoken])), tuple(
+            name for names in named.values() for name in names
+        )
 
     def _result(self, body: Json, id: str) -> tuple[str, tuple[str, ...]]:
         kept = (reference.id for reference in _references(body))
@@ -124,7 +129,9 @@ def _names(arguments: Json) -> Iterator[str]:
     pending = [arguments]
     for value in pending:
         if isinstance(value, str) and len(value) <= _LONGEST_NAME:
-            yield from (name.removeprefix("./").rstrip(".:/") for name in _NAME.findall(value) if re.search(r"\w", name))
+            yield from (
+                name.removeprefix("./").rstrip(".:/") for name in _NAME.findall(value) if re.search(r"\w", name)
+            )
         elif isinstance(value, dict):
             pending.extend(value.values())
         elif isinstance(value, list):

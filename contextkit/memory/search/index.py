@@ -1,9 +1,9 @@
 """Everything that was offloaded and said, searchable.
 
-Takes documents, or a log to keep up with; gives the ones that answer a query. Four steps: passages by their words (BM25), documents by
-what those are linked to, passages by their meaning where an embedding function was given; fused by reciprocal rank, and chosen so that no
-two say the same. An index depends on the documents in it alone: filled in another order, in other batches, by another process, it
-gives the same answers with the same scores.
+Takes documents, or a log to keep up with; gives the ones that answer a query. Four steps: passages by their words
+(BM25), documents by what those are linked to, passages by their meaning where an embedding function was given; fused by
+reciprocal rank, and chosen so that no two say the same. An index depends on the documents in it alone: filled in
+another order, in other batches, by another process, it gives the same answers with the same scores.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Index:
     """
 
     def __init__(self, path: str | os.PathLike[str] = ":memory:", *, embed: Embed | None = None) -> None:
-        """Open, or create. `embed` turns texts into vectors; what the index holds without a vector gets one at the next `add`.
+        """Open, or create.
+
+        `embed` turns texts into vectors; what the index holds without a vector gets one at the next `add`.
 
         Raises `UsageError` where SQLite has no FTS5, `StorageError` where the file is not an index of this version.
         """
@@ -61,9 +63,12 @@ class Index:
         return self.add_all((document,)) == 1
 
     def add_all(self, documents: Iterable[Document]) -> int:
-        """Keep many, in batches that survive a crash each; gives how many were new or changed. Takes an iterator: memory holds a batch.
+        """Keep many, in batches that survive a crash each.
 
-        Raises `NotSerialisable` for a text with a lone surrogate, `StorageError` for a full disk; batches before it are kept.
+        Gives how many were new or changed. Takes an iterator: memory holds a batch.
+
+        Raises `NotSerialisable` for a text with a lone surrogate, `StorageError` for a full disk; batches before it are
+        kept.
         """
         remaining, changed = iter(documents), 0
         while batch := list(islice(remaining, BATCH)):
@@ -76,11 +81,13 @@ class Index:
         return changed
 
     def add_log(self, log: Log, name: str = "", *, content: Callable[[Reference], bytes | None] | None = None) -> int:
-        """Take in what `log` has said since the last call, durably with the place reached; gives how many entries were new.
+        """Take in what `log` has said since the last call, durably with the place reached.
 
-        `name` tells several logs of one index apart. `content` gives the bytes of what an entry keeps outside, None where they cannot be
-        had: text among them becomes a document of its own, named by its reference. Raises `UsageError` when what was taken in under
-        `name` was another log.
+        Gives how many entries were new.
+
+        `name` tells several logs of one index apart. `content` gives the bytes of what an entry keeps outside, None
+        where they cannot be had: text among them becomes a document of its own, named by its reference. Raises
+        `UsageError` when what was taken in under `name` was another log.
         """
         with self._database.reading() as connection:
             start = _next_sequence(connection, log, name)
@@ -103,7 +110,9 @@ class Index:
             return remove(connection, ids)
 
     def search(self, query: str, limit: int = 8, *, leave_out: Collection[str] = ()) -> list[Found]:
-        """The documents that answer `query`, best first, no text of it an error; `leave_out` names what must not come back.
+        """The documents that answer `query`, best first, no text of it an error.
+
+        `leave_out` names what must not come back.
 
         The same index content and query give the same answer, whatever the order the index was filled in.
         """
@@ -118,7 +127,9 @@ class Index:
     def read(self, id: str) -> str:
         """A document's text. Raises `UsageError` for an id the index has not."""
         with self._database.reading() as connection:
-            texts = [text for text, in connection.execute("SELECT text FROM passage WHERE id = ? ORDER BY start", (id,))]
+            texts = [
+                text for (text,) in connection.execute("SELECT text FROM passage WHERE id = ? ORDER BY start", (id,))
+            ]
         if not texts:
             raise UsageError(f"the index has no document {id!r}: ids are those that search gives, letter for letter")
         return "".join(texts)
@@ -139,7 +150,9 @@ class Index:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _vector_of(self, query: str) -> array[float] | None:
@@ -150,7 +163,10 @@ class Index:
         return vectors_of(self._embed, [query], dimensions)[0] if dimensions else None
 
     def _embed_missing(self) -> None:
-        """Give a vector to each passage that has none; what the function raises is the caller's, and what was kept stays."""
+        """Give a vector to each passage that has none.
+
+        What the function raises is the caller's, and what was kept stays.
+        """
         if self._embed is None:
             return
         while True:
@@ -166,7 +182,9 @@ class Index:
                 connection.execute("UPDATE state SET changes = changes + 1")
 
 
-_WITHOUT_VECTOR = "SELECT row, text FROM passage WHERE row > (SELECT coalesce(max(passage), 0) FROM signs) ORDER BY row LIMIT ?"
+_WITHOUT_VECTOR = (
+    "SELECT row, text FROM passage WHERE row > (SELECT coalesce(max(passage), 0) FROM signs) ORDER BY row LIMIT ?"
+)
 """Rows are given once and in order, and so are their vectors: what has none stands behind the last that has one."""
 
 
@@ -181,7 +199,9 @@ def _next_sequence(connection: sqlite3.Connection, log: Log, name: str) -> int:
     if fed is None:
         return 0
     if fed[0] >= len(log) or log[fed[0]].digest != fed[1]:
-        raise UsageError(f"the index took in another log under the name {name!r}: give this one its own, add_log(log, name=...)")
+        raise UsageError(
+            f"the index took in another log under the name {name!r}: give this one its own, add_log(log, name=...)"
+        )
     return int(fed[0]) + 1
 
 

@@ -1,7 +1,7 @@
 """A long text in passages, and the line that shows one.
 
-Takes text, gives pieces of it; knows nothing of ranking. A text is ranked by its best passage: a megabyte of tool output competes by the
-screenful that answers, and the result says where that stands.
+Takes text, gives pieces of it; knows nothing of ranking. A text is ranked by its best passage: a megabyte of tool
+output competes by the screenful that answers, and the result says where that stands.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def line_numbers(text: str, starts: Sequence[int]) -> list[int]:
 
 
 def snippet(passage: str, asked: AbstractSet[str], size: int = SNIPPET_CHARACTERS) -> str:
-    """The stretch of `passage` with most of the terms asked for, the first of equals; white space becomes single spaces.
+    """The stretch of `passage` with most of the terms asked for, the first of equals.
+
+    White space becomes single spaces.
 
     >>> snippet("zero " * 20 + "the cache\\nmissed", {"cache"}, size=20)
     '… the cache missed'

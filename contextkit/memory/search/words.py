@@ -1,11 +1,13 @@
 """Text as the terms it is found by.
 
-Takes any text, gives terms: lower case, without accents, plurals as singulars, names of code cut at their humps and underscores. Knows
-nothing of the index, which keeps exactly these terms; so no query can be a fault of grammar, and what is counted is what is searched.
+Takes any text, gives terms: lower case, without accents, plurals as singulars, names of code cut at their humps and
+underscores. Knows nothing of the index, which keeps exactly these terms; so no query can be a fault of grammar, and
+what is counted is what is searched.
 
-Scripts that put no spaces between words (Han, kana, Hangul, Thai, Lao, Khmer, Burmese, Tibetan) give each character and each pair of
-neighbours; a query asks for the pairs, or for the one character it has. SQLite's trigram tokenizer finds such words too, from three
-characters on, and costs three times the time and seven times the room on English text (`tests/benchmarks/memory_search.py --trigram`).
+Scripts that put no spaces between words (Han, kana, Hangul, Thai, Lao, Khmer, Burmese, Tibetan) give each character and
+each pair of neighbours; a query asks for the pairs, or for the one character it has. SQLite's trigram tokenizer finds
+such words too, from three characters on, and costs three times the time and seven times the room on English text
+(`tests/benchmarks/memory_search.py --trigram`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _MARKS = "\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0dff"
-"""Signs that stand within a word and are no letters to Python: vowel signs of Hebrew, Arabic and the scripts of India."""
+"""Signs that stand within a word and are no letters to Python: vowel signs of Hebrew, Arabic and the scripts of India.
+"""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _WORD = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
@@ -40,11 +43,17 @@ def terms(text: str) -> list[str]:
     spoken = words(text)
     if text.isascii():
         return [_stem(word) for word in spoken]
-    return [term for word in spoken for term in (_characters_and_pairs(word) if _IS_UNSPACED.match(word) else (_stem(word),))]
+    return [
+        term
+        for word in spoken
+        for term in (_characters_and_pairs(word) if _IS_UNSPACED.match(word) else (_stem(word),))
+    ]
 
 
 def asked_terms(query: str) -> list[str]:
-    """The terms a query asks for, each once, in order; never raises, and gives none for a query without a letter or digit.
+    """The terms a query asks for, each once, in order.
+
+    Never raises, and gives none for a query without a letter or digit.
 
     >>> asked_terms('"cache" OR NEAR(-缓存前缀)*')
     ['cache', 'or', 'near', '缓存', '存前', '前缀']
@@ -85,7 +94,10 @@ def _stem(word: str) -> str:
 
 
 def _singular(word: str) -> str:
-    """An English plural as its singular, by the S-stemmer of Harman 1991 (How effective is suffixing?); other words as they are."""
+    """An English plural as its singular, by the S-stemmer of Harman 1991 (How effective is suffixing?).
+
+    Other words as they are.
+    """
     if len(word) < 4 or word[-1] != "s" or word[-2] in "us" or not word.isascii():
         return word
     if word.endswith("ies"):

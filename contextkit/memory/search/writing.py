@@ -1,7 +1,7 @@
 """Documents into the tables, and out of them again.
 
-Takes a connection within a transaction, gives what changed; knows nothing of queries. What the tables hold depends on the documents
-alone: one that was replaced or removed leaves no count behind.
+Takes a connection within a transaction, gives what changed; knows nothing of queries. What the tables hold depends on
+the documents alone: one that was replaced or removed leaves no count behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _URL_END = ".,;:!?*"
 def write(connection: sqlite3.Connection, documents: Iterable[Document]) -> int:
     """Keep each document, the last of each id; gives how many were new or changed."""
     digests = {document.id: (document.digest, document) for document in documents}
-    kept = dict(connection.execute("SELECT id, digest FROM document WHERE id IN (SELECT value FROM json_each(?))", (_json(digests),)))
+    kept = dict(
+        connection.execute(
+            "SELECT id, digest FROM document WHERE id IN (SELECT value FROM json_each(?))", (_json(digests),)
+        )
+    )
     changed = [document for digest, document in digests.values() if kept.get(document.id) != digest]
     remove(connection, [document.id for document in changed if document.id in kept])
     if changed:
@@ -36,17 +40,30 @@ def write(connection: sqlite3.Connection, documents: Iterable[Document]) -> int:
 
 def remove(connection: sqlite3.Connection, ids: Sequence[str]) -> int:
     """Forget each document, as if it had never been there; gives how many were."""
-    rows = [row for row, in connection.execute("SELECT row FROM document WHERE id IN (SELECT value FROM json_each(?))", (_json(ids),))]
+    rows = [
+        row
+        for (row,) in connection.execute(
+            "SELECT row FROM document WHERE id IN (SELECT value FROM json_each(?))", (_json(ids),)
+        )
+    ]
     if not rows:
         return 0
-    found = connection.execute("SELECT row, text FROM passage WHERE id IN (SELECT value FROM json_each(?))", (_json(ids),)).fetchall()
+    found = connection.execute(
+        "SELECT row, text FROM passage WHERE id IN (SELECT value FROM json_each(?))", (_json(ids),)
+    ).fetchall()
     spelt = [(row, terms(text)) for row, text in found]
     gone = [(row, " ".join(said)) for row, said in spelt]
     connection.executemany("INSERT INTO words (words, rowid, terms) VALUES ('delete', ?, ?)", gone)
     counted = Counter(chain.from_iterable(set(said) for _, said in spelt))
-    connection.executemany("UPDATE term SET passages = passages - ? WHERE term = ?", [(n, term) for term, n in counted.items()])
+    connection.executemany(
+        "UPDATE term SET passages = passages - ? WHERE term = ?", [(n, term) for term, n in counted.items()]
+    )
     connection.executemany("DELETE FROM term WHERE term = ? AND passages = 0", [(term,) for term in counted])
-    for statement in ("DELETE FROM vector WHERE passage = ?", "DELETE FROM signs WHERE passage = ?", "DELETE FROM passage WHERE row = ?"):
+    for statement in (
+        "DELETE FROM vector WHERE passage = ?",
+        "DELETE FROM signs WHERE passage = ?",
+        "DELETE FROM passage WHERE row = ?",
+    ):
         connection.executemany(statement, [(row,) for row, _ in spelt])
     for statement in ("DELETE FROM name WHERE document = ?", "DELETE FROM document WHERE row = ?"):
         connection.executemany(statement, [(row,) for row in rows])
@@ -71,7 +88,9 @@ def _insert(connection: sqlite3.Connection, documents: Sequence[Document], diges
         "INSERT INTO document VALUES (?, ?, ?, ?, ?)",
         [(row, one.id, digest, float(one.at), one.kind) for (row, one), digest in zip(numbered, digests, strict=True)],
     )
-    connection.executemany("INSERT INTO name VALUES (?, ?)", [(name, row) for row, one in numbered for name in names_of(one)])
+    connection.executemany(
+        "INSERT INTO name VALUES (?, ?)", [(name, row) for row, one in numbered for name in names_of(one)]
+    )
     _insert_passages(connection, documents)
 
 
@@ -87,7 +106,8 @@ def _insert_passages(connection: sqlite3.Connection, documents: Sequence[Documen
         spelt.append((row, " ".join(said)))
     connection.executemany("INSERT INTO words (rowid, terms) VALUES (?, ?)", spelt)
     connection.executemany(
-        "INSERT INTO term VALUES (?, ?) ON CONFLICT (term) DO UPDATE SET passages = passages + excluded.passages", sorted(counted.items())
+        "INSERT INTO term VALUES (?, ?) ON CONFLICT (term) DO UPDATE SET passages = passages + excluded.passages",
+        sorted(counted.items()),
     )
 
 
@@ -95,7 +115,10 @@ def _pieces(document: Document) -> Iterator[tuple[str, int, int, float, str]]:
     """Id, start, line, time and text of each passage."""
     passages = list(cut(document.text))
     lines = line_numbers(document.text, [start for start, _ in passages])
-    return ((document.id, start, line, float(document.at), text) for (start, text), line in zip(passages, lines, strict=True))
+    return (
+        (document.id, start, line, float(document.at), text)
+        for (start, text), line in zip(passages, lines, strict=True)
+    )
 
 
 def _json(ids: Iterable[str]) -> str:

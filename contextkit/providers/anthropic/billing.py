@@ -1,9 +1,10 @@
 """Claude Code's billing header: a system block that is no part of the prompt, which is an assumption.
 
-Claude Code opens its system prompt with a text block of its own, `x-anthropic-billing-header: cc_version=2.1.197.996; cc_entrypoint=cli;`.
-The last part of the version is a hash that differs after `/compact`, in sub-agents and between sessions. Public evidence on what the API
-makes of it conflicts: some reports say that it is taken out before the prompt is cached, others that it ends the cached prefix. Assumed
-here: it is taken out (`neutral`), so the block enters no cache key and counts no tokens. `significant` treats it as any other text.
+Claude Code opens its system prompt with a text block of its own, `x-anthropic-billing-header: cc_version=2.1.197.996;
+cc_entrypoint=cli;`. The last part of the version is a hash that differs after `/compact`, in sub-agents and between
+sessions. Public evidence on what the API makes of it conflicts: some reports say that it is taken out before the prompt
+is cached, others that it ends the cached prefix. Assumed here: it is taken out (`neutral`), so the block enters no
+cache key and counts no tokens. `significant` treats it as any other text.
 """
 
 from __future__ import annotations

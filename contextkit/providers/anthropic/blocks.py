@@ -1,6 +1,7 @@
 """Anthropic's content blocks: neutral parts and log entries in its words, and back.
 
-Two tables, read in both directions. Block fields are those of `anthropic.types` 2.11; facts about caching from the prompt-caching docs.
+Two tables, read in both directions. Block fields are those of `anthropic.types` 2.11; facts about caching from the
+prompt-caching docs.
 """
 
 from __future__ import annotations
@@ -33,13 +34,22 @@ def _found(value: Json) -> Iterator[str]:
 
 
 SERVER_RESULTS = (
-    "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result", "bash_code_execution_tool_result",
-    "text_editor_code_execution_tool_result", "tool_search_tool_result", "advisor_tool_result", "mcp_tool_result",
-)  # fmt: skip
+    "web_search_tool_result",
+    "web_fetch_tool_result",
+    "code_execution_tool_result",
+    "bash_code_execution_tool_result",
+    "text_editor_code_execution_tool_result",
+    "tool_search_tool_result",
+    "advisor_tool_result",
+    "mcp_tool_result",
+)
 """What tools gave that ran at Anthropic: a request that caches anything caches up to the last of them."""
 _FLAGGED: dict[str, tuple[str, ...]] = {
-    "image": ("image",), "tool_reference": (REFERRING,), COMPACTED: (COMPACTED,), **dict.fromkeys(SERVER_RESULTS, (SERVED,)),
-}  # fmt: skip
+    "image": ("image",),
+    "tool_reference": (REFERRING,),
+    COMPACTED: (COMPACTED,),
+    **dict.fromkeys(SERVER_RESULTS, (SERVED,)),
+}
 _UNSAID = Trait(is_markable=False, is_silent=True)
 """On the wire, not in the prompt."""
 TRAITS: dict[str, Trait] = {
@@ -52,14 +62,16 @@ TRAITS: dict[str, Trait] = {
     COMPACTED: Trait(run=COMPACTED, flags=_flags),
     **dict.fromkeys(("fallback", "mcp_tool_listing"), _UNSAID),
 }
-"""Block type → what the cache makes of it. Runs of tool_use and of tool_result are one position each since September 2026. That a listing
-is not in the prompt where it stands is inferred: its tools stand in the head (beta_mcp_tool_listing_block_param.py)."""
+"""Block type → what the cache makes of it. Runs of tool_use and of tool_result are one position each since September
+2026. That a listing is not in the prompt where it stands is inferred: its tools stand in the head
+(beta_mcp_tool_listing_block_param.py)."""
 PLAIN = Trait()
 """Every other block."""
 DEFERRED = Trait(is_silent=True)
 """A tool with `defer_loading` is not in the prefix until it is referenced (tool-search docs)."""
 SWITCHES = ("web_search", "web_fetch")
-"""Server tools whose presence rewrites the system level but not the tools level (prompt-caching docs, "What invalidates the cache")."""
+"""Server tools whose presence rewrites the system level but not the tools level (prompt-caching docs, "What invalidates
+the cache")."""
 
 
 def tool_trait(tool: Mapping[str, Json]) -> Trait:
@@ -69,7 +81,9 @@ def tool_trait(tool: Mapping[str, Json]) -> Trait:
     return DEFERRED if is_late else _SWITCH_TRAITS[switch] if switch else PLAIN
 
 
-_SWITCH_TRAITS = {name: Trait(is_silent=True, flags=lambda block, name=name: (name, *_found(block))) for name in SWITCHES}  # type: ignore[misc]
+_SWITCH_TRAITS = {
+    name: Trait(is_silent=True, flags=lambda block, name=name: (name, *_found(block))) for name in SWITCHES
+}  # type: ignore[misc]
 
 
 def _text(said: str) -> Json:
@@ -85,19 +99,33 @@ def _source(part: Mapping[str, Json]) -> Json:
 
 def _candidates(block: Mapping[str, Json]) -> list[Json]:
     source = block.get("source") or {}
-    media = {"url": source["url"]} if "url" in source else {key: source[key] for key in ("media_type", "data") if key in source}
+    media = (
+        {"url": source["url"]}
+        if "url" in source
+        else {key: source[key] for key in ("media_type", "data") if key in source}
+    )
     title = {"title": block["title"]} if "title" in block else {}
     return [{"type": block["type"], **media, **title}] if media and block["type"] in PARTS.media else []
 
 
-PARTS = Parts(WIRE, _text, {
-    "image": lambda part: {"type": "image", "source": _source(part)},
-    "document": lambda part: {"type": "document", "source": _source(part), **({"title": part["title"]} if "title" in part else {})},
-}, _candidates)  # fmt: skip
+PARTS = Parts(
+    WIRE,
+    _text,
+    {
+        "image": lambda part: {"type": "image", "source": _source(part)},
+        "document": lambda part: {
+            "type": "document",
+            "source": _source(part),
+            **({"title": part["title"]} if "title" in part else {}),
+        },
+    },
+    _candidates,
+)
 TOOLS = Tools(
-    WIRE, lambda name, description, schema: {"name": name, "description": description, "input_schema": schema},
+    WIRE,
+    lambda name, description, schema: {"name": name, "description": description, "input_schema": schema},
     lambda tool: (tool.get("name"), tool.get("description"), tool.get("input_schema")),
-)  # fmt: skip
+)
 
 
 def unmarked(block: Mapping[str, Json]) -> dict[str, Json]:
@@ -111,7 +139,9 @@ def neutral(blocks: Json) -> list[Json]:
 
 
 def tidied(block: Mapping[str, Json]) -> Mapping[str, Json]:
-    """A block in its one spelling: no nulls; a tool result whose content is a list, and which says nothing where it holds nothing.
+    """A block in its one spelling: no nulls.
+
+    A tool result whose content is a list, and which says nothing where it holds nothing.
 
     >>> tidied({"type": "tool_result", "tool_use_id": "a", "content": "4", "is_error": False})
     {'type': 'tool_result', 'tool_use_id': 'a', 'content': [{'type': 'text', 'text': '4'}]}
@@ -123,7 +153,11 @@ def tidied(block: Mapping[str, Json]) -> Mapping[str, Json]:
     listed = [_text(content)] if isinstance(content, str) and content else content
     empty = {"content"} if not listed else set()
     full = {**plain, "content": [_told(part) for part in listed] if isinstance(listed, list) else listed}
-    return {key: value for key, value in full.items() if key not in (empty if plain.get("is_error") else empty | {"is_error"})}
+    return {
+        key: value
+        for key, value in full.items()
+        if key not in (empty if plain.get("is_error") else empty | {"is_error"})
+    }
 
 
 def _told(part: Json) -> Json:
@@ -169,8 +203,12 @@ def _call(call: Mapping[str, Json]) -> Json:
 
 def changed(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     """A phase as tools withdrawn and given back (anthropic/types/beta/beta_request_tool_removal_block_param.py)."""
-    gone = [{"type": "tool_removal", "tool": {"type": "tool_reference", "name": name}} for name in body.get("removed", ())]
-    back = [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": name}} for name in body.get("added", ())]
+    gone = [
+        {"type": "tool_removal", "tool": {"type": "tool_reference", "name": name}} for name in body.get("removed", ())
+    ]
+    back = [
+        {"type": "tool_addition", "tool": {"type": "tool_reference", "name": name}} for name in body.get("added", ())
+    ]
     return "system", gone + back + ([] if body.get("is_told") else _noticed(body.get("text", "")))
 
 
@@ -184,6 +222,8 @@ PHASES: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
     "reminder": lambda body: ("user", _noticed(reminder(body.get("text", "")))),
 }
 """How a phase is told → (role, blocks)."""
+
+
 def added(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     """Tools that came late, defined where they come (anthropic/types/beta/beta_tool_change_tool_definition_param.py)."""
     tools = ({"type": "tool_definition", "definition": TOOLS.sent(definition)} for definition in body["definitions"])
@@ -196,8 +236,12 @@ LATE: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
     "bridge": lambda body: ("user", _noticed(reminder(announcement(body)))),
 }
 """How a tool that comes late is announced → (role, blocks)."""
+
+
 def begun(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
-    """What an epoch begins with: the caller's words, or the model's compaction, in its own turn (beta_compaction_block_param.py)."""
+    """What an epoch begins with: the caller's words, or the model's compaction, in its own turn
+    (beta_compaction_block_param.py).
+    """
     blocks = PARTS.blocks(body["summary"])
     return "assistant" if blocks and blocks[0]["type"] == "compaction" else "user", blocks
 

@@ -1,8 +1,9 @@
 """What the API does to a conversation before its cache sees it: edits, compactions, tools that a reference brings in.
 
-Takes a layout and the fields of a request, gives the track that is cached instead, and what was cleared. Used by whoever predicts a bill
-and by whoever makes one. The client goes on sending everything, so a request that is edited costs one walk over its blocks. Sources: the
-context editing, compaction and tool search docs; `anthropic/types/beta/beta_clear_*_param.py`, beta_compaction_block_param.py.
+Takes a layout and the fields of a request, gives the track that is cached instead, and what was cleared. Used by
+whoever predicts a bill and by whoever makes one. The client goes on sending everything, so a request that is edited
+costs one walk over its blocks. Sources: the context editing, compaction and tool search docs;
+`anthropic/types/beta/beta_clear_*_param.py`, beta_compaction_block_param.py.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ _KEPT_USES, _KEPT_TURNS = 3, 1
 
 
 def seen(layout: Layout, params: Mapping[str, Json], dropped: Collection[int] = ()) -> tuple[Track, list[Json]]:
-    """The track as the cache sees it, and `applied_edits`; `dropped` are segments the API leaves out, thinking that no longer holds."""
+    """The track as the cache sees it, and `applied_edits`.
+
+    `dropped` are segments the API leaves out, thinking that no longer holds.
+    """
     edits = (params.get("context_management") or {}).get("edits") or []
     flags = EFFECTS.intersection(layout.track.raised(layout.n))
     if not edits and not dropped and not flags - {SERVED}:
@@ -49,7 +53,11 @@ def hide(track: Track, segments: Collection[int]) -> int:
 
 def thinking_in(track: Track, n: int) -> list[int]:
     """Segments of thinking among the first `n`."""
-    return [index for index in range(n) if track.body(index).startswith((b'{"type":"thinking"', b'{"type":"redacted_thinking"'))]
+    return [
+        index
+        for index in range(n)
+        if track.body(index).startswith((b'{"type":"thinking"', b'{"type":"redacted_thinking"'))
+    ]
 
 
 def _total(track: Track) -> int:
@@ -68,12 +76,18 @@ def _expand(track: Track) -> None:
     """Deferred tools enter the prompt where they are referred to; every reference is expanded."""
     deferred = [index for index in range(track.level_ends[0]) if index in track.silent]
     tools = {parse(track.body(index)).get("name"): index for index in deferred}
-    found = [index for index in range(track.level_ends[1], len(track)) if b'"tool_reference"' in track.body(index)] if tools else []
+    found = (
+        [index for index in range(track.level_ends[1], len(track)) if b'"tool_reference"' in track.body(index)]
+        if tools
+        else []
+    )
     for index in found:
         block = parse(track.body(index))
         named = [tools[name] for name in _names(block) if name in tools] if block.get("type") != "tool_removal" else []
         definitions = b"".join(map(track.body, named))
-        _say(track, index, track.body(index) + definitions, track.sizes[index] + sum(track.sizes[tool] for tool in named))
+        _say(
+            track, index, track.body(index) + definitions, track.sizes[index] + sum(track.sizes[tool] for tool in named)
+        )
     track._recount(min(found, default=len(track)))
 
 
@@ -95,7 +109,10 @@ def _say(track: Track, index: int, body: bytes, n_tokens: int) -> None:
 
 
 def _clear_tool_uses(track: Track, edit: Mapping[str, Json], model: str) -> Json:
-    """The oldest results give way to a placeholder. Assumed: each request is looked at anew, and its whole clearing is measured."""
+    """The oldest results give way to a placeholder.
+
+    Assumed: each request is looked at anew, and its whole clearing is measured.
+    """
     uses = list(_uses(track))
     trigger = {**_TRIGGER, **(edit.get("trigger") or {})}
     if (len(uses) if trigger["type"] == "tool_uses" else _total(track)) <= trigger["value"]:
@@ -105,7 +122,9 @@ def _clear_tool_uses(track: Track, edit: Mapping[str, Json], model: str) -> Json
     old = [use for use in (uses[:-kept] if kept else uses) if use[2]["name"] not in spared]
     tasks = [task for use in old for task in _emptied(use, edit.get("clear_tool_inputs"))]
     count = counter_for(model_named(model)).count
-    sized = [(index, block, count(block) + track.sizes[index] - count(parse(track.body(index)))) for index, block in tasks]
+    sized = [
+        (index, block, count(block) + track.sizes[index] - count(parse(track.body(index)))) for index, block in tasks
+    ]
     saved = sum(track.sizes[index] - size for index, _, size in sized)
     if not old or saved < ((edit.get("clear_at_least") or {}).get("value") or 0):
         return None
@@ -161,4 +180,5 @@ _EDITS: Mapping[str, Callable[[Track, Mapping[str, Json], str], Json]] = {
     "clear_tool_uses_20250919": _clear_tool_uses,
     "clear_thinking_20251015": _clear_thinking,
 }
-"""Type of an edit → what it does to the prompt. `compact_20260112` does nothing to it: its block, in a later request, does."""
+"""Type of an edit → what it does to the prompt. `compact_20260112` does nothing to it: its block, in a later request,
+does."""

@@ -1,7 +1,7 @@
 """`POST /v1/messages`: Claude, on Anthropic's own API.
 
-Takes log entries, gives pieces, prompts and parameters, and the same from a request body. Source of every rule: the prompt-caching
-docs (platform.claude.com/docs/en/build-with-claude/prompt-caching) and `anthropic.types` 2.11.
+Takes log entries, gives pieces, prompts and parameters, and the same from a request body. Source of every rule: the
+prompt-caching docs (platform.claude.com/docs/en/build-with-claude/prompt-caching) and `anthropic.types` 2.11.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ GRAMMAR = Grammar(
     marker=lambda ttl: _MARKERS[ttl],
     message_tokens=3,
 )
+
+
 class AnthropicMessages(Adapter):
     """A Claude model behind `client.messages.create`.
 
-    `ttl` is the lifetime of the moving breakpoints, `head_ttl` that of tools and system (never shorter); `ttl="auto"` writes up to a place
-    of the planner's choice for an hour (`docs/planner.md`). `betas` are the beta features
-    opted in to, sent as a header. Everything else is a parameter of the endpoint and is sent as given.
+    `ttl` is the lifetime of the moving breakpoints, `head_ttl` that of tools and system (never shorter); `ttl="auto"`
+    writes up to a place of the planner's choice for an hour (`docs/planner.md`). `betas` are the beta features opted in
+    to, sent as a header. Everything else is a parameter of the endpoint and is sent as given.
 
     >>> AnthropicMessages("claude-sonnet-5-5", max_tokens=4096).params["max_tokens"]
     4096
@@ -60,10 +62,19 @@ class AnthropicMessages(Adapter):
     wire = WIRE
     path = "/v1/messages"
     grammar = GRAMMAR
-    answering = Answering(answers.reply, lambda response: response.get("stop_reason") is not None, answers.usage, answers.joined)
+    answering = Answering(
+        answers.reply, lambda response: response.get("stop_reason") is not None, answers.usage, answers.joined
+    )
 
     def __init__(
-        self, model: str, *, max_tokens: int, ttl: str = "5m", head_ttl: str | None = None, betas: Iterable[str] = (), **params: Json
+        self,
+        model: str,
+        *,
+        max_tokens: int,
+        ttl: str = "5m",
+        head_ttl: str | None = None,
+        betas: Iterable[str] = (),
+        **params: Json,
     ) -> None:
         long_ttl, ttl = (TTLS["1h"], "5m") if ttl == "auto" and head_ttl is None else (0, ttl)
         head_ttl = head_ttl or ttl
@@ -73,14 +84,23 @@ class AnthropicMessages(Adapter):
         names = _names(betas)
         self.headers = {BETA: ",".join(names)} if names else {}
         super().__init__(Endpoint(WIRE, chosen_model(model, "anthropic"), names), {"max_tokens": max_tokens, **params})
-        _check(self.params, next((value.split(",") for name, value in self.headers.items() if name.lower() == BETA), ()))
+        _check(
+            self.params, next((value.split(",") for name, value in self.headers.items() if name.lower() == BETA), ())
+        )
         self.name = self.model.provider
         self._settings = settings_for(Asked(WIRE, self.model, self.betas))
-        told = {"phase": words.PHASES[self.telling], "tools": words.LATE[self.announcing], "notice": words.noticed(self.noticing)}
+        told = {
+            "phase": words.PHASES[self.telling],
+            "tools": words.LATE[self.announcing],
+            "notice": words.noticed(self.noticing),
+        }
         self._kinds = {**words.KINDS, "user": words.said(self.model.accepts_mid_system), **told}
         self.plan = Plan(
-            head_ttl_seconds=TTLS[head_ttl], tail_ttl_seconds=TTLS[ttl], min_tokens=self.model.min_tokens, long_ttl_seconds=long_ttl
-        )  # fmt: skip
+            head_ttl_seconds=TTLS[head_ttl],
+            tail_ttl_seconds=TTLS[ttl],
+            min_tokens=self.model.min_tokens,
+            long_ttl_seconds=long_ttl,
+        )
 
     def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
         """Pieces of tools and system."""
@@ -99,7 +119,10 @@ class AnthropicMessages(Adapter):
                 yield replace(_message(block, role, self.model.name, extras).piece, entry=entry.sequence)
 
     def prompt(self, layout: Layout, params: Mapping[str, Json]) -> Prompt:
-        """What the cache sees: what edits leave, explicit marks, and the automatic ones. Raises `UsageError` for a thread."""
+        """What the cache sees: what edits leave, explicit marks, and the automatic ones.
+
+        Raises `UsageError` for a thread.
+        """
         _check_thread(params)
         return prompt(layout, params)
 
@@ -118,7 +141,9 @@ def _names(betas: object) -> tuple[str, ...]:
     """The names of beta features."""
     listed = tuple(betas) if isinstance(betas, Iterable) and not isinstance(betas, str) else (None,)
     if not all(isinstance(name, str) and name for name in listed):
-        raise UsageError('betas is a list of beta features, as anthropic-beta names them (["context-management-2025-06-27"])')
+        raise UsageError(
+            'betas is a list of beta features, as anthropic-beta names them (["context-management-2025-06-27"])'
+        )
     return tuple(str(name) for name in listed)
 
 
@@ -130,7 +155,9 @@ def _check(params: Mapping[str, Json], betas: Collection[str]) -> None:
 
 def _check_thread(params: Mapping[str, Json]) -> None:
     if params.get("thread") is not None:
-        raise UsageError("thread: it keeps the conversation at Anthropic, without cache_control, thinking or edits; the log keeps it here")
+        raise UsageError(
+            "thread: it keeps the conversation at Anthropic, without cache_control, thinking or edits; the log keeps it here"
+        )
 
 
 def parse(body: Json, *, billing_header: BillingHeader = "neutral") -> Parsed:
@@ -156,10 +183,17 @@ def _cuts(fields: Mapping[str, Json], model: str, billing_header: BillingHeader)
     for block in _blocks(fields.get("system") or [], "system"):
         yield _system(block, model, billing_header)
     for index, message in enumerate(expect(fields.get("messages"), list, "messages", "a valid array")):
-        role = expect(expect(message, dict, f"messages.{index}", "an object").get("role"), str, f"messages.{index}.role", "a valid string")
+        role = expect(
+            expect(message, dict, f"messages.{index}", "an object").get("role"),
+            str,
+            f"messages.{index}.role",
+            "a valid string",
+        )
         expect(_FRAMES.get(role), tuple, f"messages.{index}.role", "'user', 'assistant' or 'system'")
         extras = _settings(message)
-        for block in _blocks(message.get("content", [] if extras else None), f"messages.{index}.content") or [None] * bool(extras):
+        for block in _blocks(message.get("content", [] if extras else None), f"messages.{index}.content") or [
+            None
+        ] * bool(extras):
             yield _message(block, role, model, extras)
 
 
@@ -168,7 +202,12 @@ def _blocks(content: Json, path: str) -> list[Json]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     for index, block in enumerate(expect(content, list, path, "a valid string or array")):
-        expect(expect(block, dict, f"{path}.{index}", "an object").get("type"), str, f"{path}.{index}.type", "a valid string")
+        expect(
+            expect(block, dict, f"{path}.{index}", "an object").get("type"),
+            str,
+            f"{path}.{index}.type",
+            "a valid string",
+        )
     return list(content)
 
 
@@ -186,7 +225,10 @@ _OUTSIDE = Trait(is_markable=False, is_silent=True)
 
 
 def _message(block: Mapping[str, Json] | None, role: str, model: str, extras: Json = None) -> Cut:
-    """The piece of one block, in a message that may say more than role and content; of a message without any block, all of it."""
+    """The piece of one block, in a message that may say more than role and content.
+
+    Of a message without any block, all of it.
+    """
     if extras:
         return _set(block, role, model, extras)
     trait = TRAITS.get(block["type"], PLAIN) if block else PLAIN
@@ -205,7 +247,9 @@ def _set(block: Mapping[str, Json] | None, role: str, model: str, extras: Mappin
     lead = canonical({"role": role, **extras})
     trait = Trait(is_markable="clear_at" not in extras, is_passing="clear_at" in extras)
     if block is None:
-        return cut({"role": role, **extras, "content": []}, "messages", lead.decode(), replace(trait, is_markable=False), model)
+        return cut(
+            {"role": role, **extras, "content": []}, "messages", lead.decode(), replace(trait, is_markable=False), model
+        )
     return cut(tidied(block), "messages", lead.decode(), trait, model, (lead[:-1] + b',"content":[', b"]}"))
 
 

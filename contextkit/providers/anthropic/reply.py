@@ -35,33 +35,52 @@ def reply(response: Any) -> Reply:
     """A `Message`, its dict, or what a stream amounted to."""
     message = plain(response)
     if message.get("type") != "message" or not isinstance(message.get("content"), list):
-        raise UnreadableReply(f"not an Anthropic message (type {message.get('type')!r}): pass what client.messages.create returned")
+        raise UnreadableReply(
+            f"not an Anthropic message (type {message.get('type')!r}): pass what client.messages.create returned"
+        )
     blocks = [normal(_sendable(block)) for block in message["content"] if block.get("type") != "text" or block["text"]]
-    calls = tuple(ReplyCall(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use")
+    calls = tuple(
+        ReplyCall(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"
+    )
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     stop = STOPS.get(message.get("stop_reason") or "", "done")
-    gone = {row["path"]: row["reason"] for row in message.get("input_transformations") or () if row["type"] == "thinking_dropped"}
+    gone = {
+        row["path"]: row["reason"]
+        for row in message.get("input_transformations") or ()
+        if row["type"] == "thinking_dropped"
+    }
     native = Native(WIRE, message["model"], canonical(blocks))
     return Reply(message["id"], native, text, calls, stop, usage(message.get("usage") or {}), gone)
 
 
 _TITLES = {
-    "char_location": "document_title", "page_location": "document_title", "content_block_location": "document_title",
-    "web_search_result_location": "title", "search_result_location": "title",
-}  # fmt: skip
+    "char_location": "document_title",
+    "page_location": "document_title",
+    "content_block_location": "document_title",
+    "web_search_result_location": "title",
+    "search_result_location": "title",
+}
 """Type of a citation → the field a request must have even when it is null (anthropic/types/citation_*_param.py)."""
 
 
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-"""Blocks that hold what the model wrote as arguments; a request takes objects only (anthropic/types/tool_use_block_param.py)."""
+"""Blocks that hold what the model wrote as arguments; a request takes objects only
+(anthropic/types/tool_use_block_param.py)."""
 
 
 def _sendable(block: Mapping[str, Json]) -> Mapping[str, Json]:
-    """A block as a request takes it back: citations with their title, null or not, and without the file id the API adds to them."""
+    """A block as a request takes it back: citations with their title, null or not, and without the file id the API adds
+    to them.
+    """
     cited, inside = block.get("citations"), block.get("content") if block.get("type") == "mcp_tool_result" else None
     known = {"citations": list(map(_sendable_citation, cited))} if isinstance(cited, list) else {}
     called = {"input": read_object(block.get("input", {}))} if block.get("type") in _CALLS else {}
-    return {**block, **known, **called, **({"content": list(map(_sendable, inside))} if isinstance(inside, list) else {})}
+    return {
+        **block,
+        **known,
+        **called,
+        **({"content": list(map(_sendable, inside))} if isinstance(inside, list) else {}),
+    }
 
 
 def _sendable_citation(citation: Mapping[str, Json]) -> Json:
@@ -71,7 +90,9 @@ def _sendable_citation(citation: Mapping[str, Json]) -> Json:
 
 
 def usage(counters: Mapping[str, Json]) -> Usage:
-    """Anthropic's counters in ours: its `input_tokens` leaves cached and written tokens out, its totals a compaction on the way."""
+    """Anthropic's counters in ours: its `input_tokens` leaves cached and written tokens out, its totals a compaction on
+    the way.
+    """
     passes = [each for each in counters.get("iterations") or () if each.get("type") == "compaction"]
     return sum((_usage(each) for each in passes), start=_usage(counters))
 
@@ -81,7 +102,13 @@ def _usage(counters: Mapping[str, Json]) -> Usage:
     total = counters.get("cache_creation_input_tokens")
     long = writes.get("ephemeral_1h_input_tokens", 0 if total is not None else None)
     short = writes.get("ephemeral_5m_input_tokens", None if total is None or long is None else total - long)
-    billed = Usage(counters.get("input_tokens"), counters.get("cache_read_input_tokens"), short, long, counters.get("output_tokens"))
+    billed = Usage(
+        counters.get("input_tokens"),
+        counters.get("cache_read_input_tokens"),
+        short,
+        long,
+        counters.get("output_tokens"),
+    )
     return served(billed, counters)
 
 

@@ -1,7 +1,8 @@
 """Bedrock Converse's content blocks: neutral parts, calls, results and tools in its words, and back.
 
-Block fields are those of botocore 1.44, bedrock-runtime. What Converse has no words for is projected: a picture or document behind a URL
-that is not on S3 is its URL, one of another format is its type in brackets; a document's name keeps letters, digits and single blanks.
+Block fields are those of botocore 1.44, bedrock-runtime. What Converse has no words for is projected: a picture or
+document behind a URL that is not on S3 is its URL, one of another format is its type in brackets; a document's name
+keeps letters, digits and single blanks.
 """
 
 from __future__ import annotations
@@ -19,10 +20,16 @@ WIRE = "bedrock_converse"
 _IMAGES = {f"image/{name}": name for name in ("png", "jpeg", "gif", "webp")}
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 _DOCUMENTS = {
-    "application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/markdown": "md", "text/plain": "txt",
-    "application/msword": "doc", f"{_OFFICE}.wordprocessingml.document": "docx", "application/vnd.ms-excel": "xls",
+    "application/pdf": "pdf",
+    "text/csv": "csv",
+    "text/html": "html",
+    "text/markdown": "md",
+    "text/plain": "txt",
+    "application/msword": "doc",
+    f"{_OFFICE}.wordprocessingml.document": "docx",
+    "application/vnd.ms-excel": "xls",
     f"{_OFFICE}.spreadsheetml.sheet": "xlsx",
-}  # fmt: skip
+}
 """Media type → format (ImageFormat, DocumentFormat)."""
 _NAMED = re.compile(r"[^A-Za-z0-9\-()\[\]]+")
 _LONGEST = 200
@@ -56,9 +63,14 @@ def _candidates(block: Block) -> list[Json]:
     inside = block[kind] if kind in ("image", "document") else {}
     source = inside.get("source") or {}
     media = next((media for media, name in (_IMAGES | _DOCUMENTS).items() if name == inside.get("format")), "")
-    where = {"url": source["s3Location"].get("uri")} if "s3Location" in source else {
-        "media_type": media, "data": source.get("text", source.get("bytes", "")),
-    }  # fmt: skip
+    where = (
+        {"url": source["s3Location"].get("uri")}
+        if "s3Location" in source
+        else {
+            "media_type": media,
+            "data": source.get("text", source.get("bytes", "")),
+        }
+    )
     return [{"type": kind, **where}, {"type": kind, **where, "title": inside.get("name")}] if source else []
 
 
@@ -73,7 +85,9 @@ def call(name: str, tool: str, arguments: Json) -> Json:
 def called(block: Block, index: int) -> ReplyCall | None:
     """The call a block makes; None for a tool that Bedrock runs itself."""
     use = block.get("toolUse")
-    return ReplyCall(use["toolUseId"], use["name"], use["input"]) if use and use.get("type") != "server_tool_use" else None
+    return (
+        ReplyCall(use["toolUseId"], use["name"], use["input"]) if use and use.get("type") != "server_tool_use" else None
+    )
 
 
 def saying(block: Block) -> str:

@@ -36,7 +36,11 @@ _UNMARKED_TOOLS = ("nova",)
 
 
 def _shown(block: Block) -> tuple[str, ...]:
-    return ("image",) if any("image" in part for part in listed(block["toolResult"].get("content"), "toolResult.content")) else ()
+    return (
+        ("image",)
+        if any("image" in part for part in listed(block["toolResult"].get("content"), "toolResult.content"))
+        else ()
+    )
 
 
 _TRAITS: dict[str, Trait] = {
@@ -44,7 +48,9 @@ _TRAITS: dict[str, Trait] = {
     "toolResult": Trait(run=RESULT, flags=_shown),
     "reasoningContent": Trait(is_markable=False, is_thinking=True),
     "image": Trait(flags=lambda block: ("image",)),
-    "document": Trait(flags=lambda block: ("citations",) if (block["document"].get("citations") or {}).get("enabled") else ()),
+    "document": Trait(
+        flags=lambda block: ("citations",) if (block["document"].get("citations") or {}).get("enabled") else ()
+    ),
 }
 """Block → what the cache makes of it: as for Claude's own API, but that every block is a position."""
 
@@ -63,20 +69,35 @@ def _inside(fields: bytes) -> bytes:
 
 
 GRAMMAR = Grammar(
-    arrays={"tools": "tools", "system": "system", "messages": "messages"}, merges_speakers=True, advances=lambda before, run, opens: True,
-    marker=lambda ttl: _MARKERS[ttl], message_tokens=3, brackets={"tools": (b'"tools":[', b"]}")}, has_mark_blocks=True, opened=_opened,
+    arrays={"tools": "tools", "system": "system", "messages": "messages"},
+    merges_speakers=True,
+    advances=lambda before, run, opens: True,
+    marker=lambda ttl: _MARKERS[ttl],
+    message_tokens=3,
+    brackets={"tools": (b'"tools":[', b"]}")},
+    has_mark_blocks=True,
+    opened=_opened,
 )
 KEYING = Keying(
     levels={
-        "modelId": TOOLS, "performanceConfig": TOOLS, "promptVariables": TOOLS,
+        "modelId": TOOLS,
+        "performanceConfig": TOOLS,
+        "promptVariables": TOOLS,
         **dict.fromkeys(("toolConfig", "additionalModelRequestFields", "outputConfig"), MESSAGES),
     },
-    neutral=frozenset({
-        "inferenceConfig", "stream", "requestMetadata", "serviceTier", "guardrailConfig", "additionalModelResponseFieldPaths",
-    }),
+    neutral=frozenset(
+        {
+            "inferenceConfig",
+            "stream",
+            "requestMetadata",
+            "serviceTier",
+            "guardrailConfig",
+            "additionalModelResponseFieldPaths",
+        }
+    ),
     defaults={"toolConfig": {"toolChoice": {"auto": {}}}, "performanceConfig": {"latency": "standard"}},
     flags={"image": MESSAGES, "citations": TOOLS + 1},
-)  # fmt: skip
+)
 """What invalidates what: as for Claude's own API; performanceConfig: nothing published, kept as separate pools."""
 
 
@@ -116,31 +137,54 @@ def _lifetime(place: Place) -> int | None:
 
 
 WORDS = Words(
-    WIRE, GRAMMAR, KEYING, "modelId", "assistant", blocks.PARTS, blocks.call, blocks.called, blocks.saying,
-    blocks.result, blocks.resulted, blocks.TOOLS, _placed, _places, _params, lambda params: params, _trait, lifetime=_lifetime,
+    WIRE,
+    GRAMMAR,
+    KEYING,
+    "modelId",
+    "assistant",
+    blocks.PARTS,
+    blocks.call,
+    blocks.called,
+    blocks.saying,
+    blocks.result,
+    blocks.resulted,
+    blocks.TOOLS,
+    _placed,
+    _places,
+    _params,
+    lambda params: params,
+    _trait,
+    lifetime=_lifetime,
     provider="aws",
-)  # fmt: skip
+)
 
 
 class BedrockConverse(Speaker):
     """A model of Bedrock behind `client.converse`, where `client = boto3.client("bedrock-runtime")`.
 
-    `max_tokens` goes out as `inferenceConfig.maxTokens`. `ttl` is the lifetime of the moving cachePoints, `head_ttl` that of tools and
-    system (never shorter); a model that knows one lifetime takes that. Everything else is a parameter of `converse` and is sent as given.
+    `max_tokens` goes out as `inferenceConfig.maxTokens`. `ttl` is the lifetime of the moving cachePoints, `head_ttl`
+    that of tools and system (never shorter); a model that knows one lifetime takes that. Everything else is a parameter
+    of `converse` and is sent as given.
 
     >>> BedrockConverse("anthropic.claude-sonnet-5-5", max_tokens=4096).params["inferenceConfig"]
     {'maxTokens': 4096}
     """
 
     words, wire, name, grammar = WORDS, WIRE, "aws", GRAMMAR
-    answering = Answering(partial(reply.reply, WORDS), lambda response: "stopReason" in response, reply.usage, reply.joined)
+    answering = Answering(
+        partial(reply.reply, WORDS), lambda response: "stopReason" in response, reply.usage, reply.joined
+    )
 
-    def __init__(self, model: str, *, max_tokens: int | None = None, ttl: str = "5m", head_ttl: str | None = None, **params: Json) -> None:
+    def __init__(
+        self, model: str, *, max_tokens: int | None = None, ttl: str = "5m", head_ttl: str | None = None, **params: Json
+    ) -> None:
         """Raises `UsageError` for a lifetime this model does not know."""
         row, head = chosen_model(model, "aws"), head_ttl or ttl
         offered = tuple(TTLS.values()) if row.is_assumed else row.ttls_seconds
         if not all(TTLS.get(asked) in offered for asked in (ttl, head)) or TTLS[head] < TTLS[ttl]:
-            raise UsageError(f"ttl={ttl!r}, head_ttl={head_ttl!r}: {model} takes {offered} seconds, and the longer lifetime first")
+            raise UsageError(
+                f"ttl={ttl!r}, head_ttl={head_ttl!r}: {model} takes {offered} seconds, and the longer lifetime first"
+            )
         limit = {} if max_tokens is None else {"maxTokens": max_tokens}
         said = {"inferenceConfig": {**limit, **(params.pop("inferenceConfig", None) or {})}} if limit else {}
         plan = Plan(head_ttl_seconds=TTLS[head], tail_ttl_seconds=TTLS[ttl], min_tokens=row.min_tokens)

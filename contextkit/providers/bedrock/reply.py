@@ -21,10 +21,16 @@ from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply
 
 STOPS = {
-    "end_turn": "done", "stop_sequence": "done", "tool_use": "calls", "max_tokens": "truncated", "guardrail_intervened": "refused",
-    "content_filtered": "refused", "malformed_model_output": "refused", "malformed_tool_use": "refused",
+    "end_turn": "done",
+    "stop_sequence": "done",
+    "tool_use": "calls",
+    "max_tokens": "truncated",
+    "guardrail_intervened": "refused",
+    "content_filtered": "refused",
+    "malformed_model_output": "refused",
+    "malformed_tool_use": "refused",
     "model_context_window_exceeded": "overflow",
-}  # fmt: skip
+}
 """`stopReason` → what the loop does next (StopReason)."""
 
 
@@ -33,11 +39,15 @@ def reply(words: Words, response: Any) -> Reply:
     answer = plain(packed(response))
     message = (answer.get("output") or {}).get("message")
     if not isinstance(message, dict) or not isinstance(message.get("content"), list):
-        raise UnreadableReply("not an answer of Bedrock Converse (no output.message): pass what client.converse returned")
+        raise UnreadableReply(
+            "not an answer of Bedrock Converse (no output.message): pass what client.converse returned"
+        )
     content = [_with_object(block) for block in message["content"]]
     native, text, calls = reading(words, (block for block in content if block.get("text") != ""), "")
     told = {"content": content, "usage": answer.get("usage")}
-    name = (answer.get("ResponseMetadata") or {}).get("RequestId") or f"converse-{blake2b(canonical(told), digest_size=8).hexdigest()}"
+    name = (answer.get("ResponseMetadata") or {}).get(
+        "RequestId"
+    ) or f"converse-{blake2b(canonical(told), digest_size=8).hexdigest()}"
     billed = served(usage(answer.get("usage") or {}), answer)
     return Reply(name, native, text, calls, STOPS.get(answer.get("stopReason", ""), "done"), billed)
 
@@ -45,7 +55,9 @@ def reply(words: Words, response: Any) -> Reply:
 def _with_object(block: Mapping[str, Json]) -> Mapping[str, Json]:
     """A block with arguments that a request takes back."""
     use = block.get("toolUse")
-    return {**block, "toolUse": {**use, "input": read_object(use.get("input", {}))}} if isinstance(use, Mapping) else block
+    return (
+        {**block, "toolUse": {**use, "input": read_object(use.get("input", {}))}} if isinstance(use, Mapping) else block
+    )
 
 
 def usage(counters: Mapping[str, Json]) -> Usage:
@@ -58,7 +70,9 @@ def usage(counters: Mapping[str, Json]) -> Usage:
     total = counters.get("cacheWriteInputTokens")
     long = sum(row["inputTokens"] for row in counters.get("cacheDetails") or [] if row["ttl"] == "1h")
     short, long = (None, None) if total is None else (total - long, long)
-    return Usage(counters.get("inputTokens"), counters.get("cacheReadInputTokens"), short, long, counters.get("outputTokens"))
+    return Usage(
+        counters.get("inputTokens"), counters.get("cacheReadInputTokens"), short, long, counters.get("outputTokens")
+    )
 
 
 def joined(events: Iterable[Any]) -> Mapping[str, Json]:

@@ -18,11 +18,17 @@ RAW: Mapping[str, frozenset[str]] = {
 }
 """Wire → keys of base64 where the SDK takes and gives bytes."""
 FREE = VERBATIM | {
-    "additionalModelRequestFields", "promptVariables", "requestMetadata",
-    "responseSchema", "responseJsonSchema", "labels", "customConfigs", "headers",
-}  # fmt: skip
-"""Fields whose keys a model, a tool or an author chose: nothing below them is the wire's. The second line is Bedrock's (botocore 1.44,
-Converse), the third Gemini's (google.genai.types 3.4)."""
+    "additionalModelRequestFields",
+    "promptVariables",
+    "requestMetadata",
+    "responseSchema",
+    "responseJsonSchema",
+    "labels",
+    "customConfigs",
+    "headers",
+}
+"""Fields whose keys a model, a tool or an author chose: nothing below them is the wire's. The second line is Bedrock's
+(botocore 1.44, Converse), the third Gemini's (google.genai.types 3.4)."""
 
 
 def packed(value: Any) -> Json:
@@ -61,6 +67,12 @@ _STANDARD = str.maketrans("-_", "+/")
 
 def _each(value: Json, keys: frozenset[str], change: Callable[[str], Any]) -> Any:
     if isinstance(value, Mapping):
-        return {key: change(item) if key in keys and isinstance(item, str) else item if key in FREE else _each(item, keys, change)
-                for key, item in value.items()}  # fmt: skip
+        return {
+            key: change(item)
+            if key in keys and isinstance(item, str)
+            else item
+            if key in FREE
+            else _each(item, keys, change)
+            for key, item in value.items()
+        }
     return [_each(item, keys, change) for item in value] if isinstance(value, list) else value

@@ -1,6 +1,7 @@
 """An adapter whose messages are lists of blocks, each named by its one key: Bedrock Converse and Gemini.
 
-Takes the words of one endpoint (`Words`: entry → blocks, block → piece, each read both ways), gives a `Provider`. Knows no endpoint.
+Takes the words of one endpoint (`Words`: entry → blocks, block → piece, each read both ways), gives a `Provider`. Knows
+no endpoint.
 """
 
 from __future__ import annotations
@@ -244,4 +245,6 @@ def _cut(words: Words, place: Place, model: Model) -> Cut:
 
 def _prompt(words: Words, layout: Layout, params: Mapping[str, Json]) -> Prompt:
     track, n = layout.track, layout.n
-    return words.seen(keyed(words.keying, words.keyed(params), track.raised(n), track, n, layout.breakpoints), layout, params)
+    return words.seen(
+        keyed(words.keying, words.keyed(params), track.raised(n), track, n, layout.breakpoints), layout, params
+    )

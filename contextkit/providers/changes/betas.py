@@ -1,8 +1,9 @@
-"""Which features of `/v1/messages` are in beta, and the header that opts in to each: one table, for what is sent and for who checks it.
+"""Which features of `/v1/messages` are in beta, and the header that opts in to each: one table, for what is sent and
+for who checks it.
 
-Takes the fields of a request and the betas opted in to, gives what is lacking. Knows no bytes and no models. The names are those of
-`anthropic/types/anthropic_beta_param.py` (2.11); that a field needs one is said by its absence from the stable request type and its
-presence in `anthropic/types/beta/message_create_params.py`.
+Takes the fields of a request and the betas opted in to, gives what is lacking. Knows no bytes and no models. The names
+are those of `anthropic/types/anthropic_beta_param.py` (2.11); that a field needs one is said by its absence from the
+stable request type and its presence in `anthropic/types/beta/message_create_params.py`.
 """
 
 from __future__ import annotations
@@ -57,25 +58,32 @@ FIELDS: tuple[Beta, ...] = (
     Beta("compaction", (SUMMARIZE,), _has("compaction")),
     Beta("mcp_servers", _MCP, _has("mcp_servers")),
     Beta("fallbacks", _FALLBACK, _has("fallbacks")),
-    Beta("fallback_credit_token", ("fallback-credit-2026-07-01", "fallback-credit-2026-06-01"), _has("fallback_credit_token")),
+    Beta(
+        "fallback_credit_token",
+        ("fallback-credit-2026-07-01", "fallback-credit-2026-06-01"),
+        _has("fallback_credit_token"),
+    ),
     Beta("billing_policy", ("user-profiles-billing-2026-10-01",), _has("billing_policy")),
     Beta("thread", ("message-threads-2026-08-12",), _has("thread")),
     Beta("thinking.block_binding", (BINDING,), _has("thinking", "block_binding")),
     Beta(
-        "thinking.display: updates", ("thinking-display-updates-2026-08-18",),
+        "thinking.display: updates",
+        ("thinking-display-updates-2026-08-18",),
         lambda fields: bool(_at(fields, ("thinking", "display")) == "updates"),
     ),
     Beta("output_config.task_budget", ("task-budgets-2026-03-13",), _has("output_config", "task_budget")),
-)  # fmt: skip
+)
 """Fields of a request."""
 MESSAGE_FIELDS: Mapping[str, str] = {"clear_at": CLEAR_AT, "output_config": MESSAGE_EFFORT}
 """Fields of a system message between turns."""
 BLOCKS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("mcp_tool_use", "mcp_tool_result", "mcp_tool_listing", "mcp_toolset"), _MCP),
     **dict.fromkeys(("advisor_tool_result", "advisor_20260301"), _ADVISOR),
-    "compaction": (SUMMARIZE, COMPACT), "fallback": _FALLBACK,
-    "computer_20251124": ("computer-use-2025-11-24",), "computer_20250124": ("computer-use-2025-01-24",),
-}  # fmt: skip
+    "compaction": (SUMMARIZE, COMPACT),
+    "fallback": _FALLBACK,
+    "computer_20251124": ("computer-use-2025-11-24",),
+    "computer_20250124": ("computer-use-2025-01-24",),
+}
 """Types of blocks and of tools. What `tool_addition` and `tool_removal` need stands in `masking/mechanisms.py`."""
 
 

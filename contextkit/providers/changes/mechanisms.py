@@ -1,7 +1,7 @@
 """How an event is told to the model: one table, the row closest to the provider's own way first.
 
-Takes an endpoint, its model's row and what the caller has opted in to; gives the row. Knows no bytes: the adapters spell each row. Every
-row appends; none touches what was said.
+Takes an endpoint, its model's row and what the caller has opted in to; gives the row. Knows no bytes: the adapters
+spell each row. Every row appends; none touches what was said.
 """
 
 from __future__ import annotations
@@ -31,22 +31,34 @@ class Noticing:
 
 NOTICINGS: tuple[Noticing, ...] = (
     Noticing(
-        "system_notice", (*CLAUDE, *BEDROCK), lambda asked: asked.model.accepts_mid_system, "mid-conversation system messages",
+        "system_notice",
+        (*CLAUDE, *BEDROCK),
+        lambda asked: asked.model.accepts_mid_system,
+        "mid-conversation system messages",
         "anthropic/types/system_message_param.py; mid-conversation system messages docs",
     ),
     Noticing(
-        "configuration_update", ("openai_responses",),
+        "configuration_update",
+        ("openai_responses",),
         lambda asked: asked.model.provider == "openai" and asked.model.cache == "breakpoints",
         "Responses, gpt-5.6 or later: an effort or a reply's form is an item of its own, everything else a developer message",
         "openai/types/responses/response_configuration_update_item_param_param.py; which models take it is inferred",
     ),
     Noticing(
-        "developer", OPENAI, lambda asked: asked.model.provider == "openai", "a model of OpenAI",
+        "developer",
+        OPENAI,
+        lambda asked: asked.model.provider == "openai",
+        "a model of OpenAI",
         "openai/types/chat/chat_completion_developer_message_param.py; no cache boundary (prompt caching guide)",
     ),
-    Noticing("reminder", (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI), lambda asked: True, "nothing",
-             "a text block of the user's turn, which every model takes"),
-)  # fmt: skip
+    Noticing(
+        "reminder",
+        (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI),
+        lambda asked: True,
+        "nothing",
+        "a text block of the user's turn, which every model takes",
+    ),
+)
 """How an event is told, the first row that holds."""
 
 
@@ -76,7 +88,11 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         lambda asked: asked.model.accepts_message_effort and MESSAGE_EFFORT in asked.betas,
-        lambda body: {"output_config": {"effort": body["event"]["effort"]}} if body.get("event", {}).get("type") == "effort" else {},
+        lambda body: (
+            {"output_config": {"effort": body["event"]["effort"]}}
+            if body.get("event", {}).get("type") == "effort"
+            else {}
+        ),
         "anthropic/types/beta/beta_system_message_output_config_param.py; mid-conversation system messages docs",
     ),
 )

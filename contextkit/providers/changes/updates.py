@@ -1,6 +1,7 @@
 """What changes the configuration of a conversation from one item on: an effort, the form of a reply.
 
-Takes the event of a notice, gives the item of Responses that says it (responses/response_configuration_update_item_param_param.py).
+Takes the event of a notice, gives the item of Responses that says it
+(responses/response_configuration_update_item_param_param.py).
 """
 
 from __future__ import annotations

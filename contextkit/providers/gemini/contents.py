@@ -1,7 +1,8 @@
-"""A content stored at Google: made by a call of its own from the beginning of a conversation, named by later requests, paid by the hour.
+"""A content stored at Google: made by a call of its own from the beginning of a conversation, named by later requests,
+paid by the hour.
 
-Takes a google-genai client and a layout, gives a `CachedContent`, whose storage ends when it is closed. Source of every rule:
-https://ai.google.dev/gemini-api/docs/caching and `google.genai.types` 3.4 (CreateCachedContentConfig).
+Takes a google-genai client and a layout, gives a `CachedContent`, whose storage ends when it is closed. Source of every
+rule: https://ai.google.dev/gemini-api/docs/caching and `google.genai.types` 3.4 (CreateCachedContentConfig).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from contextkit.terminal import sanitize
 STORAGE_USD: Mapping[str, float] = {"gemini-3.8-flash": 0.5, "gemini-3.7-flash": 0.5, "gemini-3.6-flash": 0.5}
 """Model → dollars for a million tokens and an hour (PyPI genai-prices 0.2.3, comments of these rows)."""
 MOST_USD = 4.5
-"""The highest such price there is (https://ai.google.dev/gemini-api/docs/pricing): assumed where a model's own is not at hand."""
+"""The highest such price there is (https://ai.google.dev/gemini-api/docs/pricing): assumed where a model's own is not
+at hand."""
 IMPLICIT_ONLY = ("gemini-4-argon",)
 """Models that take no content (caching guide)."""
 
@@ -56,7 +58,10 @@ class CachedContent:
         self._client.caches.update(name=self.name, config={"ttl": f"{ttl_seconds:g}s"})
 
     def close(self) -> None:
-        """Delete it; closing twice is closing once. What the SDK raises is raised, and the content still counts as open then."""
+        """Delete it.
+
+        Closing twice is closing once. What the SDK raises is raised, and the content still counts as open then.
+        """
         if self._forgotten.alive:
             self._client.caches.delete(name=self.name)
             self._forgotten.detach()
@@ -64,7 +69,9 @@ class CachedContent:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def __str__(self) -> str:
@@ -74,9 +81,14 @@ class CachedContent:
 
 
 def cached_content(
-    client: Any, layout: Layout, model: str, *, ttl_seconds: float = 3600, n_segments: int | None = None,
+    client: Any,
+    layout: Layout,
+    model: str,
+    *,
+    ttl_seconds: float = 3600,
+    n_segments: int | None = None,
     usd_per_mtok_hour: float | None = None,
-) -> CachedContent:  # fmt: skip
+) -> CachedContent:
     """Store the first `n_segments` of a conversation: tools and system, or, with a number, messages behind them too.
 
     Raises `UsageError` where that is too small, no whole number of messages, or a model takes none.
@@ -89,16 +101,22 @@ def cached_content(
         raise UsageError(f"a content ends where a message ends, before the last: {n} segments of {layout.n} do not")
     if expected.n_tokens < model_named(model).min_tokens:
         least = model_named(model).min_tokens
-        raise UsageError(f"{expected.n_tokens} tokens are too few: {model} takes contents of {least} on; send it as it is")
+        raise UsageError(
+            f"{expected.n_tokens} tokens are too few: {model} takes contents of {least} on; send it as it is"
+        )
     held = unpacked(parse(Layout(track, n).body(b"{}")), RAW[WIRE])
     made = client.caches.create(model=model, config={**held, "ttl": f"{ttl_seconds:g}s"})
     counted = getattr(made.usage_metadata, "total_token_count", None) or expected.n_tokens
     return CachedContent(client, made.name, layout, n, _storage(model, counted, ttl_seconds, usd_per_mtok_hour))
 
 
-def quoted(layout: Layout, model: str, ttl_seconds: float, n_segments: int, usd_per_mtok_hour: float | None = None) -> Storage:
+def quoted(
+    layout: Layout, model: str, ttl_seconds: float, n_segments: int, usd_per_mtok_hour: float | None = None
+) -> Storage:
     """What storing the first `n_segments` would cost, by our own count of tokens."""
-    return _storage(model, layout.track.ends_tokens[n_segments - 1] if n_segments else 0, ttl_seconds, usd_per_mtok_hour)
+    return _storage(
+        model, layout.track.ends_tokens[n_segments - 1] if n_segments else 0, ttl_seconds, usd_per_mtok_hour
+    )
 
 
 def _storage(model: str, n_tokens: int, ttl_seconds: float, usd: float | None) -> Storage:

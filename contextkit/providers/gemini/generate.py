@@ -1,7 +1,8 @@
 """Gemini's `generateContent`: Google's models behind `client.models.generate_content` of google-genai.
 
-A body is what the API takes, `model` among its fields. Source of every rule: https://ai.google.dev/gemini-api/docs/caching and
-`google.genai.types` 3.4. Any prefix is cached unasked; what a content holds that a request names is left out of its body.
+A body is what the API takes, `model` among its fields. Source of every rule:
+https://ai.google.dev/gemini-api/docs/caching and `google.genai.types` 3.4. Any prefix is cached unasked; what a content
+holds that a request names is left out of its body.
 """
 
 from __future__ import annotations
@@ -43,17 +44,26 @@ def _opened(track: Track, n: int, params: bytes) -> tuple[bytes, int]:
         held = n_held(track, n, said.get("cachedContent"))
         fields = canonical({**said, "cachedContent": _name(said.get("cachedContent"))})
         if held and "toolConfig" in said:
-            raise UsageError("toolConfig: a request that names a cached content must not say it; leave it out, or leave cached_content out")
+            raise UsageError(
+                "toolConfig: a request that names a cached content must not say it; leave it out, or leave cached_content out"
+            )
     opening = fields[:-1] + (b"," if n and len(fields) > 2 else b"")
     return (opening + b'"contents":[' + _FRAMES[track.roles[held]][0], track.bodies[held]) if held else (opening, 0)
 
 
 def n_held(track: Track, n: int, content: Json) -> int:
-    """How many of the first `n` segments stand in a content; raises `UsageError` where it is not the beginning of this conversation."""
+    """How many of the first `n` segments stand in a content.
+
+    Raises `UsageError` where it is not the beginning of this conversation.
+    """
     is_ours = isinstance(content, Mapping)
     held = 0 if content is None else int(content["segments"]) if is_ours else min(track.level_ends[1], n)
-    if held and (held >= n or not track.roles[held] or (is_ours and track.digests[held - 1].hex() != content["digest"])):
-        raise UsageError(f"{_name(content)} does not hold the beginning of this conversation: close it, and go on without or store another")
+    if held and (
+        held >= n or not track.roles[held] or (is_ours and track.digests[held - 1].hex() != content["digest"])
+    ):
+        raise UsageError(
+            f"{_name(content)} does not hold the beginning of this conversation: close it, and go on without or store another"
+        )
     return held
 
 
@@ -62,27 +72,64 @@ def _name(content: Json) -> Json:
 
 
 GRAMMAR = Grammar(
-    arrays={"tools": "tools", "system": "systemInstruction", "messages": "contents"}, merges_speakers=True,
-    advances=lambda before, run, opens: True, marker=lambda ttl: b"", message_tokens=3,
-    brackets={"systemInstruction": (b'"systemInstruction":{"parts":[', b"]}")}, opened=_opened,
-)  # fmt: skip
+    arrays={"tools": "tools", "system": "systemInstruction", "messages": "contents"},
+    merges_speakers=True,
+    advances=lambda before, run, opens: True,
+    marker=lambda ttl: b"",
+    message_tokens=3,
+    brackets={"systemInstruction": (b'"systemInstruction":{"parts":[', b"]}")},
+    opened=_opened,
+)
 KEYING = Keying(
-    levels={"model": TOOLS, **dict.fromkeys((
-        "toolConfig", "thinkingConfig", "responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities",
-        "mediaResolution", "speechConfig", "imageConfig",
-    ), MESSAGES)},
-    neutral=frozenset({
-        "cachedContent", "stream", "safetySettings", "labels", "serviceTier", "store", "temperature", "topP", "topK", "maxOutputTokens",
-        "seed", "candidateCount", "stopSequences", "responseLogprobs", "logprobs", "presencePenalty", "frequencyPenalty",
-    }),
-)  # fmt: skip
-"""What invalidates what: nothing is published but that a prefix must be equal, so what may stand in the prompt counts for the messages."""
+    levels={
+        "model": TOOLS,
+        **dict.fromkeys(
+            (
+                "toolConfig",
+                "thinkingConfig",
+                "responseMimeType",
+                "responseSchema",
+                "responseJsonSchema",
+                "responseModalities",
+                "mediaResolution",
+                "speechConfig",
+                "imageConfig",
+            ),
+            MESSAGES,
+        ),
+    },
+    neutral=frozenset(
+        {
+            "cachedContent",
+            "stream",
+            "safetySettings",
+            "labels",
+            "serviceTier",
+            "store",
+            "temperature",
+            "topP",
+            "topK",
+            "maxOutputTokens",
+            "seed",
+            "candidateCount",
+            "stopSequences",
+            "responseLogprobs",
+            "logprobs",
+            "presencePenalty",
+            "frequencyPenalty",
+        }
+    ),
+)
+"""What invalidates what: nothing is published but that a prefix must be equal, so what may stand in the prompt counts
+for the messages."""
 
 
 def _placed(level: Any, role: str, block: Block) -> Place:
     if level == "tools":
         is_function = role == "functions" or "name" in block
-        return Place(level, "functions" if is_function else next(iter(block)), block, _DECLARED if is_function else (b"", b""))
+        return Place(
+            level, "functions" if is_function else next(iter(block)), block, _DECLARED if is_function else (b"", b"")
+        )
     return Place(level, role, parts.tidied(block), _FRAMES[role] if role else (b"", b""))
 
 
@@ -96,17 +143,26 @@ def _places(fields: Mapping[str, Json]) -> Iterator[Place]:
         yield _placed("system", "", block)
     for index, content in enumerate(listed(fields.get("contents"), "contents")):
         role = content.get("role") or "user"
-        expect(_FRAMES.get(role) if isinstance(role, str) else None, tuple, f"contents[{index}].role", "'user' or 'model'")
+        expect(
+            _FRAMES.get(role) if isinstance(role, str) else None, tuple, f"contents[{index}].role", "'user' or 'model'"
+        )
         for block in listed(content.get("parts"), f"contents[{index}].parts"):
             yield _placed("messages", role, block)
 
 
 def _keyed(params: Mapping[str, Json]) -> Mapping[str, Json]:
-    return {**{name: value for name, value in params.items() if name != "generationConfig"}, **(params.get("generationConfig") or {})}
+    return {
+        **{name: value for name, value in params.items() if name != "generationConfig"},
+        **(params.get("generationConfig") or {}),
+    }
 
 
 def _trait(place: Place, model: Model) -> Trait:
-    return Trait(RESULT if "functionResponse" in place.block else "", is_markable=False, is_thinking=bool(place.block.get("thought")))
+    return Trait(
+        RESULT if "functionResponse" in place.block else "",
+        is_markable=False,
+        is_thinking=bool(place.block.get("thought")),
+    )
 
 
 def _params(fields: Mapping[str, Json]) -> dict[str, Json]:
@@ -120,17 +176,35 @@ def _naming(prompt: Prompt, layout: Layout, params: Mapping[str, Json]) -> Promp
 
 
 WORDS = Words(
-    WIRE, GRAMMAR, KEYING, "model", "model", parts.PARTS, parts.call, parts.called, parts.saying, parts.result, parts.resulted,
-    parts.TOOLS, _placed, _places, _params, _keyed, _trait, parts.spelled, seen=_naming, provider="google",
-)  # fmt: skip
+    WIRE,
+    GRAMMAR,
+    KEYING,
+    "model",
+    "model",
+    parts.PARTS,
+    parts.call,
+    parts.called,
+    parts.saying,
+    parts.result,
+    parts.resulted,
+    parts.TOOLS,
+    _placed,
+    _places,
+    _params,
+    _keyed,
+    _trait,
+    parts.spelled,
+    seen=_naming,
+    provider="google",
+)
 
 
 class Gemini(Speaker):
     """A model of Google's behind `client.models.generate_content`, where `client = genai.Client()`.
 
-    `max_tokens` goes out as `generationConfig.maxOutputTokens`; everything else is a field of the API and is sent as given. What was sent
-    before is cached unasked. `cached_content` is the name of a content that holds this conversation's tools and system prompt, or `"auto"`:
-    then `open` makes one where it pays, and `close` deletes it.
+    `max_tokens` goes out as `generationConfig.maxOutputTokens`; everything else is a field of the API and is sent as
+    given. What was sent before is cached unasked. `cached_content` is the name of a content that holds this
+    conversation's tools and system prompt, or `"auto"`: then `open` makes one where it pays, and `close` deletes it.
 
     >>> Gemini("gemini-3.8-flash", max_tokens=4096).params["generationConfig"]
     {'maxOutputTokens': 4096}
@@ -139,20 +213,34 @@ class Gemini(Speaker):
     words, wire, name, grammar = WORDS, WIRE, "google", GRAMMAR
     answering = Answering(partial(reply.reply, WORDS), reply.is_complete, reply.usage, reply.joined, "usageMetadata")
 
-    def __init__(self, model: str, *, max_tokens: int | None = None, cached_content: str | None = None, **params: Json) -> None:
+    def __init__(
+        self, model: str, *, max_tokens: int | None = None, cached_content: str | None = None, **params: Json
+    ) -> None:
         limit = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
         said = {"generationConfig": {**limit, **(params.pop("generationConfig", None) or {})}} if limit else {}
         named = {} if cached_content in (None, "auto") else {"cachedContent": cached_content}
         row = chosen_model(model, "google")
-        super().__init__(row, f"/v1beta/models/{model}:generateContent", {**said, **params, **named}, Plan(has_head=False, has_tail=False))
+        super().__init__(
+            row,
+            f"/v1beta/models/{model}:generateContent",
+            {**said, **params, **named},
+            Plan(has_head=False, has_tail=False),
+        )
         self._is_auto = cached_content == "auto"
         self.content: CachedContent | None = None
         """What `open` stored."""
 
     def open(
-        self, client: Any, layout: Layout, reads: float | None = None, ttl_seconds: float = 3600, n_segments: int | None = None
+        self,
+        client: Any,
+        layout: Layout,
+        reads: float | None = None,
+        ttl_seconds: float = 3600,
+        n_segments: int | None = None,
     ) -> CachedContent | None:
-        """Store the beginning of a conversation and name it from now on; None where `reads` in that time do not pay for it.
+        """Store the beginning of a conversation and name it from now on.
+
+        None where `reads` in that time do not pay for it.
 
         Raises `UsageError` where `cached_content` is not `"auto"`, and as `cached_content`.
         """
@@ -170,7 +258,10 @@ class Gemini(Speaker):
         """Delete what `open` stored, and go on without."""
         if self.content is not None:
             self.content.close()
-            self.content, self.params = None, {name: value for name, value in self.params.items() if name != "cachedContent"}
+            self.content, self.params = (
+                None,
+                {name: value for name, value in self.params.items() if name != "cachedContent"},
+            )
 
 
 def parse(body: Json) -> Parsed:

@@ -1,7 +1,8 @@
 """Gemini's parts: neutral parts, calls, results and tools in its words, and back.
 
-Field names are those of `google.genai.types` 3.4, in the spelling of the wire. Projected: the system prompt takes text only; what has
-another media type than a call of this API may carry is text; a result's text stands under `output`, or `error`, its media beside it.
+Field names are those of `google.genai.types` 3.4, in the spelling of the wire. Projected: the system prompt takes text
+only; what has another media type than a call of this API may carry is text; a result's text stands under `output`, or
+`error`, its media beside it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,18 @@ from contextkit.providers.neutral.parts import Block, Parts, Tools, verbatim
 from contextkit.providers.provider import ReplyCall
 
 WIRE = "gemini"
-_BY_ENDING = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp", "pdf": "application/pdf"}
+_BY_ENDING = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "webp": "image/webp",
+    "pdf": "application/pdf",
+}
 
 
 def spelled(value: Json) -> Json:
-    """A body or a response in the wire's own spelling: Google takes field names with underscores too, and its SDK writes both.
+    """A body or a response in the wire's own spelling: Google takes field names with underscores too, and its SDK
+    writes both.
 
     >>> spelled({"inline_data": {"mime_type": "image/png"}, "args": {"file_name": "a"}})
     {'inlineData': {'mimeType': 'image/png'}, 'args': {'file_name': 'a'}}
@@ -46,8 +54,16 @@ def _media(part: Block) -> Json:
 
 def _candidates(block: Block) -> list[Json]:
     data, file = block.get("inlineData") or {}, block.get("fileData") or {}
-    media = {"url": file.get("fileUri", "")} if file else {"media_type": data.get("mimeType", ""), "data": data.get("data", "")}
-    kinds = ("image", "document") if str(data.get("mimeType", file.get("mimeType"))).startswith("image/") else ("document", "image")
+    media = (
+        {"url": file.get("fileUri", "")}
+        if file
+        else {"media_type": data.get("mimeType", ""), "data": data.get("data", "")}
+    )
+    kinds = (
+        ("image", "document")
+        if str(data.get("mimeType", file.get("mimeType"))).startswith("image/")
+        else ("document", "image")
+    )
     return [{"type": kind, **media} for kind in kinds] if data or file else []
 
 
@@ -72,7 +88,11 @@ def called(block: Block, index: int) -> ReplyCall | None:
 
 def result(body: Block) -> Json:
     """What a tool gave."""
-    kept_whole = body["content"][0].get("block") if len(body["content"]) == 1 and body["content"][0].get("wire") == WIRE else None
+    kept_whole = (
+        body["content"][0].get("block")
+        if len(body["content"]) == 1 and body["content"][0].get("wire") == WIRE
+        else None
+    )
     if kept_whole and "functionResponse" in kept_whole:
         return kept_whole
     parts = PARTS.blocks(body["content"])
@@ -80,20 +100,34 @@ def result(body: Block) -> Json:
     media = [found for found in parts if found.keys() != {"text"}]
     given = {"error" if body["is_error"] else "output": texts[0] if len(texts) == 1 else texts}
     beside = {"parts": media} if media else {}
-    return {"functionResponse": {**_id(body["call_id"]), "name": body["name"] or body["call_id"], **beside, "response": given}}
+    return {
+        "functionResponse": {
+            **_id(body["call_id"]),
+            "name": body["name"] or body["call_id"],
+            **beside,
+            "response": given,
+        }
+    }
 
 
 def resulted(block: Block, calls: list[ReplyCall]) -> Json:
-    """A part that answers a call, as the body of a result: by id, or as the first open call of that name, which is open no more."""
+    """A part that answers a call, as the body of a result: by id, or as the first open call of that name, which is open
+    no more.
+    """
     inside = block.get("functionResponse")
     if not inside:
         return None
-    found = next((made for made in calls if made.id == inside.get("id") or ("id" not in inside and made.name == inside["name"])), None)
+    found = next(
+        (made for made in calls if made.id == inside.get("id") or ("id" not in inside and made.name == inside["name"])),
+        None,
+    )
     calls[:] = [made for made in calls if made is not found]
     told = inside.get("response") or {}
     key = next(iter(told), "output")
     texts = [told[key]] if isinstance(told.get(key), str) else told.get(key)
-    content = [{"type": "text", "text": one} for one in (texts if isinstance(texts, list) else ()) if isinstance(one, str)]
+    content = [
+        {"type": "text", "text": one} for one in (texts if isinstance(texts, list) else ()) if isinstance(one, str)
+    ]
     name = found.id if found else str(inside.get("id", f"{UNNAMED}0"))
     content += map(PARTS.part, inside.get("parts") or [])
     body = {"call_id": name, "name": inside["name"], "content": content, "is_error": key == "error"}
@@ -127,5 +161,3 @@ TOOLS = Tools(WIRE, _tool, _function)
 def saying(block: Block) -> str:
     """What a part says in words; nothing for a thought."""
     return "" if block.get("thought") else str(block.get("text", ""))
-
-

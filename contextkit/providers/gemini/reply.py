@@ -20,7 +20,8 @@ from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply
 
 STOPS = {"STOP": "done", "MAX_TOKENS": "truncated", "FINISH_REASON_UNSPECIFIED": "done", "CONTINUATION": "paused"}
-"""`finishReason` → what the loop does next; every other is a refusal, of what was asked or of what was about to be said."""
+"""`finishReason` → what the loop does next; every other is a refusal, of what was asked or of what was about to be
+said."""
 
 
 def reply(words: Words, response: Any) -> Reply:
@@ -28,13 +29,27 @@ def reply(words: Words, response: Any) -> Reply:
     answer: dict[str, Any] = spelled(plain(packed(response)))
     candidates = answer.get("candidates") or []
     if not candidates and "promptFeedback" not in answer and "usageMetadata" not in answer:
-        raise UnreadableReply("not an answer of Gemini (no candidates): pass what client.models.generate_content returned")
+        raise UnreadableReply(
+            "not an answer of Gemini (no candidates): pass what client.models.generate_content returned"
+        )
     first: dict[str, Any] = candidates[0] if candidates else {"finishReason": "SAFETY"}
-    said = [_with_object(part) for part in (first.get("content") or {}).get("parts") or [] if part not in ({"text": ""}, {})]
+    said = [
+        _with_object(part) for part in (first.get("content") or {}).get("parts") or [] if part not in ({"text": ""}, {})
+    ]
     native, text, calls = reading(words, said, answer.get("modelVersion", ""))
     stop = STOPS.get(first.get("finishReason", "STOP"), "refused")
-    name = answer.get("responseId") or f"gemini-{blake2b(canonical([said, answer.get('usageMetadata')]), digest_size=8).hexdigest()}"
-    return Reply(name, native, text, calls, "calls" if calls and stop == "done" else stop, usage(answer.get("usageMetadata") or {}))
+    name = (
+        answer.get("responseId")
+        or f"gemini-{blake2b(canonical([said, answer.get('usageMetadata')]), digest_size=8).hexdigest()}"
+    )
+    return Reply(
+        name,
+        native,
+        text,
+        calls,
+        "calls" if calls and stop == "done" else stop,
+        usage(answer.get("usageMetadata") or {}),
+    )
 
 
 def _with_object(part: Mapping[str, Json]) -> Mapping[str, Json]:

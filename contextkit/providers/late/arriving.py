@@ -32,7 +32,9 @@ def check_joining(provider: Provider, head: Sequence[Json], body: Json) -> None:
 
 
 def widened(permit: Permit | None, late: LateTools, provider: Provider, toolbox: Toolbox) -> Permit | None:
-    """A permit that speaks too of tools that came late or are found now, where the model calls them by name, not through `call_tool`."""
+    """A permit that speaks too of tools that came late or are found now, where the model calls them by name, not
+    through `call_tool`.
+    """
     if permit is None:
         return None
     found = late.found(toolbox).values() if searching(_asked(provider)).calls == BY_NAME else ()

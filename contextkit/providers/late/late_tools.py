@@ -1,7 +1,8 @@
 """Which tools joined a conversation after it began, read from its log.
 
-Takes the entries of a log, and tools to be announced; gives bodies of `tools` entries and the tool that answers a call. What was
-announced stays as it was announced: another definition under the same name is refused, since the model has read the first one.
+Takes the entries of a log, and tools to be announced; gives bodies of `tools` entries and the tool that answers a call.
+What was announced stays as it was announced: another definition under the same name is refused, since the model has
+read the first one.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ class LateTools:
             self._begin(parse(entry.body))
 
     def _begin(self, epoch: Json) -> None:
-        """What was found goes with the result that holds it; another tool set takes all, since what belongs to it stands in its head."""
+        """What was found goes with the result that holds it.
+
+        Another tool set takes all, since what belongs to it stands in its head.
+        """
         first = epoch["keep_from"]
         self._found = {name: at for name, at in self._found.items() if first is not None and at >= first}
         self._is_stale = bool(self._tools)
@@ -83,7 +87,8 @@ class LateTools:
     def arriving(self, tools: Iterable[Toolable], head: Iterable[Json]) -> Arrival:
         """What `tools` bring, beside the definitions in the `head`.
 
-        Raises `InvalidTool` for a name that is taken with another definition, or stands in the head; `UsageError` for no tools at all.
+        Raises `InvalidTool` for a name that is taken with another definition, or stands in the head; `UsageError` for
+        no tools at all.
         """
         given = Toolbox(tools)
         if not len(given):
@@ -91,7 +96,9 @@ class LateTools:
         taken = {Tool.raw(definition).name for definition in head}
         for tool in given:
             if tool.name in taken:
-                raise InvalidTool(f"tool {tool.name!r} stands in the head already: leave it out, or give it another name")
+                raise InvalidTool(
+                    f"tool {tool.name!r} stands in the head already: leave it out, or give it another name"
+                )
             if tool.name in self._tools and self._tools[tool.name].body != tool.body:
                 raise InvalidTool(
                     f"tool {tool.name!r} was announced by entry {self._entries[tool.name]} with another definition, which the model has "
@@ -108,7 +115,10 @@ class LateTools:
         return self._entries[name]
 
     def answering(self, name: str, arguments: Arguments, toolbox: Toolbox) -> Tool | None:
-        """The tool that answers a call: of the head, announced, or behind the bridge; None where there is none of that name."""
+        """The tool that answers a call: of the head, announced, or behind the bridge.
+
+        None where there is none of that name.
+        """
         own = toolbox[name] if name in toolbox.names else None
         if own is None:
             return self._tools.get(name) or self.found(toolbox).get(name)
@@ -135,5 +145,7 @@ _SEARCHED = b'"name":"' + SEARCH.encode() + b'"'
 
 def _found_in(result: Json) -> list[str]:
     """Names of the tools whose definitions a search gave."""
-    blocks = [part["block"] for part in result["content"] if part["type"] == "native"] if result["name"] == SEARCH else []
+    blocks = (
+        [part["block"] for part in result["content"] if part["type"] == "native"] if result["name"] == SEARCH else []
+    )
     return [str(block["name"]) for block in blocks if "name" in block]

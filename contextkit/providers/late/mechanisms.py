@@ -1,7 +1,7 @@
 """How tools that arrive late are announced: one table, the cheapest safe row first.
 
-Takes an endpoint, its model's row and what the caller has opted in to; gives the row, or says why there is none. Knows no bytes: the
-adapters spell each row.
+Takes an endpoint, its model's row and what the caller has opted in to; gives the row, or says why there is none. Knows
+no bytes: the adapters spell each row.
 
 Safe means that the head never moves: a definition that is put into `tools` re-bills everything behind it.
 """
@@ -56,41 +56,66 @@ class Announcing:
 
 ANNOUNCINGS: tuple[Announcing, ...] = (
     Announcing(
-        "tool_addition", CLAUDE, lambda asked: asked.model.accepts_mid_system and INLINE_TOOLS in asked.betas,
-        f"mid-conversation system messages, `betas=[\"{INLINE_TOOLS}\"]`, one tool in the head", "its definition, appended", "by name",
+        "tool_addition",
+        CLAUDE,
+        lambda asked: asked.model.accepts_mid_system and INLINE_TOOLS in asked.betas,
+        f'mid-conversation system messages, `betas=["{INLINE_TOOLS}"]`, one tool in the head',
+        "its definition, appended",
+        "by name",
         "anthropic/types/beta/beta_tool_change_tool_definition_param.py; mid-conversation system messages docs",
     ),
     Announcing(
-        "additional_tools", ("openai_responses",), lambda asked: asked.model.provider == "openai" and asked.model.cache == "breakpoints",
-        "Responses, gpt-5.6 or later", "its definition, appended", "by name",
+        "additional_tools",
+        ("openai_responses",),
+        lambda asked: asked.model.provider == "openai" and asked.model.cache == "breakpoints",
+        "Responses, gpt-5.6 or later",
+        "its definition, appended",
+        "by name",
         "openai/types/responses/response_input_item_param.py:222-231; which models take it is inferred",
     ),
     Announcing(
-        "bridge_system", (*CLAUDE, *BEDROCK), lambda asked: asked.model.accepts_mid_system,
+        "bridge_system",
+        (*CLAUDE, *BEDROCK),
+        lambda asked: asked.model.accepts_mid_system,
         "`call_tool` in the head, mid-conversation system messages",
-        "its definition, appended; 55 to 114 tokens of the head", "through call_tool", "anthropic/types/system_message_param.py",
+        "its definition, appended; 55 to 114 tokens of the head",
+        "through call_tool",
+        "anthropic/types/system_message_param.py",
     ),
     Announcing(
-        "bridge", (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI), lambda asked: True, "`call_tool` in the head",
+        "bridge",
+        (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI),
+        lambda asked: True,
+        "`call_tool` in the head",
         "its definition, appended; 55 to 114 tokens of the head; where a model strips thinking, what stands behind the last of it",
-        "through call_tool", "a text block of the user's turn, which every model takes",
+        "through call_tool",
+        "a text block of the user's turn, which every model takes",
     ),
-)  # fmt: skip
-"""How a tool is announced, the first row that holds. Where none can be used, `late_tools(…, allow_epoch=True)` puts it into a new head,
-and the next request pays for the whole prompt: `rewrites_tokens` of the entry says how much."""
+)
+"""How a tool is announced, the first row that holds. Where none can be used, `late_tools(…, allow_epoch=True)` puts it
+into a new head, and the next request pays for the whole prompt: `rewrites_tokens` of the entry says how much."""
 SEARCHES: tuple[Announcing, ...] = (
     Announcing(
-        "tool_search", ("openai_responses",), lambda asked: asked.model.accepts_tool_search, "Responses, gpt-5.4 or later",
-        "the definitions found, appended; the search itself in the head", "by name",
+        "tool_search",
+        ("openai_responses",),
+        lambda asked: asked.model.accepts_tool_search,
+        "Responses, gpt-5.4 or later",
+        "the definitions found, appended; the search itself in the head",
+        "by name",
         "openai/types/responses/tool_search_tool_param.py, response_tool_search_output_item_param_param.py; tool search guide",
     ),
     Announcing(
-        "function", (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI), lambda asked: True, "`call_tool` beside it in the head",
-        "the definitions found, in the result; the search and `call_tool` in the head", "through call_tool",
+        "function",
+        (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI),
+        lambda asked: True,
+        "`call_tool` beside it in the head",
+        "the definitions found, in the result; the search and `call_tool` in the head",
+        "through call_tool",
         "a function, which every model takes",
     ),
-)  # fmt: skip
-"""How a search that the program runs (`tool_search([…])`) is declared, and how what it finds is called; the first row that holds."""
+)
+"""How a search that the program runs (`tool_search([…])`) is declared, and how what it finds is called; the first row
+that holds."""
 BY_NAME = "by name"
 
 
@@ -133,7 +158,9 @@ def is_possible(asked: Asked, head: Sequence[Json]) -> bool:
 def check_possible(asked: Asked, head: Sequence[Json]) -> None:
     """Raises `UsageError`, saying what can be done, where it is not."""
     if not is_possible(asked, head):
-        beta = f", opt in with betas=[{INLINE_TOOLS!r}]" if asked.wire in CLAUDE and asked.model.accepts_mid_system else ""
+        beta = (
+            f", opt in with betas=[{INLINE_TOOLS!r}]" if asked.wire in CLAUDE and asked.model.accepts_mid_system else ""
+        )
         raise UsageError(
             f"a tool cannot join this conversation: {asked.model.name} takes none in band here, and {call_tool.name} is not in the head. "
             f"Begin with tools=[…, call_tool] (contextkit.tools.late){beta}, or pass allow_epoch=True to pay for the whole prompt once"

@@ -1,7 +1,8 @@
 """The items of a search for tools that the program runs, on Responses.
 
-Takes items and bodies of results, gives the item that answers a search, and what an item is. A search that ran at the API is the model's
-own business: its output stands beside it, and nobody answers it (responses/response_tool_search_call.py).
+Takes items and bodies of results, gives the item that answers a search, and what an item is. A search that ran at the
+API is the model's own business: its output stands beside it, and nobody answers it
+(responses/response_tool_search_call.py).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ TOOL = NAME
 
 def is_ours(item: Mapping[str, Json]) -> bool:
     """Whether an item that calls is ours to answer: a search where it says so, and every other call."""
-    return item.get("type") != "tool_search_call" or (item.get("execution") == "client" and item.get("call_id") is not None)
+    return item.get("type") != "tool_search_call" or (
+        item.get("execution") == "client" and item.get("call_id") is not None
+    )
 
 
 def answers_search(item: Mapping[str, Json]) -> bool:
@@ -28,11 +31,16 @@ def answers_search(item: Mapping[str, Json]) -> bool:
     >>> answers_search({"type": "tool_search_output", "execution": "client", "call_id": "c", "tools": []})
     True
     """
-    return (item.get("type"), item.get("execution")) == ("tool_search_output", "client") and item.get("call_id") is not None
+    return (item.get("type"), item.get("execution")) == ("tool_search_output", "client") and item.get(
+        "call_id"
+    ) is not None
 
 
 def found(body: Mapping[str, Json], blocks: Iterable[Mapping[str, Json]]) -> Json:
-    """What a search found; words beside the definitions have no place (responses/response_tool_search_output_item_param_param.py)."""
+    """What a search found.
+
+    Words beside the definitions have no place (responses/response_tool_search_output_item_param_param.py).
+    """
     tools = [block for block in blocks if not str(block.get("type")).startswith("input_")]
     status = "incomplete" if body["is_error"] else "completed"
     call = body["call_id"].removeprefix(SEARCH)

@@ -1,9 +1,10 @@
 """What a self-hosted engine is sent so that a model keeps to a mask: one row an engine and mode, cheapest safe first.
 
-Takes a mask, the tools allowed and the model's call format; gives body fields, or a prefilled beginning. Nothing of it stands before the
-tail of the prompt, so no row costs cached tokens. Two values of `tool_choice` are left out for that: SGLang renders the prompt without
-tools under `none`, and with one tool under a named choice. A chat template that prints `tool_choice` is the exception. Of these rows
-`OpenAICompatible` sends the enforced ones by itself (`mechanisms.py`).
+Takes a mask, the tools allowed and the model's call format; gives body fields, or a prefilled beginning. Nothing of it
+stands before the tail of the prompt, so no row costs cached tokens. Two values of `tool_choice` are left out for that:
+SGLang renders the prompt without tools under `none`, and with one tool under a named choice. A chat template that
+prints `tool_choice` is the exception. Of these rows `OpenAICompatible` sends the enforced ones by itself
+(`mechanisms.py`).
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class EngineRow:
     @property
     def cost(self) -> str:
         """What a change into it costs."""
-        return "0 tokens: it holds while the reply is decoded" if self.is_enforced else "at most 60 tokens, appended once"
+        return (
+            "0 tokens: it holds while the reply is decoded" if self.is_enforced else "at most 60 tokens, appended once"
+        )
 
 
 _VLLM = "vLLM 0.33 vllm/entrypoints/openai/chat_completion/protocol.py"
@@ -89,24 +92,84 @@ def _silent(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[
 
 
 ROWS: tuple[EngineRow, ...] = (
-    EngineRow("auto", ENGINES, lambda mask: mask.mode == "auto" and mask.is_all, "every tool allowed", lambda *given: {}, True, _VLLM),
-    EngineRow("none", ("vllm",), lambda mask: mask.mode == "none", "no tool allowed, and no call can begin", _silent, True,
-              f"{_VLLM}: not with --exclude-tools-when-tool-choice-none, which takes the tools out of the prompt"),
-    EngineRow("structural_tag", ("sglang",), lambda mask: mask.mode == "none", "no tool allowed: no call can begin", _wordy, True,
-              f"{_PROMPT}: tool_choice none takes the tools out of the prompt", True),
-    EngineRow("none", ("llamacpp",), lambda mask: mask.mode == "none", "no tool allowed", lambda *given: {"tool_choice": "none"}, True,
-              _LLAMA),
-    EngineRow("required", ENGINES, lambda mask: mask.mode == "required", "every tool allowed, a call required",
-              lambda *given: {"tool_choice": "required"}, True, _VLLM),
-    EngineRow("named", ("vllm",), lambda mask: mask.mode == "specified" and len(mask.allowed) == 1, "one tool, required", _named, True,
-              f"{_VLLM}; not for {_PROMPT}, which takes the other tools out of the prompt"),
-    EngineRow("structural_tag", _GRAMMAR, lambda mask: mask.mode in ("auto", "specified"), "a subset, with or without a call required",
-              _tagged, True, f"{_VLLM}; {_SGLANG}: not beside tool_choice required or named", True),
-    EngineRow("prefill", ("llamacpp",), lambda mask: mask.mode == "specified",
-              "a subset, required: the call's beginning is written for the model, since its grammar field and tools exclude each other",
-              lambda *given: {}, False, _LLAMA),
-    EngineRow("reminder", ENGINES, lambda mask: True, "everything else", lambda *given: {}, False, "a text of the user's turn"),
-)  # fmt: skip
+    EngineRow(
+        "auto",
+        ENGINES,
+        lambda mask: mask.mode == "auto" and mask.is_all,
+        "every tool allowed",
+        lambda *given: {},
+        True,
+        _VLLM,
+    ),
+    EngineRow(
+        "none",
+        ("vllm",),
+        lambda mask: mask.mode == "none",
+        "no tool allowed, and no call can begin",
+        _silent,
+        True,
+        f"{_VLLM}: not with --exclude-tools-when-tool-choice-none, which takes the tools out of the prompt",
+    ),
+    EngineRow(
+        "structural_tag",
+        ("sglang",),
+        lambda mask: mask.mode == "none",
+        "no tool allowed: no call can begin",
+        _wordy,
+        True,
+        f"{_PROMPT}: tool_choice none takes the tools out of the prompt",
+        True,
+    ),
+    EngineRow(
+        "none",
+        ("llamacpp",),
+        lambda mask: mask.mode == "none",
+        "no tool allowed",
+        lambda *given: {"tool_choice": "none"},
+        True,
+        _LLAMA,
+    ),
+    EngineRow(
+        "required",
+        ENGINES,
+        lambda mask: mask.mode == "required",
+        "every tool allowed, a call required",
+        lambda *given: {"tool_choice": "required"},
+        True,
+        _VLLM,
+    ),
+    EngineRow(
+        "named",
+        ("vllm",),
+        lambda mask: mask.mode == "specified" and len(mask.allowed) == 1,
+        "one tool, required",
+        _named,
+        True,
+        f"{_VLLM}; not for {_PROMPT}, which takes the other tools out of the prompt",
+    ),
+    EngineRow(
+        "structural_tag",
+        _GRAMMAR,
+        lambda mask: mask.mode in ("auto", "specified"),
+        "a subset, with or without a call required",
+        _tagged,
+        True,
+        f"{_VLLM}; {_SGLANG}: not beside tool_choice required or named",
+        True,
+    ),
+    EngineRow(
+        "prefill",
+        ("llamacpp",),
+        lambda mask: mask.mode == "specified",
+        "a subset, required: the call's beginning is written for the model, since its grammar field and tools exclude each other",
+        lambda *given: {},
+        False,
+        _LLAMA,
+    ),
+    EngineRow(
+        "reminder", ENGINES, lambda mask: True, "everything else", lambda *given: {}, False, "a text of the user's turn"
+    ),
+)
 """How an engine is told a mask, the first row that holds."""
 _CONTINUES: Mapping[str, dict[str, Any]] = {
     "vllm": {"continue_final_message": True, "add_generation_prompt": False},
@@ -142,7 +205,8 @@ def engine_fields(engine: str, mask: Mask, tools: Sequence[Tool], form: CallForm
 def prefilled(engine: str, mask: Mask, form: CallFormat) -> tuple[Json, dict[str, Any]]:
     """An assistant message that begins a call the mask allows, and the fields that make the engine go on with it.
 
-    Its reply lacks that beginning: put it before the reply before it is parsed. Raises `UsageError` where nothing may be called.
+    Its reply lacks that beginning: put it before the reply before it is parsed. Raises `UsageError` where nothing may
+    be called.
     """
     if engine not in ENGINES:
         raise UsageError(f"no engine {engine!r}: use one of {', '.join(ENGINES)}")

@@ -1,6 +1,7 @@
 """How open-weight models write a tool call: one table, and what can be said in it of the names that may be called.
 
-Takes a format and names; gives prefills, grammars and structural tags. Knows no engine: which of them takes which is `engines.py`.
+Takes a format and names; gives prefills, grammars and structural tags. Knows no engine: which of them takes which is
+`engines.py`.
 """
 
 from __future__ import annotations
@@ -48,41 +49,83 @@ def _elements(arguments: Json) -> str:
     return "\n".join(f"<parameter={key}>\n{value}\n</parameter>" for key, value in said.items())
 
 
-_STYLES: Mapping[str, Callable[[Json], str]] = {"json": lambda arguments: canonical(arguments).decode(), "qwen_xml": _elements}
+_STYLES: Mapping[str, Callable[[Json], str]] = {
+    "json": lambda arguments: canonical(arguments).decode(),
+    "qwen_xml": _elements,
+}
 _HERMES = ('<tool_call>\n{"name": "', '", "arguments": ', "}\n</tool_call>", "<tool_call>", "json")
 FORMATS: Mapping[str, CallFormat] = {
     row.name: row
     for row in (
-        CallFormat("hermes", *_HERMES, "vLLM examples/tool_chat_template_hermes.jinja, tool_parsers/hermes_tool_parser.py"),
-        CallFormat("qwen", *_HERMES, "chat template of Qwen/Qwen2.5-7B-Instruct and Qwen/Qwen3-8B, which write calls as Hermes does"),
-        CallFormat("qwen3_coder", "<tool_call>\n<function=", ">\n", "\n</function>\n</tool_call>", "<tool_call>", "qwen_xml",
-                   "chat template of Qwen/Qwen3-Coder-30B-A3B-Instruct; vLLM tool_parsers/qwen3coder_tool_parser.py"),
-        CallFormat("llama3_json", '{"name": "', '", "parameters": ', "}", '{"name": "', "json",
-                   "vLLM examples/tool_chat_template_llama3.1_json.jinja, tool_parsers/llama_tool_parser.py"),
-        CallFormat("mistral", "[TOOL_CALLS]", "[ARGS]", "", "[TOOL_CALLS]", "json",
-                   "https://docs.vllm.ai/en/latest/api/vllm/tool_parsers/mistral_tool_parser/ (tokenizers from v11 on)"),
-        CallFormat("mistral_json", '[TOOL_CALLS][{"name": "', '", "arguments": ', "}]", "[TOOL_CALLS]", "json",
-                   "vLLM examples/tool_chat_template_mistral.jinja (tokenizers before v11)"),
+        CallFormat(
+            "hermes", *_HERMES, "vLLM examples/tool_chat_template_hermes.jinja, tool_parsers/hermes_tool_parser.py"
+        ),
+        CallFormat(
+            "qwen",
+            *_HERMES,
+            "chat template of Qwen/Qwen2.5-7B-Instruct and Qwen/Qwen3-8B, which write calls as Hermes does",
+        ),
+        CallFormat(
+            "qwen3_coder",
+            "<tool_call>\n<function=",
+            ">\n",
+            "\n</function>\n</tool_call>",
+            "<tool_call>",
+            "qwen_xml",
+            "chat template of Qwen/Qwen3-Coder-30B-A3B-Instruct; vLLM tool_parsers/qwen3coder_tool_parser.py",
+        ),
+        CallFormat(
+            "llama3_json",
+            '{"name": "',
+            '", "parameters": ',
+            "}",
+            '{"name": "',
+            "json",
+            "vLLM examples/tool_chat_template_llama3.1_json.jinja, tool_parsers/llama_tool_parser.py",
+        ),
+        CallFormat(
+            "mistral",
+            "[TOOL_CALLS]",
+            "[ARGS]",
+            "",
+            "[TOOL_CALLS]",
+            "json",
+            "https://docs.vllm.ai/en/latest/api/vllm/tool_parsers/mistral_tool_parser/ (tokenizers from v11 on)",
+        ),
+        CallFormat(
+            "mistral_json",
+            '[TOOL_CALLS][{"name": "',
+            '", "arguments": ',
+            "}]",
+            "[TOOL_CALLS]",
+            "json",
+            "vLLM examples/tool_chat_template_mistral.jinja (tokenizers before v11)",
+        ),
     )
-}  # fmt: skip
+}
 """Name of a parser → how its models write a call."""
 
 
 def format_named(name: str) -> CallFormat:
     """The row of that name. Raises `UsageError` where there is none."""
     if name not in tuple(FORMATS):
-        raise UsageError(f"no call format {name!r}: use one of {', '.join(FORMATS)}, as the engine's --tool-call-parser names it")
+        raise UsageError(
+            f"no call format {name!r}: use one of {', '.join(FORMATS)}, as the engine's --tool-call-parser names it"
+        )
     return FORMATS[name]
 
 
 def prefill(form: CallFormat, names: Iterable[str]) -> str:
-    """The beginning of a call that every one of `names` shares: what the model goes on from can only be one of their family.
+    """The beginning of a call that every one of `names` shares: what the model goes on from can only be one of their
+    family.
 
     >>> prefill(FORMATS["qwen"], ["browser_open", "browser_close"])
     '<tool_call>\\n{"name": "browser_'
     """
     first, last = min(given := _some(names)), max(given)
-    n_shared = next((index for index, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    n_shared = next(
+        (index for index, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first)
+    )
     return form.begin + first[:n_shared]
 
 
@@ -108,12 +151,21 @@ def name_ebnf(form: CallFormat, names: Iterable[str]) -> str:
 
 
 def structural_tag(form: CallFormat, tools: Sequence[Tool], *, require: bool) -> Json:
-    """Replies in which every call is one of `tools`, its arguments as their schemas say; `require`: that begin with a call.
+    """Replies in which every call is one of `tools`, its arguments as their schemas say.
 
-    One rule a tool: once the model has begun a call, only these names can follow (XGrammar's structural tags, which vLLM and SGLang take).
+    `require`: that begin with a call.
+
+    One rule a tool: once the model has begun a call, only these names can follow (XGrammar's structural tags, which
+    vLLM and SGLang take).
     """
     tags = [_tag(form, tool) for tool in tools]
-    inside = {"type": "triggered_tags", "triggers": [form.trigger], "tags": tags, "at_least_one": require, "stop_after_first": False}
+    inside = {
+        "type": "triggered_tags",
+        "triggers": [form.trigger],
+        "tags": tags,
+        "at_least_one": require,
+        "stop_after_first": False,
+    }
     return {"type": "structural_tag", "format": inside}
 
 
@@ -139,7 +191,9 @@ def _some(names: Iterable[str]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """`re.escape` without what grammar compilers do not know: a line break stays `\\n`, and blanks and quotes stay themselves."""
+    """`re.escape` without what grammar compilers do not know: a line break stays `\\n`, and blanks and quotes stay
+    themselves.
+    """
     return re.sub(r"([\\.^$*+?{}\[\]|()])", r"\\\1", text).replace("\n", "\\n")
 
 

@@ -29,7 +29,8 @@ class Lowered:
     mask: Mask
     """What may be called."""
     mechanism: str
-    """What carries it: a row of `mechanisms.py`; `nothing` without phases, `override` where the caller chose for this call."""
+    """What carries it: a row of `mechanisms.py`; `nothing` without phases, `override` where the caller chose for this
+    call."""
     enforced_by: str
     """`provider`, `contextkit` (a call outside the mask is refused at our side), or `nobody` without phases."""
     fields: Mapping[str, Json]
@@ -58,7 +59,10 @@ class Lowered:
 
     @property
     def cost_tokens(self) -> int:
-        """What the change into this phase costs, once: tokens appended; where a choice is forced, also the messages written anew."""
+        """What the change into this phase costs, once: tokens appended.
+
+        Where a choice is forced, also the messages written anew.
+        """
         if self.layout is None or self.entry < 0:
             return 0
         first, last = _span(self.layout.track, self.layout.n, self.entry)
@@ -75,7 +79,10 @@ NOTHING = Lowered(Mask("", (), "auto", True, False), "nothing", "nobody", {}, -1
 
 
 def lower(permit: Permit, phase: str, provider: Provider, overrides: Mapping[str, Json], entry: int) -> Lowered:
-    """The mask of `phase`, entered by the log's `entry`, in the words of `provider`; `overrides` are this call's own parameters."""
+    """The mask of `phase`, entered by the log's `entry`, in the words of `provider`.
+
+    `overrides` are this call's own parameters.
+    """
     mask, params = permit.mask(phase), {**provider.params, **overrides}
     decoding = getattr(provider, "decoding", None)  # only endpoints of self-hosted engines have one
     asked = Endpoint(provider.wire, provider.model, provider.betas, permit.is_in_band, decoding)

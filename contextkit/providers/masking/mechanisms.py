@@ -1,10 +1,11 @@
 """Which mechanism carries a mask: one table per question, the cheapest safe row first.
 
-Takes an endpoint, a model's row and what the caller has opted in to; gives how a phase is told in the prompt, and the `tool_choice` of
-one request. Knows no bytes: adapters spell what is told, `lowering.py` joins the two. Sources stand in each row.
+Takes an endpoint, a model's row and what the caller has opted in to; gives how a phase is told in the prompt, and the
+`tool_choice` of one request. Knows no bytes: adapters spell what is told, `lowering.py` joins the two. Sources stand in
+each row.
 
-Safe means that no segment before the tail moves, that no provider refuses it, and that a call outside the mask is refused at our side
-whatever the model does.
+Safe means that no segment before the tail moves, that no provider refuses it, and that a call outside the mask is
+refused at our side whatever the model does.
 """
 
 from __future__ import annotations
@@ -75,34 +76,58 @@ _GRAMMARS = ("vllm", "sglang")
 
 def _enforces(asked: Endpoint) -> bool:
     decoding = asked.decoding
-    return decoding is not None and decoding.engine in _GRAMMARS and decoding.form is not None and not decoding.is_formed
+    return (
+        decoding is not None and decoding.engine in _GRAMMARS and decoding.form is not None and not decoding.is_formed
+    )
 
 
 TELLINGS: tuple[Telling, ...] = (
     Telling(
-        "decoding", ("openai_chat",), _enforces, "vLLM or SGLang, the model's `call_format`, no reply format of the caller's own",
-        "0 tokens: a grammar of the engine holds while the reply is decoded", "provider", "the table of engines below",
+        "decoding",
+        ("openai_chat",),
+        _enforces,
+        "vLLM or SGLang, the model's `call_format`, no reply format of the caller's own",
+        "0 tokens: a grammar of the engine holds while the reply is decoded",
+        "provider",
+        "the table of engines below",
     ),
     Telling(
-        "allowed_tools", OPENAI, lambda asked: asked.model.provider == "openai", "a model of OpenAI",
-        "0 tokens: it is `tool_choice`, a parameter no cache looks at", "provider",
+        "allowed_tools",
+        OPENAI,
+        lambda asked: asked.model.provider == "openai",
+        "a model of OpenAI",
+        "0 tokens: it is `tool_choice`, a parameter no cache looks at",
+        "provider",
         "openai/types/chat/chat_completion_allowed_tools_param.py, openai/types/responses/tool_choice_allowed_param.py; caching guide",
     ),
     Telling(
-        "tool_changes", CLAUDE, lambda asked: asked.model.accepts_mid_system and _takes_changes(asked.betas) and asked.is_in_band,
-        f"mid-conversation system messages, `betas=[\"{TOOL_CHANGES}\"]` or `{INLINE_TOOLS}`, a table whose changes are small or forced",
-        "the names that change, appended once", "provider",
+        "tool_changes",
+        CLAUDE,
+        lambda asked: asked.model.accepts_mid_system and _takes_changes(asked.betas) and asked.is_in_band,
+        f'mid-conversation system messages, `betas=["{TOOL_CHANGES}"]` or `{INLINE_TOOLS}`, a table whose changes are small or forced',
+        "the names that change, appended once",
+        "provider",
         "anthropic/types/beta/beta_request_tool_removal_block_param.py; mid-conversation system messages docs",
     ),
     Telling(
-        "system_notice", (*CLAUDE, *BEDROCK), lambda asked: asked.model.accepts_mid_system, "mid-conversation system messages",
-        "at most 60 tokens, appended once", "contextkit", "anthropic/types/system_message_param.py; mid-conversation system messages docs",
+        "system_notice",
+        (*CLAUDE, *BEDROCK),
+        lambda asked: asked.model.accepts_mid_system,
+        "mid-conversation system messages",
+        "at most 60 tokens, appended once",
+        "contextkit",
+        "anthropic/types/system_message_param.py; mid-conversation system messages docs",
     ),
     Telling(
-        "reminder", (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI), lambda asked: True, "nothing", "at most 60 tokens, appended once", "contextkit",
+        "reminder",
+        (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI),
+        lambda asked: True,
+        "nothing",
+        "at most 60 tokens, appended once",
+        "contextkit",
         "a text block of the user's turn, which every model takes",
     ),
-)  # fmt: skip
+)
 """How a phase is told, the first row that holds."""
 
 
@@ -183,7 +208,10 @@ def _responses_name(block: Mapping[str, Json], name: str) -> Json:
     return {"type": kind, **label}
 
 
-_NAMES: Mapping[str, Callable[[Mapping[str, Json], str], Json]] = {"openai_chat": _chat_name, "openai_responses": _responses_name}
+_NAMES: Mapping[str, Callable[[Mapping[str, Json], str], Json]] = {
+    "openai_chat": _chat_name,
+    "openai_responses": _responses_name,
+}
 
 
 def _named(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
@@ -211,46 +239,124 @@ def _elsewhere() -> tuple[Chosen, ...]:
 
     def converse(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
         more = params.get("additionalModelRequestFields") or {}
-        return _may_force(asked, mask, {**params, "thinking": more.get("thinking")}) and mask.mode in ("required", "specified")
+        return _may_force(asked, mask, {**params, "thinking": more.get("thinking")}) and mask.mode in (
+            "required",
+            "specified",
+        )
 
     return (
-        Chosen("forced_choice", BEDROCK, converse, "a model that takes forcing, no manual thinking, a call required, `force`",
-               _converse_choice, False, "botocore bedrock-runtime, ToolChoice: auto, any or tool"),
-        Chosen("forced_choice", GEMINI, lambda asked, mask, params: (
-                   mask.force and mask.mode in ("none", "required", "specified") and "cachedContent" not in params),
-               "no tool allowed or a call required, no cached content, `force`", _gemini_choice, False,
-               "google.genai.types.FunctionCallingConfig"),
-    )  # fmt: skip
+        Chosen(
+            "forced_choice",
+            BEDROCK,
+            converse,
+            "a model that takes forcing, no manual thinking, a call required, `force`",
+            _converse_choice,
+            False,
+            "botocore bedrock-runtime, ToolChoice: auto, any or tool",
+        ),
+        Chosen(
+            "forced_choice",
+            GEMINI,
+            lambda asked, mask, params: (
+                mask.force and mask.mode in ("none", "required", "specified") and "cachedContent" not in params
+            ),
+            "no tool allowed or a call required, no cached content, `force`",
+            _gemini_choice,
+            False,
+            "google.genai.types.FunctionCallingConfig",
+        ),
+    )
 
 
 CHOICES: tuple[Chosen, ...] = (
-    Chosen("allowed_tools", OPENAI, lambda asked, mask, params: _mode("auto")(asked, mask, params) and mask.is_all,
-           "every tool allowed: `tool_choice` is left out", lambda asked, mask, tools: {}, True, "prompt-caching guide"),
+    Chosen(
+        "allowed_tools",
+        OPENAI,
+        lambda asked, mask, params: _mode("auto")(asked, mask, params) and mask.is_all,
+        "every tool allowed: `tool_choice` is left out",
+        lambda asked, mask, tools: {},
+        True,
+        "prompt-caching guide",
+    ),
     Chosen("none", OPENAI, _mode("none"), "no tool allowed", _says("none"), True, "prompt-caching guide"),
-    Chosen("required", OPENAI, _mode("required"), "every tool allowed, a call required", _says("required"), True,
-           "openai/types/responses/tool_choice_options.py"),
-    Chosen("allowed_tools", OPENAI, _mode("auto", "specified"), "a subset, with or without a call required", _allowed, True,
-           "openai/types/responses/tool_choice_allowed_param.py; prompt-caching guide"),
-    Chosen("forced_choice", OPENAI, lambda asked, mask, params: mask.force and mask.mode == "none",
-           "another host's model, no tool allowed, `force`", _says("none"), False, "the host's own documentation"),
-    Chosen("forced_choice", OPENAI, lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "required",
-           "another host's model that takes forcing, a call required, `force`", _says("required"), False,
-           "the host's own documentation"),
-    Chosen("forced_choice", OPENAI,
-           lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1,
-           "another host's model that takes forcing, one tool required, `force`", _named, False, "the host's own documentation"),
+    Chosen(
+        "required",
+        OPENAI,
+        _mode("required"),
+        "every tool allowed, a call required",
+        _says("required"),
+        True,
+        "openai/types/responses/tool_choice_options.py",
+    ),
+    Chosen(
+        "allowed_tools",
+        OPENAI,
+        _mode("auto", "specified"),
+        "a subset, with or without a call required",
+        _allowed,
+        True,
+        "openai/types/responses/tool_choice_allowed_param.py; prompt-caching guide",
+    ),
+    Chosen(
+        "forced_choice",
+        OPENAI,
+        lambda asked, mask, params: mask.force and mask.mode == "none",
+        "another host's model, no tool allowed, `force`",
+        _says("none"),
+        False,
+        "the host's own documentation",
+    ),
+    Chosen(
+        "forced_choice",
+        OPENAI,
+        lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "required",
+        "another host's model that takes forcing, a call required, `force`",
+        _says("required"),
+        False,
+        "the host's own documentation",
+    ),
+    Chosen(
+        "forced_choice",
+        OPENAI,
+        lambda asked, mask, params: (
+            _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1
+        ),
+        "another host's model that takes forcing, one tool required, `force`",
+        _named,
+        False,
+        "the host's own documentation",
+    ),
     *_elsewhere(),
-    Chosen("forced_choice", CLAUDE, lambda asked, mask, params: mask.force and mask.mode == "none", "no tool allowed, `force`",
-           _says({"type": "none"}), False, "anthropic/types/tool_choice_none_param.py; prompt-caching docs"),
-    Chosen("forced_choice", CLAUDE,
-           lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1,
-           "a model that takes forcing, no manual thinking, one tool required, `force`",
-           lambda asked, mask, tools: {"tool_choice": {"type": "tool", "name": mask.allowed[0]}}, False,
-           "define-tools docs; prompt-caching docs"),
-    Chosen("forced_choice", CLAUDE, lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode in ("required", "specified"),
-           "a model that takes forcing, no manual thinking, a call required, `force`", _says({"type": "any"}), False,
-           "define-tools docs; prompt-caching docs"),
-)  # fmt: skip
+    Chosen(
+        "forced_choice",
+        CLAUDE,
+        lambda asked, mask, params: mask.force and mask.mode == "none",
+        "no tool allowed, `force`",
+        _says({"type": "none"}),
+        False,
+        "anthropic/types/tool_choice_none_param.py; prompt-caching docs",
+    ),
+    Chosen(
+        "forced_choice",
+        CLAUDE,
+        lambda asked, mask, params: (
+            _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1
+        ),
+        "a model that takes forcing, no manual thinking, one tool required, `force`",
+        lambda asked, mask, tools: {"tool_choice": {"type": "tool", "name": mask.allowed[0]}},
+        False,
+        "define-tools docs; prompt-caching docs",
+    ),
+    Chosen(
+        "forced_choice",
+        CLAUDE,
+        lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode in ("required", "specified"),
+        "a model that takes forcing, no manual thinking, a call required, `force`",
+        _says({"type": "any"}),
+        False,
+        "define-tools docs; prompt-caching docs",
+    ),
+)
 """What `tool_choice` says of a mask, the first row that holds; none of them, and it is left alone."""
 
 
@@ -267,8 +373,15 @@ def telling(asked: Endpoint) -> Telling:
 
 
 def choice(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> Chosen | None:
-    """How a request's fields say a mask, None where they do not; what a self-hosted engine enforces is a row of `engines.py`."""
+    """How a request's fields say a mask, None where they do not.
+
+    What a self-hosted engine enforces is a row of `engines.py`.
+    """
     if asked.decoding is not None:
         row = enforced_row(asked.decoding, mask)
-        return Chosen(row.mechanism, (asked.wire,), lambda *given: True, row.needs, _by_engine, True, row.source) if row else None
+        return (
+            Chosen(row.mechanism, (asked.wire,), lambda *given: True, row.needs, _by_engine, True, row.source)
+            if row
+            else None
+        )
     return next((row for row in CHOICES if asked.wire in row.wires and row.holds(asked, mask, params)), None)

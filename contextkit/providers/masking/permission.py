@@ -1,7 +1,8 @@
 """What a conversation allows now, read from its log, and what must be written there next.
 
-Takes a permit and the entries of a log; gives bodies of `phase` and `result` entries. A phase is an entry like any other, so a resumed
-or forked conversation is in the phase its log says; what a crash kept from being written is found missing and written then.
+Takes a permit and the entries of a log; gives bodies of `phase` and `result` entries. A phase is an entry like any
+other, so a resumed or forked conversation is in the phase its log says; what a crash kept from being written is found
+missing and written then.
 """
 
 from __future__ import annotations
@@ -93,14 +94,20 @@ class Permission:
         return ("result", refused) if refused is not None else self._moved(log, turns)
 
     def entering(self, name: str) -> Json | None:
-        """Body of the entry that enters a phase by hand, None where it is the one there is. Raises `UsageError` for what is no phase."""
+        """Body of the entry that enters a phase by hand, None where it is the one there is.
+
+        Raises `UsageError` for what is no phase.
+        """
         if self.permit is None:
             raise UsageError("this conversation has no phases: give Context(…, phases=Phases(…))")
         self.permit.phases[name]
         return None if name == self.phase else self._body(self.permit, name, is_first=False)
 
     def renew(self, phases: Phases | None, toolbox: Toolbox, limits: Limits) -> None:
-        """Get ready for an epoch with other tools. Raises `UsageError` where the table does not fit them, or lacks the present phase."""
+        """Get ready for an epoch with other tools.
+
+        Raises `UsageError` where the table does not fit them, or lacks the present phase.
+        """
         table = phases if phases is not None or self.permit is None else self.permit.phases
         if phases is not None:
             limits = replace(limits, known=None, start=None)
@@ -112,7 +119,8 @@ class Permission:
     def refusal(self, name: str, arguments: Arguments | None = None) -> str | None:
         """Why a call may not be made now, in words for the model; None where it may.
 
-        With `arguments`, a call of `call_tool` is refused too where it names a tool that the caller of this agent could not call.
+        With `arguments`, a call of `call_tool` is refused too where it names a tool that the caller of this agent could
+        not call.
         """
         if self.permit is None or self.phase is None:
             return None
@@ -122,7 +130,9 @@ class Permission:
         return self.permit.refusal(self.phase, name)
 
     def forbids(self, tool: Tool) -> bool:
-        """Whether a tool of this conversation may not be called now, neither by its name nor, where it came late, through `call_tool`."""
+        """Whether a tool of this conversation may not be called now, neither by its name nor, where it came late,
+        through `call_tool`.
+        """
         if self.permit is None or self.phase is None:
             return False
         if tool.name in self.permit.toolbox.names:
@@ -156,7 +166,13 @@ class Permission:
 
     def _body(self, permit: Permit, phase: str, *, is_first: bool) -> Json:
         told = permit.told(phase, self._removed, is_first=is_first)
-        return {"name": phase, "text": told.text, "removed": list(told.removed), "added": list(told.added), "is_told": told.is_told}
+        return {
+            "name": phase,
+            "text": told.text,
+            "removed": list(told.removed),
+            "added": list(told.added),
+            "is_told": told.is_told,
+        }
 
     def _check(self) -> None:
         if self.phase is not None and (self.permit is None or self.phase not in self.permit.phases):

@@ -1,4 +1,5 @@
-"""What an adapter is apart from its words: a model, its parameters, the ways it is told things, and the reading of its answers.
+"""What an adapter is apart from its words: a model, its parameters, the ways it is told things, and the reading of its
+answers.
 
 Takes a model's row, parameters and how an endpoint answers. Knows no endpoint.
 """
@@ -52,14 +53,19 @@ class Adapter:
     """The least a reply may be limited to, in tokens."""
 
     def __init__(self, endpoint: Endpoint, params: Mapping[str, Json], model_field: str = "model") -> None:
-        """`model_field` names the model in a body. Raises `UsageError` for what is no parameter, and for no form of a reply."""
+        """`model_field` names the model in a body.
+
+        Raises `UsageError` for what is no parameter, and for no form of a reply.
+        """
         self.model, self.betas = endpoint.model, endpoint.betas
         plain, extra, headers = apart(params)
         self.output, fields = lowered(self.wire, plain)
         self.params: Mapping[str, Json] = {model_field: self.model.name, **fields, **extra}
         check_fields(self.params, self.wire, self.grammar, self.least_output)
         if self.params[model_field] != self.model.name:
-            raise UsageError(f"{model_field}: the model is {self.model.name}, the first argument; leave {model_field} out of the fields")
+            raise UsageError(
+                f"{model_field}: the model is {self.model.name}, the first argument; leave {model_field} out of the fields"
+            )
         self.headers = merged(self.headers, headers)
         asked = Asked(self.wire, self.model, self.betas)
         self.telling, self.announcing = telling(endpoint).name, announcing(asked).name

@@ -1,4 +1,5 @@
-"""Neutral parts and tools in one wire's words, and back: what comes back renders to the block it came from, or is that block verbatim.
+"""Neutral parts and tools in one wire's words, and back: what comes back renders to the block it came from, or is that
+block verbatim.
 
 Takes the tables of one endpoint, gives both directions. Knows no endpoint.
 """
@@ -46,7 +47,9 @@ class Parts:
 
     def part(self, block: Block) -> Json:
         """The neutral part that renders back to `block`, or the block verbatim."""
-        likely = [{"type": "text", "text": block["text"]}] if isinstance(block.get("text"), str) else self.candidates(block)
+        likely = (
+            [{"type": "text", "text": block["text"]}] if isinstance(block.get("text"), str) else self.candidates(block)
+        )
         found = next((part for part in likely if normal(self.block(part)) == normal(block)), None)
         return verbatim(self.wire, block) if found is None else found
 

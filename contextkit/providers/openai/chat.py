@@ -1,6 +1,7 @@
 """`POST /chat/completions`: OpenAI's models through the Chat Completions API.
 
-The words of that endpoint; what it shares with Responses is `wording.py`. Field names are those of `openai.types.chat` 3.52.
+The words of that endpoint; what it shares with Responses is `wording.py`. Field names are those of `openai.types.chat`
+3.52.
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ _SPEECH = ("content", "tool_calls", "refusal", "function_call", "audio")
 def _listed(fields: Mapping[str, Json]) -> tuple[list[Json], int]:
     given: list[Json] = expect(fields.get("messages"), list, "messages", "an array")
     for index, message in enumerate(given):
-        expect(expect(message, dict, f"messages[{index}]", "an object").get("role"), str, f"messages[{index}].role", "a string")
+        expect(
+            expect(message, dict, f"messages[{index}]", "an object").get("role"),
+            str,
+            f"messages[{index}].role",
+            "a string",
+        )
     return given, 0
 
 
@@ -65,22 +71,38 @@ def _turn(message: Mapping[str, Json], model: str) -> Turn:
 
 
 WORDS = Wording(
-    WIRE, grammar("messages"), "messages", frozenset({"tools", "messages"}), "text", messages.messages_of, messages.replied,
-    messages.answered, said_by, messages.TOOLS, _listed,
-    role=lambda message: str(message["role"]), besides=_besides, tool=lambda tool: _TOOL, one=_one,
+    WIRE,
+    grammar("messages"),
+    "messages",
+    frozenset({"tools", "messages"}),
+    "text",
+    messages.messages_of,
+    messages.replied,
+    messages.answered,
+    said_by,
+    messages.TOOLS,
+    _listed,
+    role=lambda message: str(message["role"]),
+    besides=_besides,
+    tool=lambda tool: _TOOL,
+    one=_one,
     turns=lambda given, model: [_turn(message, model) for message in given],
-)  # fmt: skip
+)
 ANSWERING = Answering(
-    answers.reply, lambda response: response["choices"][0].get("finish_reason") is not None, answers.usage, answers.joined
-)  # fmt: skip
+    answers.reply,
+    lambda response: response["choices"][0].get("finish_reason") is not None,
+    answers.usage,
+    answers.joined,
+)
 
 
 class OpenAIChat(Speaker):
     """An OpenAI model behind `client.chat.completions.create`.
 
-    `max_tokens` goes out as `max_completion_tokens`; `system_role` is who says the system prompt (`system` before o1). Everything else
-    is a parameter of the endpoint and is sent as given. Models from gpt-5.6 on get one explicit mark, at the end of the system prompt.
-    `prompt_cache_key="auto"`, or a `CacheKey`, is derived from the head where it chooses the machine.
+    `max_tokens` goes out as `max_completion_tokens`; `system_role` is who says the system prompt (`system` before o1).
+    Everything else is a parameter of the endpoint and is sent as given. Models from gpt-5.6 on get one explicit mark,
+    at the end of the system prompt. `prompt_cache_key="auto"`, or a `CacheKey`, is derived from the head where it
+    chooses the machine.
 
     >>> OpenAIChat("gpt-6.1-sol", max_tokens=4096).params["max_completion_tokens"]
     4096
@@ -92,11 +114,19 @@ class OpenAIChat(Speaker):
     grammar = WORDS.grammar
 
     def __init__(
-        self, model: str, *, max_tokens: int | None = None, ttl: str = "30m", prompt_cache_key: str | CacheKey | None = None,
-        system_role: str = "developer", **params: Json,
-    ) -> None:  # fmt: skip
+        self,
+        model: str,
+        *,
+        max_tokens: int | None = None,
+        ttl: str = "30m",
+        prompt_cache_key: str | CacheKey | None = None,
+        system_role: str = "developer",
+        **params: Json,
+    ) -> None:
         if ttl != "30m" or system_role not in tuple(SYSTEM):
-            raise UsageError(f"ttl={ttl!r}, system_role={system_role!r}: Chat takes ttl '30m' and the role 'developer' or 'system'")
+            raise UsageError(
+                f"ttl={ttl!r}, system_role={system_role!r}: Chat takes ttl '30m' and the role 'developer' or 'system'"
+            )
         given = {"max_completion_tokens": max_tokens, "prompt_cache_key": prompt_cache_key}
         self.system_role = system_role
         fields = {**{name: value for name, value in given.items() if value is not None}, **params}

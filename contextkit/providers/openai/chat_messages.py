@@ -1,8 +1,9 @@
 """Chat messages: neutral parts and log entries in OpenAI's words, and back.
 
-Field names are those of `openai.types.chat` 3.52. What Chat has no words for is projected: a tool result is text only (`[image]`), a
-failed one begins `Error: `, a plain-text document is a text part, a document behind a URL is its URL, another wire's thinking is dropped.
-A message with no neutral form (a name, a developer message between others) is kept whole, as a native part.
+Field names are those of `openai.types.chat` 3.52. What Chat has no words for is projected: a tool result is text only
+(`[image]`), a failed one begins `Error: `, a plain-text document is a text part, a document behind a URL is its URL,
+another wire's thinking is dropped. A message with no neutral form (a name, a developer message between others) is kept
+whole, as a native part.
 """
 
 from __future__ import annotations
@@ -35,10 +36,17 @@ def whole(message: Mapping[str, Json]) -> dict[str, Json]:
     >>> whole({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "4"}], "name": None})
     {'role': 'tool', 'tool_call_id': 'c', 'content': '4'}
     """
-    is_function = message.get("role") == "function"  # whose content is required, null or not (chat_completion_function_message_param.py)
+    is_function = (
+        message.get("role") == "function"
+    )  # whose content is required, null or not (chat_completion_function_message_param.py)
     said = {key: value for key, value in message.items() if value is not None or (is_function and key == "content")}
     content = normal(said.get("content"))
-    if isinstance(content, list) and len(content) == 1 and content[0].keys() == {"type", "text"} and content[0]["type"] == "text":
+    if (
+        isinstance(content, list)
+        and len(content) == 1
+        and content[0].keys() == {"type", "text"}
+        and content[0]["type"] == "text"
+    ):
         said["content"] = content[0]["text"]
     return said
 
@@ -69,18 +77,27 @@ def _document(part: Mapping[str, Json]) -> Json:
 def _candidates(block: Mapping[str, Json]) -> list[Json]:
     if block.get("type") == "image_url":
         return [{"type": "image", **spelling.media_of(spelling.at(block, "image_url", "url"))}]
-    return spelling.titled(spelling.media_of(spelling.at(block, "file", "file_data")), spelling.at(block, "file", "filename"))
+    return spelling.titled(
+        spelling.media_of(spelling.at(block, "file", "file_data")), spelling.at(block, "file", "filename")
+    )
 
 
-PARTS = Parts(WIRE, _text, {
-    "image": lambda part: {"type": "image_url", "image_url": {"url": spelling.url_of(part)}},
-    "document": _document,
-}, _candidates)  # fmt: skip
+PARTS = Parts(
+    WIRE,
+    _text,
+    {
+        "image": lambda part: {"type": "image_url", "image_url": {"url": spelling.url_of(part)}},
+        "document": _document,
+    },
+    _candidates,
+)
 _RESULT_PARTS: dict[str, Callable[[Any], Json]] = {
     "text": lambda part: _text(part["text"]),
     "image": lambda part: _text("[image]"),
     "document": lambda part: _text(spelling.text_of(part) if spelling.is_text(part) else "[document]"),
-    "native": lambda part: part["block"] if part["wire"] == WIRE and part["block"].get("type") == "text" else _text(spoken(part["block"])),
+    "native": lambda part: (
+        part["block"] if part["wire"] == WIRE and part["block"].get("type") == "text" else _text(spoken(part["block"]))
+    ),
 }
 """A tool message takes text only (chat/chat_completion_tool_message_param.py)."""
 

@@ -19,7 +19,13 @@ from contextkit.providers.openai.spellings import read_arguments
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply, ReplyCall, kept
 
-STOPS = {"stop": "done", "function_call": "done", "tool_calls": "calls", "length": "truncated", "content_filter": "refused"}
+STOPS = {
+    "stop": "done",
+    "function_call": "done",
+    "tool_calls": "calls",
+    "length": "truncated",
+    "content_filter": "refused",
+}
 """`finish_reason` → what the loop does next (chat/chat_completion.py); none means that the stream was cut."""
 _SENDABLE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "audio", "name"})
 """Fields of a reply's message that a request takes back (chat/chat_completion_assistant_message_param.py)."""
@@ -30,17 +36,24 @@ _CALLS: dict[str, Callable[[Mapping[str, Json]], tuple[str, Json]]] = {
 
 
 def reply(response: Any, kept: frozenset[str] = frozenset()) -> Reply:
-    """A `ChatCompletion`, its dict, or what a stream amounted to; of several choices the first. `kept`: fields of its own to send back."""
+    """A `ChatCompletion`, its dict, or what a stream amounted to.
+
+    Of several choices the first. `kept`: fields of its own to send back.
+    """
     completion = plain(response)
     choices = completion.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0].get("message"), dict):
-        raise UnreadableReply("not a chat completion (it has no choices): pass what client.chat.completions.create returned")
+        raise UnreadableReply(
+            "not a chat completion (it has no choices): pass what client.chat.completions.create returned"
+        )
     message = _sendable(choices[0]["message"], kept)
     calls, text = _calls(message), _text(message)
     stop = "refused" if message.get("refusal") else STOPS.get(choices[0].get("finish_reason", ""), "truncated")
     stop = "calls" if stop == "done" and calls else stop  # a forced call ends with "stop"
     native = Native(WIRE, completion.get("model", ""), canonical([message]))
-    return Reply(completion.get("id", ""), native, text, calls, stop, served(usage(completion.get("usage") or {}), completion))
+    return Reply(
+        completion.get("id", ""), native, text, calls, stop, served(usage(completion.get("usage") or {}), completion)
+    )
 
 
 def turn(message: Mapping[str, Json], model: str) -> Json:
@@ -68,18 +81,24 @@ def _sendable(message: Mapping[str, Json], kept: frozenset[str]) -> dict[str, Js
 
 
 def _calls(message: Mapping[str, Json]) -> tuple[ReplyCall, ...]:
-    return tuple(ReplyCall(call["id"], *_CALLS[call.get("type", "function")](call)) for call in message.get("tool_calls") or [])
+    return tuple(
+        ReplyCall(call["id"], *_CALLS[call.get("type", "function")](call)) for call in message.get("tool_calls") or []
+    )
 
 
 def _text(message: Mapping[str, Json]) -> str:
     """What was said; a refusal where nothing else was."""
     content = message.get("content") or ""
-    said = content if isinstance(content, str) else "".join(part.get("text", part.get("refusal", "")) for part in content)
+    said = (
+        content if isinstance(content, str) else "".join(part.get("text", part.get("refusal", "")) for part in content)
+    )
     return said or message.get("refusal") or ""
 
 
 def joined(events: Iterable[Any]) -> Mapping[str, Json]:
-    """The completion that chunks amount to (the SDK's stream helper's events hold them too); what has arrived, where they were cut.
+    """The completion that chunks amount to (the SDK's stream helper's events hold them too).
+
+    What has arrived, where they were cut.
 
     Raises `UnreadableReply` when there is not one chunk among them.
     """
@@ -117,7 +136,9 @@ def _listed(message: dict[str, Json], key: str, value: list[Json]) -> None:
     for piece in value:
         last = pieces[-1] if pieces else {}
         if last and last.get("index") == piece.get("index") and last.get("type") == piece.get("type"):
-            grown = {name: last.get(name, "") + text for name, text in piece.items() if name in ("text", "summary", "data")}
+            grown = {
+                name: last.get(name, "") + text for name, text in piece.items() if name in ("text", "summary", "data")
+            }
             last.update({**piece, **grown})
         else:
             pieces.append(dict(piece))
@@ -162,5 +183,7 @@ def _finished(choice: Mapping[str, Json]) -> Json:
     message = dict(choice["message"])
     if "tool_calls" in message:
         calls = message["tool_calls"]
-        message["tool_calls"] = [{"type": "custom" if "custom" in calls[i] else "function", **calls[i]} for i in sorted(calls)]
+        message["tool_calls"] = [
+            {"type": "custom" if "custom" in calls[i] else "function", **calls[i]} for i in sorted(calls)
+        ]
     return {**choice, "message": message}

@@ -1,8 +1,9 @@
 """Where OpenAI's cache may break: at message endings and explicit marks; and what besides the text must be equal.
 
-Takes layouts and parameters, gives prompts. Source: the prompt-caching guide (developers.openai.com/api/docs/guides/prompt-caching) and
-`openai.types` 3.52 (chat/completion_create_params.py, responses/response_create_params.py). Where the two disagree on how many marks a
-lookup considers, the smallest set is taken: first 2 and latest 50 explicit, 20 message endings, the initial developer group.
+Takes layouts and parameters, gives prompts. Source: the prompt-caching guide
+(developers.openai.com/api/docs/guides/prompt-caching) and `openai.types` 3.52 (chat/completion_create_params.py,
+responses/response_create_params.py). Where the two disagree on how many marks a lookup considers, the smallest set is
+taken: first 2 and latest 50 explicit, 20 message endings, the initial developer group.
 """
 
 from __future__ import annotations
@@ -36,29 +37,74 @@ _ENDED: Mapping[str, Callable[[str, bool], bool]] = {
     "tool": lambda run, opens: run != "tool",
     "head": lambda run, opens: run != "head",
 }
-"""Run of a segment → whether an eligible ending lies between it and the next one: a user message, the last of consecutive tool
-outputs, the last of the initial developer group."""
+"""Run of a segment → whether an eligible ending lies between it and the next one: a user message, the last of
+consecutive tool outputs, the last of the initial developer group."""
 
-_NEUTRAL = frozenset({
-    "stream", "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens", "max_tool_calls", "temperature", "top_p", "n",
-    "seed", "stop", "store", "metadata", "include", "tool_choice", "function_call", "logit_bias", "logprobs", "top_logprobs",
-    "presence_penalty", "frequency_penalty", "safety_identifier", "prompt_cache_retention", "prompt_cache_options", "timeout", "background",
-    "moderation", "prediction", "truncation",
-})  # fmt: skip
+_NEUTRAL = frozenset(
+    {
+        "stream",
+        "stream_options",
+        "max_tokens",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "max_tool_calls",
+        "temperature",
+        "top_p",
+        "n",
+        "seed",
+        "stop",
+        "store",
+        "metadata",
+        "include",
+        "tool_choice",
+        "function_call",
+        "logit_bias",
+        "logprobs",
+        "top_logprobs",
+        "presence_penalty",
+        "frequency_penalty",
+        "safety_identifier",
+        "prompt_cache_retention",
+        "prompt_cache_options",
+        "timeout",
+        "background",
+        "moderation",
+        "prediction",
+        "truncation",
+    }
+)
 _KEYED = (
-    "model", "parallel_tool_calls", "response_format", "text", "reasoning", "reasoning_effort", "verbosity", "context_management",
-    "service_tier", "prompt_cache_key", "prompt_cache_mode", "functions", "web_search_options", "prompt", "image",
-)  # fmt: skip
+    "model",
+    "parallel_tool_calls",
+    "response_format",
+    "text",
+    "reasoning",
+    "reasoning_effort",
+    "verbosity",
+    "context_management",
+    "service_tier",
+    "prompt_cache_key",
+    "prompt_cache_mode",
+    "functions",
+    "web_search_options",
+    "prompt",
+    "image",
+)
 _SALTS = ("cache_salt", "extra_key", "prompt_cache_isolation_key")
 """What separates caches at compatible hosts (vLLM and SGLang; Fireworks)."""
 _DEFAULTS: dict[str, Json] = {
-    "parallel_tool_calls": True, "text": {"format": {"type": "text"}}, "response_format": {"type": "text"}, "service_tier": "auto",
-    "prompt_cache_mode": "implicit", "reasoning": {},
-}  # fmt: skip
+    "parallel_tool_calls": True,
+    "text": {"format": {"type": "text"}},
+    "response_format": {"type": "text"},
+    "service_tier": "auto",
+    "prompt_cache_mode": "implicit",
+    "reasoning": {},
+}
 _STATE = ("previous_response_id", "conversation")
 """What stands for the beginning of the prompt, in a body that was not resolved."""
 _TEMPLATED = ("thinking", "enable_thinking", "thinking_budget", "chat_template_kwargs")
-"""What compatible hosts render into the prompt. Assumed: a chat template renders the thinking mode, so it costs the messages."""
+"""What compatible hosts render into the prompt. Assumed: a chat template renders the thinking mode, so it costs the
+messages."""
 _LEVELS = {**dict.fromkeys((*_KEYED, *_SALTS), TOOLS), **dict.fromkeys((*_STATE, *_TEMPLATED), MESSAGES)}
 _WITHOUT_MARKS = Keying({**_LEVELS, "user": TOOLS}, _NEUTRAL, _DEFAULTS)
 KEYINGS: Mapping[str, Keying] = {
@@ -66,17 +112,50 @@ KEYINGS: Mapping[str, Keying] = {
     **dict.fromkeys(("implicit", "billed", "units"), _WITHOUT_MARKS),
 }
 """Cache of the model → what keys a prefix; before gpt-5.6 `user` chose the machine."""
-_RENDERED = ("model", "chat_template", "chat_template_kwargs", "reasoning_effort", "documents", "cache_salt", "extra_key")
-_RENDERED_LATER = ("thinking", "enable_thinking", "mm_processor_kwargs", "add_generation_prompt", "continue_final_message")
-_DECODED = frozenset({
-    "response_format", "structured_outputs", "regex", "ebnf", "grammar", "json_schema", "parallel_tool_calls", "session_id", "id_slot",
-    "top_k", "min_p", "repetition_penalty", "user", "verbosity", "service_tier", "prompt_cache_key", "priority", "rid",
-})  # fmt: skip
+_RENDERED = (
+    "model",
+    "chat_template",
+    "chat_template_kwargs",
+    "reasoning_effort",
+    "documents",
+    "cache_salt",
+    "extra_key",
+)
+_RENDERED_LATER = (
+    "thinking",
+    "enable_thinking",
+    "mm_processor_kwargs",
+    "add_generation_prompt",
+    "continue_final_message",
+)
+_DECODED = frozenset(
+    {
+        "response_format",
+        "structured_outputs",
+        "regex",
+        "ebnf",
+        "grammar",
+        "json_schema",
+        "parallel_tool_calls",
+        "session_id",
+        "id_slot",
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+        "user",
+        "verbosity",
+        "service_tier",
+        "prompt_cache_key",
+        "priority",
+        "rid",
+    }
+)
 ENGINES: Mapping[str, Keying] = dict.fromkeys(
     ("vllm", "sglang", "llamacpp"),
     Keying({**dict.fromkeys(_RENDERED, TOOLS), **dict.fromkeys(_RENDERED_LATER, MESSAGES)}, _NEUTRAL | _DECODED),
 )
-"""Engine → the same: what its template renders and what it salts with; how a reply is decoded is no part of the prompt."""
+"""Engine → the same: what its template renders and what it salts with; how a reply is decoded is no part of the prompt.
+"""
 _UNKEYED_REASONING = frozenset({"summary", "generate_summary"})
 
 
@@ -96,9 +175,12 @@ def advances(before: str, run: str, opens: bool) -> bool:
 
 
 def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
-    """What to mark: the head, since the implicit mark moves with the conversation; the tail too where there is no implicit mark.
+    """What to mark: the head, since the implicit mark moves with the conversation.
 
-    `auto` lets the long lifetime be chosen place by place, where the model has one. Raises `UsageError` for a lifetime it does not offer.
+    The tail too where there is no implicit mark.
+
+    `auto` lets the long lifetime be chosen place by place, where the model has one. Raises `UsageError` for a lifetime
+    it does not offer.
     """
     if ttl != "auto" and TTLS.get(ttl) not in (*model.ttls_seconds, TTLS["30m"]):
         raise UsageError(f"ttl={ttl!r}: {model.name} has no such lifetime, leave ttl out")
@@ -106,14 +188,23 @@ def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
     seconds = TTLS.get(options.get("ttl", ttl), TTLS["30m"])
     has_marks, mode = model.cache == "breakpoints", options.get("mode", "implicit")
     return Plan(
-        has_marks, has_marks and mode == "explicit", seconds, seconds, 0, 1, most=_WRITTEN[mode],
+        has_marks,
+        has_marks and mode == "explicit",
+        seconds,
+        seconds,
+        0,
+        1,
+        most=_WRITTEN[mode],
         long_ttl_seconds=TTLS["12h"] if has_marks and ttl == "auto" else 0,
         implicit_lookback=_ENDINGS if has_marks and mode == "implicit" else 0,
-    )  # fmt: skip
+    )
 
 
 def marks_of(track: Track, cuts: list[Cut], params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
-    """The explicit marks found while cutting; `cuts[i]` became segment `i`. A mark's own lifetime wins over the request's."""
+    """The explicit marks found while cutting.
+
+    `cuts[i]` became segment `i`. A mark's own lifetime wins over the request's.
+    """
     default = _seconds(_options(params))
     return tuple(
         Breakpoint(index, TTLS.get(str(found.marker.get("ttl")), default), 1)
@@ -123,7 +214,9 @@ def marks_of(track: Track, cuts: list[Cut], params: Mapping[str, Json]) -> tuple
 
 
 def layout_of(track: Track, marks: tuple[Breakpoint, ...], model: Model) -> Layout:
-    """The layout that renders `marks`: those inside a whole message or item, and those of a model that takes none, are not of it."""
+    """The layout that renders `marks`: those inside a whole message or item, and those of a model that takes none, are
+    not of it.
+    """
     has_marks = model.cache == "breakpoints"
     return Layout(track, len(track), tuple(mark for mark in marks if has_marks and track.marks[mark.segment] >= 0))
 

@@ -1,9 +1,10 @@
 """Responses items: neutral parts and log entries in OpenAI's words, and back.
 
-Field names are those of `openai.types.responses` 3.52. What the endpoint has no words for is projected: a failed tool's output begins
-`Error: `, a plain-text document is a text part, another wire's thinking is dropped. An item with no neutral form is kept whole, as a
-native part. A custom tool's call is answered by an item of its own kind, so its neutral id carries the prefix `CUSTOM`; a search for
-tools that the model asks us to run is a call too, of `tool_search`, and its answer the definitions found (`SEARCH`).
+Field names are those of `openai.types.responses` 3.52. What the endpoint has no words for is projected: a failed tool's
+output begins `Error: `, a plain-text document is a text part, another wire's thinking is dropped. An item with no
+neutral form is kept whole, as a native part. A custom tool's call is answered by an item of its own kind, so its
+neutral id carries the prefix `CUSTOM`; a search for tools that the model asks us to run is a call too, of
+`tool_search`, and its answer the definitions found (`SEARCH`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ OUTPUTS: Mapping[str, str] = {"function_call_output": "", "custom_tool_call_outp
 
 
 def answers(item: Mapping[str, Json]) -> str | None:
-    """Prefix of the neutral id of the call that an item answers, None for one that answers none; the API answers its own searches."""
+    """Prefix of the neutral id of the call that an item answers, None for one that answers none.
+
+    The API answers its own searches.
+    """
     return SEARCH if answers_search(item) else OUTPUTS.get(str(item.get("type")))
 
 
@@ -55,7 +59,9 @@ def items_of(role: str, parts: Json) -> list[Json]:
 
 
 def whole(item: Mapping[str, Json]) -> dict[str, Json]:
-    """An item in its one spelling: typed, without nulls, what users and tools say without ids; an output of one text part is a string.
+    """An item in its one spelling: typed, without nulls, what users and tools say without ids.
+
+    An output of one text part is a string.
 
     >>> whole({"type": "function_call_output", "id": "fc_1", "call_id": "c", "output": [{"type": "input_text", "text": "4"}]})
     {'type': 'function_call_output', 'call_id': 'c', 'output': '4'}
@@ -64,9 +70,18 @@ def whole(item: Mapping[str, Json]) -> dict[str, Json]:
     is_said = kind in OUTPUTS or (kind == "message" and item.get("role") != "assistant")
     said = {key: value for key, value in item.items() if value is not None and not (is_said and key in _MACHINE)}
     output = normal(said.get("output")) if kind in OUTPUTS else None
-    if isinstance(output, list) and len(output) == 1 and output[0].keys() == {"type", "text"} and output[0]["type"] == "input_text":
+    if (
+        isinstance(output, list)
+        and len(output) == 1
+        and output[0].keys() == {"type", "text"}
+        and output[0]["type"] == "input_text"
+    ):
         said["output"] = output[0]["text"]
-    return {"type": kind, **dict.fromkeys(NULLABLE.get(str(kind), ())), **{key: value for key, value in said.items() if key != "type"}}
+    return {
+        "type": kind,
+        **dict.fromkeys(NULLABLE.get(str(kind), ())),
+        **{key: value for key, value in said.items() if key != "type"},
+    }
 
 
 def _tool(name: str, description: str, schema: Json) -> Json:
@@ -84,7 +99,11 @@ def _document(part: Mapping[str, Json]) -> Json:
     if spelling.is_text(part):
         return _text(spelling.text_of(part))
     if "url" in part:
-        return {"type": "input_file", "file_url": part["url"], **({"filename": part["title"]} if "title" in part else {})}
+        return {
+            "type": "input_file",
+            "file_url": part["url"],
+            **({"filename": part["title"]} if "title" in part else {}),
+        }
     return {"type": "input_file", "file_data": spelling.url_of(part), "filename": spelling.filename(part)}
 
 
@@ -95,10 +114,15 @@ def _candidates(block: Mapping[str, Json]) -> list[Json]:
     return spelling.titled(spelling.media_of(url), spelling.at(block, "filename"))
 
 
-PARTS = Parts(WIRE, _text, {
-    "image": lambda part: {"type": "input_image", "detail": "auto", "image_url": spelling.url_of(part)},
-    "document": _document,
-}, _candidates)  # fmt: skip
+PARTS = Parts(
+    WIRE,
+    _text,
+    {
+        "image": lambda part: {"type": "input_image", "detail": "auto", "image_url": spelling.url_of(part)},
+        "document": _document,
+    },
+    _candidates,
+)
 
 
 def answered(body: Mapping[str, Json]) -> list[Json]:
@@ -129,9 +153,15 @@ def _call(call: Mapping[str, Json]) -> Json:
 
 
 WAYS: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
-    "configuration_update": lambda body: updates(body["event"]) or items_of("developer", [{"type": "text", "text": body["text"]}]),
+    "configuration_update": lambda body: (
+        updates(body["event"]) or items_of("developer", [{"type": "text", "text": body["text"]}])
+    ),
     "additional_tools": lambda body: [
-        {"type": "additional_tools", "role": "developer", "tools": [TOOLS.sent(definition) for definition in body["definitions"]]}
+        {
+            "type": "additional_tools",
+            "role": "developer",
+            "tools": [TOOLS.sent(definition) for definition in body["definitions"]],
+        }
     ],
 }
 """How an event or a tool that comes late is told here and on no other endpoint → items."""
@@ -155,7 +185,12 @@ def result_of(item: Mapping[str, Json]) -> Json:
     output = plain.get("output", plain.get("tools"))
     content = [{"type": "text", "text": output}] if isinstance(output, str) else PARTS.neutral(output)
     prefix = answers(plain)
-    body = {"call_id": f"{prefix}{plain['call_id']}", "name": TOOL if prefix == SEARCH else "", "content": content, "is_error": False}
+    body = {
+        "call_id": f"{prefix}{plain['call_id']}",
+        "name": TOOL if prefix == SEARCH else "",
+        "content": content,
+        "is_error": False,
+    }
     if normal(whole(answered(body)[0])) != plain:
         body["content"] = [verbatim(WIRE, plain)]
     return body

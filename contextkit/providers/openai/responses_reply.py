@@ -21,10 +21,20 @@ from contextkit.providers.openai.spellings import read_arguments
 from contextkit.providers.plain import plain
 from contextkit.providers.provider import Reply, ReplyCall, kept
 
-_INPUTS = frozenset({
-    "function_call_output", "custom_tool_call_output", "computer_call_output", "local_shell_call_output", "shell_call_output",
-    "apply_patch_call_output", "mcp_approval_response", "additional_tools", "configuration_update", "compaction_trigger",
-})  # fmt: skip
+_INPUTS = frozenset(
+    {
+        "function_call_output",
+        "custom_tool_call_output",
+        "computer_call_output",
+        "local_shell_call_output",
+        "shell_call_output",
+        "apply_patch_call_output",
+        "mcp_approval_response",
+        "additional_tools",
+        "configuration_update",
+        "compaction_trigger",
+    }
+)
 """Types of items that do not come from the model (responses/response_input_item_param.py)."""
 _UNSENDABLE: Mapping[str, frozenset[str]] = {
     "custom_tool_call": frozenset({"created_by", "status"}),
@@ -43,7 +53,8 @@ STOPS = {"max_output_tokens": "truncated", "content_filter": "refused"}
 
 
 COMPACTED = "response.compaction"
-"""What `client.responses.compact` returns (responses/compacted_response.py): items that stand in place of the whole input."""
+"""What `client.responses.compact` returns (responses/compacted_response.py): items that stand in place of the whole
+input."""
 
 
 def reply(response: Any) -> Reply:
@@ -53,14 +64,21 @@ def reply(response: Any) -> Reply:
     """
     answer = plain(response)
     if answer.get("object", "response") not in ("response", COMPACTED) or not isinstance(answer.get("output"), list):
-        raise UnreadableReply(f"not a response (object {answer.get('object')!r}): pass what client.responses.create returned")
+        raise UnreadableReply(
+            f"not a response (object {answer.get('object')!r}): pass what client.responses.create returned"
+        )
     if answer.get("status") in ("failed", "cancelled"):
         code = (answer.get("error") or {}).get("code", "no code given")
         raise UnreadableReply(f"response {answer.get('id')!r} {answer['status']} ({code}): send the request again")
     items = [_sendable(item) for item in answer["output"]]
     native = Native(WIRE, answer.get("model", ""), canonical(items))
     said = _text(items), _calls(items), _stop(answer, items), served(usage(answer.get("usage") or {}), answer)
-    return Reply(answer.get("id", ""), native, *said, {one["id"]: one["reason"] for one in answer.get("input_transformations") or ()})
+    return Reply(
+        answer.get("id", ""),
+        native,
+        *said,
+        {one["id"]: one["reason"] for one in answer.get("input_transformations") or ()},
+    )
 
 
 def turn(items: list[Json], model: str) -> Json:
@@ -71,7 +89,11 @@ def turn(items: list[Json], model: str) -> Json:
 
 def is_output(item: Mapping[str, Json]) -> bool:
     """Whether an item of a request body came from the model."""
-    return item["role"] == "assistant" if item["type"] == "message" else item["type"] not in _INPUTS and answers(item) is None
+    return (
+        item["role"] == "assistant"
+        if item["type"] == "message"
+        else item["type"] not in _INPUTS and answers(item) is None
+    )
 
 
 def usage(counters: Mapping[str, Json]) -> Usage:
@@ -88,14 +110,21 @@ def _sendable(item: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _requested(value: Json, inside: str) -> Json:
-    """`value` with the fields a request has, at every depth; `inside` names what it is part of, where it has no type of its own."""
+    """`value` with the fields a request has, at every depth.
+
+    `inside` names what it is part of, where it has no type of its own.
+    """
     if isinstance(value, list):
         return [_requested(item, inside) for item in value]
     if not isinstance(value, dict):
         return value
     kind = inside if inside in NULLABLE else str(value.get("type", ""))
     unsendable = _UNSENDABLE.get(kind, _ANY)
-    known = {key: item if key in VERBATIM else _requested(item, f"{kind}.{key}") for key, item in value.items() if key not in unsendable}
+    known = {
+        key: item if key in VERBATIM else _requested(item, f"{kind}.{key}")
+        for key, item in value.items()
+        if key not in unsendable
+    }
     return {**dict.fromkeys(NULLABLE.get(kind, ())), **known}
 
 

@@ -1,4 +1,5 @@
-"""How both of OpenAI's endpoints spell what is neutral elsewhere: data URLs, argument strings, error texts, token counters.
+"""How both of OpenAI's endpoints spell what is neutral elsewhere: data URLs, argument strings, error texts, token
+counters.
 
 Takes and gives JSON values. Knows nothing of messages or items.
 """
@@ -66,7 +67,9 @@ def at(block: Json, *keys: str) -> str:
 
 
 def read_arguments(written: str) -> Json:
-    """What a model wrote as arguments; its text where that is not JSON, or JSON text, so that writing it again gives the same.
+    """What a model wrote as arguments.
+
+    Its text where that is not JSON, or JSON text, so that writing it again gives the same.
 
     No text at all is no arguments: some models write nothing for a tool without parameters.
 
@@ -84,9 +87,11 @@ def read_arguments(written: str) -> Json:
 
 
 def object_arguments(written: str) -> str:
-    """Arguments as servers take them that parse what was said before: as they came where they are an object, else as one that holds them.
+    """Arguments as servers take them that parse what was said before: as they came where they are an object, else as
+    one that holds them.
 
-    Source: vLLM before pull request 48922, llama.cpp (25510), SGLang (28035) and Alibaba's Qwen answer anything else with a 400.
+    Source: vLLM before pull request 48922, llama.cpp (25510), SGLang (28035) and Alibaba's Qwen answer anything else
+    with a 400.
 
     >>> object_arguments('{"a": 1}'), object_arguments(""), object_arguments("{torn")
     ('{"a": 1}', '{}', '{"INVALID_JSON":"{torn"}')
@@ -111,7 +116,9 @@ def as_error(texts: list[Json], kind: str) -> list[Json]:
 
 
 def usage(total: int | None, details: Mapping[str, Json], output: int | None) -> Usage:
-    """OpenAI's counters in ours: its input counts cached and written tokens in; without `cached_tokens` nothing is known.
+    """OpenAI's counters in ours: its input counts cached and written tokens in.
+
+    Without `cached_tokens` nothing is known.
 
     >>> usage(100, {"cached_tokens": 60, "cache_write_tokens": 30}, 5)
     Usage(fresh=10, read=60, write_5m=30, write_1h=0, output=5, estimated=False)

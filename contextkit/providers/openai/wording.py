@@ -1,7 +1,7 @@
 """What Chat Completions and Responses share: one adapter, told by a table how an endpoint words things.
 
-Takes log entries, gives pieces, prompts and parameters, and the same from a request body. The messages before the first user, assistant or
-tool message are the system level. Knows no field that only one of the two endpoints has.
+Takes log entries, gives pieces, prompts and parameters, and the same from a request body. The messages before the first
+user, assistant or tool message are the system level. Knows no field that only one of the two endpoints has.
 """
 
 from __future__ import annotations
@@ -103,7 +103,10 @@ class Speaker(Adapter):
         yield from (replace(found.piece, entry=entry) for found in cuts)
 
     def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
-        """Pieces of one entry; `keeps_thinking=False` where its prefix has changed and the API would drop its reasoning."""
+        """Pieces of one entry.
+
+        `keeps_thinking=False` where its prefix has changed and the API would drop its reasoning.
+        """
         for message in self._kinds[entry.kind](read_json(entry.body)):
             for found in _message(self.words, message, "messages", self.words.array, self.model.name):
                 if keeps_thinking or not found.piece.is_thinking:
@@ -159,7 +162,10 @@ def understood(words: Wording, body: Json) -> Parsed:
     fields = expect(body, dict, "body", "an object")
     model = model_named(expect(fields.get("model"), str, "model", "a string"), "openai")
     params = {name: value for name, value in fields.items() if name not in words.segments}
-    track, cuts = Track(words.grammar, strips_thinking=strips(words.wire, model, params)), list(_cuts(words, fields, model.name))
+    track, cuts = (
+        Track(words.grammar, strips_thinking=strips(words.wire, model, params)),
+        list(_cuts(words, fields, model.name)),
+    )
     track.extend(found.piece for found in cuts)
     marks = marks_of(track, cuts, params)
     layout = layout_of(track, marks, model)
@@ -172,7 +178,9 @@ def _cuts(words: Wording, fields: Mapping[str, Json], model: str) -> Iterator[Cu
     messages, offset = words.listed(fields)
     n_head = _n_head(words, messages)
     for index, message in enumerate(messages):
-        yield from _message(words, message, "system" if index < n_head else "messages", f"{words.array}[{index - offset}]", model)
+        yield from _message(
+            words, message, "system" if index < n_head else "messages", f"{words.array}[{index - offset}]", model
+        )
 
 
 def _n_head(words: Wording, messages: list[Json]) -> int:
@@ -190,7 +198,9 @@ def _message(words: Wording, message: Mapping[str, Json], level: Level, path: st
     return [words.one(message, path, model)] if trait is None else _each(words, message, level, trait, path, model)
 
 
-def _each(words: Wording, message: Mapping[str, Json], level: Level, trait: Trait, path: str, model: str) -> Iterator[Cut]:
+def _each(
+    words: Wording, message: Mapping[str, Json], level: Level, trait: Trait, path: str, model: str
+) -> Iterator[Cut]:
     """The parts of a message; what it says besides role and content (a name) stands in its opening."""
     more, role = words.besides(message), words.role(message)
     said = {"role": role, **more}
@@ -205,7 +215,9 @@ def _content(words: Wording, content: Json, path: str) -> list[Json]:
     if isinstance(content, str):
         return [{"type": words.text, "text": content}]
     for index, part in enumerate(expect(content or None, list, path, "a string or a non-empty array")):
-        kind = expect(expect(part, dict, f"{path}[{index}]", "an object").get("type"), str, f"{path}[{index}].type", "a string")
+        kind = expect(
+            expect(part, dict, f"{path}[{index}]", "an object").get("type"), str, f"{path}[{index}].type", "a string"
+        )
         if kind == words.text:
             expect(part.get("text"), str, f"{path}[{index}].text", "a string")
     return list(content)

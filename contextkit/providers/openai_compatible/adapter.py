@@ -1,4 +1,5 @@
-"""`POST /chat/completions` as engines and hosts speak it that are not OpenAI: `OpenAIChat`, and what a row of `hosts.py` says otherwise.
+"""`POST /chat/completions` as engines and hosts speak it that are not OpenAI: `OpenAIChat`, and what a row of
+`hosts.py` says otherwise.
 
 Takes log entries, gives pieces, prompts and parameters, and the same from a request body.
 """
@@ -36,12 +37,13 @@ _WINDOW_TOKENS = 131_072
 
 
 class OpenAICompatible(Speaker):
-    """A model behind vLLM, SGLang, llama.cpp, Ollama, or a host that speaks as OpenAI does: `host` is a row of `docs/openai-compatible.md`.
+    """A model behind vLLM, SGLang, llama.cpp, Ollama, or a host that speaks as OpenAI does: `host` is a row of
+    `docs/openai-compatible.md`.
 
-    `session` keeps a conversation on the server that has its prefix (`"auto"`, or a `CacheKey`, derives it), `salt` keeps tenants apart,
-    each in the field its host has for it.
-    `call_format` is how the model writes a call (`masking/formats.py`): with it, phases are enforced by the engine's own grammar.
-    A model without a row gets one: give `window_tokens` and `block_tokens`, or a whole `model_row`. Everything else is a parameter.
+    `session` keeps a conversation on the server that has its prefix (`"auto"`, or a `CacheKey`, derives it), `salt`
+    keeps tenants apart, each in the field its host has for it. `call_format` is how the model writes a call
+    (`masking/formats.py`): with it, phases are enforced by the engine's own grammar. A model without a row gets one:
+    give `window_tokens` and `block_tokens`, or a whole `model_row`. Everything else is a parameter.
 
     >>> provider = OpenAICompatible("Qwen/Qwen3-8B", host="vllm", session="run-7", salt="tenant-1", max_tokens=512)
     >>> provider.base_url, {name: value for name, value in provider.params.items() if name != "model"}
@@ -55,15 +57,28 @@ class OpenAICompatible(Speaker):
     grammar = WORDS.grammar
 
     def __init__(
-        self, model: str, *, host: str, session: str | int | CacheKey | None = None, salt: str | None = None, max_tokens: int | None = None,
-        call_format: str | None = None, model_row: Model | None = None, window_tokens: int | None = None,
-        block_tokens: int | None = None, system_role: str | None = None, ttl: str = "30m", **params: Json,
-    ) -> None:  # fmt: skip
+        self,
+        model: str,
+        *,
+        host: str,
+        session: str | int | CacheKey | None = None,
+        salt: str | None = None,
+        max_tokens: int | None = None,
+        call_format: str | None = None,
+        model_row: Model | None = None,
+        window_tokens: int | None = None,
+        block_tokens: int | None = None,
+        system_role: str | None = None,
+        ttl: str = "30m",
+        **params: Json,
+    ) -> None:
         """Raises `UsageError` for a host, a format or a field there is not."""
         if not isinstance(model, str) or not model:
             raise UsageError(f"model={model!r}: the name the host knows it by")
         if not isinstance(host, str) or host not in HOSTS:
-            raise UsageError(f"no host {host!r}: use one of {', '.join(HOSTS)}, the one that speaks like yours; the URL is your client's")
+            raise UsageError(
+                f"no host {host!r}: use one of {', '.join(HOSTS)}, the one that speaks like yours; the URL is your client's"
+            )
         self.host = row = HOSTS[host]
         self.base_url, self.name, self.system_role = row.base_url, _biller(row), system_role or row.role
         said = {row.most: max_tokens, **_salted(row, salt)}
@@ -71,12 +86,21 @@ class OpenAICompatible(Speaker):
         fields, self.headers = _placed(row, session, {**plain, **extra})
         fields |= {name: value for name, value in said.items() if value is not None} | params
         form = format_named(call_format) if call_format else None
-        self.decoding = Decoding(row.engine, form, not (fields.keys() | extra).isdisjoint((FIELD, *GRAMMARS))) if row.engine else None
+        self.decoding = (
+            Decoding(row.engine, form, not (fields.keys() | extra).isdisjoint((FIELD, *GRAMMARS)))
+            if row.engine
+            else None
+        )
         made = replace(model_row, name=model) if model_row else _row(model, row, window_tokens, block_tokens)
         register(made)
         super().__init__(Endpoint(WIRE, made, decoding=self.decoding), ttl, fields)
-        self._read = {name: row.thought for name in ("reasoning_content", "reasoning") if row.thought} | {name: name for name in row.also}
-        self._kinds = {**self._kinds, "assistant": lambda body: list(map(_with_object_arguments, replied(body, self._read)))}
+        self._read = {name: row.thought for name in ("reasoning_content", "reasoning") if row.thought} | {
+            name: name for name in row.also
+        }
+        self._kinds = {
+            **self._kinds,
+            "assistant": lambda body: list(map(_with_object_arguments, replied(body, self._read))),
+        }
 
     def reply(self, response: Any) -> Reply:
         """A `ChatCompletion` or its dict, with what the model thought where the host takes it back."""
@@ -95,7 +119,8 @@ class OpenAICompatible(Speaker):
         return served(Usage(fresh, read, written, 0 if written is not None else None, output), response)
 
     def prefilled(self, text: str) -> tuple[Json, dict[str, Json]]:
-        """The assistant message that begins the next reply with `text`, and the fields that make the host go on with it.
+        """The assistant message that begins the next reply with `text`, and the fields that make the host go on with
+        it.
 
         The reply comes without that beginning. Raises `UsageError` where a host takes none.
         """
@@ -125,14 +150,20 @@ def _biller(row: Host) -> str:
 
 def _salted(row: Host, salt: str | None) -> dict[str, Json]:
     if salt is not None and not row.salt:
-        raise UsageError(f"{row.title} has no field that keeps tenants apart: give each its own key or server, and leave salt out")
+        raise UsageError(
+            f"{row.title} has no field that keeps tenants apart: give each its own key or server, and leave salt out"
+        )
     return {row.salt: salt} if salt is not None else {}
 
 
-def _placed(row: Host, session: str | int | CacheKey | None, params: Mapping[str, Json]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+def _placed(
+    row: Host, session: str | int | CacheKey | None, params: Mapping[str, Json]
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """The field or header that keeps a conversation on one server."""
     if row.needs_affinity and session is None and row.affinity[1] not in params:
-        raise UsageError(f"{row.title} caches only what carries a {row.affinity[1]}: give session=…, the same for a whole conversation")
+        raise UsageError(
+            f"{row.title} caches only what carries a {row.affinity[1]}: give session=…, the same for a whole conversation"
+        )
     if session is None:
         return {}, {}
     if not row.affinity or isinstance(session, int) != row.is_number:
@@ -155,12 +186,24 @@ def _row(model: str, row: Host, window_tokens: int | None, block_tokens: int | N
 
 def _made(model: str, row: Host, rule: Rule | None) -> Model:
     kind = "billed" if rule and rule.kind == "implicit" and rule.bills_writes else rule.kind if rule else "implicit"
-    granularity, ttl = (rule.granularity_tokens or 1, rule.ttl_seconds) if rule else (row.block_tokens, _RESIDENT_SECONDS)
+    granularity, ttl = (
+        (rule.granularity_tokens or 1, rule.ttl_seconds) if rule else (row.block_tokens, _RESIDENT_SECONDS)
+    )
     return replace(
-        model_named("gpt-4o"), name=model, provider=_biller(row), cache=kind, min_tokens=rule.min_tokens if rule else 0,
-        granularity_tokens=granularity, ttls_seconds=(rule.ttls_seconds if rule else ()) or (ttl,), default_ttl_seconds=ttl,
-        window_tokens=_WINDOW_TOKENS, tokenizer="bytes", accepts_prefill=row.takes_prefill, confidence="UNSURE", source=row.source,
-    )  # fmt: skip
+        model_named("gpt-4o"),
+        name=model,
+        provider=_biller(row),
+        cache=kind,
+        min_tokens=rule.min_tokens if rule else 0,
+        granularity_tokens=granularity,
+        ttls_seconds=(rule.ttls_seconds if rule else ()) or (ttl,),
+        default_ttl_seconds=ttl,
+        window_tokens=_WINDOW_TOKENS,
+        tokenizer="bytes",
+        accepts_prefill=row.takes_prefill,
+        confidence="UNSURE",
+        source=row.source,
+    )
 
 
 def _at(response: Mapping[str, Json], path: Path) -> Json:

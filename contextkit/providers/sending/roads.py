@@ -1,4 +1,5 @@
-"""How a request reaches an SDK that takes no prepared bytes: boto3 and google-genai write their own, from keyword arguments.
+"""How a request reaches an SDK that takes no prepared bytes: boto3 and google-genai write their own, from keyword
+arguments.
 
 Takes a body and a client, gives the typed call. What leaves has the meaning of `request.body`, in the SDK's spelling.
 """
@@ -35,7 +36,9 @@ class Road:
 
 def _converse(body: Fields, headers: Mapping[str, str]) -> Fields:
     if headers:
-        raise UsageError("boto3 takes no headers for one call: leave extra_headers out, or register a handler of its events")
+        raise UsageError(
+            "boto3 takes no headers for one call: leave extra_headers out, or register a handler of its events"
+        )
     keywords: Fields = unpacked(body, RAW["bedrock_converse"])
     return keywords
 
@@ -44,7 +47,11 @@ def _generate(body: Fields, headers: Mapping[str, str]) -> Fields:
     given: Fields = unpacked(body, RAW["gemini"])
     beside = {name: value for name, value in given.items() if name not in ("model", "contents", "generationConfig")}
     options = {"httpOptions": {"headers": dict(headers)}} if headers else {}
-    return {"model": given["model"], "contents": given["contents"], "config": {**beside, **given.get("generationConfig", {}), **options}}
+    return {
+        "model": given["model"],
+        "contents": given["contents"],
+        "config": {**beside, **given.get("generationConfig", {}), **options},
+    }
 
 
 def _at(*path: str) -> Callable[[Any], Any]:
@@ -58,14 +65,22 @@ def _at(*path: str) -> Callable[[Any], Any]:
 
 ROADS: Mapping[str, Road] = {
     "bedrock_converse": Road(
-        'boto3.client("bedrock-runtime")', _converse, _at("converse"), lambda client: None, _at("converse_stream"),
+        'boto3.client("bedrock-runtime")',
+        _converse,
+        _at("converse"),
+        lambda client: None,
+        _at("converse_stream"),
         lambda response: response["stream"],
     ),
     "gemini": Road(
-        "genai.Client()", _generate, _at("models", "generate_content"), _at("aio", "models", "generate_content"),
-        _at("models", "generate_content_stream"), lambda response: response,
+        "genai.Client()",
+        _generate,
+        _at("models", "generate_content"),
+        _at("aio", "models", "generate_content"),
+        _at("models", "generate_content_stream"),
+        lambda response: response,
     ),
-}  # fmt: skip
+}
 """Wire → its road; every other wire takes prepared bytes (`providers/request.py`)."""
 
 
@@ -76,4 +91,3 @@ def called(find: Callable[[Any], Any], road: Road, client: Any) -> Callable[...,
         raise UsageError(f"{type(client).__name__} is no client for this request: pass {road.client}")
     found: Callable[..., Any] = method
     return found
-

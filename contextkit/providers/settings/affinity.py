@@ -1,11 +1,13 @@
 """Which machine has the prefix: the key that sends a conversation back to it, derived instead of thought up.
 
-Takes the parameters of a provider, a layout and the identity of a log; gives the field or header to send, and says why. Knows no wire.
+Takes the parameters of a provider, a layout and the identity of a log; gives the field or header to send, and says why.
+Knows no wire.
 
-A `prompt_cache_key` is shared by all conversations that share a head, so that they read it from one cache. Above about 15 requests a minute
-of one key OpenAI lets other machines answer, so a busy head is spread over as many keys as it takes; a conversation keeps its own for its
-life, and its branches keep it too. From gpt-5.6 on the key chooses no machine and only separates caches, so none is sent
-(https://developers.openai.com/api/docs/guides/prompt-caching). A session id or an affinity header is one conversation's.
+A `prompt_cache_key` is shared by all conversations that share a head, so that they read it from one cache. Above about
+15 requests a minute of one key OpenAI lets other machines answer, so a busy head is spread over as many keys as it
+takes; a conversation keeps its own for its life, and its branches keep it too. From gpt-5.6 on the key chooses no
+machine and only separates caches, so none is sent (https://developers.openai.com/api/docs/guides/prompt-caching). A
+session id or an affinity header is one conversation's.
 
 The key is a hash: it holds no text, path or name.
 """
@@ -41,7 +43,9 @@ class CacheKey:
     def __post_init__(self) -> None:
         """Raises `UsageError` for what is no number from 1."""
         if type(self.requests_per_minute) is not int or self.requests_per_minute < 1:
-            raise UsageError(f"requests_per_minute={self.requests_per_minute!r}: how many calls a minute share a head, 1 or more")
+            raise UsageError(
+                f"requests_per_minute={self.requests_per_minute!r}: how many calls a minute share a head, 1 or more"
+            )
 
     @property
     def n_shards(self) -> int:
@@ -85,7 +89,9 @@ def split(
     """Parameters and headers without the key that is to be derived, and that key."""
     asked = {name: _asked(value) for name, value in params.items() if _is_asked(name, value)}
     above = {name: _asked(value) for name, value in headers.items() if _is_asked("", value)}
-    found = [Affinity(key, name, False) for name, key in asked.items()] + [Affinity(key, name, True) for name, key in above.items()]
+    found = [Affinity(key, name, False) for name, key in asked.items()] + [
+        Affinity(key, name, True) for name, key in above.items()
+    ]
     plain = {name: value for name, value in params.items() if name not in asked}
     return (found[0] if found else None), plain, {name: value for name, value in headers.items() if name not in above}
 
@@ -97,7 +103,9 @@ def routing(provider: Any, layout: Layout, conversation: bytes) -> Routing:
         own = provider.params.get(_KEY)
         return Routing(key=None if own is None else str(own))
     if affinity.name == _KEY and is_needless(model):
-        return Routing(why=f"none: {model.name} finds caches by prefix, and another key would only keep conversations apart")
+        return Routing(
+            why=f"none: {model.name} finds caches by prefix, and another key would only keep conversations apart"
+        )
     key, why = _derived(affinity, layout, conversation)
     sent = {affinity.name: key}
     return Routing(headers=sent, key=key, why=why) if affinity.is_header else Routing(fields=sent, key=key, why=why)

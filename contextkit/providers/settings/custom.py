@@ -1,6 +1,7 @@
 """A tool that is called with text, in OpenAI's words.
 
-Takes a neutral definition, gives a custom tool (chat/chat_completion_custom_tool_param.py, responses/custom_tool_param.py).
+Takes a neutral definition, gives a custom tool (chat/chat_completion_custom_tool_param.py,
+responses/custom_tool_param.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from contextkit.canonical import Json
 def _chat(said: Mapping[str, Json], written: Mapping[str, Json]) -> Json:
     """A grammar stands one level deeper than on Responses."""
     grammar = {key: value for key, value in written.items() if key != "type"}
-    return {"type": "custom", "custom": {**said, "format": {"type": written["type"], **({"grammar": grammar} if grammar else {})}}}
+    return {
+        "type": "custom",
+        "custom": {**said, "format": {"type": written["type"], **({"grammar": grammar} if grammar else {})}},
+    }
 
 
 _SPELLED: Mapping[str, Callable[[Mapping[str, Json], Mapping[str, Json]], Json]] = {
@@ -24,7 +28,8 @@ _SPELLED: Mapping[str, Callable[[Mapping[str, Json], Mapping[str, Json]], Json]]
 
 
 def custom_tool(definition: Mapping[str, Json], wire: str) -> Json:
-    """The custom tool that a definition is, None for one that is called with named arguments, and where an endpoint knows none.
+    """The custom tool that a definition is, None for one that is called with named arguments, and where an endpoint
+    knows none.
 
     >>> custom_tool({"name": "sql", "description": "", "parameters": {}, "format": {"type": "text"}}, "openai_responses")
     {'type': 'custom', 'name': 'sql', 'description': '', 'format': {'type': 'text'}}

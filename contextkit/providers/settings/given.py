@@ -19,7 +19,9 @@ NESTED: Mapping[str, str] = {"inferenceConfig": "maxTokens", "generationConfig":
 """Field of a wire that holds it one level down → its name there."""
 BETA = "anthropic-beta"
 """The header that names beta features; what several say of it is said together."""
-_SAID: Mapping[str, frozenset[str]] = {"openai_responses": frozenset({"instructions", "previous_response_id", "conversation"})}
+_SAID: Mapping[str, frozenset[str]] = {
+    "openai_responses": frozenset({"instructions", "previous_response_id", "conversation"})
+}
 """Wire → more fields that say what only the log may say."""
 _CLIENTS = frozenset({"timeout", "extra_query"})
 """Arguments of the SDKs that are no fields."""
@@ -39,7 +41,9 @@ def apart(given: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, Json], 
 
 
 def merged(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Both, `given` first; a name is one name however it is spelled, and where both name beta features, all of them are.
+    """Both, `given` first.
+
+    A name is one name however it is spelled, and where both name beta features, all of them are.
 
     >>> merged({"anthropic-beta": "a", "X-Trace": "1"}, {"anthropic-beta": "b", "x-trace": "2"})
     {'anthropic-beta': 'a,b', 'x-trace': '2'}
@@ -52,12 +56,19 @@ def merged(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_fields(params: Mapping[str, Json], wire: str, grammar: Grammar, least: int) -> None:
-    """Raises `UsageError` for a field that is not a parameter's to set, and for a length that is none; `least`: the shortest."""
+    """Raises `UsageError` for a field that is not a parameter's to set, and for a length that is none.
+
+    `least`: the shortest.
+    """
     said = {name for name, value in params.items() if value is not None}
     if taken := said & {*grammar.arrays.values(), *_SAID.get(wire, ())}:
-        raise UsageError(f"{', '.join(sorted(taken))}: the log says that, no parameter; context.resystem(…), context.retool(…) change it")
+        raise UsageError(
+            f"{', '.join(sorted(taken))}: the log says that, no parameter; context.resystem(…), context.retool(…) change it"
+        )
     if foreign := said & _CLIENTS:
-        raise UsageError(f"{', '.join(sorted(foreign))}: the client's business, not the request's; use client.with_options(…)")
+        raise UsageError(
+            f"{', '.join(sorted(foreign))}: the client's business, not the request's; use client.with_options(…)"
+        )
     for name, asked in _lengths(params):
         if type(asked) is not int:
             raise UsageError(f"{name} is a number of tokens, not {type(asked).__name__}")
@@ -68,7 +79,9 @@ def check_fields(params: Mapping[str, Json], wire: str, grammar: Grammar, least:
 def _lengths(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
     """What is said of how long a reply may get, by name."""
     found = [(name, params.get(name)) for name in OUTPUT_FIELDS]
-    found += [(name, held.get(name)) for field, name in NESTED.items() if isinstance(held := params.get(field), Mapping)]
+    found += [
+        (name, held.get(name)) for field, name in NESTED.items() if isinstance(held := params.get(field), Mapping)
+    ]
     return ((name, asked) for name, asked in found if asked is not None)
 
 

@@ -1,12 +1,13 @@
 """The form of a reply: a pydantic model or a JSON schema, lowered for each wire, changed in band, and read back.
 
-Takes a type or a schema; gives the field of a request that asks for it, the event that changes it behind the prompt, and the value of a
-reply's text. A schema stands in front of the prompt or keys it, so it is set once: on OpenAI and Gemini another one loses everything, on
-Claude the messages. Knows no conversation.
+Takes a type or a schema; gives the field of a request that asks for it, the event that changes it behind the prompt,
+and the value of a reply's text. A schema stands in front of the prompt or keys it, so it is set once: on OpenAI and
+Gemini another one loses everything, on Claude the messages. Knows no conversation.
 
-Sources: openai 3.52 (shared_params/response_format_json_schema.py, responses/response_format_text_json_schema_config_param.py,
-responses/response_configuration_update_item_param_param.py), anthropic 2.11 (types/json_output_format_param.py), botocore 1.44
-bedrock-runtime `OutputConfig`, google.genai.types.GenerateContentConfig.
+Sources: openai 3.52 (shared_params/response_format_json_schema.py,
+responses/response_format_text_json_schema_config_param.py,
+responses/response_configuration_update_item_param_param.py), anthropic 2.11 (types/json_output_format_param.py),
+botocore 1.44 bedrock-runtime `OutputConfig`, google.genai.types.GenerateContentConfig.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def _of_type(given: Any) -> Output:
     try:
         schema = TypeAdapter(given).json_schema()
     except (PydanticUserError, TypeError, NameError) as error:
-        raise UsageError(f"{FIELD}={getattr(given, '__name__', given)}: it has no JSON schema: use a pydantic model") from error
+        raise UsageError(
+            f"{FIELD}={getattr(given, '__name__', given)}: it has no JSON schema: use a pydantic model"
+        ) from error
     return Output(_name(getattr(given, "__name__", FIELD)), without_titles(schema), given)
 
 
@@ -85,17 +88,25 @@ def _converse(output: Output) -> Json:
 FIELDS: Mapping[str, Callable[[Output], dict[str, dict[str, Json]]]] = {
     "openai_chat": lambda output: {"response_format": {"type": "json_schema", "json_schema": _openai(output)}},
     "openai_responses": lambda output: {"text": {"format": {"type": "json_schema", **_openai(output)}}},
-    "anthropic_messages": lambda output: {"output_config": {"format": {"type": "json_schema", "schema": claude(output.schema)}}},
-    "bedrock_converse": lambda output: {"outputConfig": {"textFormat": {"type": "json_schema", "structure": _converse(output)}}},
+    "anthropic_messages": lambda output: {
+        "output_config": {"format": {"type": "json_schema", "schema": claude(output.schema)}}
+    },
+    "bedrock_converse": lambda output: {
+        "outputConfig": {"textFormat": {"type": "json_schema", "structure": _converse(output)}}
+    },
     "gemini": lambda output: {
         "generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": output.schema},
     },
-}  # fmt: skip
+}
 """Wire → the fields that ask for a form."""
 
 
-def lowered(wire: str, params: Mapping[str, Any], own: Mapping[str, Json] | None = None) -> tuple[Output | None, dict[str, Json]]:
-    """The form asked for, and the parameters with it in the words of `wire`; `own` are those of the provider, for one request.
+def lowered(
+    wire: str, params: Mapping[str, Any], own: Mapping[str, Json] | None = None
+) -> tuple[Output | None, dict[str, Json]]:
+    """The form asked for, and the parameters with it in the words of `wire`.
+
+    `own` are those of the provider, for one request.
 
     `output=None` takes the provider's out of one request. Raises `UsageError` where the field says a form already.
     """
@@ -106,7 +117,11 @@ def lowered(wire: str, params: Mapping[str, Any], own: Mapping[str, Json] | None
     for name, said in FIELDS[wire](output or Output(FIELD, {"type": "object", "properties": {}})).items():
         if taken := (plain.get(name) or {}).keys() & said.keys():
             raise UsageError(f"{name}.{min(taken)} and {FIELD}= both say the form of a reply: leave one out")
-        kept = {key: value for key, value in {**((own or {}).get(name) or {}), **(plain.get(name) or {})}.items() if key not in said}
+        kept = {
+            key: value
+            for key, value in {**((own or {}).get(name) or {}), **(plain.get(name) or {})}.items()
+            if key not in said
+        }
         merged = {**kept, **(said if output else {})}
         if merged or name in plain or name in (own or {}):
             plain[name] = merged or None
@@ -117,7 +132,8 @@ def lowered(wire: str, params: Mapping[str, Any], own: Mapping[str, Json] | None
 class OutputChanged(Change):
     """Another form of reply from here on, `None` for plain text: `context.notice(OutputChanged(Invoice))`.
 
-    Responses from gpt-5.6 on take it behind the prompt; elsewhere `notice` raises `UsageError` and says what a change would cost.
+    Responses from gpt-5.6 on take it behind the prompt; elsewhere `notice` raises `UsageError` and says what a change
+    would cost.
     """
 
     kind = "output"
@@ -147,7 +163,10 @@ def format_of(event: Mapping[str, Json]) -> Json:
 
 
 def in_force(event: Mapping[str, Json] | None, provider: Any) -> Output | None:
-    """The form replies have now: that of the last event, where the provider takes it, else the provider's; None for plain text."""
+    """The form replies have now: that of the last event, where the provider takes it, else the provider's.
+
+    None for plain text.
+    """
     if event is None or provider.noticing != IN_BAND:
         own: Output | None = getattr(provider, FIELD, None)
         return own

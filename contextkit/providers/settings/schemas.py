@@ -1,8 +1,8 @@
 """A JSON schema as providers take it for the form of a reply: OpenAI's strict subset, and Claude's.
 
-Takes a schema without titles, gives another; changes nothing in place. What is required follows the SDKs that make such schemas themselves
-(openai 3.52 lib/_pydantic.py, anthropic 2.11 lib/_parse/_transform.py), with two differences: no titles, which only cost tokens, and a
-union by `oneOf` is one by `anyOf`, which both providers take.
+Takes a schema without titles, gives another; changes nothing in place. What is required follows the SDKs that make such
+schemas themselves (openai 3.52 lib/_pydantic.py, anthropic 2.11 lib/_parse/_transform.py), with two differences: no
+titles, which only cost tokens, and a union by `oneOf` is one by `anyOf`, which both providers take.
 """
 
 from __future__ import annotations
@@ -19,13 +19,25 @@ _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostnam
 """Formats of a text that Claude takes."""
 _OF_CLAUDE: Mapping[str, Callable[[Mapping[str, Json]], bool]] = {
     **dict.fromkeys(
-        ("type", "description", "properties", "required", "additionalProperties", "items", "anyOf", "allOf", "enum", "const", "$defs",
-         "$ref"),
+        (
+            "type",
+            "description",
+            "properties",
+            "required",
+            "additionalProperties",
+            "items",
+            "anyOf",
+            "allOf",
+            "enum",
+            "const",
+            "$defs",
+            "$ref",
+        ),
         lambda schema: True,
     ),
     "format": lambda schema: schema.get("type") == "string" and schema["format"] in _FORMATS,
     "minItems": lambda schema: schema.get("type") == "array" and schema["minItems"] in (0, 1),
-}  # fmt: skip
+}
 """Keyword → whether Claude takes it in this schema; what it does not take is said in the description."""
 Step = Callable[[Json, str], Json]
 
@@ -33,8 +45,8 @@ Step = Callable[[Json, str], Json]
 def strict(schema: Json) -> Json:
     """The schema as OpenAI's strict mode takes it: every property required, no other allowed.
 
-    Raises `UsageError`, naming the place, for what has no strict form: an answer that is no object, an object with any keys, a circle of
-    references that carry descriptions.
+    Raises `UsageError`, naming the place, for what has no strict form: an answer that is no object, an object with any
+    keys, a circle of references that carry descriptions.
 
     >>> strict({"type": "object", "properties": {"n": {"type": "integer", "default": None}}})
     {'type': 'object', 'properties': {'n': {'type': 'integer'}}, 'required': ['n'], 'additionalProperties': False}
@@ -50,7 +62,9 @@ def _strict(schema: Json, root: Json, path: str, within: tuple[str, ...]) -> Jso
         return schema
     if "$ref" in schema and len(schema) > 1:
         if schema["$ref"] in within:
-            raise UsageError(f"{path}: refers to itself with a description beside it, which has no strict form: leave the description out")
+            raise UsageError(
+                f"{path}: refers to itself with a description beside it, which has no strict form: leave the description out"
+            )
         return _strict(_inlined(schema, root, path), root, path, (*within, schema["$ref"]))
     plain = _alone(_unified(schema))
     made = _walked(plain, path, lambda inner, at: _strict(inner, root, at, within))
@@ -59,7 +73,9 @@ def _strict(schema: Json, root: Json, path: str, within: tuple[str, ...]) -> Jso
     if "properties" in made:
         made["required"] = list(made["properties"])
     if made.get("type") == "object" and made.setdefault("additionalProperties", False) is not False:
-        raise UsageError(f"{path}: an object with any keys has no strict form: name its fields, or use a list of key and value")
+        raise UsageError(
+            f"{path}: an object with any keys has no strict form: name its fields, or use a list of key and value"
+        )
     return made
 
 

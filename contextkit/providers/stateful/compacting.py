@@ -1,9 +1,9 @@
 """A reply in which the server summed up what was before: what stands for it from now on, and what was said behind it.
 
-Takes the body of an entry to be, gives items. `client.responses.compact` returns a summary alone; so does a response to an input that ends
-with a `compaction_trigger`; with `context_management` a summary stands before what the model says (responses/response_create_params.py:367,
-response_input_item_param.py:734). Items before the summary may be left out of later inputs
-(https://developers.openai.com/api/docs/guides/compaction).
+Takes the body of an entry to be, gives items. `client.responses.compact` returns a summary alone; so does a response to
+an input that ends with a `compaction_trigger`; with `context_management` a summary stands before what the model says
+(responses/response_create_params.py:367, response_input_item_param.py:734). Items before the summary may be left out of
+later inputs (https://developers.openai.com/api/docs/guides/compaction).
 """
 
 from __future__ import annotations

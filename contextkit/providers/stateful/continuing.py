@@ -1,7 +1,9 @@
-"""A conversation that goes on from what the server keeps: what a request names, where its input begins, what its reply leaves in the log.
+"""A conversation that goes on from what the server keeps: what a request names, where its input begins, what its reply
+leaves in the log.
 
-Takes a log, its turns and an adapter's option, gives what one request carries. The log stays the truth: where the last reply is not one
-that the server keeps as this log has it, the whole input is sent. Knows no bytes; `tail.py` writes them.
+Takes a log, its turns and an adapter's option, gives what one request carries. The log stays the truth: where the last
+reply is not one that the server keeps as this log has it, the whole input is sent. Knows no bytes; `tail.py` writes
+them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from contextkit.providers.provider import Provider
 from contextkit.providers.stateful.tail import tail
 
 PREVIOUS, CONVERSATION = "previous_response_id", "conversation"
-"""The two fields that name what the server keeps (responses/response_create_params.py:59,152); a request has one of them at most."""
+"""The two fields that name what the server keeps (responses/response_create_params.py:59,152); a request has one of
+them at most."""
 _NOT_FOUND = "previous_response_not_found"
 _IN_VAIN = 2
 """So many replies in a row that the server does not have: it keeps none of them (a project without data retention)."""
@@ -96,7 +99,9 @@ class Continued:
 
 
 class Continuity:
-    """What one context knows of the server's side beside its log: what was lost there, and which conversations were begun."""
+    """What one context knows of the server's side beside its log: what was lost there, and which conversations were
+    begun.
+    """
 
     __slots__ = ("_begun", "_branched_at", "_in_vain", "_log", "_lost")
 
@@ -107,8 +112,13 @@ class Continuity:
         self._branched_at = max((entry.sequence for entry in log if entry.kind == "opened"), default=0)
         self._in_vain = 0
 
-    def request(self, provider: Provider, turns: Turns, layout: Layout, params: Mapping[str, Json], is_warming: bool) -> Continued | None:
-        """How the request that sends `layout` goes on; None for an adapter without the option. Reads the last reply only."""
+    def request(
+        self, provider: Provider, turns: Turns, layout: Layout, params: Mapping[str, Json], is_warming: bool
+    ) -> Continued | None:
+        """How the request that sends `layout` goes on.
+
+        None for an adapter without the option. Reads the last reply only.
+        """
         option = option_of(provider)
         if option is None:
             return None
@@ -130,7 +140,8 @@ class Continuity:
     def failed(self, fields: Mapping[str, Json], error: BaseException | str) -> None:
         """A request with these fields was not: what the server says it does not have is not named again.
 
-        A call that ended without an answer may have been written into its conversation all the same, so nothing more is written there.
+        A call that ended without an answer may have been written into its conversation all the same, so nothing more is
+        written there.
         """
         if PREVIOUS in fields and _code(error) == _NOT_FOUND:
             self._lost.add(fields[PREVIOUS])
@@ -160,8 +171,13 @@ class Continuity:
             return reply, "the server does not have the last reply"
         return reply, ""
 
-    def _in_conversation(self, name: str, reply: int, start: int, why: str, is_kept: bool, is_warming: bool) -> Continued:
-        """Into the conversation while it says what the log says; without it from the first request on that would not fit."""
+    def _in_conversation(
+        self, name: str, reply: int, start: int, why: str, is_kept: bool, is_warming: bool
+    ) -> Continued:
+        """Into the conversation while it says what the log says.
+
+        Without it from the first request on that would not fit.
+        """
         is_empty = name not in self._started()
         if name in self._lost:
             why = f"what {name} holds is not known"
@@ -177,8 +193,12 @@ class Continuity:
     def _started(self) -> set[str]:
         """Conversations that a reply of this log was written into, those of its parents too."""
         if self._begun is None:
-            bodies = (parse(entry.body) for entry in self._log if entry.kind == "assistant" and b'"stored":' in entry.body)
-            self._begun = {name for body in bodies if (name := (body.get("stored") or {}).get(CONVERSATION)) is not None}
+            bodies = (
+                parse(entry.body) for entry in self._log if entry.kind == "assistant" and b'"stored":' in entry.body
+            )
+            self._begun = {
+                name for body in bodies if (name := (body.get("stored") or {}).get(CONVERSATION)) is not None
+            }
         return self._begun
 
     def _begin(self, conversation: str | None) -> None:

@@ -1,7 +1,8 @@
 """What responses and conversations hold: a name → items, and a body that names one → the body with its whole input.
 
-Takes what was said under a name, what it went on from, and request bodies. What one holds is kept once, however many go on from it; the
-oldest go when the room is full, and whatever went on from them is not known any more either. Knows no HTTP and no wire but Responses.
+Takes what was said under a name, what it went on from, and request bodies. What one holds is kept once, however many go
+on from it; the oldest go when the room is full, and whatever went on from them is not known any more either. Knows no
+HTTP and no wire but Responses.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ class Histories:
         self._places: dict[str, _Said] = {}
 
     def keep(self, name: str, items: Iterable[Json], before: str | None = None) -> None:
-        """Under `name` stands what stood under `before`, then `items`; `before` may be `name` itself. Nothing where it is not known."""
+        """Under `name` stands what stood under `before`, then `items`.
+
+        `before` may be `name` itself. Nothing where it is not known.
+        """
         if before is not None and before not in self._named:
             return
         listed = list(items)
@@ -100,7 +104,10 @@ class Histories:
         return next((item for item in held if isinstance(item, dict) and item.get("id") == name), None)
 
     def whole(self, body: Mapping[str, Json]) -> dict[str, Json] | Unknown:
-        """`body` with its whole input, and without the name of what it goes on from; itself, copied, where it leans on nothing."""
+        """`body` with its whole input, and without the name of what it goes on from.
+
+        Itself, copied, where it leans on nothing.
+        """
         before = named_in(body)
         held = [] if before is None else self.items(before.name)
         if before is not None and held is None:
@@ -112,7 +119,10 @@ class Histories:
         return {**fields, "input": [*(held or ()), *said]} if held or said is not body.get("input") else fields
 
     def said(self, body: Mapping[str, Json]) -> Json:
-        """What `body` itself says: its input as a list, items in the place of references; `Unknown` where one is not known."""
+        """What `body` itself says: its input as a list, items in the place of references.
+
+        `Unknown` where one is not known.
+        """
         given = body.get("input")
         listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
         if not isinstance(listed, list) or not any(map(_is_reference, listed)):
@@ -142,4 +152,6 @@ def named_in(body: Mapping[str, Json]) -> Unknown | None:
 
 def _is_reference(item: Json) -> bool:
     """A reference may leave its type out (responses/response_input_item_param.py)."""
-    return isinstance(item, dict) and (item.get("type") == REFERENCE or (item.get("type") is None and "id" in item and "role" not in item))
+    return isinstance(item, dict) and (
+        item.get("type") == REFERENCE or (item.get("type") is None and "id" in item and "role" not in item)
+    )

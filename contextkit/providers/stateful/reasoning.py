@@ -1,6 +1,7 @@
 """Which reasoning an API leaves out of a prompt: by rule, and where a reply says so.
 
-Takes parameters, replies and requests; gives what the model saw. The wire keeps what the log holds: the API decides anew each time.
+Takes parameters, replies and requests; gives what the model saw. The wire keeps what the log holds: the API decides
+anew each time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
 
 _CONTEXTS: Mapping[str, bool] = {"current_turn": True, "all_turns": False}
-"""`reasoning.context` → whether reasoning of earlier turns leaves the prompt when the user speaks (shared_params/reasoning.py:19-27)."""
+"""`reasoning.context` → whether reasoning of earlier turns leaves the prompt when the user speaks
+(shared_params/reasoning.py:19-27)."""
 
 
 def strips(wire: str, model: Model, params: Mapping[str, Json]) -> bool:
@@ -35,7 +37,9 @@ def strips(wire: str, model: Model, params: Mapping[str, Json]) -> bool:
         return model.strips_thinking
     asked = params.get("reasoning")
     context = asked.get("context") if isinstance(asked, Mapping) else None
-    return _CONTEXTS.get(str(context), model.strips_thinking or (model.provider == "openai" and model.cache == "implicit"))
+    return _CONTEXTS.get(
+        str(context), model.strips_thinking or (model.provider == "openai" and model.cache == "implicit")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +49,16 @@ class Seen:
     request: Request
     """With a prompt that does not count what was left out."""
     withheld: tuple[str, ...]
-    """Names of reasoning that should have been in it and was not: ids on Responses, digests of signatures on Messages."""
+    """Names of reasoning that should have been in it and was not: ids on Responses, digests of signatures on Messages.
+    """
     reasons: tuple[str, ...]
     """Why, each reason once: `prefix_mismatch`, `prefix_binding_mismatch`, …"""
 
 
 def seen(request: Request, provider: Provider, withheld: Mapping[str, str]) -> Seen:
-    """`request` as its reply says it was read: without what was `withheld` (id, or path in the body → why), as far as it counted."""
+    """`request` as its reply says it was read: without what was `withheld` (id, or path in the body → why), as far as
+    it counted.
+    """
     whys = _by_name(request.layout.track, withheld) if withheld and request.wire == provider.wire else {}
     found = named_in(request.layout.track, whys)
     if not found:
@@ -70,7 +77,9 @@ def named_in(track: Track, names: Collection[str]) -> dict[str, int]:
 
 
 def _by_name(track: Track, withheld: Mapping[str, str]) -> dict[str, str]:
-    """Why by name: Anthropic says where in this body a block stood (anthropic/types/beta/beta_thinking_dropped_input_transformation.py)."""
+    """Why by name: Anthropic says where in this body a block stood
+    (anthropic/types/beta/beta_thinking_dropped_input_transformation.py).
+    """
     if not any(place.startswith("messages.") for place in withheld):
         return dict(withheld)
     at = {path_of(track, index).replace("[", ".").replace("]", ""): index for index in track.pieces_thinking}

@@ -1,7 +1,8 @@
 """Where each message stands in a rendered prompt.
 
-Takes a way to render and a body, gives an interval for each message. A character that no text holds is put into the middle of a text of
-every message; where taking the marks out again gives the plain prompt, they have changed nothing and show where the messages are.
+Takes a way to render and a body, gives an interval for each message. A character that no text holds is put into the
+middle of a text of every message; where taking the marks out again gives the plain prompt, they have changed nothing
+and show where the messages are.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ _FIRST = 0xF0000
 
 
 def owner(render: Render, body: Mapping[str, Json], offset: int) -> int:
-    """Index of the message that the character at `offset` of the prompt belongs to; -1 for what stands before the first."""
+    """Index of the message that the character at `offset` of the prompt belongs to; -1 for what stands before the
+    first.
+    """
     prompt, found = render(body), _spans(render, body)
     known = [(index, *span) for index, span in enumerate(found) if span is not None]
     last = -1
@@ -69,7 +72,11 @@ def _marked(message: Mapping[str, Json], mark: str) -> tuple[Json, int, int] | N
     content, calls = message.get("content"), message.get("tool_calls")
     if isinstance(content, str) and content.strip():
         return _put(content, mark, lambda text: {**message, "content": text})
-    texts = [index for index, part in enumerate(content) if part.get("text", "").strip()] if isinstance(content, list) else []
+    texts = (
+        [index for index, part in enumerate(content) if part.get("text", "").strip()]
+        if isinstance(content, list)
+        else []
+    )
     if isinstance(content, list) and texts:
         at, parts = texts[-1], list(content)
         before, part, behind = parts[:at], parts[at], parts[at + 1 :]
@@ -77,9 +84,13 @@ def _marked(message: Mapping[str, Json], mark: str) -> tuple[Json, int, int] | N
     if calls and isinstance(calls[-1].get("function"), Mapping):
         function = calls[-1]["function"]
         return _put(
-            str(function.get("name")), mark,
-            lambda text: {**message, "tool_calls": [*calls[:-1], {**calls[-1], "function": {**function, "name": text}}]},
-        )  # fmt: skip
+            str(function.get("name")),
+            mark,
+            lambda text: {
+                **message,
+                "tool_calls": [*calls[:-1], {**calls[-1], "function": {**function, "name": text}}],
+            },
+        )
     name = next((name for name in REASONING if isinstance(message.get(name), str) and message[name].strip()), None)
     return _put(message[name], mark, lambda text: {**message, name: text}) if name else None
 

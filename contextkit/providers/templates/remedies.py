@@ -1,6 +1,7 @@
 """What keeps a prompt a prefix: options of the template, and edits of it, each tried by rendering again.
 
-Takes a template and a question that rendering answers; gives what made the answer yes. Nothing is advised that was not tried.
+Takes a template and a question that rendering answers; gives what made the answer yes. Nothing is advised that was not
+tried.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ Keeps = Callable[[Template, Mapping[str, Json]], Kept]
 
 def by_option(template: Template, holds: Holds, keeps: Keeps) -> Remedy | None:
     """The value of one option that helps, the one that changes least; None where no option does."""
-    tried = [{name: value} for name in template.options for value in (True, False, *([FIXED_DATE] if "date" in name else []))]
+    tried = [
+        {name: value} for name in template.options for value in (True, False, *([FIXED_DATE] if "date" in name else []))
+    ]
     found = [options for options in tried if _safely(holds, template, options)]
     if not found:
         return None
@@ -107,7 +110,9 @@ def _safely(holds: Holds, template: Template, options: Mapping[str, Json]) -> bo
 
 
 def _edits(text: str) -> Iterator[tuple[int, str, str]]:
-    """(place, what stands there, what to try): conditions and their halves held open or shut, trims left out, dates fixed."""
+    """(place, what stands there, what to try): conditions and their halves held open or shut, trims left out, dates
+    fixed.
+    """
     for found in _DATED.finditer(text):
         yield found.start(), found[0], repr(FIXED_DATE)
     for found in _CONDITION.finditer(text):

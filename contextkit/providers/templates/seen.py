@@ -1,8 +1,9 @@
 """A request body as a chat template sees it.
 
-Takes a `/chat/completions` body, gives messages, tools and variables in the forms that vLLM and `transformers` hand to a template: the
-arguments of a call as an object, reasoning under every name templates read, content as one text where the template takes no parts. Sources:
-vLLM 0.33 `vllm/renderers/chat_utils/chat_message.py`, transformers 5.23 `utils/chat_template_utils.py`.
+Takes a `/chat/completions` body, gives messages, tools and variables in the forms that vLLM and `transformers` hand to
+a template: the arguments of a call as an object, reasoning under every name templates read, content as one text where
+the template takes no parts. Sources: vLLM 0.33 `vllm/renderers/chat_utils/chat_message.py`, transformers 5.23
+`utils/chat_template_utils.py`.
 """
 
 from __future__ import annotations
@@ -20,16 +21,26 @@ def messages_seen(body: Mapping[str, Json], takes_parts: bool, takes_text: bool)
     """The messages, ready for a template. Raises `UnreadableRequest` where there are none."""
     given = body.get("messages")
     if not isinstance(given, list) or not all(isinstance(message, dict) for message in given):
-        raise UnreadableRequest("messages", "Input should be an array of messages: a chat template renders /chat/completions bodies")
+        raise UnreadableRequest(
+            "messages", "Input should be an array of messages: a chat template renders /chat/completions bodies"
+        )
     return [_message(message, takes_parts, takes_text) for message in given]
 
 
 def variables(body: Mapping[str, Json]) -> dict[str, Json]:
     """What a template reads besides messages and tools: the caller's kwargs above the request's own fields."""
     effort, tools = body.get("reasoning_effort"), body.get("tools") or None
-    implied: dict[str, Json] = {} if effort is None else {"reasoning_effort": effort, "enable_thinking": effort != "none"}
+    implied: dict[str, Json] = (
+        {} if effort is None else {"reasoning_effort": effort, "enable_thinking": effort != "none"}
+    )
     chosen = {"tool_choice": body["tool_choice"]} if tools and body.get("tool_choice") is not None else {}
-    return {"documents": body.get("documents"), "tools": tools, **implied, **chosen, **(body.get("chat_template_kwargs") or {})}
+    return {
+        "documents": body.get("documents"),
+        "tools": tools,
+        **implied,
+        **chosen,
+        **(body.get("chat_template_kwargs") or {}),
+    }
 
 
 def _message(message: Mapping[str, Json], takes_parts: bool, takes_text: bool) -> dict[str, Json]:

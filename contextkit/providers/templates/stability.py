@@ -1,7 +1,7 @@
 """Whether the prompt of each call is a prefix of the next one's, where it is not and why, and what was found to help.
 
-Takes a template and a conversation as it was or will be sent; gives findings. What an engine has cached after a call is its prompt and what
-it generated: both are rendered and compared with the next prompt, character by character.
+Takes a template and a conversation as it was or will be sent; gives findings. What an engine has cached after a call is
+its prompt and what it generated: both are rendered and compared with the next prompt, character by character.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Instability:
     """One cause, where it shows first, and what helps."""
 
     cause: str
-    """A row of `causes.py`: kwargs, tools, tool_choice, history, thinking, whitespace, tools_float, system_float, generation_prompt,
-    template or date."""
+    """A row of `causes.py`: kwargs, tools, tool_choice, history, thinking, whitespace, tools_float, system_float,
+    generation_prompt, template or date."""
     why: str
     """What happens."""
     turns: tuple[int, ...]
@@ -97,8 +97,8 @@ class _Found:
 def check_prefix_stable(template: Template, conversation: Any, *, at: datetime | None = None) -> list[Instability]:
     """What keeps prompts of `conversation` from being prefixes of the next; nothing, where every one is gone on with.
 
-    `conversation`: request bodies in order, one body (cut at each reply), or a `Context`; `at`: the moment they are rendered at. Raises
-    `UsageError` where the template refuses them.
+    `conversation`: request bodies in order, one body (cut at each reply), or a `Context`; `at`: the moment they are
+    rendered at. Raises `UsageError` where the template refuses them.
     """
     bodies, moment = calls_of(conversation), at or datetime.now(UTC)
     check = _Check(template, moment, bodies)
@@ -111,7 +111,11 @@ def check_prefix_stable(template: Template, conversation: Any, *, at: datetime |
 
 class _Check:
     def __init__(
-        self, template: Template, at: datetime, bodies: Sequence[Mapping[str, Json]], options: Mapping[str, Json] | None = None
+        self,
+        template: Template,
+        at: datetime,
+        bodies: Sequence[Mapping[str, Json]],
+        options: Mapping[str, Json] | None = None,
     ) -> None:
         self._template, self._at, self._bodies, self._options = template, at, bodies, options
 
@@ -119,7 +123,11 @@ class _Check:
         """Each cause of a pair, with where its prompts part; what was found is taken away before more is looked for."""
         tried = list(CAUSES)
         while (broken := _broken(self._template, pair, self._at, self._options)) is not None:
-            better = [(left, index, cause) for index, cause in enumerate(tried) if (left := self._left(cause, pair, broken)) is not None]
+            better = [
+                (left, index, cause)
+                for index, cause in enumerate(tried)
+                if (left := self._left(cause, pair, broken)) is not None
+            ]
             if not better:
                 cause = GENERATION if broken.is_generation else THINKING if _is_thought(broken) else TEMPLATE
                 yield from [(cause, broken)] if cause is not THINKING or THINKING in tried else []
@@ -129,7 +137,10 @@ class _Check:
             pair, tried = cause.without(pair), [row for row in tried if row is not cause]
 
     def _left(self, cause: Cause, pair: Pair, broken: _Break) -> int | None:
-        """Characters that are lost without a cause, -1 where the prompts no longer part; None where they part as before."""
+        """Characters that are lost without a cause, -1 where the prompts no longer part.
+
+        None where they part as before.
+        """
         without = cause.without(pair)
         if without == pair or (cause is THINKING and not is_same_history(pair)):
             return None
@@ -161,7 +172,9 @@ class _Check:
     def waiting(self, found: Mapping[str, _Found]) -> Iterable[Instability]:
         """What no two of these calls show, and another day or another choice would."""
         body, later = self._bodies[-1], self._at + timedelta(days=1)
-        if broken := _parted(Pair(0, body, body), _prompt(self._template, body, self._at), _prompt(self._template, body, later)):
+        if broken := _parted(
+            Pair(0, body, body), _prompt(self._template, body, self._at), _prompt(self._template, body, later)
+        ):
 
             def holds(template: Template, options: Mapping[str, Json]) -> bool:
                 return _prompt(template, body, self._at, options) == _prompt(template, body, later, options)
@@ -184,23 +197,38 @@ class _Check:
         said, plain = _prompt(template, body, self._at, options), _prompt(self._template, body, self._at)
         said_by = [message.get(name) for message in body["messages"] for name in ("content", *REASONING)]
         texts = [text for text in said_by if isinstance(text, str)]
-        first = [_prompt(of, self._bodies[0], self._at, given) for of, given in ((template, options), (self._template, {}))]
+        first = [
+            _prompt(of, self._bodies[0], self._at, given) for of, given in ((template, options), (self._template, {}))
+        ]
         n_kept = sum((text.strip() in said) - (text.strip() in plain) for text in texts)
         return Kept(first[0] == first[1], n_kept, len(said) - len(plain))
 
-    def _finding(self, cause: Cause, turns: tuple[int, ...], broken: _Break, remedies: tuple[Remedy, ...]) -> Instability:
+    def _finding(
+        self, cause: Cause, turns: tuple[int, ...], broken: _Break, remedies: tuple[Remedy, ...]
+    ) -> Instability:
         at, encode, kept = broken.offset, self._template.encode, broken.was[: broken.offset]
         message = owner(lambda body: _prompt(self._template, body, self._at), _answered(broken.pair), at)
         return Instability(
-            cause.name, cause.why, turns, message, at, broken.lost,
-            None if encode is None else len(encode(kept + broken.gone)) - len(encode(kept)), *broken.windows, remedies,
-        )  # fmt: skip
+            cause.name,
+            cause.why,
+            turns,
+            message,
+            at,
+            broken.lost,
+            None if encode is None else len(encode(kept + broken.gone)) - len(encode(kept)),
+            *broken.windows,
+            remedies,
+        )
 
 
 def _broken(template: Template, pair: Pair, at: datetime, options: Mapping[str, Json] | None = None) -> _Break | None:
     """Where the later prompt leaves the earlier one, or the reply to it; None where it goes on with both."""
     was, now = _prompt(template, pair.before, at, options), _prompt(template, pair.after, at, options)
-    whole = was if pair.reply is None else template.render(_answered(pair), at=at, generation=False, options=options).rstrip()
+    whole = (
+        was
+        if pair.reply is None
+        else template.render(_answered(pair), at=at, generation=False, options=options).rstrip()
+    )
     broken = _parted(pair, was, now)
     if broken is None:
         return _parted(pair, whole, now)
@@ -236,7 +264,9 @@ def _answered(pair: Pair) -> Mapping[str, Json]:
     return pair.before if pair.reply is None else {**pair.before, "messages": [*pair.before["messages"], pair.reply]}
 
 
-def _prompt(template: Template, body: Mapping[str, Json], at: datetime, options: Mapping[str, Json] | None = None) -> str:
+def _prompt(
+    template: Template, body: Mapping[str, Json], at: datetime, options: Mapping[str, Json] | None = None
+) -> str:
     return template.render(body, at=at, options=options)
 
 
@@ -246,7 +276,9 @@ def calls_of(conversation: Any) -> list[Mapping[str, Json]]:
     given = parse(request().body) if callable(request) else conversation
     bodies = [given] if isinstance(given, Mapping) else list(given)
     if not bodies or not all(isinstance(body, Mapping) and body.get("messages") for body in bodies):
-        raise UsageError("no messages: a conversation is a /chat/completions body, a list of them in order, or a Context")
+        raise UsageError(
+            "no messages: a conversation is a /chat/completions body, a list of them in order, or a Context"
+        )
     first = bodies[0]
     replies = [index for index, message in enumerate(first["messages"]) if message.get("role") == "assistant" and index]
     return [*({**first, "messages": first["messages"][:index]} for index in replies), *bodies]

@@ -1,7 +1,8 @@
 """A model's chat template, rendered as `transformers` and vLLM render it.
 
-Takes Jinja text, a file of it or a `tokenizer_config.json`; gives the prompt a request body becomes. Templates are other people's programs:
-they run in Jinja's immutable sandbox, see plain JSON, and reach no file. Source: transformers 5.23 `utils/chat_template_utils.py`.
+Takes Jinja text, a file of it or a `tokenizer_config.json`; gives the prompt a request body becomes. Templates are
+other people's programs: they run in Jinja's immutable sandbox, see plain JSON, and reach no file. Source: transformers
+5.23 `utils/chat_template_utils.py`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,24 @@ from contextkit.providers.templates.seen import messages_seen, variables
 
 Encode = Callable[[str], Sequence[int]]
 """A text → its token ids, special tokens in it as one each; `tokenizer.encode` with `add_special_tokens=False`."""
-_GIVEN = frozenset({
-    "messages", "tools", "documents", "add_generation_prompt", "strftime_now", "raise_exception", "bos_token", "eos_token", "pad_token",
-    "unk_token", "continue_final_message", "image_token", "video_token", "audio_token",
-})  # fmt: skip
+_GIVEN = frozenset(
+    {
+        "messages",
+        "tools",
+        "documents",
+        "add_generation_prompt",
+        "strftime_now",
+        "raise_exception",
+        "bos_token",
+        "eos_token",
+        "pad_token",
+        "unk_token",
+        "continue_final_message",
+        "image_token",
+        "video_token",
+        "audio_token",
+    }
+)
 """Variables that are no option of a template."""
 _TAG = "\uf8ff"
 """Stands behind a message that is to be gone on with, until it is cut there."""
@@ -39,7 +54,9 @@ class Template:
     """
 
     def __init__(self, source: str | Path, *, encode: Encode | None = None, **tokens: str) -> None:
-        """`source` is Jinja text, or the path of a file of it or of a `tokenizer_config.json`; `tokens` are `bos_token` and the like.
+        """`source` is Jinja text, or the path of a file of it or of a `tokenizer_config.json`.
+
+        `tokens` are `bos_token` and the like.
 
         Raises `UsageError` where it is none of them, `MissingExtra` without Jinja.
         """
@@ -59,16 +76,23 @@ class Template:
         from jinja2 import meta
 
         environment = self._compiled.environment
-        return tuple(sorted(meta.find_undeclared_variables(environment.parse(self.text)) - _GIVEN - environment.globals.keys()))
+        return tuple(
+            sorted(meta.find_undeclared_variables(environment.parse(self.text)) - _GIVEN - environment.globals.keys())
+        )
 
     def render(
-        self, body: Mapping[str, Json], *, at: datetime | None = None, generation: bool | None = None,
+        self,
+        body: Mapping[str, Json],
+        *,
+        at: datetime | None = None,
+        generation: bool | None = None,
         options: Mapping[str, Json] | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """The prompt that a `/chat/completions` body becomes at a moment (now without one).
 
-        `generation`: whether the beginning of a reply stands last (None: as the body says); `options` go above the body's own kwargs.
-        Raises `UsageError` where the template refuses the conversation, `UnreadableRequest` for a body of another endpoint.
+        `generation`: whether the beginning of a reply stands last (None: as the body says); `options` go above the
+        body's own kwargs. Raises `UsageError` where the template refuses the conversation, `UnreadableRequest` for a
+        body of another endpoint.
         """
         messages = messages_seen(body, *self._forms)
         is_continued = bool(body.get("continue_final_message"))
@@ -113,7 +137,15 @@ class Template:
         seen = {"tools": None, "documents": None, **self.tokens, **given, "strftime_now": moment.strftime}
         try:
             said: str = self._compiled.render(messages=messages, **seen)
-        except (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as fault:
+        except (
+            TemplateError,
+            TypeError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as fault:
             raise UsageError(f"the template refuses this conversation: {self._reason(fault)}") from fault
         return said
 
@@ -134,7 +166,9 @@ def _read(path: Path) -> tuple[str, dict[str, str]]:
     except json.JSONDecodeError as fault:
         raise UsageError(f"{path}: no JSON ({fault}): give a whole tokenizer_config.json") from None
     if not found[0].strip():
-        raise UsageError(f"{path} holds an empty template, which prints no conversation: give the one the model was trained with")
+        raise UsageError(
+            f"{path} holds an empty template, which prints no conversation: give the one the model was trained with"
+        )
     return found
 
 
@@ -146,7 +180,11 @@ def _configured(path: Path, config: Any) -> tuple[str, dict[str, str]]:
         named = by_name.get("tool_use", by_name.get("default"))
     if not isinstance(named, str):
         raise UsageError(f"{path} holds no chat_template: newer models keep it in chat_template.jinja beside this file")
-    tokens = {name: value.get("content") if isinstance(value, dict) else value for name, value in config.items() if name.endswith("_token")}
+    tokens = {
+        name: value.get("content") if isinstance(value, dict) else value
+        for name, value in config.items()
+        if name.endswith("_token")
+    }
     return named, {name: value for name, value in tokens.items() if isinstance(value, str)}
 
 
@@ -171,7 +209,9 @@ def _compiled(text: str) -> Any:
     def refuse(said: str) -> None:
         raise TemplateError(said)
 
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
+    )
     environment.filters["tojson"] = _as_json
     environment.globals["raise_exception"] = refuse
     try:
@@ -181,6 +221,10 @@ def _compiled(text: str) -> Any:
 
 
 def _as_json(
-    value: Json, ensure_ascii: bool = False, indent: int | None = None, separators: tuple[str, str] | None = None, sort_keys: bool = False
+    value: Json,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
 ) -> str:
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)

@@ -1,6 +1,7 @@
 """The calls of a report, kept for its page: a few numbers a call in flat arrays, so that a gigabyte of logs fits.
 
-Takes judged calls one by one, gives `Session`s. What is held of bodies is bounded (`Windows`, `Savings`). Knows nothing of HTML.
+Takes judged calls one by one, gives `Session`s. What is held of bodies is bounded (`Windows`, `Savings`). Knows nothing
+of HTML.
 """
 
 from __future__ import annotations
@@ -22,7 +23,20 @@ COUNTS = ("read", "write", "fresh", "output")
 class Session:
     """One conversation, a column a fact, a place a call."""
 
-    __slots__ = ("agents", "at", "cost", "counts", "lane", "lanes", "misses", "model", "models", "name", "project", "sides")
+    __slots__ = (
+        "agents",
+        "at",
+        "cost",
+        "counts",
+        "lane",
+        "lanes",
+        "misses",
+        "model",
+        "models",
+        "name",
+        "project",
+        "sides",
+    )
 
     def __init__(self, name: str) -> None:
         self.name, self.project = name, ""
@@ -52,7 +66,11 @@ class Session:
             self.sides[len(self.at)] = sides
         self.at.append(exchange.at)
         self.cost.append(nan if call.cost_usd is None else call.cost_usd)
-        write = None if usage is None or usage.write_5m is None or usage.write_1h is None else usage.write_5m + usage.write_1h
+        write = (
+            None
+            if usage is None or usage.write_5m is None or usage.write_1h is None
+            else usage.write_5m + usage.write_1h
+        )
         billed = (usage.read, write, usage.fresh, usage.output) if usage else (None,) * 4
         for column, count in zip(self.counts, billed, strict=True):
             column.append(UNKNOWN if count is None else count)
@@ -94,7 +112,10 @@ class Columns:
 
     def dearest(self) -> list[Session]:
         """The sessions, those that cost most first, then those with most calls."""
-        ranked = [(-(session.cost_usd or 0.0), -len(session), place, session) for place, session in enumerate(self.sessions.values())]
+        ranked = [
+            (-(session.cost_usd or 0.0), -len(session), place, session)
+            for place, session in enumerate(self.sessions.values())
+        ]
         return [session for *_, session in sorted(ranked, key=lambda row: row[:3])]
 
 

@@ -1,4 +1,5 @@
-"""The pieces a page is made of: tables that screen readers can walk and narrow screens can show, bars, numbers in words.
+"""The pieces a page is made of: tables that screen readers can walk and narrow screens can show, bars, numbers in
+words.
 
 Takes plain values, gives HTML in which everything that came from a recording is escaped.
 """
@@ -38,11 +39,15 @@ Cell = str | Html
 
 
 def table(name: str, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, is_cards: bool = False) -> str:
-    """A table with a caption for screen readers, in a box that scrolls sideways; `is_cards`: on narrow screens each row is a card.
+    """A table with a caption for screen readers, in a box that scrolls sideways.
+
+    `is_cards`: on narrow screens each row is a card.
 
     The roles repeat what the elements mean, which browsers forget where rows are laid out as cards.
     """
-    head = "".join(f'<th scope="col" role="columnheader"{_classes(column)}>{escape(column.heading)}</th>' for column in columns)
+    head = "".join(
+        f'<th scope="col" role="columnheader"{_classes(column)}>{escape(column.heading)}</th>' for column in columns
+    )
     body = "".join(_row(columns, row, is_cards) for row in rows)
     kind = ' class="cards"' if is_cards else ""
     return (

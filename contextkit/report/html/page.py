@@ -1,8 +1,8 @@
 """A report as one HTML file: nothing is fetched, and the browser is told to refuse it.
 
-Takes `Contents` and `Columns`, gives the text of the page. Tables and the tree are HTML; charts are drawn by D3, which is in the file, from
-the numbers that are in the file, each with a table behind it. Of a prompt there is what `Miss.where` says and, where bodies were recorded,
-the few words around each break, secrets covered.
+Takes `Contents` and `Columns`, gives the text of the page. Tables and the tree are HTML; charts are drawn by D3, which
+is in the file, from the numbers that are in the file, each with a table behind it. Of a prompt there is what
+`Miss.where` says and, where bodies were recorded, the few words around each break, secrets covered.
 """
 
 from __future__ import annotations

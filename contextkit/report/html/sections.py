@@ -1,4 +1,5 @@
-"""The sections of the page, top to bottom: what was lost and how to end it, then the charts with their tables, then where the money went.
+"""The sections of the page, top to bottom: what was lost and how to end it, then the charts with their tables, then
+where the money went.
 
 Takes `Contents` and what is drawn, gives HTML, in which everything that came from a recording is escaped.
 """
@@ -27,7 +28,11 @@ SESSIONS, ROWS, MISSES = 50, 40, 200
 
 
 def sections(
-    contents: Contents, ranked: Sequence[Session], over_time: Series, waterfalls: Sequence[dict[str, Json]], savings: Mapping[str, Saving]
+    contents: Contents,
+    ranked: Sequence[Session],
+    over_time: Series,
+    waterfalls: Sequence[dict[str, Json]],
+    savings: Mapping[str, Saving],
 ) -> Iterator[str]:
     """Each section in turn; `ranked` are the sessions, the dearest first, `waterfalls` those of them that are drawn."""
     yield f"<header><h1>Prompt cache report</h1><p>{escape(contents.title)}</p>"
@@ -52,13 +57,19 @@ def sections(
 def _tiles(contents: Contents) -> str:
     summary = contents.summary
     costs = [miss.cost_usd for miss in summary.losses]
-    lost = sum(cost for cost in costs if cost is not None) if any(cost is not None for cost in costs) or not costs else None
+    lost = (
+        sum(cost for cost in costs if cost is not None)
+        if any(cost is not None for cost in costs) or not costs
+        else None
+    )
     paid = money(summary.cost_usd, is_lower_bound=summary.total.is_cost_lower_bound)
     tiles = (
-        ("read from cache", percent(summary.hit_rate)), ("spent", paid),
+        ("read from cache", percent(summary.hit_rate)),
+        ("spent", paid),
         ("saved by the cache", money(summary.saved_usd)),
-        ("lost to misses", money(lost if summary.cost_usd is not None else None)), ("calls", count(summary.calls)),
-    )  # fmt: skip
+        ("lost to misses", money(lost if summary.cost_usd is not None else None)),
+        ("calls", count(summary.calls)),
+    )
     return f'<dl class="tiles">{"".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)}</dl>\n'
 
 
@@ -68,7 +79,13 @@ def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str,
     if not lost:
         yield "<p>No call read clearly less than it could have.</p></section>\n"
         return
-    causes = [Column("cause"), Column("misses", True), Column("lost tokens", True), Column("the fix saves", True), Column("fix")]
+    causes = [
+        Column("cause"),
+        Column("misses", True),
+        Column("lost tokens", True),
+        Column("the fix saves", True),
+        Column("fix"),
+    ]
     rows_of_causes = (_cause(loss, savings.get(loss.cause)) for loss in losses(contents.summary))
     yield table("Misses by cause, with what to do", causes, rows_of_causes, is_cards=True)
     yield (
@@ -82,7 +99,12 @@ def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str,
     columns += [Column("provider")] if said else []
     columns += [Column("lost tokens", True), Column("cost", True), Column("fix")]
     yield f"<details{' open' if len(shown) <= 12 else ''}><summary>Each miss</summary>"
-    sides = {session.misses[place][0].index: both for session in ranked for place, both in session.sides.items() if place in session.misses}
+    sides = {
+        session.misses[place][0].index: both
+        for session in ranked
+        for place, both in session.sides.items()
+        if place in session.misses
+    }
     rows = (_miss(contents, miss, said, sides.get(miss.index)) for miss in shown)
     yield table("Each miss with its place, its cost and its fix", columns, rows, is_cards=True)
     if len(lost) > len(shown):
@@ -95,7 +117,10 @@ def _cause(loss: Loss, saving: Saving | None) -> Sequence[Cell]:
 
 
 def _saved(loss: Loss, saving: Saving | None) -> Cell:
-    """A replay's figure with its spread; else what the misses cost, marked as such; nothing for a cause that nobody knows."""
+    """A replay's figure with its spread.
+
+    Else what the misses cost, marked as such; nothing for a cause that nobody knows.
+    """
     if saving is None and not fix_of(loss.cause).saves:
         return "unknown"
     if saving is None:
@@ -110,7 +135,16 @@ def _miss(contents: Contents, miss: Miss, has_verdicts: bool, sides: Sides | Non
     where = Html(f"{escape(said_of_it)}{_quoted(sides)}") if sides else said_of_it
     said = [provider_says(miss.cause, contents.verdicts.get(miss.index, ""))] if has_verdicts else []
     session = contents.sessions.get(miss.index, "")
-    return (f"{miss.index + 1}", session, miss.cause, where, *said, count(miss.lost_tokens), money(miss.cost_usd), fix_of(miss.cause).short)
+    return (
+        f"{miss.index + 1}",
+        session,
+        miss.cause,
+        where,
+        *said,
+        count(miss.lost_tokens),
+        money(miss.cost_usd),
+        fix_of(miss.cause).short,
+    )
 
 
 def _quoted(sides: Sides) -> str:
@@ -121,7 +155,9 @@ def _quoted(sides: Sides) -> str:
 def _waterfall(waterfalls: Sequence[dict[str, Json]], n_sessions: int) -> str:
     """Where the script draws one session; without it, a table says what each session read."""
     left = n_sessions - len(waterfalls)
-    bound = f" The {len(waterfalls)} dearest of {n_sessions:,} sessions can be drawn; all are in the sums." if left else ""
+    bound = (
+        f" The {len(waterfalls)} dearest of {n_sessions:,} sessions can be drawn; all are in the sums." if left else ""
+    )
     names = "".join(
         f'<option value="{i}">{escape(str(one["name"]))} ({count(one["calls"])} calls, {money(one["cost"])})</option>'
         for i, one in enumerate(waterfalls)
@@ -151,21 +187,42 @@ def _time(over_time: Series) -> Iterator[str]:
         '<ul class="legend" id="time-legend"></ul><div class="chart" id="time-chart"></div>'
         '<p class="told" id="time-told" role="status"></p>\n<details><summary>The same as a table</summary>'
     )
-    columns = [Column("from (UTC)"), Column("calls", True), Column("read"), Column("input", True, True), Column("spent", True)]
+    columns = [
+        Column("from (UTC)"),
+        Column("calls", True),
+        Column("read"),
+        Column("input", True, True),
+        Column("spent", True),
+    ]
     yield table(f"Hit rate for each {word}", columns, (_step(at, one) for at, one in over_time.all.points))
     yield "</details></section>\n"
 
 
 def _step(at: int, one: Sums) -> Sequence[Cell]:
     start = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
-    return start, count(one.calls), bar(one.hit_rate), count(one.prompt), money(one.cost_usd, is_lower_bound=one.is_lower_bound)
+    return (
+        start,
+        count(one.calls),
+        bar(one.hit_rate),
+        count(one.prompt),
+        money(one.cost_usd, is_lower_bound=one.is_lower_bound),
+    )
 
 
 def _groups(contents: Contents) -> Iterator[str]:
-    kinds = [("model", contents.summary.models), *([(contents.by, contents.summary.groups)] if contents.by not in ("", "model") else [])]
+    kinds = [
+        ("model", contents.summary.models),
+        *([(contents.by, contents.summary.groups)] if contents.by not in ("", "model") else []),
+    ]
     for kind, rows in kinds:
         shown = dearest_rows(rows, ROWS)
-        columns = [Column(kind), Column("calls", True), Column("read"), Column("input", True, True), Column("output", True, True)]
+        columns = [
+            Column(kind),
+            Column("calls", True),
+            Column("read"),
+            Column("input", True, True),
+            Column("output", True, True),
+        ]
         columns += [Column("spent", True), Column("saved", True, True), Column("misses", True)]
         yield f'<section aria-labelledby="h-by-{kind}"><h2 id="h-by-{kind}">By {kind}</h2>\n'
         yield table(f"Calls by {kind}", columns, (_group(row) for row in shown))
@@ -181,7 +238,12 @@ def _group(row: Row) -> Sequence[Cell]:
 
 
 def _sessions(ranked: Sequence[Session], names: set[str]) -> Iterator[str]:
-    columns = [Column("session"), Column("project", is_extra=True), Column("started (UTC)", is_extra=True), Column("calls", True)]
+    columns = [
+        Column("session"),
+        Column("project", is_extra=True),
+        Column("started (UTC)", is_extra=True),
+        Column("calls", True),
+    ]
     columns += [Column("read"), Column("spent", True), Column("misses", True)]
     yield '<section id="sessions" aria-labelledby="h-sessions"><h2 id="h-sessions">Sessions</h2>\n'
     yield table("Sessions, the dearest first", columns, (_session(session, names) for session in ranked[:SESSIONS]))
@@ -194,7 +256,9 @@ def _session(session: Session, names: set[str]) -> Sequence[Cell]:
     for place in range(len(session)):
         sums.add(session, place)
     name = escape(session.name)
-    link: Cell = Html(f'<a href="#waterfall" data-session="{name}">{name}</a>') if session.name in names else session.name
+    link: Cell = (
+        Html(f'<a href="#waterfall" data-session="{name}">{name}</a>') if session.name in names else session.name
+    )
     started = datetime.fromtimestamp(min(session.at), UTC).strftime("%Y-%m-%d %H:%M")
     paid = money(sums.cost_usd, is_lower_bound=sums.is_lower_bound)
     return link, session.project, started, count(sums.calls), bar(sums.hit_rate), paid, count(session.n_losses)
@@ -206,5 +270,10 @@ def _faults(contents: Contents) -> Iterator[str]:
     yield '<section aria-labelledby="h-faults"><h2 id="h-faults">What is wrong with the recordings</h2>'
     yield f"<p>{contents.n_faults:,} faults.</p>"
     rows = ((file, str(line) if line else "", what) for file, line, what in contents.faults)
-    yield table("Faults, the first few of each kind", [Column("file"), Column("line", True), Column("what")], rows, is_cards=True)
+    yield table(
+        "Faults, the first few of each kind",
+        [Column("file"), Column("line", True), Column("what")],
+        rows,
+        is_cards=True,
+    )
     yield "</section>\n"

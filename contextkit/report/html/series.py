@@ -15,8 +15,17 @@ MOST_STEPS, MOST_LINES = 120, 5
 """Points of a line, and lines of a chart; what is left over is one line more, `others`."""
 STEPS = (60, 300, 900, 3600, 4 * 3600, 86_400, 7 * 86_400, 28 * 86_400, 364 * 86_400)
 """Seconds of a step: minutes to years; the first that needs no more than `MOST_STEPS`."""
-WORDS = {60: "minute", 300: "5 minutes", 900: "15 minutes", 3600: "hour", 4 * 3600: "4 hours", 86_400: "day", 7 * 86_400: "week",
-         28 * 86_400: "4 weeks", 364 * 86_400: "52 weeks"}  # fmt: skip
+WORDS = {
+    60: "minute",
+    300: "5 minutes",
+    900: "15 minutes",
+    3600: "hour",
+    4 * 3600: "4 hours",
+    86_400: "day",
+    7 * 86_400: "week",
+    28 * 86_400: "4 weeks",
+    364 * 86_400: "52 weeks",
+}
 OTHERS = "others"
 
 
@@ -54,8 +63,16 @@ def series(columns: Columns, ranked: Sequence[Session]) -> Series:
     return Series(
         step,
         _line("all", ((session, place) for session in ranked for place in range(len(session))), step),
-        _lines(((models.get(name, OTHERS), session, place) for name, session, place in _by_model(ranked)), [*models, OTHERS], step),
-        _lines(((names.get(one.name, OTHERS), one, place) for one in ranked for place in range(len(one))), [*names, OTHERS], step),
+        _lines(
+            ((models.get(name, OTHERS), session, place) for name, session, place in _by_model(ranked)),
+            [*models, OTHERS],
+            step,
+        ),
+        _lines(
+            ((names.get(one.name, OTHERS), one, place) for one in ranked for place in range(len(one))),
+            [*names, OTHERS],
+            step,
+        ),
     )
 
 
@@ -79,7 +96,11 @@ def _lines(calls: Iterator[tuple[str, Session, int]], names: Sequence[str], step
         bins = found.setdefault(name, {})
         start = int(session.at[place] // step) * step
         (bins.get(start) or bins.setdefault(start, Sums())).add(session, place)
-    return tuple(Line(name, tuple(sorted(found[name].items(), key=lambda row: row[0]))) for name in dict.fromkeys(names) if name in found)
+    return tuple(
+        Line(name, tuple(sorted(found[name].items(), key=lambda row: row[0])))
+        for name in dict.fromkeys(names)
+        if name in found
+    )
 
 
 def _line(name: str, calls: Iterator[tuple[Session, int]], step: int) -> Line:
@@ -90,9 +111,11 @@ def _line(name: str, calls: Iterator[tuple[Session, int]], step: int) -> Line:
 def as_json(found: Series) -> dict[str, Json]:
     """What the script draws: `[time, hit rate, input tokens, dollars, calls]` a point."""
     return {
-        "step": found.step_seconds, "word": WORDS[found.step_seconds],
-        "models": [_json(line) for line in found.models], "sessions": [_json(line) for line in found.sessions],
-    }  # fmt: skip
+        "step": found.step_seconds,
+        "word": WORDS[found.step_seconds],
+        "models": [_json(line) for line in found.models],
+        "sessions": [_json(line) for line in found.sessions],
+    }
 
 
 def _json(line: Line) -> dict[str, Json]:

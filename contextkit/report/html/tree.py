@@ -25,7 +25,9 @@ class _Node:
 
     @property
     def ranked(self) -> list[tuple[str, _Node]]:
-        return sorted(self.branches.items(), key=lambda row: (-row[1].sums.cost, -row[1].sums.prompt, -row[1].sums.calls))
+        return sorted(
+            self.branches.items(), key=lambda row: (-row[1].sums.cost, -row[1].sums.prompt, -row[1].sums.calls)
+        )
 
 
 def tree(sessions: Sequence[Session]) -> str:
@@ -43,7 +45,10 @@ def tree(sessions: Sequence[Session]) -> str:
 
 def _paths(session: Session) -> Iterator[tuple[tuple[str, str, str, str], int]]:
     lanes, models = list(session.lanes), list(session.models)
-    named = {i: name if session.agents.get(i, name) == name else f"{session.agents[i]} ({name})" for i, name in enumerate(lanes)}
+    named = {
+        i: name if session.agents.get(i, name) == name else f"{session.agents[i]} ({name})"
+        for i, name in enumerate(lanes)
+    }
     project = session.project or "no project named"
     for place, (lane, model) in enumerate(zip(session.lane, session.model, strict=True)):
         yield (project, session.name, named[lane], models[model]), place

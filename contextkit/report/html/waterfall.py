@@ -1,4 +1,5 @@
-"""The calls of the dearest sessions, as the script of the page draws them: tokens read, written and fresh, and why a call missed.
+"""The calls of the dearest sessions, as the script of the page draws them: tokens read, written and fresh, and why a
+call missed.
 
 Takes sessions, gives plain values. How many calls a page holds is bounded, and what is left out is said.
 """
@@ -32,15 +33,28 @@ def _fitting(ranked: Sequence[Session]) -> Iterator[tuple[Session, int]]:
 
 
 def _session(session: Session, start: int) -> dict[str, Json]:
-    lanes = [name if session.agents.get(i, name) == name else f"{session.agents[i]} ({name})" for i, name in enumerate(session.lanes)]
+    lanes = [
+        name if session.agents.get(i, name) == name else f"{session.agents[i]} ({name})"
+        for i, name in enumerate(session.lanes)
+    ]
     return {
-        "name": session.name, "project": session.project, "calls": len(session), "start": start, "cost": session.cost_usd,
+        "name": session.name,
+        "project": session.project,
+        "calls": len(session),
+        "start": start,
+        "cost": session.cost_usd,
         "at": [round(at, 1) for at in session.at[start:]],
         "usd": [None if isnan(cost) else round(cost, 6) for cost in session.cost[start:]],
-        **{name: [_known(count) for count in column[start:]] for name, column in zip(COUNTS, session.counts, strict=True)},
-        "lane": list(session.lane[start:]), "model": list(session.model[start:]), "lanes": lanes, "models": list(session.models),
+        **{
+            name: [_known(count) for count in column[start:]]
+            for name, column in zip(COUNTS, session.counts, strict=True)
+        },
+        "lane": list(session.lane[start:]),
+        "model": list(session.model[start:]),
+        "lanes": lanes,
+        "models": list(session.models),
         "misses": {str(place - start): _miss(session, place) for place in session.misses if place >= start},
-    }  # fmt: skip
+    }
 
 
 def _known(count: int) -> int | None:
@@ -51,7 +65,12 @@ def _miss(session: Session, place: int) -> dict[str, Json]:
     miss, verdict = session.misses[place]
     assumed = "" if miss.certain or miss.cause == "unknown" else " (assumed)"
     return {
-        "cause": miss.cause, "where": miss.where + assumed, "expected": miss.expected_tokens, "lost": miss.lost_tokens,
-        "usd": miss.cost_usd, "provider": provider_says(miss.cause, verdict), "fix": fix_of(miss.cause).short,
+        "cause": miss.cause,
+        "where": miss.where + assumed,
+        "expected": miss.expected_tokens,
+        "lost": miss.lost_tokens,
+        "usd": miss.cost_usd,
+        "provider": provider_says(miss.cause, verdict),
+        "fix": fix_of(miss.cause).short,
         **dict(zip(("was", "now"), session.sides.get(place, ()), strict=False)),
-    }  # fmt: skip
+    }

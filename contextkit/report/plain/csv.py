@@ -1,6 +1,7 @@
 """A report as CSV: a row a call as they come, in constant memory, or a row a group.
 
-Takes judged calls or rows, writes lines (RFC 4180, each ended as the file ends lines). Unknown is an empty cell, never 0.
+Takes judged calls or rows, writes lines (RFC 4180, each ended as the file ends lines). Unknown is an empty cell, never
+0.
 """
 
 from __future__ import annotations

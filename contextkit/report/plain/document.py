@@ -1,4 +1,5 @@
-"""A report as one JSON object: everything `Summary` says, each miss with its fix, and what was wrong with the recordings.
+"""A report as one JSON object: everything `Summary` says, each miss with its fix, and what was wrong with the
+recordings.
 
 Takes `Contents`, gives text. The fields are listed in docs/report.md.
 """
@@ -18,16 +19,22 @@ def document(contents: Contents) -> str:
     said: dict[str, Json] = parse(contents.summary.to_json().encode())
     said["misses"] = [_miss(contents, miss) for miss in contents.summary.misses]
     said |= {
-        "by": contents.by or None, "partial": contents.is_partial, "n_faults": contents.n_faults,
-        "calls_without_writes": contents.calls_without_writes, "calls_without_usage": contents.calls_without_usage,
+        "by": contents.by or None,
+        "partial": contents.is_partial,
+        "n_faults": contents.n_faults,
+        "calls_without_writes": contents.calls_without_writes,
+        "calls_without_usage": contents.calls_without_usage,
         "faults": [{"file": file, "line": line or None, "what": what} for file, line, what in contents.faults],
-    }  # fmt: skip
+    }
     return canonical(said).decode()
 
 
 def _miss(contents: Contents, miss: Miss) -> dict[str, Json]:
     verdict = contents.verdicts.get(miss.index, "")
     return asdict(miss) | {
-        "session": contents.sessions.get(miss.index), "is_loss": miss.lost_tokens > 0, "fix": fix_of(miss.cause).text,
-        "verdict": verdict or None, "is_agreed": is_agreed(miss.cause, verdict),
-    }  # fmt: skip
+        "session": contents.sessions.get(miss.index),
+        "is_loss": miss.lost_tokens > 0,
+        "fix": fix_of(miss.cause).text,
+        "verdict": verdict or None,
+        "is_agreed": is_agreed(miss.cause, verdict),
+    }

@@ -49,19 +49,31 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield from _misses(contents)
     if contents.n_faults:
         yield from ["", f"{contents.n_faults:,} faults in the recordings, such as:", ""]
-        yield from (f"* {escaped(file)}{f' line {line}' if line else ''}: {escaped(what)}" for file, line, what in contents.faults)
+        yield from (
+            f"* {escaped(file)}{f' line {line}' if line else ''}: {escaped(what)}"
+            for file, line, what in contents.faults
+        )
 
 
 def _sums(kind: str, rows: Sequence[Row], total: Row) -> Iterator[str]:
-    yield from ["", f"| {kind} | calls | read | input | output | spent | saved | misses |", "|---|--:|--:|--:|--:|--:|--:|--:|"]
+    yield from [
+        "",
+        f"| {kind} | calls | read | input | output | spent | saved | misses |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
     shown = dearest_rows(rows, ROWS)
     for row in [*shown, *([total] if len(rows) > 1 else [])]:
         has_bill = bool(row.calls_with_usage)
         cells = [
-            "**all**" if row is total else escaped(row.name), f"{row.calls:,}", _rate(row.hit_rate),
-            _count(row.usage.prompt if has_bill else None), _count(row.usage.output if has_bill else None),
-            _money(row.cost_usd), _money(row.saved_usd), f"{row.n_misses:,}",
-        ]  # fmt: skip
+            "**all**" if row is total else escaped(row.name),
+            f"{row.calls:,}",
+            _rate(row.hit_rate),
+            _count(row.usage.prompt if has_bill else None),
+            _count(row.usage.output if has_bill else None),
+            _money(row.cost_usd),
+            _money(row.saved_usd),
+            f"{row.n_misses:,}",
+        ]
         yield f"| {' | '.join(cells)} |"
     if len(rows) > len(shown):
         yield f"\nand {len(rows) - len(shown):,} more"

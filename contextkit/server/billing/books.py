@@ -1,4 +1,6 @@
-"""What the local provider must be told to bill a request: how it is understood, which cache it meets, what is kept of it."""
+"""What the local provider must be told to bill a request: how it is understood, which cache it meets, what is kept of
+it.
+"""
 
 from __future__ import annotations
 

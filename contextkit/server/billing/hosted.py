@@ -1,4 +1,6 @@
-"""Bills as hosted providers make them: a reference cache for each model in each workspace, sizes as the model's counter counts them."""
+"""Bills as hosted providers make them: a reference cache for each model in each workspace, sizes as the model's counter
+counts them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ _FAMILIES = frozenset({"anthropic", "openai", "google", "aws"})
 
 
 def _row(name: str, family: str) -> Model:
-    """The row of a model; what an assumed row does not accept is not known either, so nothing is refused on its account."""
+    """The row of a model.
+
+    What an assumed row does not accept is not known either, so nothing is refused on its account.
+    """
     row = model_named(name, family)
     if not row.is_assumed:
         return row
@@ -86,7 +91,10 @@ class Hosted:
     def said(self, wire: Wire, asked: Asked, parts: tuple[Part, ...]) -> Said:
         """Counted like a prompt."""
         counter = counter_for(asked.model)
-        sizes = [(part.type, counter.count(block)) for part, block in zip(parts, anthropic_messages.WIRE.content(parts), strict=True)]
+        sizes = [
+            (part.type, counter.count(block))
+            for part, block in zip(parts, anthropic_messages.WIRE.content(parts), strict=True)
+        ]
         return Said(sum(size for _, size in sizes), sum(size for kind, size in sizes if kind == "thinking"), array("i"))
 
     def ended(self, cache: PrefixCache[Any], lease: Lease, said: Said, output: int, now: float) -> Usage:

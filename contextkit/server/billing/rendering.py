@@ -1,13 +1,15 @@
 """Requests as the token ids an engine would see.
 
-Takes a parsed request, gives integers, the same ones on every machine and whatever tokenizer is installed; knows nothing of caches.
+Takes a parsed request, gives integers, the same ones on every machine and whatever tokenizer is installed; knows
+nothing of caches.
 
-No chat template and no vocabulary of a model is at hand, so both are stood in for. Template: what it reads besides the messages
-(`_READ_BY_TEMPLATE`), then tools and messages in order; a boundary token and the role open a message, a token for its key opens each text
-in it, a boundary token ends the prompt. Nulls, ids and what is empty are not rendered, so a reply that comes back with or without an SDK's
-extra fields gives the tokens it was generated as. Vocabulary: a run of up to five letters with the blank before it, up to three digits,
-two signs, four blanks, three bytes of other scripts; its id is a hash of those bytes. An image, a file or a sound is `OPENAI_IMAGE` equal
-tokens. Assumed, all of it: a count is near a real tokenizer's, and never equal to it; where two prompts part is exact to the token.
+No chat template and no vocabulary of a model is at hand, so both are stood in for. Template: what it reads besides the
+messages (`_READ_BY_TEMPLATE`), then tools and messages in order; a boundary token and the role open a message, a token
+for its key opens each text in it, a boundary token ends the prompt. Nulls, ids and what is empty are not rendered, so a
+reply that comes back with or without an SDK's extra fields gives the tokens it was generated as. Vocabulary: a run of
+up to five letters with the blank before it, up to three digits, two signs, four blanks, three bytes of other scripts;
+its id is a hash of those bytes. An image, a file or a sound is `OPENAI_IMAGE` equal tokens. Assumed, all of it: a count
+is near a real tokenizer's, and never equal to it; where two prompts part is exact to the token.
 """
 
 from __future__ import annotations
@@ -109,6 +111,9 @@ def _of_nothing(value: None, key: str) -> Iterator[array[int]]:
 
 
 _WALKS: dict[type, Callable[[Json, str], Iterator[array[int]]]] = {
-    dict: _of_dict, list: _of_list, str: _of_text, type(None): _of_nothing,
+    dict: _of_dict,
+    list: _of_list,
+    str: _of_text,
+    type(None): _of_nothing,
     **dict.fromkeys((int, float, bool), lambda value, key: _of_text(canonical(value).decode(), key)),
-}  # fmt: skip
+}

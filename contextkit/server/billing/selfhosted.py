@@ -1,8 +1,9 @@
-"""Bills as a self-hosted engine makes them: one engine, one cache over the tokens of the rendered request, any name for its model.
+"""Bills as a self-hosted engine makes them: one engine, one cache over the tokens of the rendered request, any name for
+its model.
 
-Takes requests of the OpenAI-compatible endpoints, gives bills in the engine's own tokens. Field names are those of vLLM 0.30
-(`vllm/entrypoints/openai/chat_completion/protocol.py`), SGLang 0.5.23 (`sglang/srt/entrypoints/openai/protocol.py`) and llama.cpp's
-`tools/server/README.md`.
+Takes requests of the OpenAI-compatible endpoints, gives bills in the engine's own tokens. Field names are those of vLLM
+0.30 (`vllm/entrypoints/openai/chat_completion/protocol.py`), SGLang 0.5.23
+(`sglang/srt/entrypoints/openai/protocol.py`) and llama.cpp's `tools/server/README.md`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ from contextkit.server.billing.books import Said
 from contextkit.server.billing.rendering import prompt_ids, said_ids, text_ids
 from contextkit.server.refusals.engines import CHOICES
 from contextkit.server.refusals.openai import one_choice, stream_options
-from contextkit.server.refusals.openai_shape import chat_fields, chat_tools, invalid, items, messages, responses_fields, responses_tools
+from contextkit.server.refusals.openai_shape import (
+    chat_fields,
+    chat_tools,
+    invalid,
+    items,
+    messages,
+    responses_fields,
+    responses_tools,
+)
 from contextkit.server.refusals.refusal import TEXT, Asked, Early, Refusal, Sent
 from contextkit.server.replies import Part
 from contextkit.server.wires import openai_chat, openai_responses
@@ -92,7 +101,14 @@ class SelfHosted:
     def spoken(self, wire: Wire) -> Wire:
         """Any key, any model, fields nobody knows; no diagnosis."""
         checks = (*_EARLY[wire.name], *CHOICES[self._engine.name][wire.name], self._salted)
-        return replace(wire, early=checks, late=(), fields=None, diagnose=lambda kept, now, read: None, is_remembered=lambda body: False)
+        return replace(
+            wire,
+            early=checks,
+            late=(),
+            fields=None,
+            diagnose=lambda kept, now, read: None,
+            is_remembered=lambda body: False,
+        )
 
     def provider(self, wire: Wire, model: Model) -> str:
         """The engine: nobody has a price for it."""
@@ -116,7 +132,10 @@ class SelfHosted:
         return self._engine.cache
 
     def said(self, wire: Wire, asked: Asked, parts: tuple[Part, ...]) -> Said:
-        """The tokens a later request will have where this reply stands; thinking that Chat does not show comes before them."""
+        """The tokens a later request will have where this reply stands.
+
+        Thinking that Chat does not show comes before them.
+        """
         thought = [text_ids(getattr(part, "thinking", "")) for part in parts]
         reply = PARSERS[wire.name]({"model": _ROW, **_REPLIES[wire.name](parts)}).layout
         unseen = sum(thought, array("i")) if wire.name == openai_chat.WIRE.name else array("i")
@@ -143,7 +162,10 @@ class SelfHosted:
         hit, prompt = lease.hit, lease.usage.prompt or 0
         cached = hit.read_tokens + hit.approximate_tokens
         timings = {"timings": {"cache_n": cached, "prompt_n": prompt - cached}} if self._habits.has_timings else {}
-        return lambda usage: {"usage": {name: _SPELLINGS.get(name, _same)(value) for name, value in usage.items()}, **timings}
+        return lambda usage: {
+            "usage": {name: _SPELLINGS.get(name, _same)(value) for name, value in usage.items()},
+            **timings,
+        }
 
     def _space(self, body: Mapping[str, Json]) -> str:
         named = {name: body[name] for name in self._habits.salts if body.get(name) is not None}
@@ -155,8 +177,16 @@ class SelfHosted:
             salt = sent.body.get(name)
             if salt is not None and not TEXT.holds(salt):
                 yield invalid(f"Invalid type for '{name}': expected a valid string.", name, "invalid_type")
-            elif salt is not None and self._habits.is_salt_checked and (not 0 < len(salt) <= _MAX_SALT or _NO_SALT & set(salt)):
-                yield invalid(f"Invalid value for '{name}': 1 to {_MAX_SALT} characters, none of @ / \\ NUL.", name, "invalid_value")
+            elif (
+                salt is not None
+                and self._habits.is_salt_checked
+                and (not 0 < len(salt) <= _MAX_SALT or _NO_SALT & set(salt))
+            ):
+                yield invalid(
+                    f"Invalid value for '{name}': 1 to {_MAX_SALT} characters, none of @ / \\ NUL.",
+                    name,
+                    "invalid_value",
+                )
 
 
 def _open(sent: Sent) -> Iterator[Refusal]:
@@ -167,7 +197,9 @@ def _open(sent: Sent) -> Iterator[Refusal]:
 def _known(check: Early) -> Early:
     """The check, fields it does not know let pass: each engine has many of its own, and formats for replies."""
     own = "response_format.type"
-    return lambda sent: (refusal for refusal in check(sent) if refusal.code != "unknown_parameter" and refusal.param != own)
+    return lambda sent: (
+        refusal for refusal in check(sent) if refusal.code != "unknown_parameter" and refusal.param != own
+    )
 
 
 _EARLY: Mapping[str, tuple[Early, ...]] = {
@@ -190,5 +222,7 @@ def _cached_only(details: Json) -> Json:
     return {"cached_tokens": details["cached_tokens"]}
 
 
-_SPELLINGS: Mapping[str, Callable[[Json], Json]] = dict.fromkeys(("prompt_tokens_details", "input_tokens_details"), _cached_only)
+_SPELLINGS: Mapping[str, Callable[[Json], Json]] = dict.fromkeys(
+    ("prompt_tokens_details", "input_tokens_details"), _cached_only
+)
 """Counter → what engines say of it: they bill no writes."""

@@ -1,1 +1,3 @@
-"""HTTP around the answers: the endpoints (`app`), what tests steer them with (`control`), a uvicorn that ends at once (`listening`)."""
+"""HTTP around the answers: the endpoints (`app`), what tests steer them with (`control`), a uvicorn that ends at once
+(`listening`).
+"""

@@ -71,7 +71,9 @@ _ADDRESSED = (
 
 
 def app(state: State, hosts: Hosts | None = None) -> Starlette:
-    """The application over `state`, for any ASGI server; it answers to the names of `hosts`, by default those of loopback.
+    """The application over `state`, for any ASGI server.
+
+    It answers to the names of `hosts`, by default those of loopback.
 
     Raises `MissingExtra` without starlette.
     """
@@ -94,7 +96,9 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
         Route("/_contextkit/ledger", _ledger(state), methods=["GET"]),
         Route("/_contextkit/findings", _findings(state), methods=["GET"]),
     ]
-    routes += [Route(f"/_contextkit/{name}", _control(state, act), methods=["POST"]) for name, act in control.ROUTES.items()]
+    routes += [
+        Route(f"/_contextkit/{name}", _control(state, act), methods=["POST"]) for name, act in control.ROUTES.items()
+    ]
     guard = Middleware(_Guarded, state=state, hosts=hosts or Hosts())
     return Starlette(routes=routes, exception_handlers={HTTPException: _lost(state)}, middleware=[guard])
 
@@ -107,7 +111,11 @@ class _Guarded:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it with the refusal."""
-        why = (self._hosts.refusal(scope["headers"], is_json_only=True) or _upgrade(scope["headers"])) if scope["type"] == "http" else None
+        why = (
+            (self._hosts.refusal(scope["headers"], is_json_only=True) or _upgrade(scope["headers"]))
+            if scope["type"] == "http"
+            else None
+        )
         await (self._inner if why is None else self._answer(scope, why))(scope, receive, send)
 
     def _answer(self, scope: MutableMapping[str, Any], why: Refused) -> Written:
@@ -134,14 +142,20 @@ class Written:
             await send({"type": "http.response.start", "status": outcome.status, "headers": headers})
         for chunk in outcome.chunks:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await (send({"type": "http.response.body", "body": b"", "more_body": False}) if outcome.is_whole else _hang_up(receive))
+        await (
+            send({"type": "http.response.body", "body": b"", "more_body": False})
+            if outcome.is_whole
+            else _hang_up(receive)
+        )
 
 
 async def _hang_up(receive: Receive) -> None:
     """Close the connection behind what was written: ASGI has no word for it, so uvicorn's transport is asked."""
     transport = getattr(getattr(receive, "__self__", None), "transport", None)
     if transport is None:
-        raise ConnectionAbortedError("a scripted fault closes the connection; under this ASGI server only an exception can")
+        raise ConnectionAbortedError(
+            "a scripted fault closes the connection; under this ASGI server only an exception can"
+        )
     transport.close()
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -151,13 +165,17 @@ def _upgrade(headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
     """426 for a WebSocket: the status at which Codex goes on over HTTP, where any other makes it retry."""
     if not any(name == b"upgrade" and value.strip().lower() == b"websocket" for name, value in headers):
         return None
-    return Refused(426, "this server has no WebSocket mode: send the same request as POST over HTTP, with stream: true for events")
+    return Refused(
+        426, "this server has no WebSocket mode: send the same request as POST over HTTP, with stream: true for events"
+    )
 
 
 _Endpoint = Callable[["Request"], Awaitable[Any]]
 
 
-def _posted(state: State, wire: Wire, act: Callable[[State, Wire, Mapping[str, str], bytes], Outcome | Call]) -> _Endpoint:
+def _posted(
+    state: State, wire: Wire, act: Callable[[State, Wire, Mapping[str, str], bytes], Outcome | Call]
+) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
         raw = await request.body()
         try:
@@ -184,15 +202,20 @@ def _addressed(state: State, act: Callable[..., Outcome | Call], is_stream: bool
 
 
 _SPOKEN: Mapping[Callable[..., Outcome | Call], Wire] = {
-    addressed.converse: CONVERSE, addressed.generate: GENERATE, addressed.invoke: INVOKE, addressed.predict: PREDICT,
-}  # fmt: skip
+    addressed.converse: CONVERSE,
+    addressed.generate: GENERATE,
+    addressed.invoke: INVOKE,
+    addressed.predict: PREDICT,
+}
 """What answers → whose words a fault of ours is told in."""
 
 
 def _stored(state: State, act: Callable[[endpoints.Wanted], Json | Refusal]) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
         raw = await request.body()
-        return Written(ask(state, RESPONSES, request.headers, act, request.method, request.path_params, request.query_params, raw))
+        return Written(
+            ask(state, RESPONSES, request.headers, act, request.method, request.path_params, request.query_params, raw)
+        )
 
     return endpoint
 
@@ -213,7 +236,10 @@ def _content(state: State) -> _Endpoint:
 
 
 async def _awaited(call: Call, request: Request) -> Outcome:
-    """The response, once it begins; a client that left before then gets none, and nothing of its request becomes readable."""
+    """The response, once it begins.
+
+    A client that left before then gets none, and nothing of its request becomes readable.
+    """
     if not call.wait_seconds:
         return serve(call)
     await asyncio.sleep(call.wait_seconds)
@@ -236,7 +262,9 @@ def _listing(state: State) -> _Endpoint:
         refusal = first(check(Sent(request.headers, {})) for check in wire.early[:1])
         mine = [model for model in MODELS.values() if model.provider == wire.family and name in (None, model.name)]
         if name is not None and not mine:
-            refusal = refusal or Refusal(404, wire.fault(404, None, None).type, f"model: {name}", None, "model_not_found")
+            refusal = refusal or Refusal(
+                404, wire.fault(404, None, None).type, f"model: {name}", None, "model_not_found"
+            )
         if refusal:
             return Written(refused(state, wire, refusal))
         rows = [_ROWS[wire.family](model) for model in mine]
@@ -248,9 +276,13 @@ def _listing(state: State) -> _Endpoint:
 def _anthropic_row(model: Model) -> dict[str, Json]:
     """anthropic/types/model_info.py; an epoch value stands for an unknown date."""
     return {
-        "type": "model", "id": model.name, "display_name": model.name, "created_at": "1970-01-01T00:00:00Z", "lifecycle": "active",
+        "type": "model",
+        "id": model.name,
+        "display_name": model.name,
+        "created_at": "1970-01-01T00:00:00Z",
+        "lifecycle": "active",
         "max_input_tokens": model.window_tokens,
-    }  # fmt: skip
+    }
 
 
 _ROWS: dict[str, Callable[[Model], dict[str, Json]]] = {
@@ -301,8 +333,14 @@ def _lost(state: State) -> Callable[[Request, Exception], Awaitable[Any]]:
     async def handler(request: Request, lost: Exception) -> Any:
         fault = cast("HTTPException", lost)
         if request.url.path.startswith("/_contextkit/"):
-            return _plain(fault.status_code, {"error": f"{fault.detail}: see contextkit/server/http/control.py for what there is"})
+            return _plain(
+                fault.status_code, {"error": f"{fault.detail}: see contextkit/server/http/control.py for what there is"}
+            )
         wire = _wire_of(request)
-        return Written(refused(state, wire, wire.fault(fault.status_code, None, f"{fault.detail}: {request.method} {request.url.path}")))
+        return Written(
+            refused(
+                state, wire, wire.fault(fault.status_code, None, f"{fault.detail}: {request.method} {request.url.path}")
+            )
+        )
 
     return handler

@@ -1,8 +1,8 @@
 """Which `Host` and `Origin` a request may carry: the protection against DNS rebinding and cross-site requests.
 
-A web page can make the user's browser send requests to a port on loopback. With DNS rebinding its own name resolves to 127.0.0.1, so that
-it may read the answers as well. The browser then still sends the name of the page as `Host`: a server on loopback refuses every name that
-is not its own. Used by the local provider and by the proxy; knows neither.
+A web page can make the user's browser send requests to a port on loopback. With DNS rebinding its own name resolves to
+127.0.0.1, so that it may read the answers as well. The browser then still sends the name of the page as `Host`: a
+server on loopback refuses every name that is not its own. Used by the local provider and by the proxy; knows neither.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _AUTHORITY = re.compile(r"(?P<name>\[[0-9a-f:.]+(?:%25?[\w.~-]+)?\]|[\w.-]+)(?::
 """`host`, `host:port`, `[::1]:port`; no user, path or query."""
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?P<authority>[^/?#@\\]+)", re.ASCII)
 _SIMPLE_TYPES = frozenset({"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
-"""Content types that a browser sends to another site without asking that site first (Fetch standard, CORS-safelisted)."""
+"""Content types that a browser sends to another site without asking that site first (Fetch standard, CORS-safelisted).
+"""
 _SAME_SITE = frozenset({"same-origin", "none"})
 """`Sec-Fetch-Site` of a page of this server, and of an address the user typed."""
 
@@ -55,8 +56,8 @@ class Hosts:
     def refusal(self, headers: Headers, *, is_json_only: bool = False) -> Refused | None:
         """Why this request may not be answered, None where it may; `is_json_only` refuses what an HTML form can send.
 
-        Depends on headers alone, so that it is decided before a body is read. A request without `Host` is an HTTP/1.0 client's (the HTTP
-        parser refuses it in HTTP/1.1): no browser sends one, so it is answered.
+        Depends on headers alone, so that it is decided before a body is read. A request without `Host` is an HTTP/1.0
+        client's (the HTTP parser refuses it in HTTP/1.1): no browser sends one, so it is answered.
         """
         given = list(headers)
         host = _values(given, b"host")
@@ -67,13 +68,18 @@ class Hosts:
             return Refused(403, _unknown_host(host[0]))
         for origin in _values(given, b"origin"):
             if not self._is_same(origin.lower(), parts):
-                return Refused(403, f"pages of another origin ({origin[:100]}) may not call this server; {_hint('its host name')}")
+                return Refused(
+                    403, f"pages of another origin ({origin[:100]}) may not call this server; {_hint('its host name')}"
+                )
         sites = _values(given, b"sec-fetch-site")
         if not _SAME_SITE.issuperset(sites) and not self._is_allowed_page(given):
             return Refused(403, f"a page of another site may not call this server (Sec-Fetch-Site: {sites[0][:40]})")
         kinds = {value.partition(";")[0].strip().lower() for value in _values(given, b"content-type")}
         if is_json_only and kinds & _SIMPLE_TYPES:
-            return Refused(415, "send the body as application/json (curl: --json DATA, or -d DATA -H 'content-type: application/json')")
+            return Refused(
+                415,
+                "send the body as application/json (curl: --json DATA, or -d DATA -H 'content-type: application/json')",
+            )
         return None
 
     def _is_ours(self, name: str) -> bool:
@@ -126,7 +132,9 @@ def _name_given(name: str) -> str:
     """The host name of `--allow-host`, without its port."""
     parts = _AUTHORITY.fullmatch(name.strip().lower()) or _AUTHORITY.fullmatch(f"[{name.strip().lower()}]")
     if parts is None:
-        raise UsageError(f"--allow-host {name!r}: give a host name as clients write it, without scheme and path (box.internal)")
+        raise UsageError(
+            f"--allow-host {name!r}: give a host name as clients write it, without scheme and path (box.internal)"
+        )
     return _canonical(parts["name"])
 
 

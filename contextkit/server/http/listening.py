@@ -1,4 +1,5 @@
-"""uvicorn, but over as soon as it is told: it looks ten times a second whether it should end, and waits a tenth more before it does.
+"""uvicorn, but over as soon as it is told: it looks ten times a second whether it should end, and waits a tenth more
+before it does.
 
 That is a fifth of a second for every test that has a server of its own.
 """
@@ -27,7 +28,10 @@ class Listening(uvicorn.Server):
         self._told = asyncio.Event()
 
     def end(self) -> None:
-        """Close the port and every connection, from any thread; replies under way have `timeout_graceful_shutdown` seconds."""
+        """Close the port and every connection, from any thread.
+
+        Replies under way have `timeout_graceful_shutdown` seconds.
+        """
         self.should_exit = True
         if self._loop is not None:
             with suppress(RuntimeError):  # over already

@@ -1,7 +1,7 @@
 """What an observer is told of one request: that it left, and once, how it ended.
 
-Takes what passes by; of a model call it keeps a copy of the response up to a limit, of anything else sizes. Of headers only the two that
-say how to read a body, and the credentials that must be covered in it.
+Takes what passes by; of a model call it keeps a copy of the response up to a limit, of anything else sizes. Of headers
+only the two that say how to read a body, and the credentials that must be covered in it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,22 @@ class Account:
     """The telling of one request; without an observer, of none."""
 
     __slots__ = (
-        "_chunks", "_clock", "_credentials", "_encoding", "_first_byte_at", "_kind", "_n_bytes", "_n_sent", "_observer", "_status", "_told",
-    )  # fmt: skip
+        "_chunks",
+        "_clock",
+        "_credentials",
+        "_encoding",
+        "_first_byte_at",
+        "_kind",
+        "_n_bytes",
+        "_n_sent",
+        "_observer",
+        "_status",
+        "_told",
+    )
 
-    def __init__(self, observer: Observer | None, told: Departed | Passed, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, observer: Observer | None, told: Departed | Passed, clock: Callable[[], float] = time.time
+    ) -> None:
         """`told` is a call that departs now, or the beginning of something else, whose end is not known yet."""
         self._observer, self._told, self._clock = observer, told if observer is not None else None, clock
         self._chunks: list[bytes] = []
@@ -57,8 +69,21 @@ class Account:
         now, chunks, self._chunks = self._clock(), self._chunks, []
         if isinstance(told, Passed):
             sizes = self._n_sent, self._n_bytes
-            self._observer.passed(Passed(told.number, told.method, told.path, self._status, *sizes, told.at, now, error))
+            self._observer.passed(
+                Passed(told.number, told.method, told.path, self._status, *sizes, told.at, now, error)
+            )
             return
         body = b"".join(chunks) if self._n_bytes <= MOST_BYTES else b""
-        self._observer.ended(Ended(told.number, self._status, self._kind, self._encoding, body, self._first_byte_at, now, error,
-                                   self._credentials))  # fmt: skip
+        self._observer.ended(
+            Ended(
+                told.number,
+                self._status,
+                self._kind,
+                self._encoding,
+                body,
+                self._first_byte_at,
+                now,
+                error,
+                self._credentials,
+            )
+        )

@@ -8,17 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 Headers = list[tuple[bytes, bytes]]
-HOP_BY_HOP = frozenset({
-    b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization", b"te", b"transfer-encoding",
-    b"upgrade",
-})  # fmt: skip
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
 """Of one connection, whatever `Connection` names besides."""
 _OF_THE_REQUEST = frozenset({b"host", b"expect"})
 """Said anew: the host is another one, and who expects `100 Continue` got it from us."""
 
 
 def passed_on(headers: Iterable[tuple[bytes, bytes]], without: frozenset[bytes] = frozenset()) -> Headers:
-    """What is for the other end; of two ways to say how long a body is, chunks win, and both must not go on together (RFC 9112, 6.1).
+    """What is for the other end.
+
+    Of two ways to say how long a body is, chunks win, and both must not go on together (RFC 9112, 6.1).
 
     >>> passed_on([(b"X-Key", b"k"), (b"Connection", b"close, X-Hop"), (b"X-Hop", b"1")])
     [(b'X-Key', b'k')]

@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection: bytes in, events out, and the other way, never more in memory than one buffer of each.
 
-Takes a transport of asyncio and h11's reading of the protocol. Reading stops while nobody wants what comes, or while the link that it is
-passed on to is full. Knows nothing of what is said.
+Takes a transport of asyncio and h11's reading of the protocol. Reading stops while nobody wants what comes, or while
+the link that it is passed on to is full. Knows nothing of what is said.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Link(asyncio.Protocol):
         self._unread = 0
         self._is_paused = False
 
-    # What asyncio calls ---------------------------------------------------------------------------------------------------
+    # What asyncio calls
+    # ---------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
@@ -108,7 +109,8 @@ class Link(asyncio.Protocol):
             self.feeder.resume()
         _wake(self._writer)
 
-    # What the proxy calls -------------------------------------------------------------------------------------------------
+    # What the proxy calls
+    # -------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
         """Read no further for now."""
@@ -132,7 +134,8 @@ class Link(asyncio.Protocol):
     async def next_event(self, seconds: float | None = None) -> Any:
         """The next event of h11; `seconds` is how long nothing may come.
 
-        Raises `ConnectionResetError` where the link is gone, `h11.RemoteProtocolError` for what is not HTTP, `TimeoutError`.
+        Raises `ConnectionResetError` where the link is gone, `h11.RemoteProtocolError` for what is not HTTP,
+        `TimeoutError`.
         """
         while True:
             event = self.http.next_event()

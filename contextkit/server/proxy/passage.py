@@ -1,7 +1,7 @@
 """What a proxy tells of a call that passed through it, and who is told.
 
-Of headers an observer gets what decoding the body needs, and the credentials, so that it can cover them in bodies. It keeps them in memory
-only. Paths are redacted before they get here.
+Of headers an observer gets what decoding the body needs, and the credentials, so that it can cover them in bodies. It
+keeps them in memory only. Paths are redacted before they get here.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 PATHS: Mapping[str, str] = {
-    "/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/completions": "openai_completions",
-    "/responses": "openai_responses", ":generateContent": "gemini", ":streamGenerateContent": "gemini", ":rawPredict": "vertex_raw",
+    "/messages": "anthropic_messages",
+    "/chat/completions": "openai_chat",
+    "/completions": "openai_completions",
+    "/responses": "openai_responses",
+    ":generateContent": "gemini",
+    ":streamGenerateContent": "gemini",
+    ":rawPredict": "vertex_raw",
     ":streamRawPredict": "vertex_raw",
-}  # fmt: skip
-"""End of the path of a model call → the wire that is spoken there. `vertex_raw` is what a vendor's own endpoint takes (Claude's, say), on
-Vertex AI; the legacy `openai_completions` is what vLLM, SGLang and llama.cpp serve as well."""
+}
+"""End of the path of a model call → the wire that is spoken there. `vertex_raw` is what a vendor's own endpoint takes
+(Claude's, say), on Vertex AI; the legacy `openai_completions` is what vLLM, SGLang and llama.cpp serve as well."""
 _BEDROCK = re.compile(r"/model/[^/]+/(converse|invoke)(?:-stream|-with-response-stream)?$")
 """botocore 1.44, bedrock-runtime: Converse, ConverseStream, InvokeModel, InvokeModelWithResponseStream."""
 MOST_BYTES = 1 << 26
@@ -40,7 +45,9 @@ def wire_of(method: str, target: str) -> str:
         return ""
     path = target.partition("?")[0]
     found = _BEDROCK.search(path)
-    return f"bedrock_{found[1]}" if found else next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "")
+    return (
+        f"bedrock_{found[1]}" if found else next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +57,14 @@ class Timeouts:
     header: float = 30.0
     """For the rest of a request's head once its first byte is there; the client gets 408."""
     idle: float = 300.0
-    """For anything from or to a client: its next request, more of a body that it has begun, or room for more of the response."""
+    """For anything from or to a client: its next request, more of a body that it has begun, or room for more of the
+    response."""
     connect: float = 10.0
     """For a connection to the provider, TLS included; the client gets 502."""
     read: float = 900.0
-    """For the next byte of the provider. A model that thinks is silent for minutes, and the SDKs themselves give up after 600 seconds
-    (anthropic and openai, `DEFAULT_TIMEOUT`): before the response the client gets 504, inside it the response breaks off."""
+    """For the next byte of the provider. A model that thinks is silent for minutes, and the SDKs themselves give up
+    after 600 seconds (anthropic and openai, `DEFAULT_TIMEOUT`): before the response the client gets 504, inside it the
+    response breaks off."""
 
 
 Run = tuple[int, int, int]
@@ -119,8 +128,8 @@ class Ended:
     ended_at: float
     """When no more was to come."""
     error: str
-    """`cut` where the provider stopped in the middle, `aborted` where the client did, `unreachable` where no response came,
-    `timeout` where none came in time, else empty."""
+    """`cut` where the provider stopped in the middle, `aborted` where the client did, `unreachable` where no response
+    came, `timeout` where none came in time, else empty."""
     credentials: tuple[str, ...] = field(default=(), repr=False)
     """Of the response's headers (`Set-Cookie`), as in `Departed`."""
 
@@ -151,7 +160,9 @@ class Passed:
     def __str__(self) -> str:
         """`POST /v1/embeddings 200, 1,200 bytes up, 64 down`."""
         is_switched = self.status == 101  # the link then speaks another protocol until either side has enough
-        sizes = "another protocol from there on" if is_switched else f"{self.n_sent:,} bytes up, {self.n_received:,} down"
+        sizes = (
+            "another protocol from there on" if is_switched else f"{self.n_sent:,} bytes up, {self.n_received:,} down"
+        )
         said = f", {self.error}" if self.error and not is_switched else ""
         return f"{self.method} {self.path} {self.status or 'no answer'}, {sizes}{said}"
 

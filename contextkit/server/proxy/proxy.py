@@ -1,4 +1,5 @@
-"""The proxy on a port: takes connections, hands each request to a `Relay`, answers for a provider that cannot be reached.
+"""The proxy on a port: takes connections, hands each request to a `Relay`, answers for a provider that cannot be
+reached.
 
 Takes an address to pass everything on to, an observer and a repair; gives a URL. Keeps no key and adds none.
 """
@@ -57,7 +58,9 @@ class Proxy:
         allow_hosts: Iterable[str] = (),
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> None:
-        """`observer` is told of every model call; `repair` may change its body; `pages` are paths that are not passed on.
+        """`observer` is told of every model call.
+
+        `repair` may change its body; `pages` are paths that are not passed on.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.
@@ -77,10 +80,14 @@ class Proxy:
         loop = asyncio.get_running_loop()
         self._hosts = Hosts(host, self._allow_hosts)
         try:
-            self._server = await loop.create_server(lambda: Link(h11.SERVER, self._accepted), host, port, backlog=_BACKLOG)
+            self._server = await loop.create_server(
+                lambda: Link(h11.SERVER, self._accepted), host, port, backlog=_BACKLOG
+            )
         except OSError as fault:
             why = (fault.strerror or str(fault)).rpartition("): ")[2]  # asyncio says the address once more in front
-            raise UsageError(f"cannot listen on {host}:{port} ({why}): choose another port, 0 for a free one, or another host") from None
+            raise UsageError(
+                f"cannot listen on {host}:{port} ({why}): choose another port, 0 for a free one, or another host"
+            ) from None
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._server.sockets[0].getsockname()[1]}"
 
@@ -126,7 +133,12 @@ class Proxy:
             async with asyncio.timeout(self._timeouts.header):
                 request = await link.next_event()
         except TimeoutError:
-            _refuse(link, CHAT, 408, f"the head of the request was not complete after {self._timeouts.header:g} seconds (--header-seconds)")
+            _refuse(
+                link,
+                CHAT,
+                408,
+                f"the head of the request was not complete after {self._timeouts.header:g} seconds (--header-seconds)",
+            )
             return False
         if type(request) is not h11.Request:
             return False
@@ -143,7 +155,9 @@ class Proxy:
             _say(link, 200, page.content_type, page.text() if request.method == b"GET" else b"")
             return True
         try:
-            await Relay(link, request, self._upstream, self._observer, self._repair, self._timeouts).run(next(self._numbers))
+            await Relay(link, request, self._upstream, self._observer, self._repair, self._timeouts).run(
+                next(self._numbers)
+            )
         except Unreachable as fault:
             _refuse(link, _wire_of(request), fault.status, str(fault))
         except ClientStalled:
@@ -162,7 +176,12 @@ def _wire_of(request: h11.Request) -> Wire:
 def _refuse(link: Link, wire: Wire, status: int, text: str) -> None:
     """An error of our own in the provider's shape, where a response can still begin."""
     if link.http.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not link.is_lost:
-        _say(link, status, "application/json", canonical(wire.error(wire.fault(status, None, f"contextkit proxy: {text}"))))
+        _say(
+            link,
+            status,
+            "application/json",
+            canonical(wire.error(wire.fault(status, None, f"contextkit proxy: {text}"))),
+        )
 
 
 def _say(link: Link, status: int, content_type: str, body: bytes) -> None:

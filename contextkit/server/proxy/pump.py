@@ -1,7 +1,8 @@
-"""The short way of a body: what a provider's connection reads is written to the client's in the same turn of the event loop.
+"""The short way of a body: what a provider's connection reads is written to the client's in the same turn of the event
+loop.
 
-Takes two links, gives how it ended. No task wakes up for a chunk and nothing waits in a queue; reading stops while the client's buffer is
-full.
+Takes two links, gives how it ended. No task wakes up for a chunk and nothing waits in a queue; reading stops while the
+client's buffer is full.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from contextkit.server.proxy.passage import Timeouts
 class Pump:
     """A response body on its way from `source` to `sink`, and into an account.
 
-    The account is closed where the last byte is written: a task that is cancelled before it hears of that takes nothing back.
+    The account is closed where the last byte is written: a task that is cancelled before it hears of that takes nothing
+    back.
     """
 
     __slots__ = ("_account", "_active_at", "_done", "_n_unsent", "_sink", "_source", "_timeouts")
@@ -42,7 +44,9 @@ class Pump:
             self._source.pump = self._sink.feeder = None
 
     async def _watched(self) -> None:
-        """Wait for the end, or for a side that stands still for too long: a provider that is silent, or a client that takes nothing."""
+        """Wait for the end, or for a side that stands still for too long: a provider that is silent, or a client that
+        takes nothing.
+        """
         now = asyncio.get_running_loop().time
         self._active_at = now()
         while not self._done.done():

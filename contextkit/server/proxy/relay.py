@@ -1,7 +1,7 @@
 """One request to the provider and its response back.
 
-Takes the head of a request on a client's link, gives the same request to the provider and every byte of its response to the client, as it
-comes. A response that breaks off breaks off for the client; a client that leaves cancels the request.
+Takes the head of a request on a client's link, gives the same request to the provider and every byte of its response to
+the client, as it comes. A response that breaks off breaks off for the client; a client that leaves cancels the request.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BROKEN = (OSError, h11.RemoteProtocolError)
 """What a provider's connection can fail with; a time-out is an OSError."""
 DEFAULT_TIMEOUTS = Timeouts()
 CLOSED_AT_ONCE_SECONDS = 1.0
-"""How soon an idle connection that its other side had closed says so when it is used: a round trip. One that was silent for longer had
-taken the request, and may be at work on it."""
+"""How soon an idle connection that its other side had closed says so when it is used: a round trip. One that was silent
+for longer had taken the request, and may be at work on it."""
 
 
 class Unreachable(Exception):
@@ -45,9 +45,14 @@ class Relay:
     """One request on its way."""
 
     def __init__(
-        self, client: Link, request: h11.Request, upstream: Upstream, observer: Observer | None, repair: Repair | None,
+        self,
+        client: Link,
+        request: h11.Request,
+        upstream: Upstream,
+        observer: Observer | None,
+        repair: Repair | None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._client, self._request, self._upstream, self._timeouts = client, request, upstream, timeouts
         self._observer, self._repair = observer, repair
         self._target = _origin_form(request.target)
@@ -62,7 +67,9 @@ class Relay:
         body, is_whole = await self._gathered()
         repaired = self._repaired(body) if is_whole and self._wire else None
         is_kept = self._wire and is_whole
-        self._account = Account(self._observer, self._departed(number, body, repaired) if is_kept else self._passing(number))
+        self._account = Account(
+            self._observer, self._departed(number, body, repaired) if is_kept else self._passing(number)
+        )
         try:
             sent = repaired.body if repaired else body
             if not await self._passed(sent, is_whole=is_whole, is_longer=repaired is not None):
@@ -73,7 +80,8 @@ class Relay:
         finally:
             self._account.end("aborted")
 
-    # The request ----------------------------------------------------------------------------------------------------------
+    # The request
+    # ----------------------------------------------------------------------------------------------------------
 
     async def _gathered(self) -> tuple[bytes, bool]:
         """The body of a model call, or of what has none, and whether it is all there; of anything else nothing yet."""
@@ -99,8 +107,18 @@ class Relay:
     def _departed(self, number: int, body: bytes, repaired: Repaired | None) -> Departed:
         encoding = encoding_of(self._request.headers)
         sent, names, shared = (repaired.body, repaired.names, repaired.shared) if repaired else (body, (), ())
-        return Departed(number, self._wire, self._path, encoding, sent, body if repaired else None, names, shared, time.time(),
-                        self._credentials)  # fmt: skip
+        return Departed(
+            number,
+            self._wire,
+            self._path,
+            encoding,
+            sent,
+            body if repaired else None,
+            names,
+            shared,
+            time.time(),
+            self._credentials,
+        )
 
     def _passing(self, number: int) -> Passed:
         """Anything else, of which nothing is known yet but what it asks for."""
@@ -119,8 +137,9 @@ class Relay:
     async def _passed(self, body: bytes, *, is_whole: bool, is_longer: bool, is_again: bool = False) -> bool:
         """Whether a response came; False where it may be asked for once more.
 
-        A provider may close an idle connection just when it is used again. The request goes out on a new one then. Where the connection
-        stood for longer before it closed, the provider may have done what was asked: the client decides whether to ask again.
+        A provider may close an idle connection just when it is used again. The request goes out on a new one then.
+        Where the connection stood for longer before it closed, the provider may have done what was asked: the client
+        decides whether to ask again.
         """
         link = await self._connected(is_new=is_again)
         asked_at = time.monotonic()
@@ -147,7 +166,9 @@ class Relay:
 
     async def _exchanged(self, link: Link, body: bytes, *, is_whole: bool, is_longer: bool) -> None:
         headers = for_provider(self._request.headers.raw_items(), self._upstream.host, len(body) if is_longer else None)
-        link.send(h11.Request(method=self._request.method, target=self._upstream.prefix + self._target, headers=headers))
+        link.send(
+            h11.Request(method=self._request.method, target=self._upstream.prefix + self._target, headers=headers)
+        )
         upload = asyncio.create_task(self._upload(link, body, is_whole=is_whole))
         try:
             await self._answered(link, upload)
@@ -176,15 +197,20 @@ class Relay:
             link.abort()  # the client's body is no HTTP, or does not go on: the provider must not wait for the rest of it
             raise
 
-    # The response ---------------------------------------------------------------------------------------------------------
+    # The response
+    # ---------------------------------------------------------------------------------------------------------
 
     async def _answered(self, link: Link, upload: asyncio.Task[None]) -> None:
         try:
             head = await self._head(link, upload)
         except TimeoutError:
-            raise Unreachable(f"{self._upstream.shown} sent nothing for {self._timeouts.read:g} seconds (--read-seconds)", 504) from None
+            raise Unreachable(
+                f"{self._upstream.shown} sent nothing for {self._timeouts.read:g} seconds (--read-seconds)", 504
+            ) from None
         except _BROKEN as fault:
-            raise Unreachable(f"{self._upstream.shown} closed the connection before it answered ({in_words(fault)})") from fault
+            raise Unreachable(
+                f"{self._upstream.shown} closed the connection before it answered ({in_words(fault)})"
+            ) from fault
         if type(head) is h11.InformationalResponse:
             self._client.send(h11.InformationalResponse(status_code=101, headers=_switching(head), reason=head.reason))
             self._account.began(101, [])
@@ -212,10 +238,15 @@ class Relay:
                 raise ConnectionResetError("no response")
             if (self._client.http.their_http_version or b"") >= b"1.1":
                 headers = passed_on(event.headers.raw_items())
-                self._client.send(h11.InformationalResponse(status_code=event.status_code, headers=headers, reason=event.reason))
+                self._client.send(
+                    h11.InformationalResponse(status_code=event.status_code, headers=headers, reason=event.reason)
+                )
 
     def _break_off(self) -> None:
-        """What came is sent, then the link closes inside the message; where only the end of the link would end it, it is reset."""
+        """What came is sent, then the link closes inside the message.
+
+        Where only the end of the link would end it, it is reset.
+        """
         is_framed = (self._client.http.their_http_version or b"") >= b"1.1"
         (self._client.close if is_framed else self._client.reset)()
 
@@ -233,6 +264,9 @@ def _origin_form(target: bytes) -> bytes:
 
 
 def in_words(fault: BaseException) -> str:
-    """What went wrong in few words, never without any; h11 quotes the header it stumbles over behind a colon, which may be a key."""
+    """What went wrong in few words, never without any.
+
+    H11 quotes the header it stumbles over behind a colon, which may be a key.
+    """
     text = str(fault)
     return redact_text(text.partition(":")[0] if isinstance(fault, h11.ProtocolError) else text) or type(fault).__name__

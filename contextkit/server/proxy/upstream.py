@@ -1,7 +1,7 @@
 """Where requests go: one host, its connections, always with its certificate checked.
 
-Takes a URL, gives open links. A link that was idle is used again for as long as the SDKs' own HTTP client would (httpx2, 5 s). Knows
-nothing of requests.
+Takes a URL, gives open links. A link that was idle is used again for as long as the SDKs' own HTTP client would
+(httpx2, 5 s). Knows nothing of requests.
 """
 
 from __future__ import annotations
@@ -45,11 +45,21 @@ class Upstream:
             port = parts.port
         except ValueError as fault:
             raise UsageError(f"--upstream {redact_path(url)!r} is not a URL ({redact_text(str(fault))})") from None
-        if parts.query or parts.fragment or parts.username or parts.password:  # which may be secret: they are not said again
-            raise UsageError("--upstream takes scheme, host and path alone: keys, names and queries are the client's to send")
+        if (
+            parts.query or parts.fragment or parts.username or parts.password
+        ):  # which may be secret: they are not said again
+            raise UsageError(
+                "--upstream takes scheme, host and path alone: keys, names and queries are the client's to send"
+            )
         if parts.scheme not in _PORTS or not parts.hostname:
-            raise UsageError(f"--upstream {redact_path(url)!r}: give scheme and host of a provider, such as https://api.anthropic.com")
-        self.name, self._port, self._tls = parts.hostname, port or _PORTS[parts.scheme], _trust(ca) if parts.scheme == "https" else None
+            raise UsageError(
+                f"--upstream {redact_path(url)!r}: give scheme and host of a provider, such as https://api.anthropic.com"
+            )
+        self.name, self._port, self._tls = (
+            parts.hostname,
+            port or _PORTS[parts.scheme],
+            _trust(ca) if parts.scheme == "https" else None,
+        )
         self.connect_seconds = connect_seconds
         """How long opening a connection may take."""
         self.url = url.rstrip("/")
@@ -63,7 +73,10 @@ class Upstream:
         self._idle: deque[tuple[Link, float]] = deque()
 
     async def link(self, *, is_new: bool = False) -> Link:
-        """A connection that nobody uses, `is_new` never did. Raises `OSError`, `ssl.SSLError` and `TimeoutError` among them."""
+        """A connection that nobody uses, `is_new` never did.
+
+        Raises `OSError`, `ssl.SSLError` and `TimeoutError` among them.
+        """
         now = asyncio.get_running_loop().time()
         while self._idle and not is_new:
             link, since = self._idle.pop()
@@ -73,7 +86,9 @@ class Upstream:
         async with asyncio.timeout(self.connect_seconds):
             loop = asyncio.get_running_loop()
             checked = self.name if self._tls else None
-            _, link = await loop.create_connection(lambda: Link(h11.CLIENT), self.name, self._port, ssl=self._tls, server_hostname=checked)
+            _, link = await loop.create_connection(
+                lambda: Link(h11.CLIENT), self.name, self._port, ssl=self._tls, server_hostname=checked
+            )
         return link
 
     def give_back(self, link: Link) -> None:

@@ -1,7 +1,8 @@
 """What Anthropic refuses in a `/v1/messages` body of the right shape.
 
-Sources: platform.claude.com/docs/en/ build-with-claude/prompt-caching (markers, pre-warming), api/errors (prefill), agents-and-tools/
-tool-use/define-tools (forced choice), api/migration-2026-10-21 (version), build-with-claude/mid-conversation-system-messages.
+Sources: platform.claude.com/docs/en/ build-with-claude/prompt-caching (markers, pre-warming), api/errors (prefill),
+agents-and-tools/ tool-use/define-tools (forced choice), api/migration-2026-10-21 (version),
+build-with-claude/mid-conversation-system-messages.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from contextkit.server.refusals.anthropic_shape import (
     posted,
     tool_names,
     versioned,
-)  # fmt: skip
+)
 from contextkit.server.refusals.choices import named
 from contextkit.server.refusals.refusal import Asked, Early, Late, Refusal, Sent
 from contextkit.server.refusals.tool_changes import tool_changes, tool_changes_in_turns
@@ -93,7 +94,9 @@ def prewarming(sent: Sent) -> Iterator[Refusal]:
         ("output_config.format", _option(sent.body, "output_config", "format") is not None),
         ("tool_choice", _option(sent.body, "tool_choice", "type") in _FORCING),
     )
-    yield from (invalid(f"max_tokens: 0 cannot be combined with {name}") for name, holds in conflicts if tokens == 0 and holds)
+    yield from (
+        invalid(f"max_tokens: 0 cannot be combined with {name}") for name, holds in conflicts if tokens == 0 and holds
+    )
 
 
 def thinking(sent: Sent) -> Iterator[Refusal]:
@@ -136,11 +139,15 @@ def _order(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
 def _mid_system(asked: Asked, before: _Spoken, system: _Spoken, after: list[_Spoken]) -> Iterator[Refusal]:
     if not asked.model.accepts_mid_system:
         yield invalid(f"messages.{system.index}.role: `system` messages are not supported by this model")
-    ends_in_result = before.role == "assistant" and before.blocks and str(before.blocks[-1]["type"]).endswith("_tool_result")
+    ends_in_result = (
+        before.role == "assistant" and before.blocks and str(before.blocks[-1]["type"]).endswith("_tool_result")
+    )
     if before.role != "user" and not ends_in_result:
         yield invalid(f"messages.{system.index}: a `system` message must follow a `user` message")
     if after and after[0].role != "assistant":
-        yield invalid(f"messages.{system.index}: a `system` message must be last or be followed by an `assistant` message")
+        yield invalid(
+            f"messages.{system.index}: a `system` message must be last or be followed by an `assistant` message"
+        )
 
 
 def _answered(asked: Asked, spoken: list[_Spoken]) -> Iterator[Refusal]:
@@ -178,9 +185,13 @@ def _prefill(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
     if asked.sent.body.get("compaction") is not None:
         return
     last = turns[-1]
-    ends_in_text = last.role == "assistant" and (not last.blocks or last.blocks[-1]["type"] == "text") and not asked.continues
+    ends_in_text = (
+        last.role == "assistant" and (not last.blocks or last.blocks[-1]["type"] == "text") and not asked.continues
+    )
     if ends_in_text and not asked.model.accepts_prefill:
-        yield invalid("This model does not support assistant message prefill. The conversation must end with a user message.")
+        yield invalid(
+            "This model does not support assistant message prefill. The conversation must end with a user message."
+        )
     if ends_in_text and _is_thinking(asked.sent.body):
         yield invalid("When thinking is enabled, the conversation must end with a user message.")
 
@@ -190,7 +201,9 @@ def marks(asked: Asked) -> Iterator[Refusal]:
     explicit = asked.parsed.layout.breakpoints
     if len(explicit) > MOST_MARKS:
         yield invalid(f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {len(explicit)}.")
-    rising = [later for earlier, later in pairwise(asked.parsed.prompt.breakpoints) if later.ttl_seconds > earlier.ttl_seconds]
+    rising = [
+        later for earlier, later in pairwise(asked.parsed.prompt.breakpoints) if later.ttl_seconds > earlier.ttl_seconds
+    ]
     if rising:
         yield invalid(
             "cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. "
@@ -218,12 +231,18 @@ def _last_markable(layout: Layout) -> int | None:
 def window(asked: Asked) -> Iterator[Refusal]:
     """A prompt that fits."""
     if asked.parsed.prompt.n_tokens > asked.model.window_tokens:
-        yield invalid(f"prompt is too long: {asked.parsed.prompt.n_tokens} tokens > {asked.model.window_tokens} maximum")
+        yield invalid(
+            f"prompt is too long: {asked.parsed.prompt.n_tokens} tokens > {asked.model.window_tokens} maximum"
+        )
 
 
 def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     """Thinking block number `ordinal` no longer stands behind the conversation it was made from."""
-    paths = [at.path for at in placed(body) if at.role == "assistant" and at.block.get("type") in ("thinking", "redacted_thinking")]
+    paths = [
+        at.path
+        for at in placed(body)
+        if at.role == "assistant" and at.block.get("type") in ("thinking", "redacted_thinking")
+    ]
     return invalid(
         f"{paths[ordinal]}: `thinking` blocks are bound to the conversation before them, and what stands before this one (system, tools, "
         "messages) has changed since it was generated. Send the earlier conversation unchanged, or remove thinking blocks oldest first."
@@ -231,11 +250,21 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
 
 
 _SAID: tuple[Early, ...] = (
-    options, blocks, tool_names, tool_changes, tool_changes_in_turns, opted_in, named, edits, compactions, new_version,
-)  # fmt: skip
+    options,
+    blocks,
+    tool_names,
+    tool_changes,
+    tool_changes_in_turns,
+    opted_in,
+    named,
+    edits,
+    compactions,
+    new_version,
+)
 EARLY: tuple[Early, ...] = (authenticated, versioned, created, threadless, *_SAID, prewarming, thinking)
 ABROAD: Mapping[str, tuple[Early, ...]] = {
-    name: (authenticated, platform(name), posted, threadless, *_SAID, prewarming, thinking) for name in ("Amazon Bedrock", "Google Cloud")
+    name: (authenticated, platform(name), posted, threadless, *_SAID, prewarming, thinking)
+    for name in ("Amazon Bedrock", "Google Cloud")
 }
 """On platforms where the version stands in the body, and the model in the path."""
 LATE: tuple[Late, ...] = (conversation, forced, marks, automatic, window)

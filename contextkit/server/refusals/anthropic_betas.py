@@ -1,7 +1,8 @@
 """What Anthropic refuses of features in beta, and what other platforms refuse of all of them.
 
 Sources: `contextkit/providers/changes/betas.py` for headers, `anthropic.types` 2.11 (compaction_*_error_details.py,
-thread_unsupported_request_error_details.py, beta/message_create_params.py), context editing, compaction and platform docs.
+thread_unsupported_request_error_details.py, beta/message_create_params.py), context editing, compaction and platform
+docs.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ _NOT_THERE: Mapping[str, tuple[str, ...]] = {
     "Amazon Bedrock": ("cache_control", "compaction", *_CLAUDE_API),
     "Google Cloud": _CLAUDE_API,
 }
-"""Platform → fields it does not take. The marker is what the prompt-caching docs say of InvokeModel, compaction what its own page says,
-diagnostics are the Claude API's alone; the rest is read from the feature pages' lists of platforms and not certain."""
+"""Platform → fields it does not take. The marker is what the prompt-caching docs say of InvokeModel, compaction what
+its own page says, diagnostics are the Claude API's alone; the rest is read from the feature pages' lists of platforms
+and not certain."""
 _VERSIONS: Mapping[str, tuple[str, ...]] = {
-    "Amazon Bedrock": ("bedrock-2023-05-31", *VERSIONS), "Google Cloud": ("vertex-2023-10-16", *VERSIONS),
-}  # fmt: skip
+    "Amazon Bedrock": ("bedrock-2023-05-31", *VERSIONS),
+    "Google Cloud": ("vertex-2023-10-16", *VERSIONS),
+}
 _EARLIER = ("-opus-4-6", "-opus-4-5", "-sonnet-4-6", "-sonnet-4-5", "-haiku-4-5")
 """Models from before Claude 4.7, to which Bedrock refuses the newest version (versioning docs)."""
 _EDITS = ("clear_tool_uses_20250919", "clear_thinking_20251015", "compact_20260112")
@@ -87,17 +90,26 @@ def compactions(sent: Sent) -> Iterator[Refusal]:
     """A signed compaction stands first, and alone; a request for one edits nothing."""
     if sent.body.get("compaction") is not None and sent.body.get("context_management") is not None:
         yield invalid("compaction: cannot be combined with context_management")
-    signed = [at.path for at in placed(sent.body) if at.block.get("type") == "compaction" and at.block.get("signature") is not None]
+    signed = [
+        at.path
+        for at in placed(sent.body)
+        if at.block.get("type") == "compaction" and at.block.get("signature") is not None
+    ]
     if len(signed) > 1:
         yield _coded(f"{signed[1]}: more than one signed `compaction` block", "compaction_block_ambiguous")
     if signed and signed[0] != "messages.0.content.0":
-        yield _coded(f"{signed[0]}: a signed `compaction` block must come first in `messages`", "compaction_block_misplaced")
+        yield _coded(
+            f"{signed[0]}: a signed `compaction` block must come first in `messages`", "compaction_block_misplaced"
+        )
 
 
 def threadless(sent: Sent) -> Iterator[Refusal]:
     """Threads are held by Anthropic, not by this server."""
     if sent.body.get("thread") is not None:
-        yield _coded("thread: this server holds no threads. Send the full conversation without `thread`", "thread_unsupported_request")
+        yield _coded(
+            "thread: this server holds no threads. Send the full conversation without `thread`",
+            "thread_unsupported_request",
+        )
 
 
 def _coded(message: str, code: str) -> Refusal:
@@ -110,10 +122,16 @@ def platform(name: str) -> Early:
     def check(sent: Sent) -> Iterator[Refusal]:
         version = sent.body.get("anthropic_version", sent.headers.get("anthropic-version"))
         if version not in _VERSIONS[name]:
-            yield invalid("anthropic_version: Field required" if version is None else "anthropic_version: not a valid version")
+            yield invalid(
+                "anthropic_version: Field required" if version is None else "anthropic_version: not a valid version"
+            )
         if name == "Amazon Bedrock" and version == NEW_VERSION and str(sent.body.get("model")).endswith(_EARLIER):
             yield invalid(f"anthropic_version: {NEW_VERSION} needs Claude 4.7 or later on {name}")
-        yield from (invalid(f"{field}: not supported on {name}") for field in _NOT_THERE[name] if sent.body.get(field) is not None)
+        yield from (
+            invalid(f"{field}: not supported on {name}")
+            for field in _NOT_THERE[name]
+            if sent.body.get(field) is not None
+        )
 
     return check
 
@@ -132,6 +150,12 @@ def transformations(asked: Asked) -> dict[str, Json]:
     """`input_transformations`, for whoever has opted in."""
     if BINDING not in _betas(asked.sent):
         return {}
-    paths = [at.path for at in placed(asked.sent.body) if at.role == "assistant" and str(at.block["type"]).endswith("thinking")]
-    rows = ({"type": "thinking_dropped", "path": paths[each], "reason": "prefix_binding_mismatch"} for each in asked.dropped)
+    paths = [
+        at.path
+        for at in placed(asked.sent.body)
+        if at.role == "assistant" and str(at.block["type"]).endswith("thinking")
+    ]
+    rows = (
+        {"type": "thinking_dropped", "path": paths[each], "reason": "prefix_binding_mismatch"} for each in asked.dropped
+    )
     return {"input_transformations": list(rows)}

@@ -1,6 +1,7 @@
 """What a `/v1/messages` body must look like before anything is made of it: headers, fields, blocks.
 
-Tables after `anthropic.types` 2.11 (message_create_params.py, *_block_param.py) and its beta twins. Error messages follow the API's own.
+Tables after `anthropic.types` 2.11 (message_create_params.py, *_block_param.py) and its beta twins. Error messages
+follow the API's own.
 """
 
 from __future__ import annotations
@@ -28,30 +29,49 @@ from contextkit.server.refusals.refusal import (
     missing,
     one_of,
     unknown,
-)  # fmt: skip
+)
 
 NEW_VERSION = "2026-10-21"
 VERSIONS = ("2023-06-01", NEW_VERSION)
 """Values of `anthropic-version` (https://platform.claude.com/docs/en/api/versioning)."""
 COUNTED = kinds(
-    texts=(TEXT, "model"), arrays=(ARRAY, "messages tools"), objects=(OBJECT, "cache_control output_config thinking tool_choice"),
-    system=(TEXT_OR_ARRAY, "system"), speed=(one_of("standard", "fast"), "speed"),
-    beta=(OBJECT, "billing_policy compaction context_management"), servers=(ARRAY, "mcp_servers"), any=(ANYTHING, "betas"),
-)  # fmt: skip
+    texts=(TEXT, "model"),
+    arrays=(ARRAY, "messages tools"),
+    objects=(OBJECT, "cache_control output_config thinking tool_choice"),
+    system=(TEXT_OR_ARRAY, "system"),
+    speed=(one_of("standard", "fast"), "speed"),
+    beta=(OBJECT, "billing_policy compaction context_management"),
+    servers=(ARRAY, "mcp_servers"),
+    any=(ANYTHING, "betas"),
+)
 CREATED = COUNTED | kinds(
-    whole=(WHOLE, "max_tokens top_k"), numbers=(NUMBER, "temperature top_p"), flags=(FLAG, "stream"), texts=(TEXT, "inference_geo"),
-    lists=(TEXTS, "stop_sequences"), objects=(OBJECT, "metadata diagnostics"), tier=(one_of("auto", "standard_only"), "service_tier"),
-    any=(ANYTHING, "container fallbacks fallback_credit_token betas"), thread=(OBJECT, "thread"),
-)  # fmt: skip
+    whole=(WHOLE, "max_tokens top_k"),
+    numbers=(NUMBER, "temperature top_p"),
+    flags=(FLAG, "stream"),
+    texts=(TEXT, "inference_geo"),
+    lists=(TEXTS, "stop_sequences"),
+    objects=(OBJECT, "metadata diagnostics"),
+    tier=(one_of("auto", "standard_only"), "service_tier"),
+    any=(ANYTHING, "container fallbacks fallback_credit_token betas"),
+    thread=(OBJECT, "thread"),
+)
 _ABROAD = kinds(texts=(TEXT, "anthropic_version"), lists=(TEXTS, "anthropic_beta"))
 """What stands in the body where a platform's client has put the version and the betas there."""
 COUNTED_ABROAD, CREATED_ABROAD = COUNTED | _ABROAD, CREATED | _ABROAD
 _NESTED: dict[str, dict[str, Kind]] = {
     "tool_choice": {"type": one_of("auto", "any", "tool", "none"), "name": TEXT, "disable_parallel_tool_use": FLAG},
-    "thinking": {"type": one_of("enabled", "adaptive", "disabled", "between_tools"), "budget_tokens": WHOLE,
-                 "display": one_of("summarized", "omitted", "updates"), "block_binding": OBJECT},
+    "thinking": {
+        "type": one_of("enabled", "adaptive", "disabled", "between_tools"),
+        "budget_tokens": WHOLE,
+        "display": one_of("summarized", "omitted", "updates"),
+        "block_binding": OBJECT,
+    },
     "diagnostics": {"previous_message_id": TEXT},
-    "output_config": {"effort": one_of("low", "medium", "high", "xhigh", "max"), "format": OBJECT, "task_budget": OBJECT},
+    "output_config": {
+        "effort": one_of("low", "medium", "high", "xhigh", "max"),
+        "format": OBJECT,
+        "task_budget": OBJECT,
+    },
     "metadata": {"user_id": TEXT},
 }
 """Fields of fields."""
@@ -71,13 +91,17 @@ _BLOCKS: dict[str, dict[str, Kind]] = {
     "container_upload": {"file_id": TEXT},
     **{name: {"tool_use_id": TEXT} for name in SERVER_RESULTS},
     **{name: {} for name in ("browser_state", "compaction", "mcp_tool_use", "mcp_tool_listing", "fallback")},
-} | {name: {"tool": OBJECT} for name in ("tool_addition", "tool_removal")}  # fmt: skip
+} | {name: {"tool": OBJECT} for name in ("tool_addition", "tool_removal")}
 """Type of block → fields it cannot do without."""
 _OPTIONAL = kinds(flags=(FLAG, "is_error"), content=(TEXT_OR_ARRAY, "content"))
 _SPEAKERS = {
-    "tool_use": "assistant", "thinking": "assistant", "redacted_thinking": "assistant", "tool_result": "user",
-    "tool_addition": "system", "tool_removal": "system",
-}  # fmt: skip
+    "tool_use": "assistant",
+    "thinking": "assistant",
+    "redacted_thinking": "assistant",
+    "tool_result": "user",
+    "tool_addition": "system",
+    "tool_removal": "system",
+}
 """Type of block → the only role whose messages may hold it."""
 _NO_MARKER = frozenset({"thinking", "redacted_thinking"})
 
@@ -226,7 +250,9 @@ def _shaped(at: Placed, fields: Mapping[str, Kind]) -> Iterator[Refusal]:
 def _outdated(at: Placed) -> Iterator[Refusal]:
     """Blocks the newest version no longer takes."""
     if at.role == "assistant" and at.block.get("type") == "document":
-        yield invalid(f"{at.path}: `document` blocks are not supported in assistant messages with anthropic-version {NEW_VERSION}")
+        yield invalid(
+            f"{at.path}: `document` blocks are not supported in assistant messages with anthropic-version {NEW_VERSION}"
+        )
     inside = at.block.get("content") if at.block.get("type") == "search_result" else None
     for block, path in ((at.block, at.path), *((each, f"{at.path}.content") for each in inside or ())):
         if at.role == "user" and isinstance(block, dict) and block.get("citations") and block.get("type") == "text":

@@ -1,7 +1,7 @@
 """What the providers refuse of `tool_choice`.
 
-Sources: `anthropic.types` 2.11 (tool_choice_*_param.py); `openai.types` 3.52 (chat/chat_completion_allowed_tools_param.py,
-responses/tool_choice_*_param.py).
+Sources: `anthropic.types` 2.11 (tool_choice_*_param.py); `openai.types` 3.52
+(chat/chat_completion_allowed_tools_param.py, responses/tool_choice_*_param.py).
 """
 
 from __future__ import annotations
@@ -47,10 +47,18 @@ def responses_choice(sent: Sent) -> Iterator[Refusal]:
     """`tool_choice` of Responses: a word, one tool, or `allowed_tools` with its fields beside its type."""
     choice = sent.body.get("tool_choice")
     if choice not in (None, "none", "auto") and not sent.body.get("tools"):
-        yield openai.invalid("Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.", "tool_choice")
+        yield openai.invalid(
+            "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.", "tool_choice"
+        )
     elif isinstance(choice, dict):
-        tools = [tool for tool in (*(sent.body.get("tools") or ()), *_given(sent.body.get("input"))) if isinstance(tool, dict)]
-        yield from _chosen(choice, set(map(_responses_name, tools)), _responses_name, {str(tool.get("type")) for tool in tools}, "")
+        tools = [
+            tool
+            for tool in (*(sent.body.get("tools") or ()), *_given(sent.body.get("input")))
+            if isinstance(tool, dict)
+        ]
+        yield from _chosen(
+            choice, set(map(_responses_name, tools)), _responses_name, {str(tool.get("type")) for tool in tools}, ""
+        )
     elif choice is not None and choice not in _WORDS:
         yield _wrong("tool_choice", f"expected one of {', '.join(_WORDS)}")
 
@@ -98,7 +106,9 @@ def _chosen(
             yield from _one(tool, names, name_of, kinds, f"{path}.tools[{index}]")
 
 
-def _one(tool: Json, names: set[_Name], name_of: Callable[[Json], _Name], kinds: set[str], path: str) -> Iterator[Refusal]:
+def _one(
+    tool: Json, names: set[_Name], name_of: Callable[[Json], _Name], kinds: set[str], path: str
+) -> Iterator[Refusal]:
     if not isinstance(tool, dict) or str(tool.get("type")) not in kinds:
         yield _wrong(f"{path}.type", f"expected one of {', '.join(sorted(kinds)) or 'the tools'}")
     elif name_of(tool) not in names:

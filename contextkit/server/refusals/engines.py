@@ -1,8 +1,10 @@
 """What self-hosted engines refuse of `tool_choice`, and of what stands beside it.
 
-None of them knows `allowed_tools`: on Chat vLLM and SGLang refuse it, and llama.cpp takes every object for `auto`; on Responses all three
-take it and hold the model to nothing. Sources: vLLM 0.33 `vllm/entrypoints/openai/{chat_completion,responses}/protocol.py`; SGLang 0.5.23
-`sglang/srt/entrypoints/openai/{protocol,serving_chat,serving_responses}.py`; llama.cpp `tools/server/server-common.cpp`, `common/chat.cpp`.
+None of them knows `allowed_tools`: on Chat vLLM and SGLang refuse it, and llama.cpp takes every object for `auto`; on
+Responses all three take it and hold the model to nothing. Sources: vLLM 0.33
+`vllm/entrypoints/openai/{chat_completion,responses}/protocol.py`; SGLang 0.5.23
+`sglang/srt/entrypoints/openai/{protocol,serving_chat,serving_responses}.py`; llama.cpp
+`tools/server/server-common.cpp`, `common/chat.cpp`.
 """
 
 from __future__ import annotations
@@ -17,10 +19,30 @@ _WORDS = ("none", "auto", "required")
 _USAGE = 'Correct usage: `{"type": "function", "function": {"name": "my_function"}}`'
 _BOTH = "tool_choice 'required' or a named tool cannot be combined with response_format, regex, or ebnf"
 _REPLIES = ("text", "json_object", "json_schema", "structural_tag")
-_FORMATS = frozenset({
-    "const_string", "json_schema", "any_text", "token", "exclude_token", "any_tokens", "grammar", "regex", "sequence", "or", "tag",
-    "triggered_tags", "token_triggered_tags", "tags_with_separator", "optional", "plus", "star", "repeat", "dispatch", "token_dispatch",
-})  # fmt: skip
+_FORMATS = frozenset(
+    {
+        "const_string",
+        "json_schema",
+        "any_text",
+        "token",
+        "exclude_token",
+        "any_tokens",
+        "grammar",
+        "regex",
+        "sequence",
+        "or",
+        "tag",
+        "triggered_tags",
+        "token_triggered_tags",
+        "tags_with_separator",
+        "optional",
+        "plus",
+        "star",
+        "repeat",
+        "dispatch",
+        "token_dispatch",
+    }
+)
 """Formats of a structural tag (xgrammar 0.2.8, structural_tag.py)."""
 
 
@@ -28,7 +50,9 @@ def vllm_chat(sent: Sent) -> Iterator[Refusal]:
     """A word, or one function there is."""
     choice, tools = sent.body.get("tool_choice"), sent.body.get("tools")
     if tools == []:
-        yield invalid("`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.", "tools")
+        yield invalid(
+            "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.", "tools"
+        )
     if choice is None or choice == "none":
         return
     if tools is None:
@@ -36,7 +60,9 @@ def vllm_chat(sent: Sent) -> Iterator[Refusal]:
     elif isinstance(choice, dict):
         yield from _vllm_named(choice, _names(sent.body))
     elif choice not in ("auto", "required"):
-        said = f'Invalid value for `tool_choice`: {choice}! Only named tools, "none", "auto" or "required" are supported.'
+        said = (
+            f'Invalid value for `tool_choice`: {choice}! Only named tools, "none", "auto" or "required" are supported.'
+        )
         yield invalid(said, "tool_choice")
 
 
@@ -49,7 +75,9 @@ def _vllm_named(choice: Mapping[str, Json], names: list[Json]) -> Iterator[Refus
     elif function["name"] not in names:
         yield invalid("The tool specified in `tool_choice` does not match any of the specified `tools`", "tool_choice")
     elif choice.get("type", "function") != "function":
-        yield invalid("tool_choice.ChatCompletionNamedToolChoiceParam.type: Input should be 'function'", "tool_choice.type")
+        yield invalid(
+            "tool_choice.ChatCompletionNamedToolChoiceParam.type: Input should be 'function'", "tool_choice.type"
+        )
 
 
 def vllm_responses(sent: Sent) -> Iterator[Refusal]:
@@ -59,7 +87,11 @@ def vllm_responses(sent: Sent) -> Iterator[Refusal]:
         yield invalid("tool_choice: Input should be 'none', 'auto' or 'required'", "tool_choice")
     elif choice == "required" and not sent.body.get("tools"):
         yield invalid("Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice")
-    elif isinstance(choice, dict) and choice.get("type") in ("function", "custom") and choice.get("name") not in _names(sent.body):
+    elif (
+        isinstance(choice, dict)
+        and choice.get("type") in ("function", "custom")
+        and choice.get("name") not in _names(sent.body)
+    ):
         yield invalid("Tool choice 'function' not found in 'tools' parameter.", "tool_choice")
     elif isinstance(choice, dict) and choice.get("type") == "allowed_tools" and not {"mode", "tools"} <= choice.keys():
         yield invalid("tool_choice.ToolChoiceAllowed: Field required", "tool_choice")
@@ -68,7 +100,9 @@ def vllm_responses(sent: Sent) -> Iterator[Refusal]:
 def vllm_continued(sent: Sent) -> Iterator[Refusal]:
     """A final message that is gone on with, or another one: not both."""
     if sent.body.get("continue_final_message") and sent.body.get("add_generation_prompt", True):
-        yield invalid("Cannot set both `continue_final_message` and `add_generation_prompt` to True.", "continue_final_message")
+        yield invalid(
+            "Cannot set both `continue_final_message` and `add_generation_prompt` to True.", "continue_final_message"
+        )
 
 
 def sglang_chat(sent: Sent) -> Iterator[Refusal]:
@@ -105,7 +139,10 @@ def reply_format(sent: Sent) -> Iterator[Refusal]:
     """A known format; a structural tag in which every rule has one trigger."""
     asked = sent.body.get("response_format") or {"type": "text"}
     if asked.get("type") not in _REPLIES:
-        yield invalid("response_format.type: Input should be 'text', 'json_object', 'json_schema' or 'structural_tag'", "response_format")
+        yield invalid(
+            "response_format.type: Input should be 'text', 'json_object', 'json_schema' or 'structural_tag'",
+            "response_format",
+        )
     elif asked["type"] == "structural_tag" and "structures" not in asked and not _is_tag(asked.get("format")):
         yield invalid("Invalid response_format structural_tag specification.", "response_format")
 
@@ -120,7 +157,9 @@ def llamacpp(sent: Sent) -> Iterator[Refusal]:
     if sent.body.get("tools") and choice != "none" and sent.body.get("grammar"):
         yield invalid("Cannot use custom grammar constraints with tools.", "grammar")
     if kind not in (None, "text", "json_object", "json_schema"):
-        yield invalid(f'response_format type must be one of "text" or "json_object", but got: {kind}', "response_format")
+        yield invalid(
+            f'response_format type must be one of "text" or "json_object", but got: {kind}', "response_format"
+        )
 
 
 def _names(body: Mapping[str, Json]) -> list[Json]:

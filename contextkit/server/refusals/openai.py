@@ -20,18 +20,24 @@ from contextkit.server.refusals.openai_shape import (
     messages,
     responses_fields,
     responses_tools,
-)  # fmt: skip
+)
 from contextkit.server.refusals.refusal import Asked, Early, Late, Refusal, Sent
 
 TOO_LONG = Refusal(
-    400, "invalid_request_error", "Your input exceeds the context window of this model. Please adjust your input and try again.", "input",
+    400,
+    "invalid_request_error",
+    "Your input exceeds the context window of this model. Please adjust your input and try again.",
+    "input",
     "context_length_exceeded",
-)  # fmt: skip
+)
 _OPTIONS = {"mode": ("implicit", "explicit"), "ttl": ("30m", "12h")}
 _OUTPUTS = {
-    "function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output", "tool_search_call": "tool_search_output",
-}  # fmt: skip
-"""Item a model makes → item that answers it. A `function_call_output` answers a search as well, as recorded requests show."""
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "tool_search_call": "tool_search_output",
+}
+"""Item a model makes → item that answers it. A `function_call_output` answers a search as well, as recorded requests
+show."""
 
 _WORDS = ("content", "tool_calls", "refusal", "audio", "function_call")
 
@@ -68,8 +74,15 @@ def chat_words(sent: Sent) -> Iterator[Refusal]:
 def responses_calls(sent: Sent) -> Iterator[Refusal]:
     """Each call among the input items has its output behind it, and each output its call before it."""
     given = sent.body["input"] if isinstance(sent.body["input"], list) else []
-    calls = {item["call_id"]: (index, kind) for index, item in enumerate(given) for kind in _OUTPUTS if _is_ours(item, kind)}
-    outputs = {item["call_id"]: (index, kind) for index, item in enumerate(given) for kind in _OUTPUTS.values() if _is_ours(item, kind)}
+    calls = {
+        item["call_id"]: (index, kind) for index, item in enumerate(given) for kind in _OUTPUTS if _is_ours(item, kind)
+    }
+    outputs = {
+        item["call_id"]: (index, kind)
+        for index, item in enumerate(given)
+        for kind in _OUTPUTS.values()
+        if _is_ours(item, kind)
+    }
     for call, (index, kind) in calls.items():
         if outputs.get(call, (-1,))[0] < index:
             yield invalid(f"No tool output found for {kind.replace('_', ' ')} {call}.", "input")
@@ -79,8 +92,12 @@ def responses_calls(sent: Sent) -> Iterator[Refusal]:
 
 
 def _is_ours(item: Mapping[str, Json], kind: str) -> bool:
-    """Whether an item is of this kind, and the caller's to answer: a search that ran at the server has its output beside it."""
-    return item.get("type") == kind and (not kind.startswith("tool_search") or (item.get("execution") == "client" and "call_id" in item))
+    """Whether an item is of this kind, and the caller's to answer: a search that ran at the server has its output
+    beside it.
+    """
+    return item.get("type") == kind and (
+        not kind.startswith("tool_search") or (item.get("execution") == "client" and "call_id" in item)
+    )
 
 
 def one_choice(sent: Sent) -> Iterator[Refusal]:
@@ -97,7 +114,11 @@ def cache_options(*ttls: str) -> Early:
         for name, allowed in {**_OPTIONS, "ttl": ttls}.items():
             if options.get(name) is not None and options[name] not in allowed:
                 path = f"prompt_cache_options.{name}"
-                yield invalid(f"Invalid value for '{path}'. Supported values are: {', '.join(map(repr, allowed))}.", path, "invalid_value")
+                yield invalid(
+                    f"Invalid value for '{path}'. Supported values are: {', '.join(map(repr, allowed))}.",
+                    path,
+                    "invalid_value",
+                )
 
     return check
 
@@ -105,7 +126,9 @@ def cache_options(*ttls: str) -> Early:
 def choice(sent: Sent) -> Iterator[Refusal]:
     """`tool_choice` beside tools."""
     if sent.body.get("tool_choice") not in (None, "none", "auto") and not sent.body.get("tools"):
-        yield invalid("Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.", "tool_choice")
+        yield invalid(
+            "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.", "tool_choice"
+        )
 
 
 def stream_options(sent: Sent) -> Iterator[Refusal]:
@@ -117,15 +140,22 @@ def stream_options(sent: Sent) -> Iterator[Refusal]:
 def cache_fields(asked: Asked) -> Iterator[Refusal]:
     """The cache fields of the model's generation: options from 5.6 on, `24h` alone from 5.5 on."""
     body = asked.sent.body
-    new = {"prompt_cache_options": body.get("prompt_cache_options") is not None, "prompt_cache_breakpoint": _has_breakpoint(body)}
+    new = {
+        "prompt_cache_options": body.get("prompt_cache_options") is not None,
+        "prompt_cache_breakpoint": _has_breakpoint(body),
+    }
     if asked.model.is_assumed:
         return  # which fields a model takes that no table has is not known
     for name, holds in new.items() if asked.model.cache == "implicit" else ():
         if holds:
-            yield invalid(f"Unsupported parameter: '{name}' is not supported with this model.", name, "unsupported_parameter")
+            yield invalid(
+                f"Unsupported parameter: '{name}' is not supported with this model.", name, "unsupported_parameter"
+            )
     if body.get("prompt_cache_retention") == "in_memory" and 600 not in asked.model.ttls_seconds:
         path = "prompt_cache_retention"
-        yield invalid(f"Unsupported value: '{path}' does not support 'in_memory' with this model.", path, "unsupported_value")
+        yield invalid(
+            f"Unsupported value: '{path}' does not support 'in_memory' with this model.", path, "unsupported_value"
+        )
 
 
 def _has_breakpoint(body: Mapping[str, Json]) -> bool:
@@ -142,12 +172,28 @@ def window(asked: Asked) -> Iterator[Refusal]:
 
 
 CHAT_EARLY: tuple[Early, ...] = (
-    authenticated, chat_fields, messages, chat_tools, cache_options("30m"), choice, chat_choice, stream_options, one_choice,
-    chat_words, chat_calls,
-)  # fmt: skip
+    authenticated,
+    chat_fields,
+    messages,
+    chat_tools,
+    cache_options("30m"),
+    choice,
+    chat_choice,
+    stream_options,
+    one_choice,
+    chat_words,
+    chat_calls,
+)
 RESPONSES_EARLY: tuple[Early, ...] = (
-    authenticated, responses_fields, one_choice, items, responses_tools, cache_options("30m", "12h"), responses_choice, stream_options,
+    authenticated,
+    responses_fields,
+    one_choice,
+    items,
+    responses_tools,
+    cache_options("30m", "12h"),
+    responses_choice,
+    stream_options,
     responses_calls,
-)  # fmt: skip
+)
 COMPACT_EARLY: tuple[Early, ...] = (authenticated, compact_fields, items, cache_options("30m"), responses_calls)
 LATE: tuple[Late, ...] = (cache_fields, window)

@@ -1,6 +1,7 @@
 """What a Chat Completions or Responses body must look like before anything is made of it: key, fields, messages, items.
 
-Tables after `openai.types` 3.52 (chat/completion_create_params.py, responses/response_create_params.py and the params they name).
+Tables after `openai.types` 3.52 (chat/completion_create_params.py, responses/response_create_params.py and the params
+they name).
 """
 
 from __future__ import annotations
@@ -28,31 +29,54 @@ from contextkit.server.refusals.refusal import (
     missing,
     one_of,
     unknown,
-)  # fmt: skip
+)
 
 _SHARED = kinds(
-    texts=(TEXT, "model prompt_cache_key safety_identifier user"), flags=(FLAG, "parallel_tool_calls store stream"),
-    numbers=(NUMBER, "temperature top_p"), whole=(WHOLE, "top_logprobs"), arrays=(ARRAY, "tools"), choice=(TEXT_OR_OBJECT, "tool_choice"),
+    texts=(TEXT, "model prompt_cache_key safety_identifier user"),
+    flags=(FLAG, "parallel_tool_calls store stream"),
+    numbers=(NUMBER, "temperature top_p"),
+    whole=(WHOLE, "top_logprobs"),
+    arrays=(ARRAY, "tools"),
+    choice=(TEXT_OR_OBJECT, "tool_choice"),
     objects=(OBJECT, "metadata prompt_cache_options stream_options moderation"),
     kept=(one_of("in_memory", "24h"), "prompt_cache_retention"),
     tier=(one_of("auto", "default", "flex", "scale", "priority", "fast", "ultrafast"), "service_tier"),
-)  # fmt: skip
+)
 CHAT = _SHARED | kinds(
-    arrays=(ARRAY, "messages functions"), numbers=(NUMBER, "frequency_penalty presence_penalty"), flags=(FLAG, "logprobs"),
+    arrays=(ARRAY, "messages functions"),
+    numbers=(NUMBER, "frequency_penalty presence_penalty"),
+    flags=(FLAG, "logprobs"),
     whole=(WHOLE, "max_completion_tokens max_tokens n seed"),
     objects=(OBJECT, "audio logit_bias prediction response_format web_search_options"),
-    texts=(TEXT, "reasoning_effort verbosity"), lists=(TEXTS, "modalities"), stop=(TEXT_OR_ARRAY, "stop"),
+    texts=(TEXT, "reasoning_effort verbosity"),
+    lists=(TEXTS, "modalities"),
+    stop=(TEXT_OR_ARRAY, "stop"),
     old=(TEXT_OR_OBJECT, "function_call"),
-)  # fmt: skip
+)
 RESPONSES = _SHARED | kinds(
-    input=(TEXT_OR_ARRAY, "input"), texts=(TEXT, "instructions previous_response_id truncation"), flags=(FLAG, "background"),
-    whole=(WHOLE, "max_output_tokens max_tool_calls"), lists=(TEXTS, "include"), arrays=(ARRAY, "context_management"),
-    objects=(OBJECT, "access_programs image prompt reasoning text"), other=(ANYTHING, "conversation"),
-)  # fmt: skip
-COMPACT = {name: RESPONSES[name] for name in (
-    "model", "input", "instructions", "previous_response_id", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
-    "service_tier", "image",
-)}  # fmt: skip
+    input=(TEXT_OR_ARRAY, "input"),
+    texts=(TEXT, "instructions previous_response_id truncation"),
+    flags=(FLAG, "background"),
+    whole=(WHOLE, "max_output_tokens max_tool_calls"),
+    lists=(TEXTS, "include"),
+    arrays=(ARRAY, "context_management"),
+    objects=(OBJECT, "access_programs image prompt reasoning text"),
+    other=(ANYTHING, "conversation"),
+)
+COMPACT = {
+    name: RESPONSES[name]
+    for name in (
+        "model",
+        "input",
+        "instructions",
+        "previous_response_id",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "service_tier",
+        "image",
+    )
+}
 
 _FORMAT = one_of("text", "json_object", "json_schema")
 _NESTED: dict[str, dict[str, Kind]] = {
@@ -60,7 +84,12 @@ _NESTED: dict[str, dict[str, Kind]] = {
     "stream_options": {"include_usage": FLAG, "include_obfuscation": FLAG},
     "response_format": {"type": _FORMAT},
     "reasoning": {"effort": TEXT, "summary": TEXT},
-    "text": {"format": Kind("an object with a supported type", lambda value: isinstance(value, dict) and _FORMAT.holds(value.get("type")))},
+    "text": {
+        "format": Kind(
+            "an object with a supported type",
+            lambda value: isinstance(value, dict) and _FORMAT.holds(value.get("type")),
+        )
+    },
 }
 """Fields of fields."""
 _TOOL_CALL = {"id": TEXT, "type": TEXT}
@@ -94,12 +123,30 @@ _ITEMS: dict[str, dict[str, Kind]] = {
 } | {
     name: {}
     for name in (
-        "file_search_call", "computer_call", "computer_call_output", "web_search_call", "tool_search_call",
-        "configuration_update", "compaction", "compaction_trigger", "image_generation_call", "code_interpreter_call",
-        "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
-        "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "program", "program_output",
+        "file_search_call",
+        "computer_call",
+        "computer_call_output",
+        "web_search_call",
+        "tool_search_call",
+        "configuration_update",
+        "compaction",
+        "compaction_trigger",
+        "image_generation_call",
+        "code_interpreter_call",
+        "local_shell_call",
+        "local_shell_call_output",
+        "shell_call",
+        "shell_call_output",
+        "apply_patch_call",
+        "apply_patch_call_output",
+        "mcp_list_tools",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_call",
+        "program",
+        "program_output",
     )
-}  # fmt: skip
+}
 """Type of input item → fields it cannot do without."""
 _OF_ANY_ITEM = {"id": TEXT, "status": TEXT, "encrypted_content": TEXT}
 _PARTS: dict[str, dict[str, Kind]] = {
@@ -128,7 +175,11 @@ def invalid(message: str, param: str | None = None, code: str | None = None) -> 
 def authenticated(sent: Sent) -> Iterator[Refusal]:
     """Any key will do, and none is looked at."""
     if not (sent.headers.get("authorization") or sent.headers.get("x-api-key")):
-        yield Refusal(401, "invalid_request_error", "You didn't provide an API key in an Authorization header (Authorization: Bearer KEY).")
+        yield Refusal(
+            401,
+            "invalid_request_error",
+            "You didn't provide an API key in an Authorization header (Authorization: Bearer KEY).",
+        )
 
 
 def chat_fields(sent: Sent) -> Iterator[Refusal]:
@@ -142,7 +193,9 @@ def responses_fields(sent: Sent) -> Iterator[Refusal]:
 
 
 def compact_fields(sent: Sent) -> Iterator[Refusal]:
-    """The fields of `POST /v1/responses/compact`, whose input may be what a response holds (responses/response_compact_params.py)."""
+    """The fields of `POST /v1/responses/compact`, whose input may be what a response holds
+    (responses/response_compact_params.py).
+    """
     body = {"input": "", **sent.body} if sent.body.get("previous_response_id") else sent.body
     return _fields(replace(sent, body=body), COMPACT, ("model", "input"))
 
@@ -157,12 +210,18 @@ def _fields(sent: Sent, fields: Mapping[str, Kind], required: tuple[str, ...]) -
     for name in unknown(sent, fields):
         yield invalid(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
     if body[required[1]] == []:
-        yield invalid(f"Invalid '{required[1]}': empty array. Expected an array with minimum length 1.", required[1], "empty_array")
+        yield invalid(
+            f"Invalid '{required[1]}': empty array. Expected an array with minimum length 1.",
+            required[1],
+            "empty_array",
+        )
 
 
 def _misfits(value: Mapping[str, Json], fields: Mapping[str, Kind], path: str) -> Iterator[Refusal]:
     for name, kind in misfits(value, fields):
-        yield invalid(f"Invalid type or value for '{path}{name}': expected {kind.words}.", f"{path}{name}", "invalid_type")
+        yield invalid(
+            f"Invalid type or value for '{path}{name}': expected {kind.words}.", f"{path}{name}", "invalid_type"
+        )
 
 
 def _shaped(value: Json, fields: Mapping[str, Kind], path: str) -> Iterator[Refusal]:
@@ -179,7 +238,9 @@ def messages(sent: Sent) -> Iterator[Refusal]:
             yield invalid(f"Invalid type for '{path}': expected an object.", path, "invalid_type")
         elif message.get("role") not in tuple(_MESSAGES):
             known = ", ".join(f"'{role}'" for role in _MESSAGES)
-            yield invalid(f"Invalid value for '{path}.role'. Supported values are: {known}.", f"{path}.role", "invalid_value")
+            yield invalid(
+                f"Invalid value for '{path}.role'. Supported values are: {known}.", f"{path}.role", "invalid_value"
+            )
         else:
             yield from _shaped(message, _MESSAGES[message["role"]], path)
             yield from _parts(message.get("content"), _CHAT_PARTS, f"{path}.content")
@@ -192,7 +253,9 @@ def _tool_calls(calls: Json, path: str) -> Iterator[Refusal]:
     for index, call in enumerate(calls or ()):
         at = f"{path}[{index}]"
         if not isinstance(call, dict) or call.get("type") not in ("function", "custom"):
-            yield invalid(f"Invalid value for '{at}': expected an object of type 'function' or 'custom'.", at, "invalid_value")
+            yield invalid(
+                f"Invalid value for '{at}': expected an object of type 'function' or 'custom'.", at, "invalid_value"
+            )
         else:
             yield from _shaped(call, {**_TOOL_CALL, call["type"]: OBJECT}, at)
             body = "arguments" if call["type"] == "function" else "input"
@@ -221,13 +284,19 @@ def _parts(content: Json, table: Mapping[str, dict[str, Kind]], path: str) -> It
         kind = part.get("type") if isinstance(part, dict) else None
         if not isinstance(kind, str) or kind not in table:
             known = ", ".join(map(repr, table))
-            yield invalid(f"Invalid value for '{at}.type'. Supported values are: {known}.", f"{at}.type", "invalid_value")
+            yield invalid(
+                f"Invalid value for '{at}.type'. Supported values are: {known}.", f"{at}.type", "invalid_value"
+            )
             continue
         yield from _shaped(part, table[kind], at)
         mark = part.get("prompt_cache_breakpoint")
-        if mark is not None and (not isinstance(mark, dict) or mark.get("mode") != "explicit" or next(misfits(mark, _BREAKPOINT), None)):
+        if mark is not None and (
+            not isinstance(mark, dict) or mark.get("mode") != "explicit" or next(misfits(mark, _BREAKPOINT), None)
+        ):
             at += ".prompt_cache_breakpoint"
-            yield invalid(f"Invalid value for '{at}': expected mode 'explicit' and ttl '30m' or '12h'.", at, "invalid_value")
+            yield invalid(
+                f"Invalid value for '{at}': expected mode 'explicit' and ttl '30m' or '12h'.", at, "invalid_value"
+            )
 
 
 def chat_tools(sent: Sent) -> Iterator[Refusal]:
@@ -236,7 +305,9 @@ def chat_tools(sent: Sent) -> Iterator[Refusal]:
         kind = tool.get("type") if isinstance(tool, dict) else None
         if kind not in ("function", "custom"):
             at = f"tools[{index}].type"
-            yield invalid(f"Invalid value for '{at}'. Supported values are: 'function' and 'custom'.", at, "invalid_value")
+            yield invalid(
+                f"Invalid value for '{at}'. Supported values are: 'function' and 'custom'.", at, "invalid_value"
+            )
         else:
             yield from _shaped(tool, {kind: OBJECT}, f"tools[{index}]")
             yield from _shaped(tool[kind], {"name": TEXT}, f"tools[{index}].{kind}")
@@ -246,6 +317,10 @@ def responses_tools(sent: Sent) -> Iterator[Refusal]:
     """Each tool of a Responses request has a type, functions have a name."""
     for index, tool in enumerate(sent.body.get("tools") or ()):
         if not isinstance(tool, dict) or not isinstance(tool.get("type"), str):
-            yield invalid(f"Missing required parameter: 'tools[{index}].type'.", f"tools[{index}].type", "missing_required_parameter")
+            yield invalid(
+                f"Missing required parameter: 'tools[{index}].type'.",
+                f"tools[{index}].type",
+                "missing_required_parameter",
+            )
         elif tool["type"] in ("function", "custom"):
             yield from _shaped(tool, {"name": TEXT}, f"tools[{index}]")

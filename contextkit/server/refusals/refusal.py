@@ -80,7 +80,12 @@ def is_nested_deeper(value: Json, levels: int) -> bool:
     """
     layer = [value]
     for _ in range(levels):
-        layer = [item for held in layer if isinstance(held, dict | list) for item in (held.values() if isinstance(held, dict) else held)]
+        layer = [
+            item
+            for held in layer
+            if isinstance(held, dict | list)
+            for item in (held.values() if isinstance(held, dict) else held)
+        ]
         if not layer:
             return False
     return any(isinstance(held, dict | list) for held in layer)
@@ -122,7 +127,9 @@ WHOLE = Kind("a valid integer", lambda value: isinstance(value, int) and not isi
 NUMBER = Kind("a valid number", _is_number)
 OBJECT = Kind("an object", lambda value: isinstance(value, dict))
 ARRAY = Kind("a valid array", lambda value: isinstance(value, list))
-TEXTS = Kind("an array of strings", lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value))
+TEXTS = Kind(
+    "an array of strings", lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value)
+)
 TEXT_OR_ARRAY = Kind("a valid string or array", lambda value: isinstance(value, str | list))
 TEXT_OR_OBJECT = Kind("a valid string or object", lambda value: isinstance(value, str | dict))
 ANYTHING = Kind("a JSON value", lambda value: True)
@@ -135,7 +142,11 @@ def kinds(**fields: tuple[Kind, str]) -> dict[str, Kind]:
 
 def misfits(value: Mapping[str, Json], fields: Mapping[str, Kind]) -> Iterator[tuple[str, Kind]]:
     """Fields of `value` that are not of their kind; null is as good as absent, and fields outside the table pass."""
-    return ((name, fields[name]) for name, item in value.items() if item is not None and name in fields and not fields[name].holds(item))
+    return (
+        (name, fields[name])
+        for name, item in value.items()
+        if item is not None and name in fields and not fields[name].holds(item)
+    )
 
 
 def missing(value: Mapping[str, Json], names: Iterable[str]) -> Iterator[str]:
@@ -144,5 +155,8 @@ def missing(value: Mapping[str, Json], names: Iterable[str]) -> Iterator[str]:
 
 
 def unknown(sent: Sent, fields: Mapping[str, Kind]) -> Iterator[str]:
-    """Top-level fields that no table knows, of a request to a strict server; any other server accepts them (`server/notices.py`)."""
+    """Top-level fields that no table knows, of a request to a strict server.
+
+    Any other server accepts them (`server/notices.py`).
+    """
     return (name for name in sent.body if sent.is_strict and name not in fields)

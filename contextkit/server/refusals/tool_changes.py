@@ -1,9 +1,11 @@
 """What Anthropic refuses of tools withdrawn, given back and defined between turns.
 
-Sources: `anthropic.types.beta` 2.11 (beta_request_tool_addition_block_param.py, beta_request_tool_removal_block_param.py,
-beta_tool_change_*_param.py), `anthropic.types` (tool_name_conflict_error_details.py, tool_reference_unresolved_error_details.py,
-available_tools_limit_exceeded_error_details.py), mid-conversation system messages docs. Allowed, since the docs say nothing against it or
-say so: to withdraw a tool twice, to give back one that is there, to define one again in the same words, or in others.
+Sources: `anthropic.types.beta` 2.11 (beta_request_tool_addition_block_param.py,
+beta_request_tool_removal_block_param.py, beta_tool_change_*_param.py), `anthropic.types`
+(tool_name_conflict_error_details.py, tool_reference_unresolved_error_details.py,
+available_tools_limit_exceeded_error_details.py), mid-conversation system messages docs. Allowed, since the docs say
+nothing against it or say so: to withdraw a tool twice, to give back one that is there, to define one again in the same
+words, or in others.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ _SPOKEN = frozenset({"text", *_CHANGES})
 """Types of blocks a system message between turns may hold."""
 _BLOCK = frozenset({"type", "tool", "cache_control"})
 _FIELDS: Mapping[str, tuple[str, ...]] = {
-    "tool_reference": ("name",), "mcp_tool_reference": ("server_name", "name"), "mcp_toolset_reference": ("server_name",),
-}  # fmt: skip
+    "tool_reference": ("name",),
+    "mcp_tool_reference": ("server_name", "name"),
+    "mcp_toolset_reference": ("server_name",),
+}
 """Type of a reference → its fields, every one required."""
 _MOST_TOOLS, _MOST_BYTES = 10_000, 4_194_304
 """Most that may be defined behind the first user message."""
@@ -65,7 +69,9 @@ def tool_changes_in_turns(sent: Sent) -> Iterator[Refusal]:
                 said = "a turn-scoped system message supports text blocks only (clear_at: 'next_user_message')"
                 yield anthropic.invalid(f"messages.{index}: {said}")
             elif _is_paused(before):
-                yield anthropic.invalid(f"messages.{index}: tool changes are not permitted immediately after a paused `assistant` turn")
+                yield anthropic.invalid(
+                    f"messages.{index}: tool changes are not permitted immediately after a paused `assistant` turn"
+                )
         elif message.get("role") != "system":
             before = message
 
@@ -78,7 +84,9 @@ def _is_paused(message: Mapping[str, Json]) -> bool:
 
 def _has_changes(message: Mapping[str, Json]) -> bool:
     content = message.get("content")
-    return isinstance(content, list) and any(isinstance(block, dict) and block.get("type") in _CHANGES for block in content)
+    return isinstance(content, list) and any(
+        isinstance(block, dict) and block.get("type") in _CHANGES for block in content
+    )
 
 
 def _declared(body: Mapping[str, Json]) -> _Known:
@@ -151,7 +159,9 @@ def _defined(at: anthropic.Placed, definition: Mapping[str, Json], known: _Known
     kind, name = _kind(definition), definition.get("name")
     if kind == "mcp_toolset":
         if MCP_CLIENT not in betas:
-            yield anthropic.invalid(f"{at.path}.tool.definition: an `mcp_toolset` requires the beta header {MCP_CLIENT}")
+            yield anthropic.invalid(
+                f"{at.path}.tool.definition: an `mcp_toolset` requires the beta header {MCP_CLIENT}"
+            )
         known.servers.add(str(definition.get("mcp_server_name")))
     elif kind.endswith("_toolset") and name is None:
         known.kinds.setdefault(kind, kind)  # beta_browser_toolset_20260801_param.py: a toolset has no name of its own

@@ -14,9 +14,15 @@ from contextkit.server.wires.wire import Wire
 
 
 def ask(
-    state: State, wire: Wire, headers: Mapping[str, str], act: Callable[[Wanted], Json | Refusal], method: str,
-    names: Mapping[str, str], query: Mapping[str, str], raw: bytes,
-) -> Outcome:  # fmt: skip
+    state: State,
+    wire: Wire,
+    headers: Mapping[str, str],
+    act: Callable[[Wanted], Json | Refusal],
+    method: str,
+    names: Mapping[str, str],
+    query: Mapping[str, str],
+    raw: bytes,
+) -> Outcome:
     """What `act` says, in the words of `wire`; `names` are those of the path."""
     try:
         body = parse(raw or b"{}")
@@ -25,7 +31,9 @@ def ask(
     if not isinstance(body, dict):
         return refused(state, wire, wire.fault(400, None, "The request body must be a JSON object."))
     if is_nested_deeper(body, MOST_LEVELS):
-        return refused(state, wire, wire.fault(400, None, f"The request body is nested deeper than {MOST_LEVELS} levels."))
+        return refused(
+            state, wire, wire.fault(400, None, f"The request body is nested deeper than {MOST_LEVELS} levels.")
+        )
     with state.lock:
         stored, now = state.stored(headers.get(wire.workspace, "")), int(state.clock.now())
         wanted = Wanted(stored, now, state.number, method, names.get("name", ""), names.get("item", ""), query, body)

@@ -1,7 +1,8 @@
 """Compaction as OpenAI does it: a call of its own, an item that asks for it, a threshold that brings it about.
 
-Takes request bodies and what the script says, gives output items. What is said in answer to the first two is the summary, encrypted to
-nobody: its text in base64. Field names are those of `openai.types.responses` 3.52 (compacted_response.py, response_compaction_item.py).
+Takes request bodies and what the script says, gives output items. What is said in answer to the first two is the
+summary, encrypted to nobody: its text in base64. Field names are those of `openai.types.responses` 3.52
+(compacted_response.py, response_compaction_item.py).
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ TRIGGER = "compaction_trigger"
 
 def compaction(said: Iterable[Json], name: str) -> dict[str, Json]:
     """The item that stands for everything before it; `said` is what it holds."""
-    return {"id": f"cmp_{name}", "type": "compaction", "encrypted_content": base64.b64encode(canonical(list(said))).decode()}
+    return {
+        "id": f"cmp_{name}",
+        "type": "compaction",
+        "encrypted_content": base64.b64encode(canonical(list(said))).decode(),
+    }
 
 
 def compacted(body: Mapping[str, Json], said: list[dict[str, Json]], n_tokens: int, name: str) -> list[dict[str, Json]]:

@@ -153,4 +153,10 @@ def _page(items: list[Json], query: Mapping[str, str]) -> _Answered:
     start = next((place + 1 for place, item in enumerate(listed) if item["id"] == query.get("after")), 0)
     page = listed[start : start + int(limit)]
     ids = [item["id"] for item in page] or [""]
-    return {"object": "list", "data": page, "first_id": ids[0], "last_id": ids[-1], "has_more": start + len(page) < len(listed)}
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": ids[0],
+        "last_id": ids[-1],
+        "has_more": start + len(page) < len(listed),
+    }

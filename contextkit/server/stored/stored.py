@@ -1,7 +1,8 @@
 """Responses and conversations the local provider keeps, as OpenAI does where `store` is not false.
 
-Takes requests that lean on them, gives the same with their whole input; takes responses, keeps them. Memory is bounded: the oldest go,
-and are then unknown, as they are with OpenAI after 30 days. Knows no sockets; endpoints are in `endpoints.py`.
+Takes requests that lean on them, gives the same with their whole input; takes responses, keeps them. Memory is bounded:
+the oldest go, and are then unknown, as they are with OpenAI after 30 days. Knows no sockets; endpoints are in
+`endpoints.py`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Stored:
             return invalid(_BOTH, None, "mutually_exclusive_parameters")
         before = named_in(sent.body)
         if before is None and sent.body.get(CONVERSATION) is not None:
-            return invalid("Invalid type for 'conversation': expected an id, or an object with one.", CONVERSATION, "invalid_type")
+            return invalid(
+                "Invalid type for 'conversation': expected an id, or an object with one.", CONVERSATION, "invalid_type"
+            )
         if before is not None and before.field == CONVERSATION and before.name not in self.conversations:
             return unknown(before)
         body = self.histories.whole(sent.body)
@@ -66,7 +69,9 @@ class Stored:
         if body.get("store") is False and conversation is None:
             return
         said = self.histories.said(body)
-        listed = [{"role": "user", "content": said}] if isinstance(said, str) else [] if isinstance(said, Unknown) else said
+        listed = (
+            [{"role": "user", "content": said}] if isinstance(said, str) else [] if isinstance(said, Unknown) else said
+        )
         items = [*self.identified(listed), *response["output"]]
         if body.get("store") is not False:
             self.histories.keep(response["id"], items, before.name if before else None)
@@ -90,7 +95,13 @@ class Stored:
         self._n_items += 1
         text = item.get("content")
         parts = {"content": [{"type": "input_text", "text": text}]} if isinstance(text, str) else {}
-        return {"type": kind, "id": f"{_PREFIXES[kind]}_said_{self._n_items:020d}", "status": "completed", **item, **parts}
+        return {
+            "type": kind,
+            "id": f"{_PREFIXES[kind]}_said_{self._n_items:020d}",
+            "status": "completed",
+            **item,
+            **parts,
+        }
 
 
 def unknown(named: Unknown) -> Refusal:

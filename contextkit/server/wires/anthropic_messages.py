@@ -24,15 +24,28 @@ from contextkit.server.wires.eventstream import CONTENT_TYPE, frame
 from contextkit.server.wires.wire import Answer, Stream, Wire, event, pieces
 
 STOPS = {
-    "done": "end_turn", "calls": "tool_use", "truncated": "max_tokens", "paused": "pause_turn", "refused": "refusal",
+    "done": "end_turn",
+    "calls": "tool_use",
+    "truncated": "max_tokens",
+    "paused": "pause_turn",
+    "refused": "refusal",
     "overflow": "model_context_window_exceeded",
-}  # fmt: skip
+}
 """Neutral ending → `stop_reason` (anthropic/types/stop_reason.py)."""
 TYPES = {
-    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error", 404: "not_found_error",
-    408: "timeout_error", 409: "conflict_error", 413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 504: "timeout_error",
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
     529: "overloaded_error",
-}  # fmt: skip
+}
 """HTTP status → error type (https://platform.claude.com/docs/en/api/errors)."""
 STATUSES = {kind: status for status, kind in reversed(TYPES.items())}
 
@@ -42,8 +55,11 @@ _BLOCKS: dict[str, Callable[[Any], Json]] = {
     "call": lambda part: {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments},
 }
 _STARTS: dict[str, Mapping[str, Json]] = {
-    "text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}, "tool_use": {"input": {}}, "compaction": {"content": None},
-}  # fmt: skip
+    "text": {"text": ""},
+    "thinking": {"thinking": "", "signature": ""},
+    "tool_use": {"input": {}},
+    "compaction": {"content": None},
+}
 """What of a block is empty when it starts."""
 _DELTAS: dict[str, Callable[[Any], list[Json]]] = {
     "text": lambda block: [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])],
@@ -52,7 +68,8 @@ _DELTAS: dict[str, Callable[[Any], list[Json]]] = {
         {"type": "signature_delta", "signature": block["signature"]},
     ],
     "tool_use": lambda block: [
-        {"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces(canonical(block["input"]).decode())]
+        {"type": "input_json_delta", "partial_json": piece}
+        for piece in ["", *pieces(canonical(block["input"]).decode())]
     ],
     "compaction": lambda block: [{"type": "compaction_delta", "content": block["content"]}],
 }
@@ -67,7 +84,10 @@ def content(parts: tuple[Part, ...]) -> list[Json]:
 
 
 def _compacting(answer: Answer) -> Mapping[str, Json] | None:
-    """The edit that compacts this conversation now. Its pass over the prompt is billed as the request, not as one more iteration."""
+    """The edit that compacts this conversation now.
+
+    Its pass over the prompt is billed as the request, not as one more iteration.
+    """
     listed = (answer.body.get("context_management") or {}).get("edits") or []
     edit = next((edit for edit in listed if edit["type"] == "compact_20260112"), None)
     least = ((edit or {}).get("trigger") or {}).get("value", _COMPACTED_AT)
@@ -79,7 +99,14 @@ def _said(answer: Answer) -> list[Json]:
     blocks, edit = content(answer.parts), _compacting(answer)
     if answer.body.get("compaction"):
         words = "".join(block.get("text", "") for block in blocks) or SUMMARY
-        return [{"type": "compaction", "content": words, "signature": base64.b64encode(answer.id.encode()).decode(), "tool_changes": []}]
+        return [
+            {
+                "type": "compaction",
+                "content": words,
+                "signature": base64.b64encode(answer.id.encode()).decode(),
+                "tool_changes": [],
+            }
+        ]
     if edit is None:
         return blocks
     return [{"type": "compaction", "content": SUMMARY}, *([] if edit.get("pause_after_compaction") else blocks)]
@@ -101,7 +128,11 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
 
 def whole(answer: Answer) -> Json:
     """A `Message`."""
-    return _message(answer, _said(answer), usage(answer.usage, answer.thinking_tokens)) | _ending(answer) | dict(answer.told)
+    return (
+        _message(answer, _said(answer), usage(answer.usage, answer.thinking_tokens))
+        | _ending(answer)
+        | dict(answer.told)
+    )
 
 
 def stream(answer: Answer) -> Stream:
@@ -110,28 +141,50 @@ def stream(answer: Answer) -> Stream:
     at_start = {**counters, "output_tokens": min(1, answer.usage.output or 0), "output_tokens_details": None}
     edited = {name: value for name, value in answer.told.items() if name == "context_management"}
     early = {name: value for name, value in answer.told.items() if name not in edited}
-    message = _message(answer, [], at_start) | {"stop_reason": None, "stop_sequence": None, "stop_details": None} | early
+    message = (
+        _message(answer, [], at_start) | {"stop_reason": None, "stop_sequence": None, "stop_details": None} | early
+    )
     blocks = [_block(index, block) for index, block in enumerate(_said(answer))]
     at_end = {name: counters[name] for name in _CUMULATIVE}
-    ending = _event({"type": "message_delta", "delta": _ending(answer), "usage": at_end, **edited}) + _event({"type": "message_stop"})
-    return Stream(_event({"type": "message_start", "message": message}) + _event({"type": "ping"}), tuple(blocks), ending)
+    ending = _event({"type": "message_delta", "delta": _ending(answer), "usage": at_end, **edited}) + _event(
+        {"type": "message_stop"}
+    )
+    return Stream(
+        _event({"type": "message_start", "message": message}) + _event({"type": "ping"}), tuple(blocks), ending
+    )
 
 
-_CUMULATIVE = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens", "output_tokens_details")
+_CUMULATIVE = (
+    "input_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "output_tokens",
+    "output_tokens_details",
+)
 """Counters of `message_delta` (anthropic/types/message_delta_usage.py)."""
 
 
 def _message(answer: Answer, blocks: list[Json], counters: Json) -> dict[str, Json]:
     return {
-        "id": answer.id, "type": "message", "role": "assistant", "model": answer.body["model"], "content": blocks,
-        "usage": counters, "container": None, "diagnostics": answer.diagnosis,
-    }  # fmt: skip
+        "id": answer.id,
+        "type": "message",
+        "role": "assistant",
+        "model": answer.body["model"],
+        "content": blocks,
+        "usage": counters,
+        "container": None,
+        "diagnostics": answer.diagnosis,
+    }
 
 
 def _ending(answer: Answer) -> dict[str, Json]:
     details = {"type": "refusal", "category": None, "explanation": None} if answer.stop == "refused" else None
     is_summed_up = answer.body.get("compaction") or (_compacting(answer) or {}).get("pause_after_compaction")
-    return {"stop_reason": "compaction" if is_summed_up else STOPS[answer.stop], "stop_sequence": None, "stop_details": details}
+    return {
+        "stop_reason": "compaction" if is_summed_up else STOPS[answer.stop],
+        "stop_sequence": None,
+        "stop_details": details,
+    }
 
 
 def _block(index: int, block: Mapping[str, Json]) -> bytes:
@@ -184,18 +237,42 @@ def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
 
 
 WIRE = Wire(
-    name="anthropic_messages", family="anthropic", id_prefix="msg", workspace="anthropic-workspace-id",
-    early=refusals.EARLY, late=refusals.LATE, unreadable=_unreadable, unknown_model=_unknown_model, fault=fault, impossible={},
-    error=error, error_event=lambda refusal: _event(error(refusal)), statuses=STATUSES, content=content, whole=whole, stream=stream,
-    silent=lambda body: "truncated" if body.get("max_tokens") == 0 else None, diagnose=anthropic_diagnosis,
-    is_remembered=lambda body: body.get("diagnostics") is not None, id_header="request-id", moved=refusals.moved,
-    dropped=dropped, told=told, fields=frozenset(CREATED),
-)  # fmt: skip
+    name="anthropic_messages",
+    family="anthropic",
+    id_prefix="msg",
+    workspace="anthropic-workspace-id",
+    early=refusals.EARLY,
+    late=refusals.LATE,
+    unreadable=_unreadable,
+    unknown_model=_unknown_model,
+    fault=fault,
+    impossible={},
+    error=error,
+    error_event=lambda refusal: _event(error(refusal)),
+    statuses=STATUSES,
+    content=content,
+    whole=whole,
+    stream=stream,
+    silent=lambda body: "truncated" if body.get("max_tokens") == 0 else None,
+    diagnose=anthropic_diagnosis,
+    is_remembered=lambda body: body.get("diagnostics") is not None,
+    id_header="request-id",
+    moved=refusals.moved,
+    dropped=dropped,
+    told=told,
+    fields=frozenset(CREATED),
+)
 INVOKE = replace(
-    WIRE, family="aws", workspace="", early=refusals.ABROAD["Amazon Bedrock"], stream=framed, stream_type=CONTENT_TYPE,
-    id_header="x-amzn-requestid", fields=frozenset(CREATED_ABROAD),
+    WIRE,
+    family="aws",
+    workspace="",
+    early=refusals.ABROAD["Amazon Bedrock"],
+    stream=framed,
+    stream_type=CONTENT_TYPE,
+    id_header="x-amzn-requestid",
+    fields=frozenset(CREATED_ABROAD),
     error_event=lambda refusal: frame("modelStreamErrorException", {"message": refusal.message}, "exception"),
-)  # fmt: skip
+)
 """`POST /model/{modelId}/invoke` of Amazon Bedrock: caches belong to an organisation, not to a workspace."""
 MANTLE = replace(WIRE, family="aws", workspace="")
 """`POST /anthropic/v1/messages` of Amazon Bedrock: the Claude API's body and headers."""

@@ -19,21 +19,38 @@ from contextkit.server.wires.eventstream import CONTENT_TYPE, frame
 from contextkit.server.wires.wire import Answer, Stream, Wire, pieces
 
 STOPS = {
-    "done": "end_turn", "calls": "tool_use", "truncated": "max_tokens", "paused": "end_turn", "refused": "content_filtered",
+    "done": "end_turn",
+    "calls": "tool_use",
+    "truncated": "max_tokens",
+    "paused": "end_turn",
+    "refused": "content_filtered",
     "overflow": "model_context_window_exceeded",
-}  # fmt: skip
+}
 """Neutral ending → `stopReason`."""
 TYPES = {
-    400: "ValidationException", 403: "AccessDeniedException", 404: "ResourceNotFoundException", 408: "ModelTimeoutException",
-    424: "ModelErrorException", 429: "ThrottlingException", 500: "InternalServerException", 503: "ServiceUnavailableException",
-}  # fmt: skip
+    400: "ValidationException",
+    403: "AccessDeniedException",
+    404: "ResourceNotFoundException",
+    408: "ModelTimeoutException",
+    424: "ModelErrorException",
+    429: "ThrottlingException",
+    500: "InternalServerException",
+    503: "ServiceUnavailableException",
+}
 """HTTP status → exception (bedrock-runtime, errors of Converse)."""
-_EXCEPTIONS = {429: "throttlingException", 503: "serviceUnavailableException", 400: "validationException", 424: "modelStreamErrorException"}
+_EXCEPTIONS = {
+    429: "throttlingException",
+    503: "serviceUnavailableException",
+    400: "validationException",
+    424: "modelStreamErrorException",
+}
 """HTTP status → how a stream says it; internalServerException for every other."""
 
 _BLOCKS: dict[str, Callable[[Any], Json]] = {
     "text": lambda part: {"text": part.text},
-    "thinking": lambda part: {"reasoningContent": {"reasoningText": {"text": part.thinking, "signature": part.signature}}},
+    "thinking": lambda part: {
+        "reasoningContent": {"reasoningText": {"text": part.thinking, "signature": part.signature}}
+    },
     "call": lambda part: {"toolUse": {"toolUseId": part.id, "name": part.name, "input": part.arguments}},
 }
 
@@ -48,16 +65,24 @@ def usage(bill: Usage) -> Json:
     prompt, output, short, long = bill.prompt or 0, bill.output or 0, bill.write_5m or 0, bill.write_1h or 0
     written = {"1h": long, "5m": short}
     return {
-        "inputTokens": bill.fresh, "outputTokens": output, "totalTokens": prompt + output, "cacheReadInputTokens": bill.read,
+        "inputTokens": bill.fresh,
+        "outputTokens": output,
+        "totalTokens": prompt + output,
+        "cacheReadInputTokens": bill.read,
         "cacheWriteInputTokens": short + long,
         "cacheDetails": [{"ttl": ttl, "inputTokens": n_tokens} for ttl, n_tokens in written.items() if n_tokens],
-    }  # fmt: skip
+    }
 
 
 def whole(answer: Answer) -> Json:
     """A `ConverseResponse`."""
     message = {"role": "assistant", "content": content(answer.parts)}
-    return {"output": {"message": message}, "stopReason": STOPS[answer.stop], "usage": usage(answer.usage), "metrics": {"latencyMs": 1}}
+    return {
+        "output": {"message": message},
+        "stopReason": STOPS[answer.stop],
+        "usage": usage(answer.usage),
+        "metrics": {"latencyMs": 1},
+    }
 
 
 def stream(answer: Answer) -> Stream:
@@ -107,13 +132,30 @@ def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
 
 
 WIRE = Wire(
-    name="bedrock_converse", family="aws", id_prefix="converse", workspace="x-amz-account", early=refusals.EARLY, late=refusals.LATE,
-    unreadable=_unreadable, unknown_model=_unknown_model, fault=fault, impossible={}, error=error,
+    name="bedrock_converse",
+    family="aws",
+    id_prefix="converse",
+    workspace="x-amz-account",
+    early=refusals.EARLY,
+    late=refusals.LATE,
+    unreadable=_unreadable,
+    unknown_model=_unknown_model,
+    fault=fault,
+    impossible={},
+    error=error,
     error_event=lambda refusal: frame(
         _EXCEPTIONS.get(refusal.status, "internalServerException"), {"message": refusal.message}, "exception"
     ),
-    statuses={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}}, content=content, whole=whole, stream=stream,
-    silent=lambda body: None, diagnose=lambda kept, now, read: None, is_remembered=lambda body: False, model_field="modelId",
-    stream_type=CONTENT_TYPE, id_header="x-amzn-requestid", moved=refusals.moved,
+    statuses={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}},
+    content=content,
+    whole=whole,
+    stream=stream,
+    silent=lambda body: None,
+    diagnose=lambda kept, now, read: None,
+    is_remembered=lambda body: False,
+    model_field="modelId",
+    stream_type=CONTENT_TYPE,
+    id_header="x-amzn-requestid",
+    moved=refusals.moved,
     fields=frozenset(refusals.REQUEST.fields),
-)  # fmt: skip
+)

@@ -20,9 +20,15 @@ from contextkit.server.wires.wire import Answer, Stream, Wire, event, pieces
 FINISHES = {"done": "STOP", "calls": "STOP", "truncated": "MAX_TOKENS", "paused": "STOP", "refused": "SAFETY"}
 """Neutral ending → `finishReason`; a prompt that does not fit is a 400 here."""
 TYPES = {
-    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED",
-    500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
-}  # fmt: skip
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
 """HTTP status → status of the error (https://ai.google.dev/gemini-api/docs/troubleshooting)."""
 
 _PARTS: dict[str, Callable[[Any], dict[str, Json]]] = {
@@ -41,9 +47,12 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
     """A bill in Gemini's counters, zeros left out: the prompt holds what was read."""
     prompt, output = bill.prompt or 0, bill.output or 0
     told = {
-        "promptTokenCount": prompt, "cachedContentTokenCount": bill.read, "candidatesTokenCount": output - thinking_tokens,
-        "thoughtsTokenCount": thinking_tokens, "totalTokenCount": prompt + output,
-    }  # fmt: skip
+        "promptTokenCount": prompt,
+        "cachedContentTokenCount": bill.read,
+        "candidatesTokenCount": output - thinking_tokens,
+        "thoughtsTokenCount": thinking_tokens,
+        "totalTokenCount": prompt + output,
+    }
     return {name: count for name, count in told.items() if count}
 
 
@@ -92,14 +101,30 @@ def _unreadable(fault: UnreadableRequest) -> Refusal:
 
 
 def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
-    return Refusal(404, "NOT_FOUND", f"models/{name} is not found for API version v1beta, or is not supported for generateContent.")
+    return Refusal(
+        404, "NOT_FOUND", f"models/{name} is not found for API version v1beta, or is not supported for generateContent."
+    )
 
 
 WIRE = Wire(
-    name="gemini", family="google", id_prefix="gemini", workspace="x-goog-user-project", early=refusals.EARLY, late=refusals.LATE,
-    unreadable=_unreadable, unknown_model=_unknown_model, fault=fault, impossible={"overflow": refusals.TOO_LONG}, error=error,
+    name="gemini",
+    family="google",
+    id_prefix="gemini",
+    workspace="x-goog-user-project",
+    early=refusals.EARLY,
+    late=refusals.LATE,
+    unreadable=_unreadable,
+    unknown_model=_unknown_model,
+    fault=fault,
+    impossible={"overflow": refusals.TOO_LONG},
+    error=error,
     error_event=lambda refusal: event(error(refusal)),
-    statuses={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}}, content=content,
-    whole=whole, stream=stream, silent=lambda body: None, diagnose=lambda kept, now, read: None,
-    is_remembered=lambda body: False, fields=frozenset(refusals.REQUEST.fields),
-)  # fmt: skip
+    statuses={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}},
+    content=content,
+    whole=whole,
+    stream=stream,
+    silent=lambda body: None,
+    diagnose=lambda kept, now, read: None,
+    is_remembered=lambda body: False,
+    fields=frozenset(refusals.REQUEST.fields),
+)

@@ -1,6 +1,7 @@
 """`POST /v1/chat/completions` as OpenAI answers it.
 
-Field names are those of `openai.types` 3.52: chat/chat_completion.py, chat/chat_completion_chunk.py, completion_usage.py.
+Field names are those of `openai.types` 3.52: chat/chat_completion.py, chat/chat_completion_chunk.py,
+completion_usage.py.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ FINISHES = {"done": "stop", "calls": "tool_calls", "truncated": "length", "pause
 def _call(part: Any) -> Json:
     if isinstance(part.arguments, str):
         return {"id": part.id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
-    return {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": canonical(part.arguments).decode()}}
+    return {
+        "id": part.id,
+        "type": "function",
+        "function": {"name": part.name, "arguments": canonical(part.arguments).decode()},
+    }
 
 
 def content(parts: tuple[Part, ...]) -> list[Json]:
@@ -46,9 +51,12 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
         "total_tokens": prompt + output,
         "prompt_tokens_details": {"cached_tokens": bill.read, "cache_write_tokens": written, "audio_tokens": 0},
         "completion_tokens_details": {
-            "reasoning_tokens": thinking_tokens, "audio_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0,
+            "reasoning_tokens": thinking_tokens,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
         },
-    }  # fmt: skip
+    }
 
 
 def message(parts: tuple[Part, ...]) -> dict[str, Json]:
@@ -115,15 +123,34 @@ def _chunk(frame: Mapping[str, Json], delta: Json, finish: str | None = None) ->
 
 def _envelope(answer: Answer, kind: str) -> dict[str, Json]:
     return {
-        "id": answer.id, "object": kind, "created": answer.at, "model": answer.body["model"], "service_tier": "default",
+        "id": answer.id,
+        "object": kind,
+        "created": answer.at,
+        "model": answer.body["model"],
+        "service_tier": "default",
         "system_fingerprint": "fp_contextkit",
-    }  # fmt: skip
+    }
 
 
 WIRE = Wire(
-    name="openai_chat", family="openai", id_prefix="chatcmpl", workspace="openai-project",
-    early=refusals.CHAT_EARLY, late=refusals.LATE, unreadable=unreadable, unknown_model=unknown_model, fault=fault,
-    impossible={"overflow": refusals.TOO_LONG}, error=error, error_event=lambda refusal: event(error(refusal)), statuses=STATUSES,
-    content=content, whole=whole, stream=stream, silent=lambda body: None, diagnose=lambda kept, now, read: None,
-    is_remembered=lambda body: False, fields=frozenset(CHAT),
-)  # fmt: skip
+    name="openai_chat",
+    family="openai",
+    id_prefix="chatcmpl",
+    workspace="openai-project",
+    early=refusals.CHAT_EARLY,
+    late=refusals.LATE,
+    unreadable=unreadable,
+    unknown_model=unknown_model,
+    fault=fault,
+    impossible={"overflow": refusals.TOO_LONG},
+    error=error,
+    error_event=lambda refusal: event(error(refusal)),
+    statuses=STATUSES,
+    content=content,
+    whole=whole,
+    stream=stream,
+    silent=lambda body: None,
+    diagnose=lambda kept, now, read: None,
+    is_remembered=lambda body: False,
+    fields=frozenset(CHAT),
+)

@@ -1,7 +1,7 @@
 """`POST /v1/responses/compact` as OpenAI answers it: the user's messages, and one item that stands for the rest.
 
-Field names are those of `openai.types.responses.CompactedResponse` 3.52. Assumed: it is billed as the prompt it was given, which has no
-tools.
+Field names are those of `openai.types.responses.CompactedResponse` 3.52. Assumed: it is billed as the prompt it was
+given, which has no tools.
 """
 
 from __future__ import annotations
@@ -23,15 +23,23 @@ def whole(answer: Answer) -> Json:
     listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
     users = [item for item in listed if item.get("type", "message") == "message" and item["role"] == "user"]
     shown = [
-        {"type": "message", "id": f"msg_{answer.number}_{place}", "status": "completed", **item, "content": _parts(item["content"])}
+        {
+            "type": "message",
+            "id": f"msg_{answer.number}_{place}",
+            "status": "completed",
+            **item,
+            "content": _parts(item["content"]),
+        }
         for place, item in enumerate(users)
     ]
     name = str(answer.number)
     return {
-        "id": answer.id, "object": "response.compaction", "created_at": answer.at,
+        "id": answer.id,
+        "object": "response.compaction",
+        "created_at": answer.at,
         "output": [*shown, compaction(items(answer.parts, name), name)],
         **answer.billed(usage(answer.usage, answer.thinking_tokens)),
-    }  # fmt: skip
+    }
 
 
 def _parts(content: Json) -> list[Json]:
@@ -39,5 +47,10 @@ def _parts(content: Json) -> list[Json]:
 
 
 WIRE = replace(
-    RESPONSES, early=COMPACT_EARLY, whole=whole, told=lambda asked: {}, kept=lambda stored, asked, answer: None, fields=frozenset(COMPACT)
+    RESPONSES,
+    early=COMPACT_EARLY,
+    whole=whole,
+    told=lambda asked: {},
+    kept=lambda stored, asked, answer: None,
+    fields=frozenset(COMPACT),
 )

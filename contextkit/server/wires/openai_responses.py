@@ -26,33 +26,65 @@ from contextkit.server.wires.wire import Answer, Stream, Wire, event, pieces
 INCOMPLETE = {"truncated": "max_output_tokens", "refused": "content_filter"}
 """Neutral ending → `incomplete_details.reason`; a prompt that does not fit is a 400 here."""
 _ECHOED: dict[str, Json] = {
-    "instructions": None, "max_output_tokens": None, "max_tool_calls": None, "metadata": {}, "parallel_tool_calls": True,
-    "previous_response_id": None, "prompt_cache_key": None, "prompt_cache_retention": None, "reasoning": None, "safety_identifier": None,
-    "temperature": None, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_logprobs": None, "top_p": None,
-    "truncation": "disabled", "user": None,
-}  # fmt: skip
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "prompt_cache_retention": None,
+    "reasoning": None,
+    "safety_identifier": None,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": None,
+    "top_p": None,
+    "truncation": "disabled",
+    "user": None,
+}
 """Fields a response repeats from its request → what stands there when the request left them out."""
 
 _ITEMS: dict[str, Callable[[Any, str], dict[str, Json]]] = {
     "text": lambda part, name: {
-        "id": f"msg_{name}", "type": "message", "role": "assistant", "status": "completed", "content": [_text(part.text)],
+        "id": f"msg_{name}",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [_text(part.text)],
     },
     "thinking": lambda part, name: {
-        "id": f"rs_{name}", "type": "reasoning", "summary": [{"type": "summary_text", "text": part.thinking}],
+        "id": f"rs_{name}",
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": part.thinking}],
         "encrypted_content": part.signature,
     },
     "call": lambda part, name: {
-        "id": f"fc_{name}", "type": "function_call", "call_id": part.id, "name": part.name, "arguments": canonical(part.arguments).decode(),
+        "id": f"fc_{name}",
+        "type": "function_call",
+        "call_id": part.id,
+        "name": part.name,
+        "arguments": canonical(part.arguments).decode(),
         "status": "completed",
     },
     "custom": lambda part, name: {
-        "id": f"ctc_{name}", "type": "custom_tool_call", "call_id": part.id, "name": part.name, "input": part.arguments,
+        "id": f"ctc_{name}",
+        "type": "custom_tool_call",
+        "call_id": part.id,
+        "name": part.name,
+        "input": part.arguments,
     },
     "search": lambda part, name: {
-        "id": f"tsc_{name}", "type": "tool_search_call", "call_id": part.id, "arguments": part.arguments, "execution": "client",
+        "id": f"tsc_{name}",
+        "type": "tool_search_call",
+        "call_id": part.id,
+        "arguments": part.arguments,
+        "execution": "client",
         "status": "completed",
     },
-}  # fmt: skip
+}
 _SEARCH = "tool_search"
 
 
@@ -67,7 +99,10 @@ def items(parts: tuple[Part, ...], name: str, tools: Json = ()) -> list[dict[str
 
 
 def _kind(part: Any, searches: bool) -> str:
-    """A call with a text is a custom tool's; one of `tool_search` is a search where the request declares one that its sender runs."""
+    """A call with a text is a custom tool's.
+
+    One of `tool_search` is a search where the request declares one that its sender runs.
+    """
     if part.type != "call":
         return str(part.type)
     return "custom" if isinstance(part.arguments, str) else "search" if searches and part.name == _SEARCH else "call"
@@ -79,13 +114,14 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
     return {
         "input_tokens": prompt,
         "input_tokens_details": {
-            "cached_tokens": bill.read, "cache_write_tokens": short + long,
+            "cached_tokens": bill.read,
+            "cache_write_tokens": short + long,
             "cache_write_tokens_details": {"ttl_30m_tokens": short, "ttl_12h_tokens": long},
         },
         "output_tokens": output,
         "output_tokens_details": {"reasoning_tokens": thinking_tokens},
         "total_tokens": prompt + output,
-    }  # fmt: skip
+    }
 
 
 def _output(answer: Answer) -> list[dict[str, Json]]:
@@ -110,12 +146,27 @@ def _response(answer: Answer) -> dict[str, Json]:
     body = answer.body
     echoed = {name: default if body.get(name) is None else body[name] for name, default in _ECHOED.items()}
     options = body.get("prompt_cache_options")
-    applied = {"mode": "implicit", "ttl": "30m", **{name: options[name] for name in _APPLIED if options.get(name)}} if options else None
+    applied = (
+        {"mode": "implicit", "ttl": "30m", **{name: options[name] for name in _APPLIED if options.get(name)}}
+        if options
+        else None
+    )
     return {
-        "id": answer.id, "object": "response", "created_at": answer.at, "model": body["model"], "status": "in_progress", "error": None,
-        "incomplete_details": None, "background": bool(body.get("background")), "service_tier": "default", "output": [], "usage": None,
-        "prompt_cache_options": applied, **echoed, **answer.told,
-    }  # fmt: skip
+        "id": answer.id,
+        "object": "response",
+        "created_at": answer.at,
+        "model": body["model"],
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "background": bool(body.get("background")),
+        "service_tier": "default",
+        "output": [],
+        "usage": None,
+        "prompt_cache_options": applied,
+        **echoed,
+        **answer.told,
+    }
 
 
 _APPLIED = ("mode", "ttl", "comparison_response_id")
@@ -191,9 +242,13 @@ def _custom_grows(write: _Numbered, at: Mapping[str, Json], item: Mapping[str, J
 
 
 _GROWTH: dict[str, Callable[[_Numbered, Mapping[str, Json], Mapping[str, Json]], Iterator[bytes]]] = {
-    "message": _message_grows, "reasoning": _reasoning_grows, "function_call": _call_grows, "custom_tool_call": _custom_grows,
-    "tool_search_call": lambda write, at, item: iter(()), "compaction": lambda write, at, item: iter(()),
-}  # fmt: skip
+    "message": _message_grows,
+    "reasoning": _reasoning_grows,
+    "function_call": _call_grows,
+    "custom_tool_call": _custom_grows,
+    "tool_search_call": lambda write, at, item: iter(()),
+    "compaction": lambda write, at, item: iter(()),
+}
 
 
 def _error_event(refusal: Refusal) -> bytes:
@@ -206,7 +261,9 @@ def told(asked: Asked) -> dict[str, Json]:
     said = asked.sent.body if asked.sent.said is None else asked.sent.said
     before, track = named_in(said), asked.parsed.layout.track
     went_on = {} if before is None else {before.field: before.name if before.field == PREVIOUS else {"id": before.name}}
-    silent = [track.body(index) for index in sorted(track.silent) if track.body(index).startswith(b'{"type":"reasoning"')]
+    silent = [
+        track.body(index) for index in sorted(track.silent) if track.body(index).startswith(b'{"type":"reasoning"')
+    ]
     names = [name for body in silent if (name := parse(body).get("id")) is not None]
     rows = [{"id": name, "action": "removed", "reason": "turn_boundary", "type": "reasoning"} for name in names]
     return {**went_on, **({"input_transformations": rows} if rows else {})}
@@ -219,11 +276,27 @@ def kept(stored: Stored, asked: Asked, answer: Answer) -> None:
 
 
 WIRE = Wire(
-    name="openai_responses", family="openai", id_prefix="resp", workspace="openai-project",
-    early=refusals.RESPONSES_EARLY, late=refusals.LATE, unreadable=unreadable, unknown_model=unknown_model, fault=fault,
-    impossible={"overflow": refusals.TOO_LONG}, error=error, error_event=_error_event, statuses=STATUSES,
-    content=lambda parts: list(items(parts, "")), whole=whole, stream=stream,
-    silent=lambda body: "done" if (body.get("prompt_cache_options") or {}).get("prewarm") else None, diagnose=openai_diagnosis,
-    is_remembered=lambda body: True, told=told, resolved=Stored.resolved, kept=kept,
+    name="openai_responses",
+    family="openai",
+    id_prefix="resp",
+    workspace="openai-project",
+    early=refusals.RESPONSES_EARLY,
+    late=refusals.LATE,
+    unreadable=unreadable,
+    unknown_model=unknown_model,
+    fault=fault,
+    impossible={"overflow": refusals.TOO_LONG},
+    error=error,
+    error_event=_error_event,
+    statuses=STATUSES,
+    content=lambda parts: list(items(parts, "")),
+    whole=whole,
+    stream=stream,
+    silent=lambda body: "done" if (body.get("prompt_cache_options") or {}).get("prewarm") else None,
+    diagnose=openai_diagnosis,
+    is_remembered=lambda body: True,
+    told=told,
+    resolved=Stored.resolved,
+    kept=kept,
     fields=frozenset(RESPONSES),
-)  # fmt: skip
+)

@@ -22,9 +22,13 @@ TYPES: dict[int, tuple[str, str | None]] = {
 }
 """HTTP status → error type and code."""
 STATUSES = {
-    "rate_limit_error": 429, "rate_limit_exceeded": 429, "server_error": 500, "overloaded_error": 503, "service_unavailable_error": 503,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "server_error": 500,
+    "overloaded_error": 503,
+    "service_unavailable_error": 503,
     "invalid_request_error": 400,
-}  # fmt: skip
+}
 
 
 def error(refusal: Refusal) -> Json:

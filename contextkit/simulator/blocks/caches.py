@@ -1,8 +1,9 @@
 """The engines that a trace of block ids can be replayed on, by name, with the orders of eviction each of them has.
 
-Takes a `Setting`, gives engines that are handed whole requests; knows nothing of files. Here a block is the unit: engines that count in
-tokens are given a block as one token, so every hit is in whole blocks. Assumed: requests do not overlap, and what is generated has no
-ids. llama.cpp always computes the last token of a prompt again, so there the last block of a repeated prompt is never read.
+Takes a `Setting`, gives engines that are handed whole requests; knows nothing of files. Here a block is the unit:
+engines that count in tokens are given a block as one token, so every hit is in whole blocks. Assumed: requests do not
+overlap, and what is generated has no ids. llama.cpp always computes the last token of a prompt again, so there the last
+block of a repeated prompt is never read.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from contextkit.errors import UsageError
 ORDERS = ("tail-first", "in-order")
 """Which block of a request counts as used last: its first one (vLLM, SGLang, LMCache), or its last."""
 HOST_RATIO = 2
-"""Blocks of the host tier for each of the GPU where nobody says: the default of SGLang's HiCache (`--hicache-ratio`, 0.5.23)."""
+"""Blocks of the host tier for each of the GPU where nobody says: the default of SGLang's HiCache (`--hicache-ratio`,
+0.5.23)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +209,15 @@ class Kind:
     """Empty instances."""
 
 
-_POOLS: Mapping[tuple[str, str], Callable[[int | None], Engine]] = MappingProxyType({
-    ("lru", "tail-first"): lambda capacity: TraceEngine(capacity, "tail_first"),
-    ("lru", "in-order"): lambda capacity: TraceEngine(capacity, "in_order"),
-    **{("lfu", order): lambda capacity: TraceEngine(capacity, "lfu") for order in ORDERS},
-    **{("length-aware", order): lambda capacity: TraceEngine(capacity, "length_aware") for order in ORDERS},
-    **{("fifo", order): QueueEngine for order in ORDERS},
-})
+_POOLS: Mapping[tuple[str, str], Callable[[int | None], Engine]] = MappingProxyType(
+    {
+        ("lru", "tail-first"): lambda capacity: TraceEngine(capacity, "tail_first"),
+        ("lru", "in-order"): lambda capacity: TraceEngine(capacity, "in_order"),
+        **{("lfu", order): lambda capacity: TraceEngine(capacity, "lfu") for order in ORDERS},
+        **{("length-aware", order): lambda capacity: TraceEngine(capacity, "length_aware") for order in ORDERS},
+        **{("fifo", order): QueueEngine for order in ORDERS},
+    }
+)
 
 
 def _pools(setting: Setting) -> list[Engine]:
@@ -241,17 +245,23 @@ def _tiered(setting: Setting) -> list[Engine]:
     return [TieredEngine((gpu, host), ()) for _ in range(setting.instances)]
 
 
-CACHES: Mapping[str, Kind] = MappingProxyType({
-    "vllm": Kind(("lru", "lfu", "length-aware", "fifo"), _pools),
-    "sglang": Kind(tuple(name for name in RADIX_POLICIES if name != "priority"), _trees),
-    "llamacpp": Kind(("lru",), _slots),
-    "tiered": Kind(tuple(name for name in TIER_POLICIES if name != "tail_first"), _tiered),
-})
-"""Name → what it is. A trace holds no priorities, so that policy of SGLang's is left out; `tail_first` is an order here."""
+CACHES: Mapping[str, Kind] = MappingProxyType(
+    {
+        "vllm": Kind(("lru", "lfu", "length-aware", "fifo"), _pools),
+        "sglang": Kind(tuple(name for name in RADIX_POLICIES if name != "priority"), _trees),
+        "llamacpp": Kind(("lru",), _slots),
+        "tiered": Kind(tuple(name for name in TIER_POLICIES if name != "tail_first"), _tiered),
+    }
+)
+"""Name → what it is. A trace holds no priorities, so that policy of SGLang's is left out; `tail_first` is an order
+here."""
 
 
 def build(setting: Setting) -> list[Engine]:
-    """Empty instances of a cache; raises `UsageError` for a name, a policy, an order or a size there is not, naming those there are."""
+    """Empty instances of a cache.
+
+    Raises `UsageError` for a name, a policy, an order or a size there is not, naming those there are.
+    """
     if setting.cache not in CACHES:
         raise UsageError(f"{setting.cache!r} is no engine for block ids: use one of {', '.join(CACHES)}")
     kind = CACHES[setting.cache]
@@ -260,5 +270,7 @@ def build(setting: Setting) -> list[Engine]:
     if setting.order not in ORDERS:
         raise UsageError(f"{setting.order!r} is no order: use one of {', '.join(ORDERS)}")
     if setting.instances < 1 or (setting.capacity is not None and setting.capacity < 1):
-        raise UsageError(f"{setting.instances} instances of {setting.capacity} blocks hold nothing: pass 1 or more of each")
+        raise UsageError(
+            f"{setting.instances} instances of {setting.capacity} blocks hold nothing: pass 1 or more of each"
+        )
     return kind.build(setting)

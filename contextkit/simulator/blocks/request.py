@@ -50,4 +50,6 @@ def requests_of(ledger: Ledger) -> Iterator[BlockRequest]:
             billed = exchange.usage.prompt if exchange.usage else None
             output = exchange.usage.output if exchange.usage else None
             n_tokens = size * len(ids) if billed is None else billed
-            yield BlockRequest(exchange.session, exchange.lane, exchange.at, size, ids, n_tokens, output or 0, exchange.model)
+            yield BlockRequest(
+                exchange.session, exchange.lane, exchange.at, size, ids, n_tokens, output or 0, exchange.model
+            )

@@ -56,9 +56,11 @@ def _prefix(fleet: Fleet, request: BlockRequest) -> int:
     return max(range(len(found)), key=lambda index: (found[index], -fleet.served[index]))
 
 
-ROUTINGS: Mapping[str, Callable[[Fleet, BlockRequest], int]] = MappingProxyType({
-    "round-robin": _round_robin,
-    "session": _session,
-    "prefix": _prefix,
-})
+ROUTINGS: Mapping[str, Callable[[Fleet, BlockRequest], int]] = MappingProxyType(
+    {
+        "round-robin": _round_robin,
+        "session": _session,
+        "prefix": _prefix,
+    }
+)
 """Name → index of the instance: in turn; by a hash of the session; where the longest prefix is."""

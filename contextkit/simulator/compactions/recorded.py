@@ -1,7 +1,10 @@
-"""The compactions of a recording: what each cost, what it saved, and what the break-even rule would have said; and what it says now.
+"""The compactions of a recording: what each cost, what it saved, and what the break-even rule would have said.
 
-Takes judged calls, gives one `Compaction` for each and one `Standing` for each lane, in dollars. No recording holds the call that made a
-summary: its size is assumed, and it is priced as a call that reads the whole prompt before it. Knows nothing of terminals.
+And what it says now.
+
+Takes judged calls, gives one `Compaction` for each and one `Standing` for each lane, in dollars. No recording holds the
+call that made a summary: its size is assumed, and it is priced as a call that reads the whole prompt before it. Knows
+nothing of terminals.
 """
 
 from __future__ import annotations
@@ -48,11 +51,13 @@ class Compaction:
     paid_after: int | None
     """After which of them the cost was saved; None where it never was."""
     full_after: int | None
-    """After which of them the window would have been full without it; None where it would not: else it was due anyway."""
+    """After which of them the window would have been full without it; None where it would not: else it was due anyway.
+    """
     advice: Advice
     """What the rule would have said before that call, from what the lane had shown so far."""
     reached_at: int | None
-    """Place of the first call whose context was as large as the rule asks for with the cache alive; None where none was."""
+    """Place of the first call whose context was as large as the rule asks for with the cache alive; None where none
+    was."""
 
     @property
     def net_usd(self) -> float:
@@ -154,7 +159,11 @@ class _Call:
         """What it would have cost more with so many tokens in front, read where it read."""
         is_warm = (self.usage.read or 0) * 2 >= self.prompt
         more = call_usage(tokens if is_warm else 0, 0 if is_warm else tokens, self.row, self.bills.ttl_seconds)
-        usage = self.usage if self.row.cache not in FREE_WRITES else Usage(self.prompt - (self.usage.read or 0), self.usage.read, 0, 0, 0)
+        usage = (
+            self.usage
+            if self.row.cache not in FREE_WRITES
+            else Usage(self.prompt - (self.usage.read or 0), self.usage.read, 0, 0, 0)
+        )
         return self.bills.usd(usage + more) - self.bills.usd(usage)
 
 
@@ -170,7 +179,9 @@ class _Lane:
         self.calls.append(call)
 
     def compactions(self) -> list[Compaction]:
-        places = [i for i, call in enumerate(self.calls) if call.is_rewritten and i and self.calls[i - 1].left > call.prompt]
+        places = [
+            i for i, call in enumerate(self.calls) if call.is_rewritten and i and self.calls[i - 1].left > call.prompt
+        ]
         ends = zip([0, *places], places, [*places[1:], len(self.calls)], strict=False)
         return [self._compaction(start, at, end) for start, at, end in ends]
 
@@ -181,14 +192,34 @@ class _Lane:
         cost = bills.rewritten(rewrite, 0, is_cold=is_cold) - bills.stay(before.left, 0, is_cold=is_cold)
         saved, paid_after, full_after = self._carried(at, end, rewrite.removed_tokens, cost)
         advice = advise(
-            rewrite, self._rhythm(at), first.row, bills.price, ttl_seconds=bills.ttl_seconds, limit_tokens=before.limit, is_cold=is_cold
+            rewrite,
+            self._rhythm(at),
+            first.row,
+            bills.price,
+            ttl_seconds=bills.ttl_seconds,
+            limit_tokens=before.limit,
+            is_cold=is_cold,
         )
-        reached = next((call.index for call in self.calls[start:at] if advice.warm_tokens and call.left >= advice.warm_tokens), None)
+        reached = next(
+            (call.index for call in self.calls[start:at] if advice.warm_tokens and call.left >= advice.warm_tokens),
+            None,
+        )
         exchange = first.exchange
         return Compaction(
-            first.index, exchange.session, exchange.lane, exchange.model, before.left, first.prompt, cost, saved, end - at - 1, paid_after,
-            full_after, advice, reached,
-        )  # fmt: skip
+            first.index,
+            exchange.session,
+            exchange.lane,
+            exchange.model,
+            before.left,
+            first.prompt,
+            cost,
+            saved,
+            end - at - 1,
+            paid_after,
+            full_after,
+            advice,
+            reached,
+        )
 
     def _carried(self, at: int, end: int, removed: int, cost: float) -> tuple[float, int | None, int | None]:
         saved, paid_after, full_after = 0.0, None, None
@@ -207,11 +238,23 @@ class _Lane:
             return None
         rhythm, bills, exchange = self._rhythm(len(self.calls)), last.bills, last.exchange
         warm, cold = (
-            advise(rewrite, rhythm, last.row, bills.price, ttl_seconds=bills.ttl_seconds, limit_tokens=last.limit, is_cold=is_cold)
+            advise(
+                rewrite,
+                rhythm,
+                last.row,
+                bills.price,
+                ttl_seconds=bills.ttl_seconds,
+                limit_tokens=last.limit,
+                is_cold=is_cold,
+            )
             for is_cold in (False, True)
         )
-        sleep = sleep_time(rewrite, rhythm, last.row, bills.price, ttl_seconds=bills.ttl_seconds, limit_tokens=last.limit)
-        return Standing(exchange.session, exchange.lane, exchange.model, last.left, rewrite.after_tokens, warm, cold, sleep)
+        sleep = sleep_time(
+            rewrite, rhythm, last.row, bills.price, ttl_seconds=bills.ttl_seconds, limit_tokens=last.limit
+        )
+        return Standing(
+            exchange.session, exchange.lane, exchange.model, last.left, rewrite.after_tokens, warm, cold, sleep
+        )
 
     def _rewrite(self, context: int, first: _Call) -> Rewrite:
         """One that leads to the prompt of `first`."""
@@ -227,5 +270,7 @@ class _Lane:
         """What the lane had shown before its call `end`."""
         known = zip(self.calls[: end - 1], self.calls[1:end], strict=False)
         return Rhythm().see_all(
-            (after.exchange.at - before.exchange.at, after.prompt - before.prompt) for before, after in known if not after.is_rewritten
+            (after.exchange.at - before.exchange.at, after.prompt - before.prompt)
+            for before, after in known
+            if not after.is_rewritten
         )

@@ -53,7 +53,8 @@ class Answer:
     before_usd: float
     """The recorded bill of all calls with a price."""
     after_usd: float | None
-    """The same with this one thing changed, under the first reading of every assumption; None where it could not be answered."""
+    """The same with this one thing changed, under the first reading of every assumption; None where it could not be
+    answered."""
     low_usd: float | None
     """The least of all readings."""
     high_usd: float | None
@@ -92,18 +93,27 @@ class WhatIf:
 
     def to_json(self) -> str:
         """All of it, as one JSON object; unknown is null."""
-        return canonical({
-            "format": 1, "calls": self.calls, "calls_with_price": self.calls_with_price, "recorded_usd": self.recorded_usd,
-            "calibrations": [{**asdict(one), "difference_usd": one.difference_usd} for one in self.calibrations],
-            "assumptions": [asdict(row) for row in ASSUMPTIONS],
-            "answers": [*map(_json, self.answers)],
-            "groups": {name: [*map(_json, answers)] for name, answers in self.groups.items()},
-        }).decode()  # fmt: skip
+        return canonical(
+            {
+                "format": 1,
+                "calls": self.calls,
+                "calls_with_price": self.calls_with_price,
+                "recorded_usd": self.recorded_usd,
+                "calibrations": [{**asdict(one), "difference_usd": one.difference_usd} for one in self.calibrations],
+                "assumptions": [asdict(row) for row in ASSUMPTIONS],
+                "answers": [*map(_json, self.answers)],
+                "groups": {name: [*map(_json, answers)] for name, answers in self.groups.items()},
+            }
+        ).decode()
 
 
 def _json(answer: Answer) -> dict[str, Json]:
     readings = [{"assumed": dict(reading), "after_usd": usd} for reading, usd in answer.readings]
-    return {**{name: getattr(answer, name) for name in answer.__slots__}, "saves_usd": answer.saves_usd, "readings": readings}
+    return {
+        **{name: getattr(answer, name) for name in answer.__slots__},
+        "saves_usd": answer.saves_usd,
+        "readings": readings,
+    }
 
 
 @dataclass(slots=True)

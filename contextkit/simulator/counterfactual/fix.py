@@ -1,7 +1,8 @@
-"""What can be changed in a recording, and what has to be assumed to say what that would have cost: the types of the two tables.
+"""What can be changed in a recording, and what has to be assumed to say what that would have cost: the types of the two
+tables.
 
-A fix is a row: what it needs to be answered, how it is applied, what it asks of the reader. An assumption is a row: its readings, the
-first of which is the one told as the figure; the others make the spread.
+A fix is a row: what it needs to be answered, how it is applied, what it asks of the reader. An assumption is a row: its
+readings, the first of which is the one told as the figure; the others make the spread.
 """
 
 from __future__ import annotations
@@ -35,18 +36,33 @@ class Assumption:
 
 
 ASSUMPTIONS: tuple[Assumption, ...] = (
-    Assumption("lifetime", ("from start", "from end"),
-               "a lifetime counts from the start of the call that wrote or read (documented by Anthropic), or from its end"),
-    Assumption("unexplained", ("happen again", "vanish"),
-               "misses that nothing in the record explains happen again, or were early evictions that a longer lifetime prevents"),
-    Assumption("pinging", ("until it no longer pays", "with hindsight"),
-               "pings go on after every call until they cost what the miss costs, or are sent only into gaps where they paid"),
-    Assumption("pings", ("renew", "renew nothing"),
-               "every ping finds the prefix and renews it, or is billed and comes to nothing"),
-    Assumption("tokenizer", ("as listed", "20 % fewer", "20 % more"),
-               "tokens of another model's tokenizer: the ratio of bytes a token in the model table, of which nine calls in ten were within "
-               "20 %; where both models share a tokenizer all three are the same"),
-)  # fmt: skip
+    Assumption(
+        "lifetime",
+        ("from start", "from end"),
+        "a lifetime counts from the start of the call that wrote or read (documented by Anthropic), or from its end",
+    ),
+    Assumption(
+        "unexplained",
+        ("happen again", "vanish"),
+        "misses that nothing in the record explains happen again, or were early evictions that a longer lifetime prevents",
+    ),
+    Assumption(
+        "pinging",
+        ("until it no longer pays", "with hindsight"),
+        "pings go on after every call until they cost what the miss costs, or are sent only into gaps where they paid",
+    ),
+    Assumption(
+        "pings",
+        ("renew", "renew nothing"),
+        "every ping finds the prefix and renews it, or is billed and comes to nothing",
+    ),
+    Assumption(
+        "tokenizer",
+        ("as listed", "20 % fewer", "20 % more"),
+        "tokens of another model's tokenizer: the ratio of bytes a token in the model table, of which nine calls in ten were within "
+        "20 %; where both models share a tokenizer all three are the same",
+    ),
+)
 """Every assumption; a fix names those that it rests on."""
 
 
@@ -74,7 +90,9 @@ class BodyEdit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outlined:
-    """Calls whose prompts are known as outlines, in the order they were recorded, beside what the reference cache made of them."""
+    """Calls whose prompts are known as outlines, in the order they were recorded, beside what the reference cache made
+    of them.
+    """
 
     exchanges: Sequence[Exchange]
     """One a call; each prompt is an outline."""
@@ -123,4 +141,7 @@ def readings_of(fix: Fix) -> list[Reading]:
     4
     """
     rows = [row for row in ASSUMPTIONS if row.name in fix.assumptions]
-    return [dict(zip([row.name for row in rows], chosen, strict=True)) for chosen in product(*(row.readings for row in rows))]
+    return [
+        dict(zip([row.name for row in rows], chosen, strict=True))
+        for chosen in product(*(row.readings for row in rows))
+    ]

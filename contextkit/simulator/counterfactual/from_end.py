@@ -1,4 +1,5 @@
-"""A cache whose lifetimes count from the end of a response: the other reading of a rule that not every provider publishes.
+"""A cache whose lifetimes count from the end of a response: the other reading of a rule that not every provider
+publishes.
 
 Takes any cache of prompts, gives one that differs in nothing else.
 """

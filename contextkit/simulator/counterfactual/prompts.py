@@ -1,8 +1,9 @@
 """All calls of a recording whose prompts are known, replayed as they were and with something changed in them.
 
-Takes calls as they are judged, gives dollars by group, fix and reading. Outlines and bodies go through the same reference cache, several
-lanes together, since they share what they share. Sizes of prompts are estimates where no provider counted them: each call is scaled to
-the size it was billed for. What the reference cache does not explain of a bill stays in it.
+Takes calls as they are judged, gives dollars by group, fix and reading. Outlines and bodies go through the same
+reference cache, several lanes together, since they share what they share. Sizes of prompts are estimates where no
+provider counted them: each call is scaled to the size it was billed for. What the reference cache does not explain of a
+bill stays in it.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class Prompts:
         """Whether any fix is answered here."""
         return bool(self._fixes)
 
-    # Calls as they come ---------------------------------------------------------------------------------------------------
+    # Calls as they come
+    # ---------------------------------------------------------------------------------------------------
 
     def see(self, exchange: Exchange, call: Call | str, recorded_usd: float, group: str) -> None:
         """One more call; what is no call to a lane (`str`: why) may still warm the cache for others."""
@@ -92,7 +94,9 @@ class Prompts:
         row = model_named(exchange.model, exchange.provider) if isinstance(call, str) else call.row
         if prompt is None:
             return reason
-        bill = None if isinstance(call, str) or reason else _Bill(exchange, call.usage, recorded_usd, group, is_body=False)
+        bill = (
+            None if isinstance(call, str) or reason else _Bill(exchange, call.usage, recorded_usd, group, is_body=False)
+        )
         self._keep(bill, {"": _placed(replace(exchange, model=row.name), len(self._bills))})
         return reason
 
@@ -135,7 +139,8 @@ class Prompts:
         for name, kept in self._rows.items():
             kept.append(rows.get(name, rows[""]))
 
-    # At the end -----------------------------------------------------------------------------------------------------------
+    # At the end
+    # -----------------------------------------------------------------------------------------------------------
 
     def finish(self, watch: Watch = iter) -> None:
         """Replay everything that was seen, as it was and with each change."""
@@ -148,12 +153,21 @@ class Prompts:
         for fix in self._fixes:
             edited = self._changed(fix, Outlined(self._rows[""], reads))
             self._edited[fix.name], self._notes[fix.name] = edited.n_changed, edited.note
-            now = {lifetime: _replayed(edited.exchanges, lifetime, watch) for lifetime in LIFETIMES} if edited.n_changed else was
+            now = (
+                {lifetime: _replayed(edited.exchanges, lifetime, watch) for lifetime in LIFETIMES}
+                if edited.n_changed
+                else was
+            )
             for place, bill in enumerate(self._bills):
                 if bill and self._is_covered(fix, bill):
-                    self.sums.add(bill.group, fix.name, [
-                        self._saved(place, was[reading["lifetime"]], now[reading["lifetime"]]) for reading in readings_of(fix)
-                    ])  # fmt: skip
+                    self.sums.add(
+                        bill.group,
+                        fix.name,
+                        [
+                            self._saved(place, was[reading["lifetime"]], now[reading["lifetime"]])
+                            for reading in readings_of(fix)
+                        ],
+                    )
 
     def _changed(self, fix: Fix, given: Outlined) -> Edited:
         return fix.outlines(given) if fix.outlines else Edited(self._rows[fix.name], self._edited[fix.name])
@@ -161,7 +175,11 @@ class Prompts:
     def _saved(self, place: int, was: Mapping[int, Usage], now: Mapping[int, Usage]) -> float:
         """What one call saves; nothing where an interruption kept either from being replayed."""
         before, after = was.get(place), now.get(place)
-        return 0.0 if before is None or after is None else self._usd(place, before, before) - self._usd(place, after, before)
+        return (
+            0.0
+            if before is None or after is None
+            else self._usd(place, before, before) - self._usd(place, after, before)
+        )
 
     def _usd(self, place: int, usage: Usage, was: Usage) -> float:
         """Dollars for a replayed bill, scaled to the size that the prompt as it `was` has in the recorded bill."""
@@ -169,14 +187,17 @@ class Prompts:
         if bill is None:
             return 0.0
         scale = (bill.usage.prompt or 0) / (was.prompt or 1)
-        fresh, read, short, long = (round((part or 0) * scale) for part in (usage.fresh, usage.read, usage.write_5m, usage.write_1h))
+        fresh, read, short, long = (
+            round((part or 0) * scale) for part in (usage.fresh, usage.read, usage.write_5m, usage.write_1h)
+        )
         exchange, paid = bill.exchange, Usage(fresh, read, short, long, bill.usage.output or 0)
         return prices.cost_usd(exchange.provider, exchange.model, paid, exchange.at) or 0.0
 
     def _is_covered(self, fix: Fix, bill: _Bill) -> bool:
         return bill.is_body or fix.bodies is None
 
-    # What is said of it ---------------------------------------------------------------------------------------------------
+    # What is said of it
+    # ---------------------------------------------------------------------------------------------------
 
     def n_calls(self, fix: Fix, group: str | None = None) -> int:
         """Calls it was answered for, of one group or of all."""
@@ -193,13 +214,17 @@ class Prompts:
     def answered_from(self, fix: Fix) -> str:
         """Of what the calls it was answered for were recorded as."""
         kinds = {bill.is_body for bill in self._bills if bill and self._is_covered(fix, bill)}
-        return " and ".join(name for is_body, name in ((False, "outlines"), (True, "request bodies")) if is_body in kinds)
+        return " and ".join(
+            name for is_body, name in ((False, "outlines"), (True, "request bodies")) if is_body in kinds
+        )
 
     @property
     def calibration(self) -> Calibration:
         """How far the reference cache explains the bills from the prompts."""
         bills = [bill for bill in self._bills if bill]
-        return Calibration("outlines and request bodies", len(bills), sum(bill.recorded_usd for bill in bills), self._replayed_usd)
+        return Calibration(
+            "outlines and request bodies", len(bills), sum(bill.recorded_usd for bill in bills), self._replayed_usd
+        )
 
 
 def _unreadable(call: Call, prompt: Prompt | None, *, is_body: bool) -> str:
@@ -207,7 +232,9 @@ def _unreadable(call: Call, prompt: Prompt | None, *, is_body: bool) -> str:
     is_cached = bool(call.usage.read or call.usage.write_5m or call.usage.write_1h)
     if prompt is None or not prompt.n:
         return "its prompt is empty"
-    is_unmarked = call.row.cache == "breakpoints" and not prompt.breakpoints  # a body that is cached nowhere has none either
+    is_unmarked = (
+        call.row.cache == "breakpoints" and not prompt.breakpoints
+    )  # a body that is cached nowhere has none either
     return "its breakpoints were not recorded" if is_unmarked and (is_cached or not is_body) else ""
 
 

@@ -1,7 +1,8 @@
 """What a recording would have cost with one thing changed.
 
-Takes records, gives the bill before and after each fix, with the spread over what has to be assumed. Bills and times answer what lies in
-time and price; what lies in the prompt needs outlines or bodies. Says of every fix which of them answered it, or why nothing did.
+Takes records, gives the bill before and after each fix, with the spread over what has to be assumed. Bills and times
+answer what lies in time and price; what lies in the prompt needs outlines or bodies. Says of every fix which of them
+answered it, or why nothing did.
 """
 
 from __future__ import annotations
@@ -24,13 +25,19 @@ SUMMED = "a row that adds up several calls"
 
 
 def what_if(
-    records: Iterable[Record], fixes: Sequence[str] = (), models: Sequence[Model] = (), *, by_session: bool = False,
-    watch: Watch = iter, watch_replay: Watch | None = None,
-) -> WhatIf:  # fmt: skip
-    """The bill of `records`, and what it would have been with each of `fixes` (all for none), or with each of `models` asked instead.
+    records: Iterable[Record],
+    fixes: Sequence[str] = (),
+    models: Sequence[Model] = (),
+    *,
+    by_session: bool = False,
+    watch: Watch = iter,
+    watch_replay: Watch | None = None,
+) -> WhatIf:
+    """The bill of `records`, and what it would have been with each of `fixes` (all for none), or with each of `models`
+    asked instead.
 
-    Records pass `watch`, calls that are replayed from their prompts `watch_replay`; where either stops, what was seen so far is
-    answered. Raises `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
+    Records pass `watch`, calls that are replayed from their prompts `watch_replay`; where either stops, what was seen
+    so far is answered. Raises `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
     """
     work = _Work(fixes_named(fixes, models), by_session)
     for call in judged(work.heard(watch(records))):
@@ -91,10 +98,13 @@ class _Work:
         groups = sorted(self._recorded) if self._by_session else []
         roads = (self._lanes.calibration, self._prompts.calibration)
         return WhatIf(
-            self._counts["calls"], self._counts["priced"], sum(self._recorded.values()), tuple(road for road in roads if _is_used(road)),
+            self._counts["calls"],
+            self._counts["priced"],
+            sum(self._recorded.values()),
+            tuple(road for road in roads if _is_used(road)),
             tuple(self._answer(fix, None) for fix in self._fixes),
             {group: tuple(self._answer(fix, group) for fix in self._fixes) for group in groups},
-        )  # fmt: skip
+        )
 
     def _answer(self, fix: Fix, group: str | None) -> Answer:
         """For one session, or (`None`) for all: reasons and notes are of all."""
@@ -105,11 +115,20 @@ class _Work:
         reasons = self._left + road.why_not[fix.name] if fix.lane else road.why_not[fix.name]
         source = "usage and times" if fix.lane else self._prompts.answered_from(fix)
         return Answer(
-            fix.name, fix.needs, source if n_calls else "", n_calls, None if fix.lane or not is_whole else self._prompts.n_changed(fix),
-            before, bills[0] if bills else None, min(bills, default=None), max(bills, default=None),
-            _said(reasons) if is_whole else "", road.note(fix) if is_whole else "", fix.to_do,
+            fix.name,
+            fix.needs,
+            source if n_calls else "",
+            n_calls,
+            None if fix.lane or not is_whole else self._prompts.n_changed(fix),
+            before,
+            bills[0] if bills else None,
+            min(bills, default=None),
+            max(bills, default=None),
+            _said(reasons) if is_whole else "",
+            road.note(fix) if is_whole else "",
+            fix.to_do,
             tuple(zip(readings_of(fix), bills, strict=True)) if bills else (),
-        )  # fmt: skip
+        )
 
     def _n_calls(self, fix: Fix, group: str | None) -> int:
         if fix.lane is None:

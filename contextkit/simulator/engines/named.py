@@ -1,6 +1,7 @@
 """The caches of self-hosted engines, by name: what `contextkit serve --cache` bills by and `simulate` replays through.
 
-Takes a name and sizes, gives an empty cache over token ids; the rules live in `cache/block`, `cache/radix`, `cache/slot`, `cache/tiered`.
+Takes a name and sizes, gives an empty cache over token ids; the rules live in `cache/block`, `cache/radix`,
+`cache/slot`, `cache/tiered`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Engine:
     """Its cache."""
 
 
-def _vllm(*, block_size: int = 16, capacity_tokens: int = CAPACITY_TOKENS, engine_version: str = "0.33.0") -> PrefixCache[TokenIds]:
+def _vllm(
+    *, block_size: int = 16, capacity_tokens: int = CAPACITY_TOKENS, engine_version: str = "0.33.0"
+) -> PrefixCache[TokenIds]:
     """vLLM: full blocks under chained keys."""
     n_blocks = capacity_tokens // block_size + 1  # the null block is none that holds anything
     return BlockCache(Shape(n_blocks, (Group(size=block_size),), rules_of(engine_version)))
@@ -60,21 +63,32 @@ def _llamacpp(*, slots: int = 1, host_tokens: int = 65_536, cache_reuse: int = 0
 
 
 def _tiered(
-    *, block_size: int = 256, capacity_tokens: int = CAPACITY_TOKENS, host_tokens: int = 4 * CAPACITY_TOKENS, policy: str = "lru"
+    *,
+    block_size: int = 256,
+    capacity_tokens: int = CAPACITY_TOKENS,
+    host_tokens: int = 4 * CAPACITY_TOKENS,
+    policy: str = "lru",
 ) -> PrefixCache[TokenIds]:
     """Chunks in a fast tier and a larger one below it, as LMCache keeps them."""
     tiers = Tier("gpu", capacity_tokens, policy=policy), Tier("host", host_tokens, policy=policy)
     return TieredCache(TokenChunks(_BYTES_PER_TOKEN, block_size), tiers)
 
 
-ENGINES: Mapping[str, Callable[..., PrefixCache[TokenIds]]] = MappingProxyType({
-    "vllm": _vllm, "sglang": _sglang, "llamacpp": _llamacpp, "tiered": _tiered,
-})  # fmt: skip
+ENGINES: Mapping[str, Callable[..., PrefixCache[TokenIds]]] = MappingProxyType(
+    {
+        "vllm": _vllm,
+        "sglang": _sglang,
+        "llamacpp": _llamacpp,
+        "tiered": _tiered,
+    }
+)
 """Name → what makes its cache; the keywords of each are the options `engine` takes."""
 
 
 def engine(name: str, **options: Any) -> Engine:
-    """An engine with an empty cache; `options` are sizes in tokens and the like, those left out (or None) are the engine's own.
+    """An engine with an empty cache.
+
+    `options` are sizes in tokens and the like, those left out (or None) are the engine's own.
 
     Raises `UsageError` for a name, an option or a size there is not.
 
@@ -88,7 +102,9 @@ def engine(name: str, **options: Any) -> Engine:
 
 
 def sizes_of(name: str) -> dict[str, Any]:
-    """The options an engine takes, each with what it is where nobody says; raises `UsageError` for an engine there is not.
+    """The options an engine takes, each with what it is where nobody says.
+
+    Raises `UsageError` for an engine there is not.
 
     >>> sizes_of("vllm")["block_size"]
     16
@@ -107,7 +123,9 @@ def _check(name: str, given: Mapping[str, Any], known: list[str]) -> None:
     for option, value in given.items():
         if option not in known:
             flags = ", ".join(f"--{one.replace('_', '-')}" for one in known)
-            raise UsageError(f"{name} has no {option}", in_code=f"it takes {', '.join(known)}", in_shell=f"it takes {flags}")
+            raise UsageError(
+                f"{name} has no {option}", in_code=f"it takes {', '.join(known)}", in_shell=f"it takes {flags}"
+            )
         least = 0 if option in _MAY_BE_NONE else 1
         if option not in _WORDS and (not isinstance(value, int) or value < least):
             raise UsageError(f"{option} is {value!r}: {name} takes a whole number of {least} or more")
@@ -122,4 +140,6 @@ _RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23"}
 
 
 def _is_version(value: Any) -> bool:
-    return isinstance(value, str) and len(value.split(".")) >= 3 and all(part.isdigit() for part in value.split(".")[:3])
+    return (
+        isinstance(value, str) and len(value.split(".")) >= 3 and all(part.isdigit() for part in value.split(".")[:3])
+    )

@@ -1,6 +1,7 @@
 """Prompts as engines read them, written into a ledger and read back.
 
-Takes token ids and what was generated, gives rows that grow by the turn; and the same the other way. Knows nothing of caches or text.
+Takes token ids and what was generated, gives rows that grow by the turn; and the same the other way. Knows nothing of
+caches or text.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def token_prompt(model: str, ids: Sequence[int], space: str = "", *, is_read_ski
 
 
 class BlockPrompt(Blocks):
-    """Blocks somebody else hashed, for caches over blocks and, each id standing for `size` equal tokens, for caches over tokens.
+    """Blocks somebody else hashed, for caches over blocks and, each id standing for `size` equal tokens, for caches
+    over tokens.
 
     >>> BlockPrompt(2, (7, 9)).tokens
     array('i', [7, 7, 9, 9])
@@ -67,7 +69,10 @@ class TokenLanes:
         return Tokens(keep, tuple(ids[keep:]), tuple(generated), prompt.salt or "", prompt.is_read_skipped)
 
     def read(self, exchange: Exchange, tokens: Tokens) -> TokenIds:
-        """The prompt of an exchange, read in the order of recording; raises `LogCorrupt` where one before it is missing."""
+        """The prompt of an exchange, read in the order of recording.
+
+        Raises `LogCorrupt` where one before it is missing.
+        """
         lane = exchange.session, exchange.lane
         before = self._left.get(lane, array("i"))
         if not 0 <= tokens.keep <= len(before):

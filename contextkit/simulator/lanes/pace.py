@@ -1,7 +1,8 @@
-"""How a live lane goes, read from its ledger as that grows: gaps, growth, what the last request left, whether lifetimes mix.
+"""How a live lane goes, read from its ledger as that grows: gaps, growth, what the last request left, whether lifetimes
+mix.
 
-Takes exchanges in the order they were recorded, gives what a plan is made from; each exchange is looked at once. The same after the
-conversation is opened again, since all of it stands in the ledger.
+Takes exchanges in the order they were recorded, gives what a plan is made from; each exchange is looked at once. The
+same after the conversation is opened again, since all of it stands in the ledger.
 """
 
 from __future__ import annotations
@@ -41,9 +42,15 @@ class Pace:
         key = (model.name, self._rhythm.turns)
         tables = self._known[key]._tables if key in self._known else {}
         known = Known(
-            self._rhythm, _price(model, now), now, self._left.get(model.name, NOTHING), epoch, calls_to_come,
-            is_mixed=self._mixed.get(model.name, True), _tables=tables if calls_to_come is None else {},
-        )  # fmt: skip
+            self._rhythm,
+            _price(model, now),
+            now,
+            self._left.get(model.name, NOTHING),
+            epoch,
+            calls_to_come,
+            is_mixed=self._mixed.get(model.name, True),
+            _tables=tables if calls_to_come is None else {},
+        )
         self._known = {key: known} if calls_to_come is None else self._known
         return known
 

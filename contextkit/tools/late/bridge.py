@@ -12,18 +12,21 @@ from contextkit.errors import InvalidCall
 from contextkit.tools.tool import Arguments, Function, Tool
 
 _NAME = "call_tool"
-call_tool = Tool.raw({
-    "name": _NAME,
-    "description": "Call a tool that was announced after this conversation began: its name, and arguments that fit the schema given there.",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "description": "The tool's name, as announced."},
-            "arguments": {"type": "object", "description": "Its arguments, as its schema says."},
+call_tool = Tool.raw(
+    {
+        "name": _NAME,
+        "description": "Call a tool that was announced after this conversation began: its name, and arguments "
+        "that fit the schema given there.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": "The tool's name, as announced."},
+                "arguments": {"type": "object", "description": "Its arguments, as its schema says."},
+            },
+            "required": ["name", "arguments"],
         },
-        "required": ["name", "arguments"],
-    },
-})  # fmt: skip
+    }
+)
 """The bridge, as it stands among `Context(…, tools=[…, call_tool])`; its bytes never change, whatever tools come."""
 
 

@@ -1,8 +1,8 @@
 """A search for tools that the model asks for and the program runs: what it finds stands in the log behind the question.
 
-Takes tools that stand in no request; gives one tool, `tool_search`, whose result is the definitions that match. OpenAI's Responses have an
-item for it (responses/tool_search_tool_param.py, `execution: "client"`); elsewhere it is a function, and what it finds is called through
-`call_tool`. Knows nothing of logs.
+Takes tools that stand in no request; gives one tool, `tool_search`, whose result is the definitions that match.
+OpenAI's Responses have an item for it (responses/tool_search_tool_param.py, `execution: "client"`); elsewhere it is a
+function, and what it finds is called through `call_tool`. Knows nothing of logs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ class Search:
         names = list(self.find(str(arguments.get("query", "")), self.catalogue))[: self.limit]
         found = [tool for tool in deferred(self.catalogue, _WIRE) if tool.name in names]
         found.sort(key=lambda tool: names.index(tool.name))
-        told = f"Found. Call each with {call_tool.name}, its name and arguments that fit its schema:" if found else "No tool does that."
+        told = (
+            f"Found. Call each with {call_tool.name}, its name and arguments that fit its schema:"
+            if found
+            else "No tool does that."
+        )
         return [{"type": "text", "text": told}, *({"type": "native", **tool.definition["native"]} for tool in found)]
 
 
@@ -59,8 +63,9 @@ def tool_search(
 ) -> Tool:
     """A search over `tools`, to stand among the tools of a conversation; they cost nothing until it finds them.
 
-    `find` takes the query and the toolbox and gives names, the best first; without it, words of the query are looked for in names,
-    descriptions and parameters. Raises `InvalidTool` for a provider's own tool, `UsageError` for no tools or a limit below 1.
+    `find` takes the query and the toolbox and gives names, the best first; without it, words of the query are looked
+    for in names, descriptions and parameters. Raises `InvalidTool` for a provider's own tool, `UsageError` for no tools
+    or a limit below 1.
 
     >>> search = tool_search([{"name": "get_weather", "description": "The weather in a city."}, {"name": "send_mail"}])
     >>> [part["block"]["name"] for part in search.run({"query": "weather in Ghent"})[1:]]
@@ -74,12 +79,16 @@ def tool_search(
     deferred(catalogue, _WIRE)
     block = {"type": SEARCH, "execution": "client", "description": description, "parameters": _PARAMETERS}
     instead = {"name": SEARCH, "description": description, "parameters": _PARAMETERS}
-    return Tool.raw({"native": {"wire": _WIRE, "block": block}, "instead": instead}, run=Search(catalogue, find or by_words, limit))
+    return Tool.raw(
+        {"native": {"wire": _WIRE, "block": block}, "instead": instead}, run=Search(catalogue, find or by_words, limit)
+    )
 
 
 def catalogues(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Every tool that a search among `tools` can find, by its name."""
-    return {found.name: found for tool in tools if isinstance(tool.function, Search) for found in tool.function.catalogue}
+    return {
+        found.name: found for tool in tools if isinstance(tool.function, Search) for found in tool.function.catalogue
+    }
 
 
 def by_words(query: str, catalogue: Toolbox) -> list[str]:

@@ -1,10 +1,12 @@
 """What may be spelled: a byte trie over the texts that are allowed, and the tokens that lead through it to an end.
 
-Takes texts and a vocabulary; gives, for each place in the texts, the ids of the tokens that may come next. Exact in both directions: a
-token is there if, and only if, some further tokens lead from behind it to the end of a text. Knows nothing of tools.
+Takes texts and a vocabulary; gives, for each place in the texts, the ids of the tokens that may come next. Exact in
+both directions: a token is there if, and only if, some further tokens lead from behind it to the end of a text. Knows
+nothing of tools.
 
-A state is a place reached byte by byte: two ways to cut the same bytes into tokens are in the same state. Of a token that ends inside
-the texts only the place counts where it ends; one that goes past the end of a text is allowed where its rest may follow.
+A state is a place reached byte by byte: two ways to cut the same bytes into tokens are in the same state. Of a token
+that ends inside the texts only the place counts where it ends; one that goes past the end of a text is allowed where
+its rest may follow.
 """
 
 from __future__ import annotations
@@ -79,7 +81,10 @@ class Spelling:
         return state
 
     def _connect(self, stems: set[bytes]) -> None:
-        """What leads from each place to where; from the back, since a place is alive where a token leads to one that is."""
+        """What leads from each place to where.
+
+        From the back, since a place is alive where a token leads to one that is.
+        """
         past: dict[bytes, Sequence[int]] = {}
         for state in range(len(self._children) - 1, -1, -1):
             for spelled, place in self._below(state, stems):

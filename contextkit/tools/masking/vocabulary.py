@@ -1,6 +1,7 @@
 """A tokeniser's vocabulary as bytes: which ids spell these bytes, which tokens begin with them.
 
-Takes the bytes of each token in id order; gives lookups. Knows no tokeniser: how its entries become bytes is the caller's to say.
+Takes the bytes of each token in id order; gives lookups. Knows no tokeniser: how its entries become bytes is the
+caller's to say.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class Vocabulary:
     __slots__ = ("_ids", "_sorted", "_tokens", "longest")
 
     def __init__(self, tokens: Iterable[bytes | None]) -> None:
-        """`tokens[id]` is what the token says; None or `b""` for special tokens, which say nothing and are never part of a name.
+        """`tokens[id]` is what the token says.
+
+        None or `b""` for special tokens, which say nothing and are never part of a name.
 
         Raises `UsageError` for text: which bytes it stands for is the tokeniser's to say.
         """
@@ -33,7 +36,9 @@ class Vocabulary:
         wrong = next((index for index, token in enumerate(self._tokens) if not isinstance(token, bytes)), None)
         if wrong is not None:
             kind = type(self._tokens[wrong]).__name__
-            raise UsageError(f"token {wrong} of the vocabulary is {kind}, not bytes: tiktoken's decode_single_token_bytes(id) gives them")
+            raise UsageError(
+                f"token {wrong} of the vocabulary is {kind}, not bytes: tiktoken's decode_single_token_bytes(id) gives them"
+            )
         self._ids: dict[bytes, list[int]] = {}
         for index, token in enumerate(self._tokens):
             if token:

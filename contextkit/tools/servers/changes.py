@@ -1,7 +1,7 @@
 """What became of a server's tools, as events: nothing here edits a prompt.
 
-Takes an MCP session and its notifications; gives a toolbox, and then what is new, gone or different. Whether a conversation takes a new
-tool in (`context.late_tools`), or opens an epoch (`context.retool`), is its own decision.
+Takes an MCP session and its notifications; gives a toolbox, and then what is new, gone or different. Whether a
+conversation takes a new tool in (`context.late_tools`), or opens an epoch (`context.retool`), is its own decision.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class ToolsChanged:
     removed: tuple[str, ...]
     """Names it no longer lists. Their definitions stay where they are: a call is answered with the server's error."""
     changed: tuple[Tool, ...]
-    """Tools with another definition now. What the conversation was told stays; a new one costs an epoch, or another name."""
+    """Tools with another definition now. What the conversation was told stays; a new one costs an epoch, or another
+    name."""
 
     @classmethod
     def between(cls, before: Toolbox, after: Toolbox) -> ToolsChanged | None:
@@ -74,11 +75,15 @@ class ServerTools:
         return self.toolbox
 
     async def notice(self, message: object) -> None:
-        """The session's `message_handler`: remembers that the list has changed, asks nothing (a handler may not wait for its session)."""
+        """The session's `message_handler`: remembers that the list has changed, asks nothing (a handler may not wait
+        for its session).
+        """
         self._is_stale = self._is_stale or type(getattr(message, "root", message)).__name__ in _NOTICES
 
     async def changes(self) -> ToolsChanged | None:
-        """What became of the tools since they were listed last: listed again only when the server said so, None where nothing did."""
+        """What became of the tools since they were listed last: listed again only when the server said so, None where
+        nothing did.
+        """
         if self.toolbox is None:
             raise UsageError("nothing was listed yet: await server.read(session) first")
         if not self._is_stale:

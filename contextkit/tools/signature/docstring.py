@@ -1,7 +1,8 @@
 """What a docstring tells a model: what the function does, and what each parameter is.
 
-Takes a docstring in Google, NumPy or Sphinx style, gives the text before its first section and one text per parameter; knows nothing
-of functions or schemas. The parser is our own because its output stands in every request: another library's release must not move it.
+Takes a docstring in Google, NumPy or Sphinx style, gives the text before its first section and one text per parameter;
+knows nothing of functions or schemas. The parser is our own because its output stands in every request: another
+library's release must not move it.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def _parameters(lines: list[str]) -> Iterator[tuple[str, str]]:
         if (heading := _numpy_heading(lines, number)) and heading["parameters"]:
             yield from _items(_until_heading(lines, number + 2), _NUMPY_ITEM)
         elif (heading := _GOOGLE.fullmatch(line)) and heading["parameters"]:
-            yield from _items(inspect.cleandoc("\n" + "\n".join(_indented(lines[number + 1 :]))).splitlines(), _GOOGLE_ITEM)
+            yield from _items(
+                inspect.cleandoc("\n" + "\n".join(_indented(lines[number + 1 :]))).splitlines(), _GOOGLE_ITEM
+            )
         elif (field := _SPHINX.fullmatch(line)) and field["names"]:
             yield field["names"], _joined([field["text"] or "", *_until_blank(lines[number + 1 :])])
 

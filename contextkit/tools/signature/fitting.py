@@ -1,8 +1,8 @@
 """Whether arguments fit a schema somebody wrote by hand.
 
-Takes a JSON Schema and what a model wrote; gives the first place where it does not fit, in words for the model. Looks at what decides
-whether a call can be made (types, what is required, what is listed) and passes over what it does not know (`$ref`, `anyOf`, formats):
-nothing that fits is ever refused.
+Takes a JSON Schema and what a model wrote; gives the first place where it does not fit, in words for the model. Looks
+at what decides whether a call can be made (types, what is required, what is listed) and passes over what it does not
+know (`$ref`, `anyOf`, formats): nothing that fits is ever refused.
 """
 
 from __future__ import annotations
@@ -20,12 +20,19 @@ _TYPES: Mapping[str, Callable[[Json], bool]] = {
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "integer": lambda value: value.is_integer() if isinstance(value, float) else isinstance(value, int) and not isinstance(value, bool),
+    "integer": lambda value: (
+        value.is_integer() if isinstance(value, float) else isinstance(value, int) and not isinstance(value, bool)
+    ),
 }
 _WORDS = {
-    "object": "a JSON object", "array": "a list", "string": "text", "boolean": "true or false", "null": "null", "number": "a number",
+    "object": "a JSON object",
+    "array": "a list",
+    "string": "text",
+    "boolean": "true or false",
+    "null": "null",
+    "number": "a number",
     "integer": "an integer",
-}  # fmt: skip
+}
 """Type → as a model is told of it."""
 
 
@@ -42,12 +49,18 @@ def misfit(schema: Json, value: Json, path: str = "") -> str | None:
 def _misfits(schema: Json, value: Json, path: str) -> Iterator[str]:
     if not isinstance(schema, Mapping) or "$ref" in schema or (schema.get("nullable") is True and value is None):
         return iter(())
-    return chain.from_iterable(check(schema[word], value, path, schema) for word, check in _CHECKS.items() if word in schema)
+    return chain.from_iterable(
+        check(schema[word], value, path, schema) for word, check in _CHECKS.items() if word in schema
+    )
 
 
 def _type(given: Json, value: Json, path: str, schema: Mapping[str, Json]) -> Iterator[str]:
     names = [given] if isinstance(given, str) else given
-    if isinstance(names, list) and all(name in _TYPES for name in names) and not any(_TYPES[name](value) for name in names):
+    if (
+        isinstance(names, list)
+        and all(name in _TYPES for name in names)
+        and not any(_TYPES[name](value) for name in names)
+    ):
         yield f"{_at(path)}: must be {' or '.join(_WORDS[name] for name in names)}, not {_called(value)}"
 
 
@@ -70,7 +83,12 @@ def _properties(given: Json, value: Json, path: str, schema: Mapping[str, Json])
 
 def _additional(given: Json, value: Json, path: str, schema: Mapping[str, Json]) -> Iterator[str]:
     known = schema.get("properties", {})
-    if given is False and "patternProperties" not in schema and isinstance(value, Mapping) and isinstance(known, Mapping):
+    if (
+        given is False
+        and "patternProperties" not in schema
+        and isinstance(value, Mapping)
+        and isinstance(known, Mapping)
+    ):
         yield from (f"{_at(path, name)}: is not a parameter of this tool" for name in value if name not in known)
 
 
@@ -81,8 +99,13 @@ def _items(given: Json, value: Json, path: str, schema: Mapping[str, Json]) -> I
 
 
 _CHECKS: Mapping[str, Callable[[Any, Json, str, Mapping[str, Json]], Iterator[str]]] = {
-    "type": _type, "enum": _enum, "required": _required, "properties": _properties, "additionalProperties": _additional, "items": _items,
-}  # fmt: skip
+    "type": _type,
+    "enum": _enum,
+    "required": _required,
+    "properties": _properties,
+    "additionalProperties": _additional,
+    "items": _items,
+}
 
 
 def _called(value: Json) -> str:

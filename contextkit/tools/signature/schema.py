@@ -1,7 +1,8 @@
 """A function's typed signature as JSON Schema, and a model's arguments as what the function takes.
 
-Takes a function and what its docstring says of the parameters, gives `Parameters`; knows nothing of tools or providers. The schema is
-the same bytes in every process: properties in the order of the signature, keywords of nested schemas sorted, no titles.
+Takes a function and what its docstring says of the parameters, gives `Parameters`; knows nothing of tools or providers.
+The schema is the same bytes in every process: properties in the order of the signature, keywords of nested schemas
+sorted, no titles.
 """
 
 from __future__ import annotations
@@ -36,7 +37,17 @@ _REFUSED = {
 }
 """Kinds of parameter a model cannot fill, and what to write instead."""
 
-_SCHEMAS = {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedProperties"}
+_SCHEMAS = {
+    "items",
+    "additionalProperties",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "propertyNames",
+    "unevaluatedProperties",
+}
 _LISTS = {"anyOf", "allOf", "oneOf", "prefixItems"}
 _NAMED = {"properties", "$defs", "patternProperties", "dependentSchemas"}
 """Keywords whose value is a schema, a list of schemas, named schemas; everywhere else `title` is data."""
@@ -58,7 +69,8 @@ class Parameters:
     def bind(self, tool: str, arguments: Mapping[str, Json]) -> dict[str, object]:
         """Keyword arguments for the function, coerced to their types.
 
-        Raises `InvalidCall` with a text for the model: which field, what is wrong with it, and at most `ECHO` characters of its value.
+        Raises `InvalidCall` with a text for the model: which field, what is wrong with it, and at most `ECHO`
+        characters of its value.
         """
         from pydantic import ValidationError
 
@@ -76,7 +88,8 @@ class Parameters:
 def read_signature(function: Callable[..., object], tool: str, described: Mapping[str, str]) -> Parameters:
     """The parameters of `function`; `described` holds the docstring's text for each.
 
-    Raises `InvalidTool` naming the parameter that has no type, cannot be filled by name, or has a type no schema exists for.
+    Raises `InvalidTool` naming the parameter that has no type, cannot be filled by name, or has a type no schema exists
+    for.
     """
     from pydantic.fields import FieldInfo
 
@@ -87,7 +100,9 @@ def read_signature(function: Callable[..., object], tool: str, described: Mappin
     return Parameters(_composed(schema, tuple(fields)), model, tuple(fields), frozenset(own))
 
 
-def _field(function: Callable[..., object], tool: str, parameter: inspect.Parameter, text: str | None) -> tuple[Any, Any]:
+def _field(
+    function: Callable[..., object], tool: str, parameter: inspect.Parameter, text: str | None
+) -> tuple[Any, Any]:
     """Type and default of one parameter, as pydantic takes them."""
     from pydantic import Field
     from pydantic.fields import FieldInfo
@@ -109,11 +124,15 @@ def _default(field: FieldInfo) -> dict[str, Any]:
 
 def _annotation(function: Callable[..., object], tool: str, parameter: inspect.Parameter) -> Any:
     if parameter.name in {"self", "cls"} and parameter.annotation is parameter.empty:
-        raise InvalidTool(f"tool {tool!r}: {parameter.name!r} is not bound; make the tool of the bound method: tool(thing.{tool})")
+        raise InvalidTool(
+            f"tool {tool!r}: {parameter.name!r} is not bound; make the tool of the bound method: tool(thing.{tool})"
+        )
     if parameter.kind in _REFUSED:
         raise InvalidTool(f"tool {tool!r}: parameter {parameter.name!r} {_REFUSED[parameter.kind]}")
     if parameter.annotation is parameter.empty:
-        raise InvalidTool(f"tool {tool!r}: parameter {parameter.name!r} has no type; annotate it, as in {parameter.name}: str")
+        raise InvalidTool(
+            f"tool {tool!r}: parameter {parameter.name!r} has no type; annotate it, as in {parameter.name}: str"
+        )
     return _resolved(function, tool, parameter)
 
 
@@ -122,7 +141,9 @@ def _resolved(function: Callable[..., object], tool: str, parameter: inspect.Par
     inner = inspect.unwrap(getattr(function, "__func__", function))
     holder = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     try:
-        return typing.get_type_hints(holder, globalns=getattr(inner, "__globals__", {}), include_extras=True)[parameter.name]
+        return typing.get_type_hints(holder, globalns=getattr(inner, "__globals__", {}), include_extras=True)[
+            parameter.name
+        ]
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         raise InvalidTool(
             f"tool {tool!r}: the type of parameter {parameter.name!r} cannot be read ({error}); define or import it at module level"
@@ -204,7 +225,8 @@ def _composed(schema: Json, names: tuple[str, ...]) -> Json:
 
 
 def without_titles(schema: Json) -> Json:
-    """A schema without its titles: pydantic titles every schema with its own name again, and a model would pay for each.
+    """A schema without its titles: pydantic titles every schema with its own name again, and a model would pay for
+    each.
 
     >>> without_titles({"title": "A", "type": "object", "properties": {"title": {"title": "Title", "type": "string"}}})
     {'type': 'object', 'properties': {'title': {'type': 'string'}}}

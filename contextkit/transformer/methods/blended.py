@@ -1,7 +1,9 @@
-"""Chunks computed alone, put side by side, and of each only the rows computed again that depend most on what stands before it.
+"""Chunks computed alone, put side by side, and of each only the rows computed again that depend most on what stands
+before it.
 
-CacheBlend (arXiv 2405.16444): keys are turned to their new places; layer 0 is computed for all rows and is exact; in layer 1 those rows
-are chosen whose keys are furthest from what was cached; deeper layers compute only these. Share 1 is exact, share 0 is plain re-use.
+CacheBlend (arXiv 2405.16444): keys are turned to their new places; layer 0 is computed for all rows and is exact; in
+layer 1 those rows are chosen whose keys are furthest from what was cached; deeper layers compute only these. Share 1 is
+exact, share 0 is plain re-use.
 """
 
 from __future__ import annotations
@@ -45,9 +47,16 @@ def joined(model: Model, chunks: Sequence[Rows], n: int) -> Rows:
 
 
 def blended(
-    model: Model, chunks: Sequence[tuple[Sequence[int], Rows]], question: Sequence[int], share: float, work: Work, choose: Choose = furthest
+    model: Model,
+    chunks: Sequence[tuple[Sequence[int], Rows]],
+    question: Sequence[int],
+    share: float,
+    work: Work,
+    choose: Choose = furthest,
 ) -> tuple[Array, Rows, Places]:  # -> (1, vocabulary)
-    """Logits behind chunks and a question, all rows, and which of the chunks' were computed in every layer: a `share` of them."""
+    """Logits behind chunks and a question, all rows, and which of the chunks' were computed in every layer: a `share`
+    of them.
+    """
     tokens = [token for part, _ in chunks for token in part]
     n_old, where = len(tokens), np.arange(len(tokens) + len(question))
     rows = joined(model, [old for _, old in chunks], len(question))

@@ -1,8 +1,10 @@
-"""Masked-diffusion decoding that computes few rows a step: every row sees every row, so that each new token makes all others drift.
+"""Masked-diffusion decoding that computes few rows a step: every row sees every row, so that each new token makes all
+others drift.
 
-Elastic-Cache (arXiv 2510.14973): rows are computed for the tokens just written and for a window of the next MASKs; rows of far MASKs and of
-older tokens are kept. In each layer the token that is looked at most is watched: once attention to it changes, all rows of every deeper
-layer are computed again. It drifts least, so when it moved, the others did; and drift grows with depth, so shallow layers stay.
+Elastic-Cache (arXiv 2510.14973): rows are computed for the tokens just written and for a window of the next MASKs; rows
+of far MASKs and of older tokens are kept. In each layer the token that is looked at most is watched: once attention to
+it changes, all rows of every deeper layer are computed again. It drifts least, so when it moved, the others did; and
+drift grows with depth, so shallow layers stay.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from contextkit.transformer.model import Model, Work
 from contextkit.transformer.ops import Array
 
 
-def everything(model: Model, tokens: Sequence[int], work: Work) -> tuple[Array, Rows, list[Array]]:  # -> (t, vocabulary), …, (t, t) a layer
+def everything(
+    model: Model, tokens: Sequence[int], work: Work
+) -> tuple[Array, Rows, list[Array]]:  # -> (t, vocabulary), …, (t, t) a layer
     """Logits, rows and attention with nothing cached: what every step of plain decoding computes."""
     rows, where, looks = empty(model, len(tokens)), np.arange(len(tokens)), []
     x = model.embedded(tokens, where)
@@ -29,8 +33,13 @@ def everything(model: Model, tokens: Sequence[int], work: Work) -> tuple[Array, 
 class Elastic:
     """A prompt and `n` MASKs behind it; each step writes one."""
 
-    def __init__(self, model: Model, prompt: Sequence[int], n: int, mask: int, window: int = 16, threshold: float = 0.9) -> None:
-        """Below `threshold`, the cosine of attention now and before, a layer has drifted; above 1 all have, in every step."""
+    def __init__(
+        self, model: Model, prompt: Sequence[int], n: int, mask: int, window: int = 16, threshold: float = 0.9
+    ) -> None:
+        """Below `threshold`, the cosine of attention now and before, a layer has drifted.
+
+        Above 1 all have, in every step.
+        """
         self.model, self.mask, self.window, self.threshold, self.work = model, mask, window, threshold, Work()
         self.tokens = [*prompt, *[mask] * n]
         self.rows = empty(model, len(self.tokens))
@@ -39,7 +48,10 @@ class Elastic:
         self._written: list[int] = []
 
     def step(self) -> tuple[Places, Array, int]:  # -> (w,), (w, vocabulary), layer
-        """Write the likeliest token of the window; the window, its logits, and the first layer that was computed for all rows."""
+        """Write the likeliest token of the window.
+
+        The window, its logits, and the first layer that was computed for all rows.
+        """
         layers, everywhere = self.model.shape.n_layers, np.arange(len(self.tokens))
         active = np.array([place for place in everywhere if self.tokens[place] == self.mask][: self.window])
         whole_from = layers if self._watched else 0
@@ -49,7 +61,10 @@ class Elastic:
             self._inputs[i][where] = x
             x, looked = through(self.model, i, x, where, self.rows, self.work, is_causal=False)
             if self._has_drifted(i, active, looked[np.isin(where, active)]) and i + 1 < whole_from:
-                whole_from, where = i + 1, everywhere  # all rows go through this layer as it is now: what leaves it is fresh
+                whole_from, where = (
+                    i + 1,
+                    everywhere,
+                )  # all rows go through this layer as it is now: what leaves it is fresh
                 x, _ = through(self.model, i, self._inputs[i], where, self.rows, self.work, is_causal=False)
         logits = self.model.logits(x[np.isin(where, active)], self.work)
         logits[:, self.mask] = -np.inf
@@ -59,7 +74,10 @@ class Elastic:
         return active, logits, whole_from
 
     def _has_drifted(self, i: int, active: Places, looked: Array) -> bool:  # (w,), (w, t)
-        """Whether the window looks otherwise at the token it looked at most a step ago; that of this step is remembered."""
+        """Whether the window looks otherwise at the token it looked at most a step ago.
+
+        That of this step is remembered.
+        """
         before = self._watched.get(i)
         known = np.array(self.tokens) != self.mask
         most = int(np.where(known, looked.sum(axis=0), -1).argmax())

@@ -1,7 +1,7 @@
 """Keys and values in two tiers: all of them in slow memory, those asked for last in fast memory.
 
-Takes names of rows in the order they are asked for, counts; moves nothing, since where a row lies changes no number. InfiniteHiP
-(arXiv 2502.08910) has two of these: one for keys a mask is chosen with, one for rows that are attended.
+Takes names of rows in the order they are asked for, counts; moves nothing, since where a row lies changes no number.
+InfiniteHiP (arXiv 2502.08910) has two of these: one for keys a mask is chosen with, one for rows that are attended.
 """
 
 from __future__ import annotations

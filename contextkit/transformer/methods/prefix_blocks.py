@@ -1,7 +1,10 @@
-"""Prompts that begin alike share the blocks of what they have in common; freed blocks keep their rows until somebody needs the room.
+"""Prompts that begin alike share the blocks of what they have in common.
 
-PagedAttention (arXiv 2309.06180) and vLLM's automatic prefix caching: a full block is found by its tokens and all tokens before them. It
-never changes, so sharing it is exact; a block that is shared and not full is copied before it is written (`PagedCache.reserve`).
+Freed blocks keep their rows until somebody needs the room.
+
+PagedAttention (arXiv 2309.06180) and vLLM's automatic prefix caching: a full block is found by its tokens and all
+tokens before them. It never changes, so sharing it is exact; a block that is shared and not full is copied before it is
+written (`PagedCache.reserve`).
 """
 
 from __future__ import annotations
@@ -33,8 +36,12 @@ class PrefixEngine(Engine):
         super().__init__(model)
         self.pool = pool
 
-    def begin(self, tokens: Sequence[int], known: Sequence[bytes], *, is_read_skipped: bool = False) -> tuple[Run, int, Array]:
-        """A run over the prompt whose blocks are called `known`, how many rows of it were there, and its last logits (1, vocabulary)."""
+    def begin(
+        self, tokens: Sequence[int], known: Sequence[bytes], *, is_read_skipped: bool = False
+    ) -> tuple[Run, int, Array]:
+        """A run over the prompt whose blocks are called `known`, how many rows of it were there, and its last logits
+        (1, vocabulary).
+        """
         cache = PagedCache(self.pool)
         for name in known[: 0 if is_read_skipped else (len(tokens) - 1) // self.pool.block]:
             number = self.pool.found(name)
@@ -50,5 +57,7 @@ class PrefixEngine(Engine):
 
     def name(self, run: Run, known: Sequence[bytes]) -> None:
         """Let others find the full blocks of a run."""
-        for name, number in zip(known[: run.cache.n_rows // self.pool.block], cast(PagedCache, run.cache).table, strict=False):
+        for name, number in zip(
+            known[: run.cache.n_rows // self.pool.block], cast(PagedCache, run.cache).table, strict=False
+        ):
             self.pool.name(number, name)

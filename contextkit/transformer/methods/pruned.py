@@ -1,7 +1,8 @@
 """Attention over few keys, found in stages: chunks are scored by one of their keys, the best are kept and cut smaller.
 
-InfiniteHiP (arXiv 2502.08910), one sequence, one row at a time. A mask is used for some steps; first layers are dense; no row is ever lost.
-A chunk's key is found by going to the half whose first key scores higher: the search is as good as neighbouring keys are alike.
+InfiniteHiP (arXiv 2502.08910), one sequence, one row at a time. A mask is used for some steps; first layers are dense;
+no row is ever lost. A chunk's key is found by going to the half whose first key scores higher: the search is as good as
+neighbouring keys are alike.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Pruning:
 
 
 def chosen(q: Array, k: Array, pruning: Pruning) -> tuple[Places, Places]:  # (r, a), (t, a) -> (kept,), (asked,)
-    """Places of the keys that heads `q` keep of those between sinks and window, and of those that were scored to find them."""
+    """Places of the keys that heads `q` keep of those between sinks and window, and of those that were scored to find
+    them.
+    """
     kept, asked = np.arange(pruning.sinks, max(pruning.sinks, len(k) - pruning.window)), [np.empty(0, np.intp)]
     for size, budget in pruning.stages:
         starts, n = np.arange(0, len(kept), size), size if len(kept) > budget else 1
@@ -60,13 +63,19 @@ class PrunedModel(Model):
         self.pruning, self._masks = pruning, dict[tuple[int, int], tuple[int, Places]]()
         self.mask_keys, self.attended_keys = FastTier(fast_rows), FastTier(fast_rows)
 
-    def attended(self, q: Array, k: Array, v: Array, i: int, work: Work) -> Array:  # (g, r, n, a), (g, t, a), (g, t, b) -> (g, r, n, b)
+    def attended(
+        self, q: Array, k: Array, v: Array, i: int, work: Work
+    ) -> Array:  # (g, r, n, a), (g, t, a), (g, t, b) -> (g, r, n, b)
         """What one new row sees by the mask of each KV head."""
         if q.shape[2] > 1 or i < self.pruning.dense_layers:
             return super().attended(q, k, v, i, work)
-        return np.stack([self._pruned(q[head, :, 0], k[head], v[head], (i, head), work)[:, None] for head in range(len(k))])
+        return np.stack(
+            [self._pruned(q[head, :, 0], k[head], v[head], (i, head), work)[:, None] for head in range(len(k))]
+        )
 
-    def _pruned(self, q: Array, k: Array, v: Array, place: tuple[int, int], work: Work) -> Array:  # (r, a), (t, a), (t, b) -> (r, b)
+    def _pruned(
+        self, q: Array, k: Array, v: Array, place: tuple[int, int], work: Work
+    ) -> Array:  # (r, a), (t, a), (t, b) -> (r, b)
         t, pruning = len(k), self.pruning
         if place not in self._masks or not 0 <= t - self._masks[place][0] < pruning.refresh:
             kept, asked = chosen(q, k, pruning)
@@ -76,5 +85,8 @@ class PrunedModel(Model):
         (made_at, kept), n_sinks = self._masks[place], min(pruning.sinks, t)
         rows = np.concatenate([np.arange(n_sinks), kept, np.arange(max(n_sinks, made_at - pruning.window), t)])
         self.attended_keys.ask((*place, row) for row in rows.tolist())
-        work.flops, work.rows_read = work.flops + 2 * rows.size * len(q) * (k.shape[1] + v.shape[1]), work.rows_read + rows.size
+        work.flops, work.rows_read = (
+            work.flops + 2 * rows.size * len(q) * (k.shape[1] + v.shape[1]),
+            work.rows_read + rows.size,
+        )
         return ops.attend(q[None, :, None], k[rows][None], v[rows][None], self.shape.d_query**-0.5)[0, :, 0]

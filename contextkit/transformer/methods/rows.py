@@ -1,6 +1,7 @@
 """Any rows through any layer: what methods need that do not compute the end of a sequence only.
 
-Takes rows and where they stand, and keys and values of all rows; replaces those of the rows it computes. MHA, GQA and MQA with RoPE.
+Takes rows and where they stand, and keys and values of all rows; replaces those of the rows it computes. MHA, GQA and
+MQA with RoPE.
 """
 
 from __future__ import annotations
@@ -32,12 +33,16 @@ def empty(model: Model, n: int) -> Rows:
     """Room for `n` rows, all zero; `UsageError` for MLA, and for positions other than RoPE applied before caching."""
     shape = model.shape
     if shape.d_latent or shape.positions != "rope":
-        raise UsageError('this method moves keys as RoPE rotates them before they are cached: take positions="rope" and no latent')
+        raise UsageError(
+            'this method moves keys as RoPE rotates them before they are cached: take positions="rope" and no latent'
+        )
     outer = (shape.n_layers, shape.n_kv_heads, n, shape.d_head)
     return Rows(np.zeros(outer), np.zeros(outer))
 
 
-def made(model: Model, i: int, x: Array, where: Places, work: Work) -> tuple[Array, Array, Array]:  # -> (h, n, a), (g, n, a), (g, n, a)
+def made(
+    model: Model, i: int, x: Array, where: Places, work: Work
+) -> tuple[Array, Array, Array]:  # -> (h, n, a), (g, n, a), (g, n, a)
     """Queries, keys and values of layer i for what enters it at `where` (n, d_model)."""
     h = ops.rms_norm(x, model.layers[i]["attention_norm"]) if model.shape.norm == "pre" else x
     q, k, v = model.project(h, model.layers[i], model.shape, work)
@@ -45,10 +50,13 @@ def made(model: Model, i: int, x: Array, where: Places, work: Work) -> tuple[Arr
     return ops.rope(q, where), ops.rope(k, where), v
 
 
-def through(model: Model, i: int, x: Array, where: Places, rows: Rows, work: Work, *, is_causal: bool = True) -> tuple[Array, Array]:
+def through(
+    model: Model, i: int, x: Array, where: Places, rows: Rows, work: Work, *, is_causal: bool = True
+) -> tuple[Array, Array]:
     """Layer i for rows at `where`, which see all of `rows` or, causal, those up to their own.
 
-    Gives what leaves the layer (n, d_model), and how much each row looked at each: attention, the mean of all heads (n, t).
+    Gives what leaves the layer (n, d_model), and how much each row looked at each: attention, the mean of all heads (n,
+    t).
     """
     (q, k, v), layer, shape = made(model, i, x, where, work), model.layers[i], model.shape
     rows.k[i][:, where], rows.v[i][:, where] = k, v

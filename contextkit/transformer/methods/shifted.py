@@ -1,7 +1,9 @@
-"""Re-used at another place: a stretch of rows whose tokens come again elsewhere is kept, its keys turned by the distance.
+"""Re-used at another place: a stretch of rows whose tokens come again elsewhere is kept, its keys turned by the
+distance.
 
-As llama.cpp does with `--cache-reuse N` (https://github.com/ggml-org/llama.cpp, tools/server). Exact in layer 0, and everywhere if all that
-stands before the stretch moved with it; else every later layer holds what was read in another context. Never a hit: count it apart.
+As llama.cpp does with `--cache-reuse N` (https://github.com/ggml-org/llama.cpp, tools/server). Exact in layer 0, and
+everywhere if all that stands before the stretch moved with it; else every later layer holds what was read in another
+context. Never a hit: count it apart.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from contextkit.transformer.ops import Array, rope
 
 
 def stretches(old: Sequence[int], new: Sequence[int], shortest: int) -> list[tuple[int, int, int]]:
-    """What of `old` the front of `new` keeps, (from, to, rows) each: the common prefix, then stretches of at least `shortest` tokens.
+    """What of `old` the front of `new` keeps, (from, to, rows) each: the common prefix, then stretches of at least
+    `shortest` tokens.
 
     >>> stretches([1, 2, 3, 4, 5, 6], [1, 4, 5, 6], shortest=2)
     [(0, 0, 1), (3, 1, 2)]
@@ -49,7 +52,9 @@ def reused(model: Model, cache: KvCache, found: Sequence[tuple[int, int, int]]) 
     return other
 
 
-def logits_shifted(model: Model, cache: KvCache, old: Sequence[int], new: Sequence[int], shortest: int, work: Work) -> tuple[Array, int]:
+def logits_shifted(
+    model: Model, cache: KvCache, old: Sequence[int], new: Sequence[int], shortest: int, work: Work
+) -> tuple[Array, int]:
     """The last logits of `new` behind what was kept of `old` (1, vocabulary), and how many of its rows are not exact."""
     found = stretches(old, new, shortest)
     kept = reused(model, cache, found)

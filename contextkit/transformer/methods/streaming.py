@@ -1,8 +1,9 @@
 """Attention sinks and a window: the first few rows and the last ones stay, what is between them is forgotten for good.
 
 StreamingLLM (arXiv 2309.17453): positions are places in the cache, so keys are kept as they are and rotated when read
-(`positions="rope_at_read"`). Nothing is ever computed again, and a stream of any length is read in constant memory. Trained models put
-the attention they do not need on the first rows, which is why a window that drops these fails; `with_sink` builds that into weights.
+(`positions="rope_at_read"`). Nothing is ever computed again, and a stream of any length is read in constant memory.
+Trained models put the attention they do not need on the first rows, which is why a window that drops these fails;
+`with_sink` builds that into weights.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class SinkCache(ContiguousCache):
     def __init__(self, shape: Shape, sinks: int = 4, window: int = 60) -> None:
         """`UsageError` for another kind of positions, and for no window."""
         if shape.positions != "rope_at_read" or window < 1:
-            raise UsageError('a cache that drops rows moves the others: take positions="rope_at_read", and a window of at least 1')
+            raise UsageError(
+                'a cache that drops rows moves the others: take positions="rope_at_read", and a window of at least 1'
+            )
         super().__init__(shape, n_reserved=sinks + window)
         self.sinks, self.window, self.n_dropped = sinks, window, 0
 
@@ -52,11 +55,13 @@ def stream(model: Model, cache: SinkCache, tokens: Sequence[int], work: Work) ->
 
 
 def with_sink(weights: Weights, token: int, strength: float = 2.5, sharpness: float = 1.0) -> Weights:
-    """The same weights, all heads of which look at `token` unless something else matters more, and take nothing from it.
+    """The same weights, all heads of which look at `token` unless something else matters more, and take nothing from
+    it.
 
-    Two dimensions are set apart: one that every row has, which queries read, and one that only `token` has, which its keys read.
-    RoPE hardly turns a head's last pair, where the two meet; queries are `sharpness` times as long, since those of seeded weights tell keys
-    badly apart. Nobody has trained this; it is the structure that training is reported to make.
+    Two dimensions are set apart: one that every row has, which queries read, and one that only `token` has, which its
+    keys read. RoPE hardly turns a head's last pair, where the two meet; queries are `sharpness` times as long, since
+    those of seeded weights tell keys badly apart. Nobody has trained this; it is the structure that training is
+    reported to make.
     """
     shape, arrays = weights.shape, {name: array.copy() for name, array in weights.arrays.items()}
     all_rows, sink, last = shape.d_model - 1, shape.d_model - 2, slice(shape.d_head // 2 - 1, None, shape.d_head)

@@ -16,8 +16,24 @@ __all__ = ["LOGS", "Words"]
 LOGS: dict[str, Callable[[Path, int, Words], None]] = {
     made.__name__: made
     for made in (
-        raw_pairs, raw_pairs_spaced, raw_pairs_single, openai_pairs, har, otlp, otlp_content, litellm, litellm_bodies, langfuse, codex, pi,
-        ledger, ledger_bills, openrouter, agent_traces, openai_runs, mooncake,
+        raw_pairs,
+        raw_pairs_spaced,
+        raw_pairs_single,
+        openai_pairs,
+        har,
+        otlp,
+        otlp_content,
+        litellm,
+        litellm_bodies,
+        langfuse,
+        codex,
+        pi,
+        ledger,
+        ledger_bills,
+        openrouter,
+        agent_traces,
+        openai_runs,
+        mooncake,
     )
-}  # fmt: skip
+}
 """Name → what writes files of it into a folder."""

@@ -40,20 +40,27 @@ def codex(folder: Path, n_bytes: int, words: Words) -> None:
                     },
                 }
             )
-            rows.append({"type": "turn_context", "payload": {"cwd": "~/work", "model": "gpt-5.1-codex", "effort": "medium"}})
+            rows.append(
+                {"type": "turn_context", "payload": {"cwd": "~/work", "model": "gpt-5.1-codex", "effort": "medium"}}
+            )
         rows.append(
             {
                 "type": "response_item",
                 "payload": {
                     "type": "function_call_output",
                     "call_id": "call_" + words.id(24),
-                    "output": json.dumps({"output": _text_of(turn), "metadata": {"exit_code": 0, "duration_seconds": 0.4}}),
+                    "output": json.dumps(
+                        {"output": _text_of(turn), "metadata": {"exit_code": 0, "duration_seconds": 0.4}}
+                    ),
                 },
             }
         )
         rows.append({"type": "event_msg", "payload": {"type": "agent_reasoning", "text": words.some(50, 300)}})
         rows.append(
-            {"type": "response_item", "payload": {"type": "reasoning", "summary": [], "content": None, "encrypted_content": words.id(1800)}}
+            {
+                "type": "response_item",
+                "payload": {"type": "reasoning", "summary": [], "content": None, "encrypted_content": words.id(1800)},
+            }
         )
         rows.append(
             {
@@ -63,9 +70,15 @@ def codex(folder: Path, n_bytes: int, words: Words) -> None:
         )
         spent = dict(zip(("input_tokens", "cached_input_tokens", "output_tokens"), count, strict=True))
         last = {"input_tokens": cached + new, "cached_input_tokens": cached, "output_tokens": 300}
-        info = {"total_token_usage": {**spent, "reasoning_output_tokens": 0}, "last_token_usage": {**last, "reasoning_output_tokens": 0}}
+        info = {
+            "total_token_usage": {**spent, "reasoning_output_tokens": 0},
+            "last_token_usage": {**last, "reasoning_output_tokens": 0},
+        }
         rows.append(
-            {"type": "event_msg", "payload": {"type": "token_count", "info": info, "rate_limits": {"primary": {"used_percent": 3.0}}}}
+            {
+                "type": "event_msg",
+                "payload": {"type": "token_count", "info": info, "rate_limits": {"primary": {"used_percent": 3.0}}},
+            }
         )
         path = folder / f"rollout-{turn.session}.jsonl"
         with path.open("ab") as file:
@@ -92,7 +105,9 @@ def pi(folder: Path, n_bytes: int, words: Words) -> None:
                     "thinkingLevel": "off",
                 }
             )
-            rows.append({"type": "message", "timestamp": when(turn.at), "message": {"role": "user", "content": _text_of(turn)}})
+            rows.append(
+                {"type": "message", "timestamp": when(turn.at), "message": {"role": "user", "content": _text_of(turn)}}
+            )
         else:
             rows.append(
                 {

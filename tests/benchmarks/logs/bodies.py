@@ -27,7 +27,10 @@ def _response(turn: Turn) -> Json:
 def raw_pairs(folder: Path, n_bytes: int, words: Words) -> None:
     """As a program writes them with compact separators, the request first."""
     made = turns(words)
-    lines = (compact({"request": turn.body, "response": _response(turn), "at": turn.at, "ended_at": turn.at + turn.took}) for turn in made)
+    lines = (
+        compact({"request": turn.body, "response": _response(turn), "at": turn.at, "ended_at": turn.at + turn.took})
+        for turn in made
+    )
     by_line(folder / "pairs.jsonl", n_bytes, lines)
 
 
@@ -35,7 +38,8 @@ def raw_pairs_spaced(folder: Path, n_bytes: int, words: Words) -> None:
     """As `json.dumps` writes them, the time first."""
     made = turns(words)
     lines = (
-        spaced({"timestamp": turn.at, "session_id": turn.session, "request": turn.body, "response": _response(turn)}) for turn in made
+        spaced({"timestamp": turn.at, "session_id": turn.session, "request": turn.body, "response": _response(turn)})
+        for turn in made
     )
     by_line(folder / "pairs.jsonl", n_bytes, lines)
 
@@ -44,7 +48,9 @@ def raw_pairs_single(folder: Path, n_bytes: int, words: Words) -> None:
     """Conversations of one call each: nothing of a body was read before but its system text and tools."""
     made = (turn for turn in turns(words) if turn.number == words.random.randrange(TURNS))
     by_line(
-        folder / "pairs.jsonl", n_bytes, (compact({"request": turn.body, "response": _response(turn), "at": turn.at}) for turn in made)
+        folder / "pairs.jsonl",
+        n_bytes,
+        (compact({"request": turn.body, "response": _response(turn), "at": turn.at}) for turn in made),
     )
 
 
@@ -54,9 +60,13 @@ def openai_pairs(folder: Path, n_bytes: int, words: Words) -> None:
     def line(turn: Turn) -> bytes:
         said = [{"role": "system", "content": turn.body["system"][0]["text"]}]
         said += [
-            {"role": one["role"], "content": one["content"][0].get("text") or one["content"][0]["content"]} for one in turn.body["messages"]
+            {"role": one["role"], "content": one["content"][0].get("text") or one["content"][0]["content"]}
+            for one in turn.body["messages"]
         ]
-        tools = [{"type": "function", "function": {"name": one["name"], "parameters": one["input_schema"]}} for one in turn.body["tools"]]
+        tools = [
+            {"type": "function", "function": {"name": one["name"], "parameters": one["input_schema"]}}
+            for one in turn.body["tools"]
+        ]
         read, written = turn.usage["cache_read_input_tokens"], turn.usage["cache_creation_input_tokens"]
         usage = {"prompt_tokens": read + written, "completion_tokens": 300, "total_tokens": read + written + 300}
         usage["prompt_tokens_details"] = {"cached_tokens": read}  # type: ignore[assignment]
@@ -80,13 +90,19 @@ def har(folder: Path, n_bytes: int, words: Words) -> None:
     made, entries, n = turns(words), list[Json](), 0
     while n < n_bytes:
         turn = next(made)
-        start = {"type": "message_start", "message": {**_response(turn), "content": [], "usage": {**turn.usage, "output_tokens": 1}}}
+        start = {
+            "type": "message_start",
+            "message": {**_response(turn), "content": [], "usage": {**turn.usage, "output_tokens": 1}},
+        }
         text = turn.reply[0]["text"]
         deltas = [
             {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text[at : at + 12]}}
             for at in range(0, len(text), 12)
         ]
-        end = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 300}}, {"type": "message_stop"}]
+        end = [
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 300}},
+            {"type": "message_stop"},
+        ]
         stream = "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in (start, *deltas, *end))
         headers = [{"name": f"x-header-{n}", "value": words.id()} for n in range(14)]
         posted = {"mimeType": "application/json", "text": compact(turn.body).decode(), "params": []}
@@ -101,7 +117,12 @@ def har(folder: Path, n_bytes: int, words: Words) -> None:
             "bodySize": 9,
             "postData": posted,
         }
-        content = {"size": len(stream), "compression": 0, "mimeType": "text/event-stream; charset=utf-8", "text": stream}
+        content = {
+            "size": len(stream),
+            "compression": 0,
+            "mimeType": "text/event-stream; charset=utf-8",
+            "text": stream,
+        }
         response = {
             "status": 200,
             "statusText": "OK",
@@ -126,5 +147,12 @@ def har(folder: Path, n_bytes: int, words: Words) -> None:
             }
         )
         n += len(posted["text"]) + len(stream)  # type: ignore[arg-type]
-    log = {"log": {"version": "1.2", "creator": {"name": "mitmproxy", "version": "12.2.0", "comment": ""}, "pages": [], "entries": entries}}
+    log = {
+        "log": {
+            "version": "1.2",
+            "creator": {"name": "mitmproxy", "version": "12.2.0", "comment": ""},
+            "pages": [],
+            "entries": entries,
+        }
+    }
     (folder / "flows.har").write_bytes(json.dumps(log, indent=4).encode())

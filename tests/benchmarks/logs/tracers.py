@@ -75,7 +75,9 @@ def _otlp(turn: Turn, words: Words, *, has_content: bool) -> list[Json]:
         "deployment.environment": "production",
     }
     if has_content:
-        said["gen_ai.input.messages"] = json.dumps([{"role": one["role"], "parts": one["content"]} for one in turn.body["messages"]])
+        said["gen_ai.input.messages"] = json.dumps(
+            [{"role": one["role"], "parts": one["content"]} for one in turn.body["messages"]]
+        )
         said["gen_ai.output.messages"] = json.dumps([{"role": "assistant", "parts": turn.reply}])
     call, tool = words.id(16), words.id(16)
     http = {
@@ -100,7 +102,14 @@ def _otlp(turn: Turn, words: Words, *, has_content: bool) -> list[Json]:
     ]
     if turn.number == TURNS - 1:
         spans.append(
-            span(agent, "", "invoke_agent researcher", 1, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "researcher"}, [])
+            span(
+                agent,
+                "",
+                "invoke_agent researcher",
+                1,
+                {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "researcher"},
+                [],
+            )
         )
     return spans
 
@@ -108,7 +117,11 @@ def _otlp(turn: Turn, words: Words, *, has_content: bool) -> list[Json]:
 def _exports(words: Words, *, has_content: bool) -> Iterator[bytes]:
     """As the collector's file exporter writes them: a batch a line."""
     made = turns(words)
-    resource = {"attributes": _attributes({"service.name": "agents", "telemetry.sdk.language": "python", "host.name": words.id()})}
+    resource = {
+        "attributes": _attributes(
+            {"service.name": "agents", "telemetry.sdk.language": "python", "host.name": words.id()}
+        )
+    }
     while True:
         spans = [span for _ in range(30) for span in _otlp(next(made), words, has_content=has_content)]
         scopes = [{"scope": {"name": "opentelemetry.instrumentation.anthropic", "version": "2.9.1"}, "spans": spans}]
@@ -128,7 +141,10 @@ def otlp_content(folder: Path, n_bytes: int, words: Words) -> None:
 def _spend_log(turn: Turn, words: Words, *, has_body: bool) -> Json:
     usage = turn.usage
     prompt = usage["cache_read_input_tokens"] + usage["cache_creation_input_tokens"] + 4
-    details = {"cached_tokens": usage["cache_read_input_tokens"], "cache_creation_tokens": usage["cache_creation_input_tokens"]}
+    details = {
+        "cached_tokens": usage["cache_read_input_tokens"],
+        "cache_creation_tokens": usage["cache_creation_input_tokens"],
+    }
     metadata = {
         "user_api_key": words.id(64),
         "user_api_key_alias": "agents",

@@ -1,7 +1,8 @@
-"""What has no bill, or nothing but one: OpenRouter's records, LMCache's agent traces, runs in OpenAI's format, Mooncake's blocks.
+"""What has no bill, or nothing but one: OpenRouter's records, LMCache's agent traces, runs in OpenAI's format,
+Mooncake's blocks.
 
-Takes a folder, a size and words, writes files. Fields are those of the public samples; what they hold is drawn anew for each row.
-"""
+Takes a folder, a size and words, writes files. Fields are those of the public samples; what they hold is drawn anew for
+each row."""
 
 from __future__ import annotations
 
@@ -29,14 +30,35 @@ def openrouter(folder: Path, n_bytes: int, words: Words) -> None:
             sent = words.random.randint(2_000, 90_000)
             cached = sent - words.random.randint(100, 1_900)
             data = {
-                "id": f"gen-{words.id(20)}", "upstream_id": f"chatcmpl-{words.id(20)}", "total_cost": 0.0015, "cache_discount": None,
-                "upstream_inference_cost": 0.0012, "created_at": when(START + 7 * number), "model": "openai/gpt-4o", "app_id": 12345,
-                "streamed": True, "cancelled": False, "provider_name": "OpenAI", "latency": 1250, "moderation_latency": 50,
-                "generation_time": 1200, "finish_reason": "stop", "native_finish_reason": "stop", "tokens_prompt": sent,
-                "tokens_completion": 250, "native_tokens_prompt": sent, "native_tokens_completion": 250, "native_tokens_reasoning": 5,
-                "native_tokens_cached": cached, "num_media_prompt": 1, "num_search_results": 5, "origin": "https://openrouter.ai/",
-                "usage": 0.0015, "is_byok": False, "session_id": f"trip-{number // 40}",
-            }  # fmt: skip
+                "id": f"gen-{words.id(20)}",
+                "upstream_id": f"chatcmpl-{words.id(20)}",
+                "total_cost": 0.0015,
+                "cache_discount": None,
+                "upstream_inference_cost": 0.0012,
+                "created_at": when(START + 7 * number),
+                "model": "openai/gpt-4o",
+                "app_id": 12345,
+                "streamed": True,
+                "cancelled": False,
+                "provider_name": "OpenAI",
+                "latency": 1250,
+                "moderation_latency": 50,
+                "generation_time": 1200,
+                "finish_reason": "stop",
+                "native_finish_reason": "stop",
+                "tokens_prompt": sent,
+                "tokens_completion": 250,
+                "native_tokens_prompt": sent,
+                "native_tokens_completion": 250,
+                "native_tokens_reasoning": 5,
+                "native_tokens_cached": cached,
+                "num_media_prompt": 1,
+                "num_search_results": 5,
+                "origin": "https://openrouter.ai/",
+                "usage": 0.0015,
+                "is_byok": False,
+                "session_id": f"trip-{number // 40}",
+            }
             yield {"data": data}
 
     _write(folder / "generations.jsonl", n_bytes, rows())
@@ -63,7 +85,11 @@ def openai_runs(folder: Path, n_bytes: int, words: Words) -> None:
     def messages() -> Iterator[Json]:
         yield {"role": "system", "content": words.some(PREAMBLE, PREAMBLE + 500)}
         for turn in range(12):
-            call = {"id": f"call_{words.id(24)}", "type": "function", "function": {"name": "find", "arguments": words.some(20, 90)}}
+            call = {
+                "id": f"call_{words.id(24)}",
+                "type": "function",
+                "function": {"name": "find", "arguments": words.some(20, 90)},
+            }
             yield {"role": "user", "content": words.some(40, 300)}
             yield {"role": "assistant", "content": None, "tool_calls": [call], "function_call": None}
             yield {"role": "tool", "tool_call_id": call["id"], "name": "find", "content": words.some(100, 1_500)}
@@ -71,7 +97,13 @@ def openai_runs(folder: Path, n_bytes: int, words: Words) -> None:
 
     def rows() -> Iterator[Json]:
         for number in count():
-            yield {"task_id": number, "reward": 1.0, "info": {"task": {"user_id": words.id(12)}}, "traj": [*messages()], "trial": 0}
+            yield {
+                "task_id": number,
+                "reward": 1.0,
+                "info": {"task": {"user_id": words.id(12)}},
+                "traj": [*messages()],
+                "trial": 0,
+            }
 
     _write(folder / "runs.jsonl", n_bytes, rows())
 

@@ -1,4 +1,5 @@
-"""Agents at work: conversations of one call after the other, four at a time, with tools, a system text, and markers that move.
+"""Agents at work: conversations of one call after the other, four at a time, with tools, a system text, and markers
+that move.
 
 Takes a seed, gives turns. Text is drawn from words: two runs say the same.
 """
@@ -128,7 +129,9 @@ def _conversation(words: Words) -> Iterator[Turn]:
             "description": words.some(200, 900),
             "input_schema": {
                 "type": "object",
-                "properties": {name: {"type": "string", "description": words.some(20, 90)} for name in ("path", "pattern", "limit")},
+                "properties": {
+                    name: {"type": "string", "description": words.some(20, 90)} for name in ("path", "pattern", "limit")
+                },
             },
         }
         for n in range(12)
@@ -140,15 +143,39 @@ def _conversation(words: Words) -> Iterator[Turn]:
         at = words.clock
         grown = sum(len(json.dumps(one)) for one in said[-2:]) // 4
         size += grown
-        marked = [*said[:-1], {**said[-1], "content": [{**said[-1]["content"][0], "cache_control": {"type": "ephemeral"}}]}]
-        body = {"model": MODEL, "max_tokens": 8192, "system": system, "tools": tools, "messages": marked, "stream": False}
-        usage = {"input_tokens": 4, "cache_creation_input_tokens": size - cached, "cache_read_input_tokens": cached, "output_tokens": 300}
-        call = {"type": "tool_use", "id": "toolu_" + words.id(24), "name": "tool_3", "input": {"path": words.some(10, 40)}}
+        marked = [
+            *said[:-1],
+            {**said[-1], "content": [{**said[-1]["content"][0], "cache_control": {"type": "ephemeral"}}]},
+        ]
+        body = {
+            "model": MODEL,
+            "max_tokens": 8192,
+            "system": system,
+            "tools": tools,
+            "messages": marked,
+            "stream": False,
+        }
+        usage = {
+            "input_tokens": 4,
+            "cache_creation_input_tokens": size - cached,
+            "cache_read_input_tokens": cached,
+            "output_tokens": 300,
+        }
+        call = {
+            "type": "tool_use",
+            "id": "toolu_" + words.id(24),
+            "name": "tool_3",
+            "input": {"path": words.some(10, 40)},
+        }
         reply = [{"type": "text", "text": words.some(40, 600)}, call]
-        yield Turn(session, number, at, 2 + words.random.random() * 9, body, reply, usage, "msg_01" + words.id(22), said[-1])
+        yield Turn(
+            session, number, at, 2 + words.random.random() * 9, body, reply, usage, "msg_01" + words.id(22), said[-1]
+        )
         cached = size
         said.append({"role": "assistant", "content": reply})
-        said.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call["id"], "content": words.output()}]})
+        said.append(
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call["id"], "content": words.output()}]}
+        )
 
 
 def when(at: float) -> str:

@@ -1,8 +1,10 @@
-"""What a way of marking is expected to cost a session: every way its gaps and its end can fall, weighed; on the reference cache.
+"""What a way of marking is expected to cost a session: every way its gaps and its end can fall, weighed.
 
-What the last call writes could only be read by calls that are not in the session any more: its premium is not counted either. And nobody
-gets an hour for nothing: below what a request reads, an hour's mark holds only what was written for an hour.
-"""
+On the reference cache.
+
+What the last call writes could only be read by calls that are not in the session any more: its premium is not counted
+either. And nobody gets an hour for nothing: below what a request reads, an hour's mark holds only what was written for
+an hour."""
 
 from __future__ import annotations
 
@@ -39,12 +41,14 @@ def no_marks(session: Session, index: int, now: float, left: tuple[Left, ...]) -
 
 @dataclass(frozen=True)
 class Planner:
-    """The planner as a session has it: told the law as its habits, what its lane left, and what is known of side calls and siblings."""
+    """The planner as a session has it: told the law as its habits, what its lane left, and what is known of side calls
+    and siblings."""
 
     is_auto: bool = False
     """Whether lifetimes are its to choose."""
     is_told: bool = False
-    """Whether it knows how much of every call later ones share, as the oracle does; otherwise that of side calls and siblings only."""
+    """Whether it knows how much of every call later ones share, as the oracle does; otherwise that of side calls and
+    siblings only."""
 
     def __call__(self, session: Session, index: int, now: float, left: tuple[Left, ...]) -> Marks:
         return self.choice(session, index, now, left).marks
@@ -56,9 +60,13 @@ class Planner:
         is_last = later < len(track) if self.is_told else call.is_last
         reuse = (goes_on if later else 0.0) if self.is_told else goes_on
         known = Known(
-            Rhythm(law.prior), price_of(session), now, _read(session, index, now, left),
-            calls_to_come=0.0 if is_last else None, head_reuse=reuse,
-        )  # fmt: skip
+            Rhythm(law.prior),
+            price_of(session),
+            now,
+            _read(session, index, now, left),
+            calls_to_come=0.0 if is_last else None,
+            head_reuse=reuse,
+        )
         rules = Plan(min_tokens=session.model.min_tokens, long_ttl_seconds=3600 if self.is_auto else 0)
         return choose(track, len(track), call.previous, rules, known, max(later, call.shared) % len(track))
 
@@ -107,14 +115,17 @@ def expected(session: Session, policy: Policy) -> float:
 
 
 def promised(cache: BreakpointCache, prompt: Prompt, now: float) -> Prompt:
-    """The same, without the hours that would be free: the bill is the same, and no document says that such an entry lives an hour."""
+    """The same, without the hours that would be free: the bill is the same, and no document says that such an entry
+    lives an hour."""
     if all(mark.ttl_seconds < HOUR for mark in prompt.breakpoints):
         return prompt
     hit = cache.lookup(prompt, now).segment
     long = {(row[0], row[1]) for row in json.loads(cache.snapshot())["entries"] if row[3] >= HOUR and row[4] > now}
 
     def kept(mark: Breakpoint) -> Breakpoint:
-        is_promised = hit is None or mark.segment > hit or tuple(part.hex() for part in prompt.key(mark.segment)) in long
+        is_promised = (
+            hit is None or mark.segment > hit or tuple(part.hex() for part in prompt.key(mark.segment)) in long
+        )
         return mark if is_promised else replace(mark, ttl_seconds=300)
 
     return replace(prompt, breakpoints=tuple(map(kept, prompt.breakpoints)))

@@ -1,4 +1,7 @@
-"""The oracle's own check: every set of at most four places at every call, tried on the reference cache; too slow for long sessions."""
+"""The oracle's own check: every set of at most four places at every call, tried on the reference cache.
+
+Too slow for long sessions.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""The best that marks can do: every set of at most four of twelve places at every call, over every history the law allows.
+"""The best that marks can do: every set of at most four of twelve places at every call, over every history the law
+allows.
 
-A restatement of the cache's rules in a few lines, and a search that shares nothing with the planner. It knows what will be sent, which
-the planner does not; gaps and the end it knows as the law, as the planner does. Of two live entries only the longer is kept where every
-later call that could read the shorter can read it as well, and it lives as long: that never makes the search dearer.
-"""
+A restatement of the cache's rules in a few lines, and a search that shares nothing with the planner. It knows what will
+be sent, which the planner does not; gaps and the end it knows as the law, as the planner does. Of two live entries only
+the longer is kept where every later call that could read the shorter can read it as well, and it lives as long: that
+never makes the search dearer."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ class TooManyStates(Exception):
 class Oracle:
     """Least expected dollars of one session."""
 
-    def __init__(self, session: Session, *, is_auto: bool = False, n_places: int = MOST_PLACES, most_states: int | None = None) -> None:
+    def __init__(
+        self, session: Session, *, is_auto: bool = False, n_places: int = MOST_PLACES, most_states: int | None = None
+    ) -> None:
         self.session, self.is_auto, self.n_places, self.most_states = session, is_auto, n_places, most_states
         self.price = lru_cache(maxsize=None)(price_of(session))
         self.at = [{digest: index for index, digest in enumerate(track.digests)} for track in session.tracks]
@@ -37,8 +40,14 @@ class Oracle:
         self.n_tried = 0
         self.tried: dict[int, list[tuple[tuple[int, ...], frozenset[int], tuple[tuple[int, int], ...]]]] = {}
         later = range(len(session.calls))
-        self.readers = [{digest: frozenset(i for i in later if i >= index and digest in self.at[i])
-                         for track in session.tracks for digest in track.digests} for index in later]  # fmt: skip
+        self.readers = [
+            {
+                digest: frozenset(i for i in later if i >= index and digest in self.at[i])
+                for track in session.tracks
+                for digest in track.digests
+            }
+            for index in later
+        ]
 
     def best(self) -> float:
         return self.cost(0, ())
@@ -72,7 +81,9 @@ class Oracle:
         for marks, reach, useful in self.sets(index):
             self.n_tried += 1
             hit = next((one for one in live if one[0] in reach), None)
-            ways = self.lifetimes(marks, hit[0] if hit else -1, long) if self.is_auto else iter([(useful, marks[-1:], ())])
+            ways = (
+                self.lifetimes(marks, hit[0] if hit else -1, long) if self.is_auto else iter([(useful, marks[-1:], ())])
+            )
             for kept, last, last_long in ways:
                 if (kept, last, last_long, hit) in tried:
                     continue
@@ -81,8 +92,12 @@ class Oracle:
                 end = track.ends_tokens[last[0]] if last else 0
                 end_long = track.ends_tokens[last_long[0]] if last_long else 0
                 usage = Usage(
-                    track.ends_tokens[-1] - max(read, end), read, max(end - max(read, end_long), 0), max(end_long - read, 0), 0
-                )  # fmt: skip
+                    track.ends_tokens[-1] - max(read, end),
+                    read,
+                    max(end - max(read, end_long), 0),
+                    max(end_long - read, 0),
+                    0,
+                )
                 entries = {one[1]: (one[2], one[3]) for one in live}
                 if hit:
                     entries[hit[1]] = (hit[2], float(hit[2]))
@@ -105,19 +120,33 @@ class Oracle:
                 reach = frozenset(place for place in ends if any(self.reaches(index, mark, place) for mark in marks))
                 left = self.pruned(index + 1, [(track.digests[mark], SHORT, float(SHORT)) for mark in marks])
                 useful = tuple((self.at[index][digest], SHORT) for digest, _, _ in left)
-                rows[(marks if self.is_auto else marks[-1:], reach, useful)] = marks, reach, useful  # alike in bill and in what they leave
+                rows[(marks if self.is_auto else marks[-1:], reach, useful)] = (
+                    marks,
+                    reach,
+                    useful,
+                )  # alike in bill and in what they leave
             self.tried[index] = list(rows.values())
         return self.tried[index]
 
     def ends(self, index: int) -> list[int]:
         """Places of this call at which an earlier one may have left an entry."""
         tracks, at = self.session.tracks, self.at[index]
-        return sorted({at[tracks[i].digests[place]] for i in range(index) for place in self.places[i] if tracks[i].digests[place] in at})
+        return sorted(
+            {
+                at[tracks[i].digests[place]]
+                for i in range(index)
+                for place in self.places[i]
+                if tracks[i].digests[place] in at
+            }
+        )
 
     def lifetimes(
         self, marks: tuple[int, ...], hit: int, long: set[int]
     ) -> Iterator[tuple[tuple[tuple[int, int], ...], tuple[int, ...], tuple[int, ...]]]:
-        """Every order of lifetimes, longer ones first; none makes a live short entry long for nothing, which nobody promises."""
+        """Every order of lifetimes, longer ones first.
+
+        None makes a live short entry long for nothing, which nobody promises.
+        """
         for n_long in range(len(marks) + 1):
             if all(mark > hit or mark in long for mark in marks[:n_long]):
                 kept = tuple((mark, LONG if number < n_long else SHORT) for number, mark in enumerate(marks))
@@ -137,7 +166,11 @@ class Oracle:
         for calls, digest, ttl, left in useful:
             size = self.at[min(calls)][digest]
             if not any(
-                calls <= others and other != digest and longer >= ttl and more >= left and self.at[min(calls)][other] > size
+                calls <= others
+                and other != digest
+                and longer >= ttl
+                and more >= left
+                and self.at[min(calls)][other] > size
                 for others, other, longer, more in useful
             ):
                 kept.append((digest, ttl, left))
@@ -147,8 +180,8 @@ class Oracle:
 def sets_of(places: list[int], *, only_full: bool) -> Iterator[tuple[int, ...]]:
     """Every set of at most four.
 
-    `only_full`: of those with the same last place only the largest; with one lifetime a mark below the last costs and takes nothing.
-    """
+    `only_full`: of those with the same last place only the largest; with one lifetime a mark below the last costs and
+    takes nothing."""
     yield ()
     for number, last in enumerate(places):
         most = min(MOST_MARKS - 1, number)
@@ -158,9 +191,14 @@ def sets_of(places: list[int], *, only_full: bool) -> Iterator[tuple[int, ...]]:
 
 
 def candidates(session: Session, index: int, most: int) -> list[int]:
-    """At most so many places of a call: its end, the ends of the calls before, tools and system, what calls share, and others between."""
+    """At most so many places of a call: its end, the ends of the calls before, tools and system, what calls share, and
+    others between."""
     track, call = session.tracks[index], session.calls[index]
-    able = [place for place in range(len(track)) if track.marks[place] >= 0 and track.ends_tokens[place] >= session.model.min_tokens]
+    able = [
+        place
+        for place in range(len(track))
+        if track.marks[place] >= 0 and track.ends_tokens[place] >= session.model.min_tokens
+    ]
     found: list[int] = []
 
     def add(end: int) -> None:
@@ -173,7 +211,12 @@ def candidates(session: Session, index: int, most: int) -> list[int]:
     for other in range(len(session.calls)):
         if other != index:
             both = session.tracks[other].digests
-            add(next((i for i, (a, b) in enumerate(zip(both, track.digests, strict=False)) if a != b), min(len(both), len(track))))
+            add(
+                next(
+                    (i for i, (a, b) in enumerate(zip(both, track.digests, strict=False)) if a != b),
+                    min(len(both), len(track)),
+                )
+            )
     step = max(len(able) // most, 1)
     for place in able[::-step]:
         add(place + 1)

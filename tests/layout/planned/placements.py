@@ -1,4 +1,5 @@
-"""How others place markers: four rules restated in a line each, and the packages' own code where an interpreter has one of them."""
+"""How others place markers: four rules restated in a line each, and the packages' own code where an interpreter has one
+of them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from tests.layout.planned.sessions import Session
 
 Json = Any
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "planner_peers.py"
-PEERS = {"langchain": "langchain_anthropic", "pydantic-ai": "pydantic_ai", "litellm": "litellm", "litellm-three": "litellm"}
+PEERS = {
+    "langchain": "langchain_anthropic",
+    "pydantic-ai": "pydantic_ai",
+    "litellm": "litellm",
+    "litellm-three": "litellm",
+}
 """Name → the package whose code it is."""
 _AUTOMATIC = {"type": "ephemeral"}
 
@@ -49,14 +55,20 @@ def system_and_three(body: Json, track: Track) -> Marks:
 
 
 RESTATED: dict[str, Callable[[Json, Track], Marks]] = {
-    "automatic caching": automatic, "last message only": last_message, "system and three": system_and_three,
-}  # fmt: skip
+    "automatic caching": automatic,
+    "last message only": last_message,
+    "system and three": system_and_three,
+}
 
 
 def restated(sessions: Iterable[Session], rule: Callable[[Json, Track], Marks]) -> Fixed:
-    return Fixed({
-        (session.name, index): rule(call.body, session.tracks[index]) for session in sessions for index, call in enumerate(session.calls)
-    })  # fmt: skip
+    return Fixed(
+        {
+            (session.name, index): rule(call.body, session.tracks[index])
+            for session in sessions
+            for index, call in enumerate(session.calls)
+        }
+    )
 
 
 def run_by_package(sessions: list[Session], name: str, python: Path) -> Fixed:
@@ -65,12 +77,17 @@ def run_by_package(sessions: list[Session], name: str, python: Path) -> Fixed:
     lines = "".join(json.dumps(unthought(session.calls[index].body)) + "\n" for session, index in bodies)
     done = subprocess.run([str(python), str(SCRIPT), name], input=lines, capture_output=True, text=True, check=True)
     rows = map(json.loads, done.stdout.splitlines())
-    return Fixed({(session.name, index): _found(session, index, row) for (session, index), row in zip(bodies, rows, strict=True)})
+    return Fixed(
+        {(session.name, index): _found(session, index, row) for (session, index), row in zip(bodies, rows, strict=True)}
+    )
 
 
 def unthought(body: Json) -> Json:
     """Without thinking, which nobody can mark and not every package takes back."""
-    messages = [{**one, "content": [block for block in one["content"] if block["type"] != "thinking"]} for one in body["messages"]]
+    messages = [
+        {**one, "content": [block for block in one["content"] if block["type"] != "thinking"]}
+        for one in body["messages"]
+    ]
     return {**body, "messages": [one for one in messages if one["content"]]}
 
 
@@ -78,14 +95,20 @@ def _found(session: Session, index: int, row: Json) -> Marks:
     numbers = session.numbers[index]
     marks = {numbers[number]: Breakpoint(numbers[number], 300 if ttl == "5m" else 3600) for number, ttl in row["marks"]}
     if row["automatic"]:
-        marks |= {mark.segment: mark for mark in automatic(session.calls[index].body, session.tracks[index]) if mark.segment not in marks}
+        marks |= {
+            mark.segment: mark
+            for mark in automatic(session.calls[index].body, session.tracks[index])
+            if mark.segment not in marks
+        }
     return tuple(marks[place] for place in sorted(marks))
 
 
 def python_with(folder: Path | None, package: str) -> Path | None:
     """An interpreter below `folder` (one virtual environment a folder) that can import `package`."""
     found = sorted(folder.glob("*/bin/python")) + sorted(folder.glob("*/Scripts/python.exe")) if folder else []
-    tries = ((one, subprocess.run([str(one), "-c", f"import {package}"], capture_output=True, check=False)) for one in found)
+    tries = (
+        (one, subprocess.run([str(one), "-c", f"import {package}"], capture_output=True, check=False)) for one in found
+    )
     return next((one for one, done in tries if not done.returncode), None)
 
 

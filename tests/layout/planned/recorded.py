@@ -14,7 +14,16 @@ from contextkit import AnthropicMessages
 from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.economics.rhythm import SIZES, Rhythm
 from contextkit.importers.pi import read_pi
-from contextkit.importers.recording import AssistantSaid, Call, Compacted, Recording, ResultSaid, Text, Thinking, UserSaid
+from contextkit.importers.recording import (
+    AssistantSaid,
+    Call,
+    Compacted,
+    Recording,
+    ResultSaid,
+    Text,
+    Thinking,
+    UserSaid,
+)
 from contextkit.layout.breakpoints import Plan
 from contextkit.layout.planning.choice import choose
 from contextkit.layout.planning.known import NOTHING, Known, Left
@@ -44,7 +53,12 @@ class Skeleton:
         if isinstance(part, Thinking):
             return {"type": "thinking", "thinking": self.number(part.text), "signature": "c2ln"}
         if isinstance(part, Call):
-            return {"type": "tool_use", "id": part.id, "name": "t0", "input": {"n": self.number(json.dumps(part.arguments))}}
+            return {
+                "type": "tool_use",
+                "id": part.id,
+                "name": "t0",
+                "input": {"n": self.number(json.dumps(part.arguments))},
+            }
         return {"type": "text", "text": self.number(part.text if isinstance(part, Text) else "image" * 800)}
 
 
@@ -56,18 +70,30 @@ def pi(path: Path) -> tuple[Session, list[float]]:
 def _session(name: str, model: str, recording: Recording) -> tuple[Session, list[float]]:
     skeleton = Skeleton()
     tools = [{"name": "t0", "description": skeleton.number("x" * 6_000), "input_schema": {"type": "object"}}]
-    head = {"model": model, "max_tokens": 64, "tools": tools, "system": [{"type": "text", "text": skeleton.number("x" * _HEAD * 3)}]}
+    head = {
+        "model": model,
+        "max_tokens": 64,
+        "tools": tools,
+        "system": [{"type": "text", "text": skeleton.number("x" * _HEAD * 3)}],
+    }
     messages: list[Json] = []
     calls, times = list[Asked](), list[float]()
     for event in recording.events:
         if isinstance(event, AssistantSaid):
             if event.stop not in ("aborted", "error") and messages and messages[-1]["role"] == "user":
-                calls.append(_asked({**head, "messages": [dict(one, content=list(one["content"])) for one in messages]}, calls))
+                calls.append(
+                    _asked({**head, "messages": [dict(one, content=list(one["content"])) for one in messages]}, calls)
+                )
                 times.append(event.started_at)
                 said = [skeleton.block(part) for part in event.parts] or [skeleton.block(Text(" "))]
                 messages.append({"role": "assistant", "content": said})
         elif isinstance(event, ResultSaid):
-            content = [{"type": "text", "text": skeleton.number("".join(getattr(part, "text", "x" * 4_000) for part in event.parts))}]
+            content = [
+                {
+                    "type": "text",
+                    "text": skeleton.number("".join(getattr(part, "text", "x" * 4_000) for part in event.parts)),
+                }
+            ]
             _said(messages, {"type": "tool_result", "tool_use_id": event.call_id, "content": content})
         elif isinstance(event, UserSaid):
             for part in event.parts:
@@ -99,7 +125,10 @@ def agent_traces(folder: Path) -> Iterator[tuple[Session, list[float]]]:
         calls, times = list[Asked](), list[float]()
         for row in rows:
             parent = max((one for one in known if row["input"].startswith(one)), key=len, default="")
-            messages = [*known.get(parent, []), {"role": "user", "content": [skeleton.block(Text(row["input"][len(parent) :] or " "))]}]
+            messages = [
+                *known.get(parent, []),
+                {"role": "user", "content": [skeleton.block(Text(row["input"][len(parent) :] or " "))]},
+            ]
             known[row["input"]] = messages
             body = {"model": "claude-sonnet-5-5", "max_tokens": 64, "system": [], "messages": _merged(messages)}
             calls.append(_asked(body, calls))
@@ -113,7 +142,8 @@ def _merged(messages: list[Json]) -> list[Json]:
 
 
 def pieces(session: Session, times: list[float], n_calls: int) -> Iterator[Session]:
-    """The session in pieces of that many calls, each on its own, under the law that the gaps and the size of the whole show."""
+    """The session in pieces of that many calls, each on its own, under the law that the gaps and the size of the whole
+    show."""
     gaps = [max(after - before, 0.0) for before, after in pairwise(times)]
     kinds = [[gap for gap in gaps if low <= gap < high] for low, high in ((0, 300), (300, 3600), (3600, float("inf")))]
     shares = tuple((len(kind) / len(gaps), sorted(kind)[len(kind) // 2]) if kind else (0.0, 0.0) for kind in kinds)
@@ -141,7 +171,8 @@ def paid(session: Session, times: list[float], policy: Policy) -> float:
 
 
 class Learning:
-    """The planner as a `Context` has it: one lane, habits learned call by call from what sessions are like, what its last request left."""
+    """The planner as a `Context` has it: one lane, habits learned call by call from what sessions are like, what its
+    last request left."""
 
     def __init__(self, *, is_auto: bool) -> None:
         self.is_auto, self.rhythm = is_auto, Rhythm()

@@ -1,8 +1,7 @@
 """Generated sessions: what is sent call by call, how long its parts are, and how such sessions go on.
 
-Bodies are skeletons: every block says its number, and how many tokens it stands for is in a table. Where marks go depends on structure
-alone, so whoever marks bodies marks these.
-"""
+Bodies are skeletons: every block says its number, and how many tokens it stands for is in a table. Where marks go
+depends on structure alone, so whoever marks bodies marks these."""
 
 from __future__ import annotations
 
@@ -39,7 +38,9 @@ class Law:
     def prior(self) -> Prior:
         """The same in the planner's words."""
         lapsed, dead = self.gaps[1][0], self.gaps[2][0]
-        return Prior(((0.0, 1.0), (300.0, lapsed + dead), (3600.0, dead)), self.growths, (1 - self.ends) / self.ends, 1.0, 1e9)
+        return Prior(
+            ((0.0, 1.0), (300.0, lapsed + dead), (3600.0, dead)), self.growths, (1 - self.ends) / self.ends, 1.0, 1e9
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ class Session:
     def commons(self) -> tuple[tuple[int, ...], ...]:
         """For each call, how many segments it shares with each call before it."""
         all_digests = [track.digests for track in self.tracks]
-        return tuple(tuple(_common(one, other) for other in all_digests[:index]) for index, one in enumerate(all_digests))
+        return tuple(
+            tuple(_common(one, other) for other in all_digests[:index]) for index, one in enumerate(all_digests)
+        )
 
     def shared_later(self, index: int) -> int:
         """Segments that some later call shares with this one: all of them where one goes on from its end."""
@@ -148,7 +151,9 @@ class Writer:
     def tools(self) -> Json:
         n = self.random.choice((0, 1, 4, 12))
         sizes = [self.number(self.random.randint(60, 900)) for _ in range(n)]
-        tools = [{"name": f"t{i}", "description": size, "input_schema": {"type": "object"}} for i, size in enumerate(sizes)]
+        tools = [
+            {"name": f"t{i}", "description": size, "input_schema": {"type": "object"}} for i, size in enumerate(sizes)
+        ]
         return {"tools": tools} if tools else {}
 
     def system(self) -> Json:
@@ -199,7 +204,9 @@ class Writer:
         base = self.messages if whole else self.messages[:1]
         question = {"role": "user", "content": [self.text(60)]}
         self.n_lanes += 1
-        self.ask([*base, {"role": "assistant", "content": [self.text(80)]}, question], self.n_lanes, self.last, is_last=True)
+        self.ask(
+            [*base, {"role": "assistant", "content": [self.text(80)]}, question], self.n_lanes, self.last, is_last=True
+        )
 
     def back(self) -> None:
         """Undo: go on from where an earlier request ended, with other words."""
@@ -221,12 +228,16 @@ class Writer:
 
 
 def n_segments(body: Json) -> int:
-    return len(body.get("tools", ())) + len(body["system"]) + sum(len(message["content"]) for message in body["messages"])
+    return (
+        len(body.get("tools", ())) + len(body["system"]) + sum(len(message["content"]) for message in body["messages"])
+    )
 
 
 def before_reply(body: Json) -> int:
     """Segments of the request that the last reply answers."""
-    last = next((i for i in range(len(body["messages"]) - 1, -1, -1) if body["messages"][i]["role"] == "assistant"), None)
+    last = next(
+        (i for i in range(len(body["messages"]) - 1, -1, -1) if body["messages"][i]["role"] == "assistant"), None
+    )
     return 0 if last is None else n_segments({**body, "messages": body["messages"][:last]})
 
 
@@ -234,7 +245,9 @@ def shared_segments(one: Json, other: Json) -> int:
     """Leading segments two skeletons share."""
     heads = len(one.get("tools", ())) + len(one["system"])
     for first, second in zip(one["messages"], other["messages"], strict=False):
-        same = next((i for i, (a, b) in enumerate(zip(first["content"], second["content"], strict=False)) if a != b), None)
+        same = next(
+            (i for i, (a, b) in enumerate(zip(first["content"], second["content"], strict=False)) if a != b), None
+        )
         heads += min(len(first["content"]), len(second["content"])) if same is None else same
         if same is not None or len(first["content"]) != len(second["content"]):
             break
@@ -242,10 +255,16 @@ def shared_segments(one: Json, other: Json) -> int:
 
 
 LAWS = (  # share of gaps within five minutes, within an hour, longer; share of calls that are the last
-    ((0.95, 0.04, 0.01), 0.02), ((0.90, 0.08, 0.02), 0.05), ((0.75, 0.22, 0.03), 0.08), ((0.45, 0.50, 0.05), 0.10),
-    ((0.35, 0.60, 0.05), 0.10), ((0.97, 0.02, 0.01), 0.20), ((0.90, 0.05, 0.05), 0.40), ((0.08, 0.02, 0.90), 0.10),
+    ((0.95, 0.04, 0.01), 0.02),
+    ((0.90, 0.08, 0.02), 0.05),
+    ((0.75, 0.22, 0.03), 0.08),
+    ((0.45, 0.50, 0.05), 0.10),
+    ((0.35, 0.60, 0.05), 0.10),
+    ((0.97, 0.02, 0.01), 0.20),
+    ((0.90, 0.05, 0.05), 0.40),
+    ((0.08, 0.02, 0.90), 0.10),
     ((0.9, 0.05, 0.05), 0.85),
-)  # fmt: skip
+)
 _KINDS_OF_GROWTH = (
     ((0.66, 445.0), (0.26, 1_900.0), (0.07, 6_900.0), (0.01, 24_000.0), (0.0, 64_000.0)),
     ((0.2, 600.0), (0.6, 2_200.0), (0.2, 9_000.0), (0.0, 16_000.0), (0.0, 64_000.0)),
@@ -280,6 +299,16 @@ def generated(seed: int) -> Session:
             continue
         writer.turn()
         writer.go()
-    writer.messages += [{"role": "assistant", "content": [writer.text(15)]}, {"role": "user", "content": [writer.text(5)]}]
+    writer.messages += [
+        {"role": "assistant", "content": [writer.text(15)]},
+        {"role": "user", "content": [writer.text(5)]},
+    ]
     writer.go()
-    return Session(f"s{seed}", model_named(writer.model), writer.law, tuple(writer.sizes), tuple(writer.calls), frozenset(writer.kinds))
+    return Session(
+        f"s{seed}",
+        model_named(writer.model),
+        writer.law,
+        tuple(writer.sizes),
+        tuple(writer.calls),
+        frozenset(writer.kinds),
+    )

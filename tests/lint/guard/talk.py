@@ -24,7 +24,14 @@ def _chosen(step: Step) -> Evidence | None:
 
 
 HAZARDS = (
-    Hazard("CKS10", "system-prompt-rebuilt", "A", "error", requests=(RequestRule("change", _rewritten),), confirmed_by=("system_changed",)),
+    Hazard(
+        "CKS10",
+        "system-prompt-rebuilt",
+        "A",
+        "error",
+        requests=(RequestRule("change", _rewritten),),
+        confirmed_by=("system_changed",),
+    ),
     Hazard("CKP04", "tool-choice-change", "D", "warning", requests=(RequestRule("step", _chosen),)),
 )
 """Two hazards of our own: what the guard does with rules is tested here, the rules are tested elsewhere."""

@@ -31,12 +31,24 @@ BIG = HEAD * 3
 
 
 def usage(read: int, written: int, fresh: int = 10) -> dict[str, Any]:
-    return {"input_tokens": fresh, "output_tokens": 5, "cache_read_input_tokens": read, "cache_creation_input_tokens": written}
+    return {
+        "input_tokens": fresh,
+        "output_tokens": 5,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+    }
 
 
 def message(counters: dict[str, Any], name: str, **more: Any) -> dict[str, Any]:
     said = [{"type": "text", "text": "ok"}]
-    told = {"id": name, "type": "message", "role": "assistant", "model": CLAUDE, "content": said, "stop_reason": "end_turn"}
+    told = {
+        "id": name,
+        "type": "message",
+        "role": "assistant",
+        "model": CLAUDE,
+        "content": said,
+        "stop_reason": "end_turn",
+    }
     return {**told, "usage": counters, **more}
 
 
@@ -79,7 +91,10 @@ def test_a_small_shortfall_is_noise(read: int, is_told: bool, told: Told) -> Non
 
 
 def test_a_break_that_was_told_is_not_told_again_by_its_bill(server: LocalServer, told: Told) -> None:
-    client, talk = watch(anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=told, hazards=HAZARDS), Talk(head=BIG)
+    client, talk = (
+        watch(anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=told, hazards=HAZARDS),
+        Talk(head=BIG),
+    )
     client.messages.create(**talk.claude())
     talk.head = "Now " + BIG
     client.messages.create(**talk.say().claude())
@@ -111,7 +126,8 @@ def test_an_idle_gap_is_no_surprise(server: LocalServer, told: Told) -> None:
     assert told == []
 
 
-# Diagnostics --------------------------------------------------------------------------------------------------------------
+# Diagnostics
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_the_provider_is_asked_only_where_that_was_asked_for() -> None:
@@ -129,18 +145,26 @@ def test_the_provider_is_asked_about_the_call_before_and_its_verdict_is_told(tol
     client.messages.create(**talk.claude())
     talk.head = "Now " + BIG
     client.messages.create(**talk.say().claude())
-    assert [json.loads(body)["diagnostics"] for body in sent] == [{"previous_message_id": None}, {"previous_message_id": "m1"}]
+    assert [json.loads(body)["diagnostics"] for body in sent] == [
+        {"previous_message_id": None},
+        {"previous_message_id": "m1"},
+    ]
     assert [(finding.code, finding.detector, finding.verdict) for finding in told] == [
-        ("CKS10", "guard", ""), ("CKS10", "provider", "system_changed"),
-    ]  # fmt: skip
+        ("CKS10", "guard", ""),
+        ("CKS10", "provider", "system_changed"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("verdict", "words"),
-    [("system_changed", "CKS10 confirmed by the provider: system_changed; sent from "),
-     ("messages_changed", "CKS10 not confirmed by the provider: messages_changed; sent from ")],
-)  # fmt: skip
-def test_what_the_provider_says_of_a_break_that_was_told_is_one_short_line(verdict: str, words: str, told: Told) -> None:
+    [
+        ("system_changed", "CKS10 confirmed by the provider: system_changed; sent from "),
+        ("messages_changed", "CKS10 not confirmed by the provider: messages_changed; sent from "),
+    ],
+)
+def test_what_the_provider_says_of_a_break_that_was_told_is_one_short_line(
+    verdict: str, words: str, told: Told
+) -> None:
     diagnosis = {"cache_miss_reason": {"type": verdict, "cache_missed_input_tokens": 8000}}
     http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8010), "m2", diagnostics=diagnosis))
     client, talk = claude(http, on_break=told, diagnostics=True), Talk(head=BIG)
@@ -155,7 +179,10 @@ def test_what_the_provider_says_of_a_break_that_was_told_is_one_short_line(verdi
 def test_of_several_findings_the_provider_confirms_the_one_it_speaks_of(told: Told) -> None:
     diagnosis = {"cache_miss_reason": {"type": "model_changed", "cache_missed_input_tokens": 8000}}
     http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8010), "m2", diagnostics=diagnosis))
-    client, talk = watch(anthropic.Anthropic(api_key="any", http_client=http), on_break=told, diagnostics=True), Talk(head=BIG)
+    client, talk = (
+        watch(anthropic.Anthropic(api_key="any", http_client=http), on_break=told, diagnostics=True),
+        Talk(head=BIG),
+    )
     client.messages.create(**talk.claude())
     talk.head = "Now " + BIG
     client.messages.create(**talk.say().claude(model="claude-opus-4-5"))
@@ -169,12 +196,16 @@ def test_a_verdict_on_what_the_guard_did_not_see_is_told_too(told: Told) -> None
     for _ in range(2):
         client.messages.create(**talk.claude())
         talk.say()
-    assert [(finding.code, finding.detector, finding.verdict) for finding in told] == [("CKT10", "provider", "tools_changed")]
+    assert [(finding.code, finding.detector, finding.verdict) for finding in told] == [
+        ("CKT10", "provider", "tools_changed")
+    ]
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_the_local_providers_own_diagnosis_agrees(is_stream: bool, server: LocalServer, told: Told) -> None:
-    client = watch(anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=told, diagnostics=True, hazards=HAZARDS)
+    client = watch(
+        anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=told, diagnostics=True, hazards=HAZARDS
+    )
     talk = Talk(head=BIG)
     for head in (BIG, BIG, "Now " + BIG):
         talk.head = head
@@ -186,7 +217,9 @@ def test_the_local_providers_own_diagnosis_agrees(is_stream: bool, server: Local
 
 
 def test_openais_responses_are_compared_by_their_id(server: LocalServer, told: Told) -> None:
-    client = watch(openai.OpenAI(base_url=f"{server.url}/v1", api_key="any"), on_break=told, diagnostics=True, hazards=HAZARDS)
+    client = watch(
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any"), on_break=told, diagnostics=True, hazards=HAZARDS
+    )
     talk = Talk(head=BIG)
     client.responses.create(**talk.responses())
     client.responses.create(**talk.say().responses())
@@ -197,9 +230,13 @@ def test_openais_responses_are_compared_by_their_id(server: LocalServer, told: T
     client.close()
 
 
-def test_what_the_provider_said_is_recorded_and_shown_by_the_lint_of_the_recording(server: LocalServer, tmp_path: Path) -> None:
+def test_what_the_provider_said_is_recorded_and_shown_by_the_lint_of_the_recording(
+    server: LocalServer, tmp_path: Path
+) -> None:
     path, talk = tmp_path / "ledger.jsonl", Talk()
-    with watch(anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=print, record=path, diagnostics=True) as client:
+    with watch(
+        anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=print, record=path, diagnostics=True
+    ) as client:
         for clock in ("10:30:59", "10:30:59", "10:31:02"):
             talk.head = f"{BIG}It is {clock}."
             client.messages.create(**talk.say().claude())
@@ -211,11 +248,16 @@ def test_what_the_provider_said_is_recorded_and_shown_by_the_lint_of_the_recordi
 
 def test_what_the_caller_asks_already_is_left_as_it_is() -> None:
     http, sent = provider(message(usage(0, 8000), "m1"))
-    claude(http, diagnostics=True).messages.create(**Talk().claude(), extra_body={"diagnostics": {"previous_message_id": "mine"}})
-    assert sent[0].count(b'"diagnostics"') == 1 and json.loads(sent[0])["diagnostics"] == {"previous_message_id": "mine"}
+    claude(http, diagnostics=True).messages.create(
+        **Talk().claude(), extra_body={"diagnostics": {"previous_message_id": "mine"}}
+    )
+    assert sent[0].count(b'"diagnostics"') == 1 and json.loads(sent[0])["diagnostics"] == {
+        "previous_message_id": "mine"
+    }
 
 
-# The ledger ---------------------------------------------------------------------------------------------------------------
+# The ledger
+# ---------------------------------------------------------------------------------------------------------------
 
 
 SECRETS = {
@@ -233,19 +275,29 @@ def test_a_secret_is_covered_and_every_offset_stays(secret: str) -> None:
     covered = redact(body)
     assert len(covered) == len(body) and covered != body
     fields = json.loads(covered)
-    assert fields["next"] == "kept" and fields["text"].startswith(f"before {SECRETS[secret]}*") and fields["text"].endswith(" after")
+    assert (
+        fields["next"] == "kept"
+        and fields["text"].startswith(f"before {SECRETS[secret]}*")
+        and fields["text"].endswith(" after")
+    )
 
 
-@pytest.mark.parametrize("text", ["the sk-learn package", "a Bearer of news", "AKIA is short", "ghost", "ask-me-anything-about-this-topic"])
+@pytest.mark.parametrize(
+    "text", ["the sk-learn package", "a Bearer of news", "AKIA is short", "ghost", "ask-me-anything-about-this-topic"]
+)
 def test_what_only_looks_like_a_secret_is_kept(text: str) -> None:
     assert redact(json.dumps(text).encode()) == json.dumps(text).encode()
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
-def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(is_stream: bool, server: LocalServer, tmp_path: Path) -> None:
+def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(
+    is_stream: bool, server: LocalServer, tmp_path: Path
+) -> None:
     path = tmp_path / "runs" / "ledger.jsonl"
     client = watch(
-        anthropic.Anthropic(base_url=server.url, api_key="sk-ant-secretsecretsecret", max_retries=0), record=path, on_break=print
+        anthropic.Anthropic(base_url=server.url, api_key="sk-ant-secretsecretsecret", max_retries=0),
+        record=path,
+        on_break=print,
     )
     talk = Talk("my key is AKIAIOSFODNN7EXAMPLE")
     for _ in range(2):
@@ -258,9 +310,13 @@ def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(is_stream:
         client.messages.create(**talk.claude())
     client.close()
     ledger = Ledger.read(path)
-    assert [row.error for row in ledger] == [None, None, "invalid_request_error"] and len({row.session for row in ledger}) == 1
+    assert [row.error for row in ledger] == [None, None, "invalid_request_error"] and len(
+        {row.session for row in ledger}
+    ) == 1
     billed = [exchange.usage for exchange in server.ledger]
-    assert [(row.usage.read, row.usage.output) for row in ledger if row.usage] == [(one.read, one.output) for one in billed if one][:2]
+    assert [(row.usage.read, row.usage.output) for row in ledger if row.usage] == [
+        (one.read, one.output) for one in billed if one
+    ][:2]
     assert all(row.first_byte_at is not None for row in list(ledger)[:2])
     prompt = ledger[0].prompt
     assert isinstance(prompt, Bodies) and b"AKIA****************" in prompt.request
@@ -284,10 +340,14 @@ FAILURES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_a_call_that_failed_is_recorded_in_the_words_of_the_proxy(name: str, server: LocalServer, tmp_path: Path) -> None:
+def test_a_call_that_failed_is_recorded_in_the_words_of_the_proxy(
+    name: str, server: LocalServer, tmp_path: Path
+) -> None:
     fault, word = FAILURES[name]
     server.script([{"fault": fault}])
-    client = watch(anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0), record=tmp_path / "ledger.jsonl")
+    client = watch(
+        anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0), record=tmp_path / "ledger.jsonl"
+    )
     with suppress(Exception):  # what it is to the caller is the SDK's affair
         for _ in client.messages.create(**Talk("word " * 500).claude(), stream=True):
             pass
@@ -296,13 +356,19 @@ def test_a_call_that_failed_is_recorded_in_the_words_of_the_proxy(name: str, ser
 
 
 RAISED = [
-    (httpx2.ConnectError("no"), "unreachable"), (httpx2.RemoteProtocolError("gone"), "unreachable"),
-    (httpx2.ReadTimeout("late"), "aborted"), (KeyboardInterrupt(), "aborted"),
-]  # fmt: skip
+    (httpx2.ConnectError("no"), "unreachable"),
+    (httpx2.RemoteProtocolError("gone"), "unreachable"),
+    (httpx2.ReadTimeout("late"), "aborted"),
+    (KeyboardInterrupt(), "aborted"),
+]
 
 
-@pytest.mark.parametrize(("error", "word"), RAISED, ids=lambda value: value if isinstance(value, str) else type(value).__name__)
-def test_a_call_without_an_answer_is_recorded_as_unreachable_or_aborted(error: BaseException, word: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "word"), RAISED, ids=lambda value: value if isinstance(value, str) else type(value).__name__
+)
+def test_a_call_without_an_answer_is_recorded_as_unreachable_or_aborted(
+    error: BaseException, word: str, tmp_path: Path
+) -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
         raise error
 
@@ -315,13 +381,17 @@ def test_a_call_without_an_answer_is_recorded_as_unreachable_or_aborted(error: B
 
 REFUSALS = [
     (b'{"error":{"message":"slow down","type":"tokens","code":"rate_limit_exceeded"}}', "rate_limit_exceeded"),
-    (b'{"error":{"message":"no","type":"what you said, quoted","code":null}}', "429"), (b"<html>busy</html>", "429"), (b"", "429"),
-]  # fmt: skip
+    (b'{"error":{"message":"no","type":"what you said, quoted","code":null}}', "429"),
+    (b"<html>busy</html>", "429"),
+    (b"", "429"),
+]
 
 
 @pytest.mark.parametrize(("body", "word"), REFUSALS, ids=["code", "a text for a type", "no JSON", "empty"])
 def test_a_refusal_is_recorded_by_its_type_or_else_by_its_status(body: bytes, word: str, tmp_path: Path) -> None:
-    packed = httpx2.Response(429, content=gzip.compress(body), headers={"content-encoding": "gzip", "content-type": "application/json"})
+    packed = httpx2.Response(
+        429, content=gzip.compress(body), headers={"content-encoding": "gzip", "content-type": "application/json"}
+    )
     http = httpx2.Client(transport=httpx2.MockTransport(lambda request: packed))
     client = watch(openai.OpenAI(api_key="any", http_client=http, max_retries=0), record=tmp_path / "ledger.jsonl")
     with pytest.raises(openai.RateLimitError):
@@ -332,20 +402,26 @@ def test_a_refusal_is_recorded_by_its_type_or_else_by_its_status(body: bytes, wo
 
 def test_a_ledger_is_continued(server: LocalServer, tmp_path: Path) -> None:
     for n in (1, 2):
-        with watch(openai.OpenAI(base_url=f"{server.url}/v1", api_key="any"), record=tmp_path / "ledger.jsonl") as client:
+        with watch(
+            openai.OpenAI(base_url=f"{server.url}/v1", api_key="any"), record=tmp_path / "ledger.jsonl"
+        ) as client:
             client.chat.completions.create(model=GPT, messages=[{"role": "user", "content": "hi"}])
         ledger = Ledger.read(tmp_path / "ledger.jsonl")
         assert len(ledger) == len({row.session for row in ledger}) == n
 
 
-# Reading bills off the wire -----------------------------------------------------------------------------------------------
+# Reading bills off the wire
+# -----------------------------------------------------------------------------------------------
 
 
 EVENTS = b"".join(
     b"event: %b\ndata: %b\n\n" % (kind.encode(), json.dumps({"type": kind, **data}).encode())
     for kind, data in [
         ("message_start", {"message": message(usage(900, 100), "m9")}),
-        ("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": 'data: {"type":"message_stop"} "usage"'}}),
+        (
+            "content_block_delta",
+            {"index": 0, "delta": {"type": "text_delta", "text": 'data: {"type":"message_stop"} "usage"'}},
+        ),
         ("message_delta", {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 77}}),
         ("message_stop", {}),
     ]
@@ -362,8 +438,11 @@ def _raw_deflate(data: bytes) -> bytes:
 
 
 ENCODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
-    "plain": ("", _plain), "gzip": ("gzip", gzip.compress), "deflate": ("deflate", zlib.compress), "raw deflate": ("deflate", _raw_deflate),
-}  # fmt: skip
+    "plain": ("", _plain),
+    "gzip": ("gzip", gzip.compress),
+    "deflate": ("deflate", zlib.compress),
+    "raw deflate": ("deflate", _raw_deflate),
+}
 
 
 def chunks(data: bytes, size: int) -> Iterator[bytes]:
@@ -396,9 +475,21 @@ def test_an_encoding_nobody_knows_leaves_the_bill_unknown(encoding: str) -> None
     ("wire", "data", "error"),
     [
         ("openai_chat", b'data: {"error":{"message":"no","type":"server_error","code":null}}\n\n', "server_error"),
-        ("openai_responses", b'data: {"type":"error","code":"server_error","message":"no","param":null}\n\n', "server_error"),
-        ("anthropic_messages", b'data: {"type": "error", "error": {"type": "overloaded_error"}}\n\n', "overloaded_error"),
-        ("anthropic_messages", b'data: {"type":"content_block_delta","delta":{"text":"{\\"error\\":{\\"type\\":\\"x\\"}}"}}\n\n', ""),
+        (
+            "openai_responses",
+            b'data: {"type":"error","code":"server_error","message":"no","param":null}\n\n',
+            "server_error",
+        ),
+        (
+            "anthropic_messages",
+            b'data: {"type": "error", "error": {"type": "overloaded_error"}}\n\n',
+            "overloaded_error",
+        ),
+        (
+            "anthropic_messages",
+            b'data: {"type":"content_block_delta","delta":{"text":"{\\"error\\":{\\"type\\":\\"x\\"}}"}}\n\n',
+            "",
+        ),
     ],
 )
 def test_an_error_in_a_stream_is_read_and_a_text_that_looks_like_one_is_not(wire: str, data: bytes, error: str) -> None:

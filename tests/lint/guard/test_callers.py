@@ -58,14 +58,21 @@ async def _method_as_a_thread(client: Any, talk: Talk) -> None:
 
 
 WAYS = [
-    (_in_a_thread, "# a function"), (_in_an_executor, "# a function"), (_from_a_pool, "# a function"),
-    (_method_in_a_thread, "# a method"), (_method_in_an_executor, "# a method"), (_methods_gathered, "# a method"),
-    (_method_from_a_pool, ""), (_method_as_a_thread, ""),
-]  # fmt: skip
+    (_in_a_thread, "# a function"),
+    (_in_an_executor, "# a function"),
+    (_from_a_pool, "# a function"),
+    (_method_in_a_thread, "# a method"),
+    (_method_in_an_executor, "# a method"),
+    (_methods_gathered, "# a method"),
+    (_method_from_a_pool, ""),
+    (_method_as_a_thread, ""),
+]
 
 
 @pytest.mark.parametrize(("way", "word"), WAYS, ids=lambda one: getattr(one, "__name__", ""))
-def test_a_call_in_a_thread_shows_the_line_that_knows_of_it(way: Any, word: str, server: LocalServer, told: Told) -> None:
+def test_a_call_in_a_thread_shows_the_line_that_knows_of_it(
+    way: Any, word: str, server: LocalServer, told: Told
+) -> None:
     client, talk = watch(claude(server), on_break=told, hazards=HAZARDS), Talk()
 
     async def talked() -> None:

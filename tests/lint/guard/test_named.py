@@ -26,7 +26,11 @@ def reviewed(talk: Talk) -> Talk:
 
 
 def worked() -> Talk:
-    return Talk("Mend bug 12. " * 20).say("Go on. " * 20, "I look at it. " * 20).say("Is it done? " * 20, "It was the index. " * 20)
+    return (
+        Talk("Mend bug 12. " * 20)
+        .say("Go on. " * 20, "I look at it. " * 20)
+        .say("Is it done? " * 20, "It was the index. " * 20)
+    )
 
 
 def test_agents_that_share_their_head_and_words_are_kept_apart_by_their_names(server: LocalServer, told: Told) -> None:
@@ -44,7 +48,9 @@ def test_agents_that_share_their_head_and_words_are_kept_apart_by_their_names(se
     client.close()
 
 
-def test_another_history_under_a_name_is_a_break_and_a_question_asked_anew_is_none(server: LocalServer, told: Told) -> None:
+def test_another_history_under_a_name_is_a_break_and_a_question_asked_anew_is_none(
+    server: LocalServer, told: Told
+) -> None:
     client, talk = watch(claude(server), on_break=told, hazards=HAZARDS), worked()
     replaced = Talk("What was said: the index was wrong. " * 20).say("What now?")
     client.messages.create(**talk.claude())
@@ -52,7 +58,9 @@ def test_another_history_under_a_name_is_a_break_and_a_question_asked_anew_is_no
     assert told == []  # the words have nothing in common
     with conversation("coder"):
         client.messages.create(**talk.claude())
-        client.messages.create(**Talk(talk.messages[0]["content"][0]["text"]).say("Or else?", "I look at it. " * 20).claude())
+        client.messages.create(
+            **Talk(talk.messages[0]["content"][0]["text"]).say("Or else?", "I look at it. " * 20).claude()
+        )
         assert told == []
         client.messages.create(**talk.say().claude())
         client.messages.create(**replaced.claude())

@@ -63,7 +63,11 @@ def test_a_chain_that_only_goes_on_is_left_in_peace(client: openai.OpenAI, told:
 def test_developer_messages_are_kept_with_the_others(client: openai.OpenAI, told: Told) -> None:
     head = {"instructions": openai.omit}
     first = {**head, "input": [{"role": "developer", "content": HEAD}, {"role": "user", "content": "hello"}]}
-    chain(client, first, {**head, "input": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "and?"}]})
+    chain(
+        client,
+        first,
+        {**head, "input": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "and?"}]},
+    )
     assert told == []
 
 
@@ -82,7 +86,10 @@ def test_what_a_request_must_say_again_is_missed_before_it_leaves(
     (finding,) = told
     assert isinstance(finding.place, RequestPlace)
     assert (finding.code, finding.detector, finding.place.path, finding.place.turn) == (code, "guard", path, 3)
-    assert finding.cost_tokens == answers[1].usage.input_tokens and answers[2].usage.input_tokens_details.cached_tokens == 0
+    assert (
+        finding.cost_tokens == answers[1].usage.input_tokens
+        and answers[2].usage.input_tokens_details.cached_tokens == 0
+    )
     assert "test_stateful.py" in finding.place.caller
 
 
@@ -94,9 +101,14 @@ def test_a_chain_that_breaks_is_stopped(server: LocalServer) -> None:
     client.close()
 
 
-def test_branches_of_one_response_and_unseen_ones_break_nothing(client: openai.OpenAI, told: Told, server: LocalServer) -> None:
+def test_branches_of_one_response_and_unseen_ones_break_nothing(
+    client: openai.OpenAI, told: Told, server: LocalServer
+) -> None:
     first = client.responses.create(**ASKED, input="hello")
-    for other in ("You are a poet.", "You are a clerk."):  # the second goes on from a response that is not the last any more
+    for other in (
+        "You are a poet.",
+        "You are a clerk.",
+    ):  # the second goes on from a response that is not the last any more
         client.responses.create(**{**ASKED, "instructions": other}, input="and?", previous_response_id=first.id)
     codes = [finding.code for finding in told]
     unseen = gpt(server)

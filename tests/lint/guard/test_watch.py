@@ -48,23 +48,32 @@ def drained(events: Any) -> None:
 Ask = Callable[[Any, Talk], object]
 ENDPOINTS: dict[str, tuple[Callable[..., Any], Ask, Ask]] = {
     "messages": (
-        claude, lambda client, talk: client.messages.create(**talk.claude()),
+        claude,
+        lambda client, talk: client.messages.create(**talk.claude()),
         lambda client, talk: drained(client.messages.create(**talk.claude(), stream=True)),
     ),
     "chat": (
-        gpt, lambda client, talk: client.chat.completions.create(**talk.chat()),
-        lambda client, talk: drained(client.chat.completions.create(**talk.chat(stream=True, stream_options={"include_usage": True}))),
+        gpt,
+        lambda client, talk: client.chat.completions.create(**talk.chat()),
+        lambda client, talk: drained(
+            client.chat.completions.create(**talk.chat(stream=True, stream_options={"include_usage": True}))
+        ),
     ),
     "responses": (
-        gpt, lambda client, talk: client.responses.create(**talk.responses()),
+        gpt,
+        lambda client, talk: client.responses.create(**talk.responses()),
         lambda client, talk: drained(client.responses.create(**talk.responses(), stream=True)),
     ),
-}  # fmt: skip
+}
 WAYS = [(name, is_stream) for name in ENDPOINTS for is_stream in (False, True)]
 
 
-@pytest.mark.parametrize(("name", "is_stream"), WAYS, ids=[f"{name}{' streamed' * streamed}" for name, streamed in WAYS])
-def test_a_conversation_that_only_grows_is_left_in_peace(name: str, is_stream: bool, server: LocalServer, told: Told) -> None:
+@pytest.mark.parametrize(
+    ("name", "is_stream"), WAYS, ids=[f"{name}{' streamed' * streamed}" for name, streamed in WAYS]
+)
+def test_a_conversation_that_only_grows_is_left_in_peace(
+    name: str, is_stream: bool, server: LocalServer, told: Told
+) -> None:
     made, *asks = ENDPOINTS[name]
     client, talk = watch(made(server), on_break=told, hazards=HAZARDS), Talk()
     for _ in range(4):
@@ -74,8 +83,12 @@ def test_a_conversation_that_only_grows_is_left_in_peace(name: str, is_stream: b
     client.close()
 
 
-@pytest.mark.parametrize(("name", "is_stream"), WAYS, ids=[f"{name}{' streamed' * streamed}" for name, streamed in WAYS])
-def test_a_changed_head_is_told_with_both_sides_and_the_callers_line(name: str, is_stream: bool, server: LocalServer, told: Told) -> None:
+@pytest.mark.parametrize(
+    ("name", "is_stream"), WAYS, ids=[f"{name}{' streamed' * streamed}" for name, streamed in WAYS]
+)
+def test_a_changed_head_is_told_with_both_sides_and_the_callers_line(
+    name: str, is_stream: bool, server: LocalServer, told: Told
+) -> None:
     made, *asks = ENDPOINTS[name]
     client, talk = watch(made(server), on_break=told, hazards=HAZARDS), Talk()
     asks[is_stream](client, talk)
@@ -178,7 +191,9 @@ def test_a_warning_made_an_error_stops_the_request(server: LocalServer) -> None:
     client.close()
 
 
-def test_the_original_client_is_left_alone_and_copies_of_the_watched_one_are_watched(server: LocalServer, told: Told) -> None:
+def test_the_original_client_is_left_alone_and_copies_of_the_watched_one_are_watched(
+    server: LocalServer, told: Told
+) -> None:
     original = claude(server)
     client, talk = watch(original, on_break=told, hazards=HAZARDS), Talk()
     assert type(client) is type(original)
@@ -217,11 +232,17 @@ def test_a_custom_transport_keeps_its_mounts_and_is_watched(told: Told) -> None:
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         seen.append(request.url.host)
-        return httpx2.Response(200, json={"id": "c", "object": "chat.completion", "created": 1, "model": GPT, "choices": []})
+        return httpx2.Response(
+            200, json={"id": "c", "object": "chat.completion", "created": 1, "model": GPT, "choices": []}
+        )
 
     mock = httpx2.MockTransport(answer)
     http = httpx2.Client(transport=mock, mounts={"https://mounted.example": mock})
-    client = watch(openai.OpenAI(base_url="https://mounted.example/v1", api_key="any", http_client=http), on_break=told, hazards=HAZARDS)
+    client = watch(
+        openai.OpenAI(base_url="https://mounted.example/v1", api_key="any", http_client=http),
+        on_break=told,
+        hazards=HAZARDS,
+    )
     talk = Talk()
     client.chat.completions.create(**talk.chat())
     talk.head = "Now " + HEAD
@@ -249,11 +270,15 @@ def test_what_is_behind_the_last_marker_may_change(server: LocalServer, told: To
 
 
 def test_a_string_that_becomes_a_block_for_its_marker_is_the_same_to_anthropic(server: LocalServer) -> None:
-    """Each turn wraps the newest text for the marker and leaves the older ones strings: no prefix is lost, nothing may be raised."""
+    """Each turn wraps the newest text for the marker and leaves the older ones strings: no prefix is lost, nothing may
+    be raised."""
     client, talk = watch(claude(server), on_break="raise"), Talk(HEAD)
     for turn in range(4):
         body = talk.claude()
-        body["messages"] = [*({**one, "content": one["content"][0]["text"]} for one in body["messages"][:-1]), body["messages"][-1]]
+        body["messages"] = [
+            *({**one, "content": one["content"][0]["text"]} for one in body["messages"][:-1]),
+            body["messages"][-1],
+        ]
         usage = client.messages.create(**body).usage
         assert turn == 0 or (usage.cache_read_input_tokens or 0) > 1_000
         talk.say()
@@ -288,7 +313,10 @@ def test_siblings_branches_and_other_conversations_break_nothing(server: LocalSe
 def test_agents_given_the_same_words_keep_their_own_conversations(name: str, server: LocalServer, told: Told) -> None:
     make, ask, _ = ENDPOINTS[name]
     client = watch(make(server), on_break=told, hazards=HAZARDS)
-    agents = [Talk("Mend bug 12.", head="You plan what others do. " * 400), Talk("Mend bug 12.", head="A coder writes code only. " * 400)]
+    agents = [
+        Talk("Mend bug 12.", head="You plan what others do. " * 400),
+        Talk("Mend bug 12.", head="A coder writes code only. " * 400),
+    ]
     for _ in range(3):
         for agent in agents:
             ask(client, agent)
@@ -364,7 +392,9 @@ async def _in_time(client: Any, talk: Talk) -> None:
     await asyncio.wait_for(client.messages.create(**talk.claude()), 9)  # in time
 
 
-@pytest.mark.parametrize(("ask", "word"), [(_gathered, "# gathered"), (_as_a_task, "# a task"), (_in_time, "# in time")])
+@pytest.mark.parametrize(
+    ("ask", "word"), [(_gathered, "# gathered"), (_as_a_task, "# a task"), (_in_time, "# in time")]
+)
 def test_an_async_call_shows_the_line_that_waits_for_it(ask: Any, word: str, server: LocalServer, told: Told) -> None:
     async def talked() -> None:
         client = watch(anthropic.AsyncAnthropic(base_url=server.url, api_key="any"), on_break=told, hazards=HAZARDS)
@@ -381,7 +411,9 @@ def test_an_async_call_shows_the_line_that_waits_for_it(ask: Any, word: str, ser
     assert file or word == "# in time"  # before Python 3.12 nothing says who waits
 
 
-def test_a_callers_own_package_may_have_the_name_of_a_framework(server: LocalServer, tmp_path: Path, told: Told) -> None:
+def test_a_callers_own_package_may_have_the_name_of_a_framework(
+    server: LocalServer, tmp_path: Path, told: Told
+) -> None:
     loop = tmp_path / "agents.py"
     loop.write_text("def ask(client, request):\n    return client.messages.create(**request)\n", "utf-8")
     spec = importlib.util.spec_from_file_location("agents.loop", loop)
@@ -466,7 +498,10 @@ def test_the_whole_catalogue_finds_nothing_in_a_conversation_that_only_grows(ser
         {"parts": [{"type": "call", "name": "price", "arguments": {"item": "pear"}}] * 2},
         {"parts": [{"type": "text", "text": "0.5"}]},
     ]
-    for provider, made in ((AnthropicMessages("claude-sonnet-5-5", max_tokens=99), claude), (OpenAIResponses(GPT), gpt)):
+    for provider, made in (
+        (AnthropicMessages("claude-sonnet-5-5", max_tokens=99), claude),
+        (OpenAIResponses(GPT), gpt),
+    ):
         server.script(script * 3)
         client, context = watch(made(server), on_break=told), Context(provider, system=HEAD, tools=[price])
         for question in ("What is a pear?", "And an apple?", "And both?"):
@@ -520,7 +555,9 @@ def test_the_first_block_of_the_page_runs_as_copied_and_shows_its_own_line(tmp_p
     code = page.partition("```python\n")[2].partition("```")[0]
     copied = tmp_path / "agent.py"
     copied.write_text(code, "utf-8")
-    ran = subprocess.run([sys.executable, copied], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, copied], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     named, _, caller = ran.stdout.strip().partition(" ")
     file, _, line = caller.rpartition(":")

@@ -1,4 +1,5 @@
-"""Runs of the injection test: a random stretch of a random session, one mutation at a random turn, what the detector makes of it."""
+"""Runs of the injection test: a random stretch of a random session, one mutation at a random turn, what the detector
+makes of it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ from contextkit.ledger.exchange import Exchange
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.trace.detect import find_in_requests
-from tests.lint.injection.mutations import on_history, on_markers, on_pictures, on_settings, on_spelling, on_system, on_tools
+from tests.lint.injection.mutations import (
+    on_history,
+    on_markers,
+    on_pictures,
+    on_settings,
+    on_spelling,
+    on_system,
+    on_tools,
+)
 from tests.lint.injection.mutations.mutation import CLAUDE, Mutation
 from tests.lint.injection.tape import Call, Tape, tape_of
 
@@ -53,7 +62,12 @@ def explained() -> Counter[tuple[str, str, int]]:
 
 
 def run(
-    mutation: Mutation, wire: str, pool: Sequence[Sequence[Sequence[Exchange]]], hazards: Sequence[Hazard], rng: Random, score: Score
+    mutation: Mutation,
+    wire: str,
+    pool: Sequence[Sequence[Sequence[Exchange]]],
+    hazards: Sequence[Hazard],
+    rng: Random,
+    score: Score,
 ) -> bool:
     """One run in a session of one of the pools, False where none was found that has anything the hazard could touch."""
     for _ in range(TRIES):

@@ -1,9 +1,8 @@
 """Real conversations as captured requests on three wires: a coding session of 484 calls, and 200 customer-service runs.
 
-Nothing is invented but what the recordings lack: tool definitions (a name and the parameters that were used), and times of the
-customer-service runs, which get a call every 15 seconds. The coding session is rendered by `contextkit replay` without HTTP, once a
-process and wire (about 2 to 4 seconds); the runs are rendered here, in microseconds.
-"""
+Nothing is invented but what the recordings lack: tool definitions (a name and the parameters that were used), and times
+of the customer-service runs, which get a call every 15 seconds. The coding session is rendered by `contextkit replay`
+without HTTP, once a process and wire (about 2 to 4 seconds); the runs are rendered here, in microseconds."""
 
 from __future__ import annotations
 
@@ -22,8 +21,10 @@ Json = Any
 WIRES = ("anthropic_messages", "openai_chat", "openai_responses")
 _REPLAYED = {"anthropic_messages": "anthropic", "openai_chat": "openai-chat", "openai_responses": "openai-responses"}
 _ASKED = {
-    "anthropic_messages": ("anthropic", "claude-opus-4-8"), "openai_chat": ("openai", "gpt-4o"), "openai_responses": ("openai", "gpt-5.1"),
-}  # fmt: skip
+    "anthropic_messages": ("anthropic", "claude-opus-4-8"),
+    "openai_chat": ("openai", "gpt-4o"),
+    "openai_responses": ("openai", "gpt-5.1"),
+}
 _FIRST_AT, _SECONDS_A_CALL = 1_715_800_000.0, 15.0
 
 
@@ -96,7 +97,9 @@ def _tools(runs: list[Json]) -> list[Json]:
             arguments = json.loads(call["function"]["arguments"])
             seen.setdefault(call["function"]["name"], {}).update({name: {} for name in arguments})
     schemas = {name: {"type": "object", "properties": dict(sorted(seen[name].items()))} for name in sorted(seen)}
-    return [{"name": name, "description": f"The tool {name} of the airline.", "schema": schemas[name]} for name in schemas]
+    return [
+        {"name": name, "description": f"The tool {name} of the airline.", "schema": schemas[name]} for name in schemas
+    ]
 
 
 def _calls(said: list[Json], wire: str, session: str, tools: list[Json]) -> Iterator[Exchange]:
@@ -105,12 +108,20 @@ def _calls(said: list[Json], wire: str, session: str, tools: list[Json]) -> Iter
     for number, place in enumerate(index for index, message in enumerate(said) if message["role"] == "assistant"):
         at = _FIRST_AT + number * _SECONDS_A_CALL
         body = Bodies(spelled(render(model, said[:place], tools)))
-        yield Exchange(f"{session}-{number}", session, "main", at, at + 1, at + 4, provider, model, body, None, None, None)
+        yield Exchange(
+            f"{session}-{number}", session, "main", at, at + 1, at + 4, provider, model, body, None, None, None
+        )
 
 
 def _chat(model: str, said: list[Json], tools: list[Json]) -> Json:
-    functions = [{"name": tool["name"], "description": tool["description"], "parameters": tool["schema"]} for tool in tools]
-    return {"messages": said, "model": model, "tools": [{"type": "function", "function": function} for function in functions]}
+    functions = [
+        {"name": tool["name"], "description": tool["description"], "parameters": tool["schema"]} for tool in tools
+    ]
+    return {
+        "messages": said,
+        "model": model,
+        "tools": [{"type": "function", "function": function} for function in functions],
+    }
 
 
 def _anthropic(model: str, said: list[Json], tools: list[Json]) -> Json:
@@ -120,10 +131,14 @@ def _anthropic(model: str, said: list[Json], tools: list[Json]) -> Json:
     last = messages[-1]["content"]
     last[-1] = {**last[-1], "cache_control": marker}
     return {
-        "model": model, "max_tokens": 4096, "system": [{"type": "text", "text": said[0]["content"], "cache_control": marker}],
-        "tools": [{"name": tool["name"], "description": tool["description"], "input_schema": tool["schema"]} for tool in tools],
+        "model": model,
+        "max_tokens": 4096,
+        "system": [{"type": "text", "text": said[0]["content"], "cache_control": marker}],
+        "tools": [
+            {"name": tool["name"], "description": tool["description"], "input_schema": tool["schema"]} for tool in tools
+        ],
         "messages": messages,
-    }  # fmt: skip
+    }
 
 
 def _turns(said: list[Json]) -> list[Json]:
@@ -140,21 +155,29 @@ def _replied(message: Json) -> list[Json]:
     text = [{"type": "text", "text": message["content"]}] if message.get("content") else []
     calls = message.get("tool_calls") or ()
     return text + [
-        {"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": json.loads(call["function"]["arguments"])}
+        {
+            "type": "tool_use",
+            "id": call["id"],
+            "name": call["function"]["name"],
+            "input": json.loads(call["function"]["arguments"]),
+        }
         for call in calls
     ]
 
 
 _BLOCKS: dict[str, Callable[[Json], list[Json]]] = {
     "user": lambda message: [{"type": "text", "text": message["content"]}],
-    "tool": lambda message: [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}],
+    "tool": lambda message: [
+        {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
+    ],
     "assistant": _replied,
 }
 
 
 def _responses(model: str, said: list[Json], tools: list[Json]) -> Json:
     functions = [
-        {"type": "function", "name": tool["name"], "description": tool["description"], "parameters": tool["schema"]} for tool in tools
+        {"type": "function", "name": tool["name"], "description": tool["description"], "parameters": tool["schema"]}
+        for tool in tools
     ]
     items = [item for message in said[1:] for item in _ITEMS[message["role"]](message)]
     return {"model": model, "store": False, "instructions": said[0]["content"], "tools": functions, "input": items}
@@ -162,15 +185,21 @@ def _responses(model: str, said: list[Json], tools: list[Json]) -> Json:
 
 def _output(message: Json) -> list[Json]:
     text = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": message["content"]}]}]
-    calls = [{"type": "function_call", "call_id": call["id"], **call["function"]} for call in message.get("tool_calls") or ()]
+    calls = [
+        {"type": "function_call", "call_id": call["id"], **call["function"]} for call in message.get("tool_calls") or ()
+    ]
     return (text if message.get("content") else []) + calls
 
 
 _ITEMS: dict[str, Callable[[Json], list[Json]]] = {
     "user": lambda message: [{"role": "user", "content": [{"type": "input_text", "text": message["content"]}]}],
-    "tool": lambda message: [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}],
+    "tool": lambda message: [
+        {"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}
+    ],
     "assistant": _output,
 }
 _RENDER: dict[str, Callable[[str, list[Json], list[Json]], Json]] = {
-    "anthropic_messages": _anthropic, "openai_chat": _chat, "openai_responses": _responses,
-}  # fmt: skip
+    "anthropic_messages": _anthropic,
+    "openai_chat": _chat,
+    "openai_responses": _responses,
+}

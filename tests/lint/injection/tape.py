@@ -1,4 +1,5 @@
-"""A stretch of a recorded session whose bodies may be changed, and hands that find their way in a body of any of three wires.
+"""A stretch of a recorded session whose bodies may be changed, and hands that find their way in a body of any of three
+wires.
 
 Knows nothing of hazards or rules. A mutation changes a tape in place; every tape is parsed anew from the recording.
 """
@@ -151,7 +152,9 @@ def edit_arguments(request: Json, change: Callable[[Json], Json]) -> None:
         slot.holder[slot.key] = change(given)
         return
     is_wide = '": ' in given
-    slot.text = json.dumps(change(json.loads(given)), ensure_ascii=False, separators=(", ", ": ") if is_wide else (",", ":"))
+    slot.text = json.dumps(
+        change(json.loads(given)), ensure_ascii=False, separators=(", ", ": ") if is_wide else (",", ":")
+    )
 
 
 def system(call: Call) -> Slot:

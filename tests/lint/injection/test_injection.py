@@ -1,9 +1,10 @@
-"""Hazards injected at a random turn of recorded sessions are named, by their code, at their turn; without them nothing is reported that is
-not in the baseline.
+"""Hazards injected at a random turn of recorded sessions are named, by their code, at their turn.
 
-Each run takes a random stretch of a random session, does to it what one hazard does to requests, and asks what the detector finds at the
-call where it shows first. Shortened by default; `--full -s` makes 50 runs for each mutation and wire and shows the table.
-"""
+Without them nothing is reported that is not in the baseline.
+
+Each run takes a random stretch of a random session, does to it what one hazard does to requests, and asks what the
+detector finds at the call where it shows first. Shortened by default; `--full -s` makes 50 runs for each mutation and
+wire and shows the table."""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ def test_an_injected_hazard_is_named_at_its_turn(wire: str, shared: Path, reques
     pool: list[list[tuple[Exchange, ...]]] = [list(service_runs(shared, wire, N_SERVICE_RUNS[is_full]))]
     if is_full or wire == WIRES[0]:
         pool.append([coding_session(shared, wire) if is_full else beginning_of_the_coding_session(shared, wire)])
-    scores = [_scored(number, wire, pool, RUNS[is_full]) for number in range(len(MUTATIONS)) if wire in MUTATIONS[number].wires]
+    scores = [
+        _scored(number, wire, pool, RUNS[is_full])
+        for number in range(len(MUTATIONS))
+        if wire in MUTATIONS[number].wires
+    ]
     runs, found = sum(score.runs for score in scores), sum(score.found for score in scores)
     print(f"\n{wire}: {found} of {runs} runs, {found / runs:.1%}", *scores, sep="\n")
     assert not is_full or [score.mutation.code for score in scores if score.runs < RUNS[is_full]] == []
@@ -64,7 +69,9 @@ def test_nothing_is_reported_of_what_nobody_changed_but_what_the_baseline_explai
         session = coding_session(shared, wire) if is_full else beginning_of_the_coding_session(shared, wire)
         found = find_in_requests(session, rows, has_costs=False)
         places = [(one.code, one.place.turn) for one in found if isinstance(one.place, RequestPlace)]
-        expected = ((code, turn) for asked, code, turn in explained().elements() if asked == wire and turn <= len(session))
+        expected = (
+            (code, turn) for asked, code, turn in explained().elements() if asked == wire and turn <= len(session)
+        )
         assert Counter(places) == Counter(expected)
     for session in service_runs(shared, wire, N_SERVICE_RUNS[is_full]):
         assert [str(one) for one in find_in_requests(session, rows, has_costs=False)] == []

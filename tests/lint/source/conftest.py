@@ -19,7 +19,9 @@ Seen = list[tuple[str, str]]
 
 
 def hazard(code: str, kinds: tuple[Kind, ...], sinks: tuple[Sink, ...], *, in_loop_only: bool = False) -> Hazard:
-    return Hazard(code, code.lower(), "A", "error", source=(Flow(kinds, sinks, "{source} reaches {sink}", in_loop_only),))
+    return Hazard(
+        code, code.lower(), "A", "error", source=(Flow(kinds, sinks, "{source} reaches {sink}", in_loop_only),)
+    )
 
 
 PREFIX: tuple[Sink, ...] = ("system", "front")
@@ -44,7 +46,9 @@ HAZARDS = (
 def lint(tmp_path: Path) -> Callable[..., list[Finding]]:
     """Writes files and lints them; the only positional argument is `app.py`."""
 
-    def run(app: str = "", config: LintConfig | None = None, hazards: tuple[Hazard, ...] = HAZARDS, **files: str) -> list[Finding]:
+    def run(
+        app: str = "", config: LintConfig | None = None, hazards: tuple[Hazard, ...] = HAZARDS, **files: str
+    ) -> list[Finding]:
         for name, text in {"app": app, **files}.items():
             path = tmp_path / f"{name}.py"
             path.parent.mkdir(parents=True, exist_ok=True)

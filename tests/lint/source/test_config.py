@@ -37,7 +37,9 @@ def test_the_nearest_table_holds(tmp_path: Path) -> None:
     assert config.named_sinks == {"preface": "system"} and config.call_sinks == {"ours.call_it": ("head", "tools")}
     assert config.sources == {"ours.weather": "clock"} and config.sanitizers == ("ours.canonical",)
     assert config.is_selected("CKS01") and not config.is_selected("CKS02") and not config.is_selected("CKM01")
-    assert not config.is_selected("CKS01", str(tmp_path / "tests" / "a.py")) and config.is_selected("CKT01", "tests/a.py")
+    assert not config.is_selected("CKS01", str(tmp_path / "tests" / "a.py")) and config.is_selected(
+        "CKT01", "tests/a.py"
+    )
 
 
 def test_no_table_is_the_default(tmp_path: Path) -> None:

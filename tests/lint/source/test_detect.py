@@ -45,8 +45,10 @@ def test_a_file_that_cannot_be_read_is_one_finding(tmp_path: Path, text: bytes) 
 
 
 def test_a_chain_of_three_thousand_additions_is_read(lint: Callable[..., list[Finding]]) -> None:
-    found = lint("import time\nsystem_prompt = 'x'\ndef ask():\n"
-        "    system_prompt = " + " + ".join(["'a'"] * 3000) + " + str(time.time())\n")
+    found = lint(
+        "import time\nsystem_prompt = 'x'\ndef ask():\n"
+        "    system_prompt = " + " + ".join(["'a'"] * 3000) + " + str(time.time())\n"
+    )
     assert [finding.code for finding in found] == ["CKS01"]
 
 
@@ -96,7 +98,9 @@ def test_a_loop_of_links_ends(tmp_path: Path, lint: Callable[..., list[Finding]]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="neither links nor pipes without a privilege there")
-def test_what_is_met_in_a_folder_and_holds_no_text_is_passed_by(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
+def test_what_is_met_in_a_folder_and_holds_no_text_is_passed_by(
+    tmp_path: Path, lint: Callable[..., list[Finding]]
+) -> None:
     (tmp_path / ".#app.py").symlink_to("ada@host.example:1")  # an editor's lock
     os.mkfifo(tmp_path / "pipe.py")  # would be waited for
     assert [finding.code for finding in lint(CLOCK)] == ["CKS01"]
@@ -148,7 +152,9 @@ def test_templates_of_projects_are_not_read_as_python(tmp_path: Path) -> None:
 
 
 def test_a_template_of_a_module_is_not_read_as_python(tmp_path: Path) -> None:
-    (tmp_path / "crew.py").write_text("from {{folder}}.crew import {{name}}Crew\n{% if tools %}\nprint({{name}}Crew())\n{% endif %}\n")
+    (tmp_path / "crew.py").write_text(
+        "from {{folder}}.crew import {{name}}Crew\n{% if tools %}\nprint({{name}}Crew())\n{% endif %}\n"
+    )
     assert list(find_in_code([tmp_path], LintConfig(), [])) == []
 
 
@@ -162,7 +168,9 @@ def test_tests_are_left_out_and_told_unless_they_are_wanted(tmp_path: Path, lint
     for config, wanted in ((LintConfig(), NO_TESTS), (LintConfig(tests=True), (*TESTS, *NO_TESTS))):
         left_out: list[str] = []
         found = find_in_code([tmp_path], config, HAZARDS, left_out=left_out.append)
-        assert {place.file for finding in found if isinstance(place := finding.place, CodePlace)} == {str(tmp_path / one) for one in wanted}
+        assert {place.file for finding in found if isinstance(place := finding.place, CodePlace)} == {
+            str(tmp_path / one) for one in wanted
+        }
         assert {*left_out} == {str(tmp_path / one) for one in {*TESTS, *NO_TESTS} - {*wanted}}
 
 
@@ -181,7 +189,8 @@ def test_a_project_names_its_own_sources_and_sinks(lint: Callable[..., list[Find
     assert [place.line for place in found if isinstance(place, CodePlace)] == [3, 4]
 
 
-# Patterns -----------------------------------------------------------------------------------------------------------------
+# Patterns
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def find_pop(node: ast.Call, view: View) -> Iterator[Hit]:
@@ -193,14 +202,22 @@ def find_pop(node: ast.Call, view: View) -> Iterator[Hit]:
 
 def find_slice(node: ast.Assign, view: View) -> Iterator[Hit]:
     if isinstance(node.value, ast.Subscript) and view.is_history(node.value):
-        yield Hit(node, f"calls a model: {view.calls_model()}, parents: {[type(parent).__name__ for parent in view.parents()]}")
+        yield Hit(
+            node,
+            f"calls a model: {view.calls_model()}, parents: {[type(parent).__name__ for parent in view.parents()]}",
+        )
 
 
 def find_names(node: ast.Call, view: View) -> Iterator[Hit]:
-    yield Hit(node, f"{view.dotted(node.func)} {sorted(view.kinds(node))} {[view.is_constant(argument) for argument in node.args]}")
+    yield Hit(
+        node,
+        f"{view.dotted(node.func)} {sorted(view.kinds(node))} {[view.is_constant(argument) for argument in node.args]}",
+    )
 
 
-def shapes(find: Callable[..., Iterator[Hit]], *nodes: type[ast.AST], words: tuple[str, ...] = ()) -> tuple[Hazard, ...]:
+def shapes(
+    find: Callable[..., Iterator[Hit]], *nodes: type[ast.AST], words: tuple[str, ...] = ()
+) -> tuple[Hazard, ...]:
     return (Hazard("CKM05", "pop", "A", "error", source=(Pattern(nodes, find, words),)),)
 
 
@@ -210,7 +227,10 @@ def test_a_pattern_is_shown_its_nodes_with_what_stands_around(lint: Callable[...
         "    copy = list(messages)\n    copy.pop()\n"
     )
     found = lint(text, hazards=shapes(find_pop, ast.Call, words=("pop",)))
-    assert [finding.message for finding in found] == ["messages.pop(0) in trim, loop: True", "copy.pop() in trim, loop: False"]
+    assert [finding.message for finding in found] == [
+        "messages.pop(0) in trim, loop: True",
+        "copy.pop() in trim, loop: False",
+    ]
 
 
 def test_a_pattern_can_ask_for_the_rest_of_the_function(lint: Callable[..., list[Finding]]) -> None:
@@ -255,15 +275,22 @@ def test_a_file_without_the_words_is_not_searched(lint: Callable[..., list[Findi
     assert lint("messages.pop(0)\n", hazards=shapes(find_pop, ast.Call, words=("nowhere",))) == []
 
 
-def test_several_processes_find_what_one_finds(tmp_path: Path, lint: Callable[..., list[Finding]], monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {f"part{number}": f"from app import stamp\ndef ask():\n    system_prompt = stamp() + '{number}'\n" for number in range(40)}
+def test_several_processes_find_what_one_finds(
+    tmp_path: Path, lint: Callable[..., list[Finding]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        f"part{number}": f"from app import stamp\ndef ask():\n    system_prompt = stamp() + '{number}'\n"
+        for number in range(40)
+    }
     app = "import time\ndef stamp():\n    return str(time.time())\ndef trim(messages):\n    messages.pop(0)\n"
     hazards = shapes(find_pop, ast.Call, words=("pop",))
     alone = lint(app, hazards=hazards, **files)
     monkeypatch.setattr(tree, "_STARTED", 1)
     monkeypatch.setattr(tree, "_FORKED", 1)
     done: list[tuple[int, int]] = []
-    together = list(find_in_code([tmp_path], LintConfig(), hazards, jobs=2, progress=lambda *numbers: done.append(numbers)))
+    together = list(
+        find_in_code([tmp_path], LintConfig(), hazards, jobs=2, progress=lambda *numbers: done.append(numbers))
+    )
     assert together == alone and len(alone) == 1
     assert done[-1] == (41, 41)
 
@@ -272,7 +299,9 @@ def test_processes_that_start_from_nothing_find_the_same(tmp_path: Path, lint: C
     lint("def trim(messages):\n    messages.pop(0)\n", hazards=())
     script = tmp_path.parent / "spawned.py"
     script.write_text(SPAWNED, encoding="utf-8")
-    ran = subprocess.run([sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT)
+    ran = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
     assert (ran.stdout.strip(), ran.stderr) == ("2", "")
 
 
@@ -310,5 +339,8 @@ def test_a_pattern_gets_the_nodes_of_its_function_alone(lint: Callable[..., list
     text = "def f(messages):\n    for m in messages:\n        m.x = 1\n    def g():\n        y = 2\n    z = 3\n"
     places = [(finding.message, finding.place) for finding in lint(text, hazards=shapes(find_writes, ast.FunctionDef))]
     assert [(kind, place.line) for kind, place in places if isinstance(place, CodePlace)] == [
-        ("For", 2), ("Assign", 3), ("Assign", 5), ("Assign", 6),
-    ]  # fmt: skip
+        ("For", 2),
+        ("Assign", 3),
+        ("Assign", 5),
+        ("Assign", 6),
+    ]

@@ -79,8 +79,10 @@ STABLE = {
     "bare noqa": f"system = str({NOW})  # noqa",
     "the newest message": f"system = ''\n    messages.append({{'role': 'user', 'content': str({NOW})}})",
     "a system message behind the conversation": f"system = ''\n    messages.append({{'role': 'system', 'content': str({NOW})}})",
-    "another message of a copied history": "messages = [{'role': 'user', 'content': str(" + NOW + ")}]\n    system = ''\n"
-        "    for one in messages.copy():\n        if one['role'] == 'system':\n            system += one['content']",
+    "another message of a copied history": "messages = [{'role': 'user', 'content': str("
+    + NOW
+    + ")}]\n    system = ''\n"
+    "    for one in messages.copy():\n        if one['role'] == 'system':\n            system += one['content']",
     "a trace": f"system = ''\n    span.set_attribute('system_prompt', str({NOW}))",
 }
 
@@ -103,23 +105,37 @@ def test_wrappers_in_other_modules_are_followed(lint: Callable[..., list[Finding
     assert isinstance(finding.place, CodePlace)
     assert finding.place.file.endswith("clock.py")
     assert [step.note for step in finding.trail] == [
-        "time.strftime(form)", "returned by `stamp`", "returned by `build`", "`system=` of `create`",
-    ]  # fmt: skip
+        "time.strftime(form)",
+        "returned by `stamp`",
+        "returned by `build`",
+        "`system=` of `create`",
+    ]
 
 
 STAMP = "import time\ndef stamp():\n    return str(time.time())\n"
 FIXED = "def stamp():\n    return 'never'\n"
-USES = "\nasync def ask(client, messages):\n    return await client.messages.create(system=stamp(), messages=messages)\n"
+USES = (
+    "\nasync def ask(client, messages):\n    return await client.messages.create(system=stamp(), messages=messages)\n"
+)
 
 
 def test_a_folder_in_a_package_needs_no_init_of_its_own(lint: Callable[..., list[Finding]]) -> None:
     (finding,) = lint(
-        "from stamps import stamp", **{
-            "pkg/__init__": "", "pkg/a/utils": STAMP, "pkg/b/utils": FIXED, "pkg/b/c/app": "from ...a.utils import stamp" + USES,
-            "pkg/b/app": "from pkg.b.utils import stamp" + USES, "pkg/not-a-name/app": "from utils import stamp" + USES,
-        }
-    )  # fmt: skip
-    assert [step.file.rpartition("pkg")[2].replace("\\", "/") for step in finding.trail] == ["/a/utils.py", "/b/c/app.py", "/b/c/app.py"]
+        "from stamps import stamp",
+        **{
+            "pkg/__init__": "",
+            "pkg/a/utils": STAMP,
+            "pkg/b/utils": FIXED,
+            "pkg/b/c/app": "from ...a.utils import stamp" + USES,
+            "pkg/b/app": "from pkg.b.utils import stamp" + USES,
+            "pkg/not-a-name/app": "from utils import stamp" + USES,
+        },
+    )
+    assert [step.file.rpartition("pkg")[2].replace("\\", "/") for step in finding.trail] == [
+        "/a/utils.py",
+        "/b/c/app.py",
+        "/b/c/app.py",
+    ]
 
 
 @pytest.mark.parametrize("stem", ["utils", "utils/clock"])
@@ -127,26 +143,32 @@ def test_files_of_one_name_in_several_folders_are_told_apart(stem: str, lint: Ca
     name = stem.replace("/", ".")
     init = {f"{folder}/utils/__init__": "" for folder in "abcd"} if "/" in stem else {}
     found = lint(
-        **init, **{f"a/{stem}": FIXED, f"b/{stem}": STAMP, f"c/{stem}": FIXED, f"d/{stem}": STAMP},
+        **init,
+        **{f"a/{stem}": FIXED, f"b/{stem}": STAMP, f"c/{stem}": FIXED, f"d/{stem}": STAMP},
         **{f"{folder}/app": f"from {name} import stamp{USES}" for folder in "abc"},
         **{"d/app": f"import {name}{USES}".replace("stamp", f"{name}.stamp")},
-    )  # fmt: skip
+    )
     assert [finding.trail[-1].file.replace("\\", "/")[-8:] for finding in found] == ["b/app.py", "d/app.py"]
 
 
 def test_an_argument_handed_down_is_found_where_it_is_made(seen: Callable[..., list[tuple[str, str]]]) -> None:
     low = f"def low(messages, text, *, extra=''):\n    system = text + extra\n    {ASK}\n"
-    found = seen(f"{HEAD}\n{low}\ndef middle(messages, **more):\n    low(messages, 'x', **more)\n\n"
-        f"def top(m):\n    middle(m, extra=str(uuid.uuid4()))\n")
+    found = seen(
+        f"{HEAD}\n{low}\ndef middle(messages, **more):\n    low(messages, 'x', **more)\n\n"
+        f"def top(m):\n    middle(m, extra=str(uuid.uuid4()))\n"
+    )
     assert found == [("CKS03", "uuid.uuid4()")]
 
 
 def test_a_callable_as_default_is_called(seen: Callable[..., list[tuple[str, str]]]) -> None:
-    assert seen(f"{HEAD}\ndef ask(messages, clock=datetime.datetime.now):\n    system = str(clock())\n"
-        f"    {ASK}\n") == [("CKS01", "clock()")]
+    assert seen(f"{HEAD}\ndef ask(messages, clock=datetime.datetime.now):\n    system = str(clock())\n    {ASK}\n") == [
+        ("CKS01", "clock()")
+    ]
 
 
-def test_an_attribute_set_in_a_constructor_is_frozen_for_the_session(seen: Callable[..., list[tuple[str, str]]]) -> None:
+def test_an_attribute_set_in_a_constructor_is_frozen_for_the_session(
+    seen: Callable[..., list[tuple[str, str]]],
+) -> None:
     body = """
     class Agent:
         def __init__(self):
@@ -188,10 +210,15 @@ def test_what_is_made_before_the_loop_of_a_conversation_is_frozen(seen: Callable
 def test_a_day_is_told_from_a_clock(seen: Callable[..., list[tuple[str, str]]]) -> None:
     days = ["date.today()", f"{NOW}.date()", f"{NOW}.strftime('%d %B %Y')", "time.strftime('%Y-%m-%d')", f"{NOW}.year"]
     for day in days:
-        found = seen(f"{HEAD}\ndef ask(messages):\n    system = f'{{{day}}}'\n"
-            f"    {ASK}\n".replace("'%", '"%').replace("Y')", 'Y")').replace("d')", 'd")'))
+        found = seen(
+            f"{HEAD}\ndef ask(messages):\n    system = f'{{{day}}}'\n    {ASK}\n".replace("'%", '"%')
+            .replace("Y')", 'Y")')
+            .replace("d')", 'd")')
+        )
         assert [code for code, _ in found] == ["CKS02"], day
-    assert [code for code, _ in seen(f"{HEAD}\ndef ask(messages):\n    system = f'{{{NOW}:%Y-%m-%d}}'\n    {ASK}\n")] == ["CKS02"]
+    assert [
+        code for code, _ in seen(f"{HEAD}\ndef ask(messages):\n    system = f'{{{NOW}:%Y-%m-%d}}'\n    {ASK}\n")
+    ] == ["CKS02"]
 
 
 def _dedent(text: str) -> str:
@@ -210,19 +237,19 @@ SINKS = {
     "insert at the front": "messages = list(m)\n    messages.insert(0, {'role': 'system', 'content': X})",
     "langchain message": "from langchain_core.messages import SystemMessage\n    c.invoke([SystemMessage(content=X), *m])",
     "langchain tuple": "from langchain_core.prompts import ChatPromptTemplate\n"
-        "    ChatPromptTemplate.from_messages([('system', X), ('user', '{q}')])",
+    "    ChatPromptTemplate.from_messages([('system', X), ('user', '{q}')])",
     "create_agent": "from langchain.agents import create_agent\n    create_agent('m', [], system_prompt=X)",
     "langgraph": "from langgraph.prebuilt import create_react_agent\n    create_react_agent('m', [], prompt=X)",
     "pydantic-ai": "from pydantic_ai import Agent\n    Agent('m', instructions=X)",
     "openai-agents": "import agents\n    agents.Agent(name='a', instructions=X)",
     "openai-agents function": "import agents\n    def dynamic(ctx, agent):\n        return X\n"
-        "    agents.Agent(name='a', instructions=dynamic)",
+    "    agents.Agent(name='a', instructions=dynamic)",
     "openai-agents lambda": "import agents\n    agents.Agent(name='a', instructions=lambda ctx, agent: X)",
     "google-adk": "from google.adk.agents import LlmAgent\n    LlmAgent(name='a', instruction=X)",
     "strands": "from strands import Agent\n    Agent(system_prompt=X)",
     "smolagents": "from smolagents import CodeAgent\n    CodeAgent(tools=[], model=m, instructions=X)",
     "instructor": "import instructor\n"
-        "    instructor.from_provider('m').chat.completions.create(messages=[{'role': 'system', 'content': X}])",
+    "    instructor.from_provider('m').chat.completions.create(messages=[{'role': 'system', 'content': X}])",
     "dspy": "import dspy\n    dspy.Signature('q -> a', X)",
     "contextkit": "from contextkit import Context\n    Context(provider=m, system=X)",
     "request dict": "body = {'model': 'm', 'messages': m, 'system': X}",
@@ -251,16 +278,34 @@ def test_decorated_functions_give_instructions(seen: Callable[..., list[tuple[st
 OTHERS = {
     "set of tools": ("CKT01", "client.messages.create(tools=list(set(c)), messages=m)"),
     "set in bind_tools": ("CKT01", "c.bind_tools({*c.a, *c.b})"),
-    "folder listing": ("CKT01", ("tools = [load(name) for name in os.listdir('tools')]\n"
-        "    client.messages.create(tools=tools, messages=m)")),
-    "tools chosen by the query": ("CKT03", "client.messages.create(tools=[t for t in ALL_TOOLS if relevant(t, query)], messages=m)"),
+    "folder listing": (
+        "CKT01",
+        ("tools = [load(name) for name in os.listdir('tools')]\n    client.messages.create(tools=tools, messages=m)"),
+    ),
+    "tools chosen by the query": (
+        "CKT03",
+        "client.messages.create(tools=[t for t in ALL_TOOLS if relevant(t, query)], messages=m)",
+    ),
     "clock in a description": ("CKT08", "d = {'name': 'x', 'description': f'{time.time()}', 'input_schema': {}}"),
-    "folder in a tool call": ("CKT08", ("from langchain_core.tools import StructuredTool\n"
-        "    StructuredTool(name='x', description=f'In {os.getcwd()}')")),
-    "skills in a description": ("CKT09", "d = {'name': 'x', 'description': ', '.join(s.name for s in c.skills), 'parameters': {}}"),
+    "folder in a tool call": (
+        "CKT08",
+        (
+            "from langchain_core.tools import StructuredTool\n"
+            "    StructuredTool(name='x', description=f'In {os.getcwd()}')"
+        ),
+    ),
+    "skills in a description": (
+        "CKT09",
+        "d = {'name': 'x', 'description': ', '.join(s.name for s in c.skills), 'parameters': {}}",
+    ),
     "recall in system": ("CKS05", "client.messages.create(system=f'{c.memory.search(query)}', messages=m)"),
-    "retriever in front": ("CKS05", ("m.insert(0, {'role': 'user', 'content': c.similarity_search(query)})\n"
-        "    messages = m\n    messages.insert(0, c.similarity_search(query))")),
+    "retriever in front": (
+        "CKS05",
+        (
+            "m.insert(0, {'role': 'user', 'content': c.similarity_search(query)})\n"
+            "    messages = m\n    messages.insert(0, c.similarity_search(query))"
+        ),
+    ),
     "unsorted json": ("CKM14", "import json\n    system_prompt = json.dumps(c.state)"),
     "key made anew": ("CKR06", "c.responses.create(input=m, prompt_cache_key=str(uuid.uuid4()))"),
     "folder": ("CKS04", "system_prompt = f'You work in {os.getcwd()}' + RULES"),

@@ -64,7 +64,8 @@ CLEAN = {
     "    if not any(one['role'] == 'system' for one in messages):\n"
     "        messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN,
     "a message of the user's, by a word": ADD + "    def ask(self):\n        self.add(str(time.time()), 'user')\n",
-    "a message of the user's, by a keyword": ADD + "    def ask(self):\n        self.add(str(time.time()), role='user')\n",
+    "a message of the user's, by a keyword": ADD
+    + "    def ask(self):\n        self.add(str(time.time()), role='user')\n",
     "files named in a text": "import os\ndef make(folder):\n    files = ', '.join(os.listdir(folder))\n"
     "    return [{'name': 'read', 'description': f'Reads one of {files}.', 'input_schema': {}}]\n",
     "a list for its marker, straight to Claude": "from anthropic import Anthropic\n" + MARK,
@@ -90,81 +91,198 @@ CLEAN = {
     "a setting that is kept": "def save(query):\n    return PresetSettings(reasoning_effort=query)\n",
 }
 FOUND = {
-    "a key of a dict": ("CKS01", ("def parts():\n    return {'stable': 'x', 'now': str(time.time())}\n"
-                        "def make():\n    made = parts()\n    system_prompt = made['now']\n    return system_prompt\n")),
-    "the day of a clock of ours": ("CKS02", NOW + "def ask(client, messages, text):\n    system_prompt = dated()\n" + TURN),
-    "instructions that a framework asks for": ("CKS02", ("from pydantic_ai import Agent\nagent = Agent('m')\n@agent.instructions\n"
-                                               "def dated():\n    return f'The date is {datetime.date.today()}.'\n")),
-    "a function handed over as instructions": ("CKS02", ("from agents import Agent\ndef dated(context, agent):\n"
-                                               "    return f'The date is {datetime.date.today()}.'\nagent = Agent(instructions=dated)\n")),
-    "instructions in a word": ("CKS02", ("from agents import Agent\n"
-                               "agent = Agent(instructions=lambda *given: f'The date is {datetime.date.today()}.')\n")),
-    "a date put in before each call of the model": ("CKS02", ("def wrap_model_call(request, handler):\n"
-                                                    "    return handler(request.override(system_prompt=f'{datetime.date.today()}'))\n")),
-    "a set given to a model of ours": ("CKT01", ("class Model:\n    def generate(self, messages, tools):\n"
-                                       "        raise NotImplementedError\n"
-                                       "def ask(model: Model, messages, names):\n"
-                                       "    return model.generate(messages, tools=list(set(names)))\n")),
-    "a date for a loop and for what is kept": ("CKS02", (
-        NOW + "def make(text, inputs, show):\n    for one in inputs:\n        show(one, {'role': 'system', 'content': text})\n"
-        "    system_prompt = text\n    return system_prompt\ndef give(inputs, show):\n    return make(dated(), inputs, show)\n"
-    )),
-    "a date written with its minute": ("CKS01", ("class A:\n    def make(self):\n"
-                                       "        system_prompt = self.current_date.strftime('%Y-%m-%d %H:%M')\n"
-                                       "        return system_prompt\n")),
-    "a date where the history is read": ("CKS02", (NOW + "class A:\n    def whole(self):\n"
-                                         "        return [{'role': 'system', 'content': dated()}, *self.done_messages]\n")),
-    "another model where one failed": ("CKP01", ("def ask(client, messages, models):\n    for model in models:\n        try:\n"
-                                       "            return client.messages.create(model=model, messages=messages)\n"
-                                       "        except OSError:\n            model = models[1]\n")),
-    "a template with a place for it": ("CKS01", (LOAD + "def make(name):\n    system_prompt = load(name).format(now=time.time())\n"
-                                       "    return system_prompt\n")),
+    "a key of a dict": (
+        "CKS01",
+        (
+            "def parts():\n    return {'stable': 'x', 'now': str(time.time())}\n"
+            "def make():\n    made = parts()\n    system_prompt = made['now']\n    return system_prompt\n"
+        ),
+    ),
+    "the day of a clock of ours": (
+        "CKS02",
+        NOW + "def ask(client, messages, text):\n    system_prompt = dated()\n" + TURN,
+    ),
+    "instructions that a framework asks for": (
+        "CKS02",
+        (
+            "from pydantic_ai import Agent\nagent = Agent('m')\n@agent.instructions\n"
+            "def dated():\n    return f'The date is {datetime.date.today()}.'\n"
+        ),
+    ),
+    "a function handed over as instructions": (
+        "CKS02",
+        (
+            "from agents import Agent\ndef dated(context, agent):\n"
+            "    return f'The date is {datetime.date.today()}.'\nagent = Agent(instructions=dated)\n"
+        ),
+    ),
+    "instructions in a word": (
+        "CKS02",
+        (
+            "from agents import Agent\n"
+            "agent = Agent(instructions=lambda *given: f'The date is {datetime.date.today()}.')\n"
+        ),
+    ),
+    "a date put in before each call of the model": (
+        "CKS02",
+        (
+            "def wrap_model_call(request, handler):\n"
+            "    return handler(request.override(system_prompt=f'{datetime.date.today()}'))\n"
+        ),
+    ),
+    "a set given to a model of ours": (
+        "CKT01",
+        (
+            "class Model:\n    def generate(self, messages, tools):\n"
+            "        raise NotImplementedError\n"
+            "def ask(model: Model, messages, names):\n"
+            "    return model.generate(messages, tools=list(set(names)))\n"
+        ),
+    ),
+    "a date for a loop and for what is kept": (
+        "CKS02",
+        (
+            NOW
+            + "def make(text, inputs, show):\n    for one in inputs:\n        show(one, {'role': 'system', 'content': text})\n"
+            "    system_prompt = text\n    return system_prompt\ndef give(inputs, show):\n    return make(dated(), inputs, show)\n"
+        ),
+    ),
+    "a date written with its minute": (
+        "CKS01",
+        (
+            "class A:\n    def make(self):\n"
+            "        system_prompt = self.current_date.strftime('%Y-%m-%d %H:%M')\n"
+            "        return system_prompt\n"
+        ),
+    ),
+    "a date where the history is read": (
+        "CKS02",
+        (
+            NOW + "class A:\n    def whole(self):\n"
+            "        return [{'role': 'system', 'content': dated()}, *self.done_messages]\n"
+        ),
+    ),
+    "another model where one failed": (
+        "CKP01",
+        (
+            "def ask(client, messages, models):\n    for model in models:\n        try:\n"
+            "            return client.messages.create(model=model, messages=messages)\n"
+            "        except OSError:\n            model = models[1]\n"
+        ),
+    ),
+    "a template with a place for it": (
+        "CKS01",
+        (LOAD + "def make(name):\n    system_prompt = load(name).format(now=time.time())\n    return system_prompt\n"),
+    ),
     "a clock in what a tool says": ("CKT08", DESCRIBED),
-    "a clock by the second and by the day": ("CKS01", ("def make():\n    now = datetime.datetime.now()\n"
-                                             "    system_prompt = f'{now} in {now.year}'\n    return system_prompt\n")),
-    "the machine in front": ("CKS04", f"def make():\n    return {{'role': 'system', 'content': f'On {{sys.platform}}. {RULES}'}}\n"),
-    "a role by its name": ("CKS01", "def make(ChatMessage, Role):\n    return ChatMessage(role=Role.SYSTEM, content=str(time.time()))\n"),
-    "a system message in front of each request": ("CKS01", (
-        "def ask(client, messages, text):\n    messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN
-    )),
+    "a clock by the second and by the day": (
+        "CKS01",
+        (
+            "def make():\n    now = datetime.datetime.now()\n"
+            "    system_prompt = f'{now} in {now.year}'\n    return system_prompt\n"
+        ),
+    ),
+    "the machine in front": (
+        "CKS04",
+        f"def make():\n    return {{'role': 'system', 'content': f'On {{sys.platform}}. {RULES}'}}\n",
+    ),
+    "a role by its name": (
+        "CKS01",
+        "def make(ChatMessage, Role):\n    return ChatMessage(role=Role.SYSTEM, content=str(time.time()))\n",
+    ),
+    "a system message in front of each request": (
+        "CKS01",
+        (
+            "def ask(client, messages, text):\n    messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n"
+            + TURN
+        ),
+    ),
     "a system message by a word": ("CKS01", ADD + "    def ask(self):\n        self.add(str(time.time()), 'system')\n"),
     "a system message by default": ("CKS01", ADD + "    def ask(self):\n        self.add(str(time.time()))\n"),
     "a message of any role": ("CKS01", ADD + "    def ask(self, role):\n        self.add(str(time.time()), role)\n"),
-    "a tool for each file": ("CKT01", ("import os\ndef make(folder):\n"
-                             "    tools = [{'name': one, 'description': 'Reads.', 'input_schema': {}} for one in os.listdir(folder)]\n"
-                             "    return {'model': 'm', 'tools': tools, 'messages': []}\n")),
-    "a message behind a history that may be empty": ("CKS01", (
-        "def ask(client, text, messages=None):\n    messages = messages or []\n"
-        "    messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN
-    )),
+    "a tool for each file": (
+        "CKT01",
+        (
+            "import os\ndef make(folder):\n"
+            "    tools = [{'name': one, 'description': 'Reads.', 'input_schema': {}} for one in os.listdir(folder)]\n"
+            "    return {'model': 'm', 'tools': tools, 'messages': []}\n"
+        ),
+    ),
+    "a message behind a history that may be empty": (
+        "CKS01",
+        (
+            "def ask(client, text, messages=None):\n    messages = messages or []\n"
+            "    messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN
+        ),
+    ),
     "a list for its marker": ("CKM10", "from openai import OpenAI\n" + MARK),
-    "a note behind the first message": ("CKS01", (
-        "def ask(client, messages, text):\n    messages.insert(1, {'role': 'user', 'content': f'It is {time.time()}.'})\n" + TURN
-    )),
-    "a folder that was asked for": ("CKS04", (
-                                   "import os\nclass A:\n    def __init__(self, cwd=None):\n        self.cwd = cwd or os.getcwd()\n"
-                                   f"    def make(self):\n        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n")),
-    "a folder of nobody knows where": ("CKS04", ("class A(Base):\n    def make(self):\n"
-                                      f"        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n")),
-    "a text that goes with headers": ("CKS01", ("def make(ask):\n    given = {'text': str(time.time()), 'headers': {}}\n"
-                                      "    system_prompt = ask(given)\n    return system_prompt\n")),
+    "a note behind the first message": (
+        "CKS01",
+        (
+            "def ask(client, messages, text):\n    messages.insert(1, {'role': 'user', 'content': f'It is {time.time()}.'})\n"
+            + TURN
+        ),
+    ),
+    "a folder that was asked for": (
+        "CKS04",
+        (
+            "import os\nclass A:\n    def __init__(self, cwd=None):\n        self.cwd = cwd or os.getcwd()\n"
+            f"    def make(self):\n        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n"
+        ),
+    ),
+    "a folder of nobody knows where": (
+        "CKS04",
+        (
+            "class A(Base):\n    def make(self):\n"
+            f"        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n"
+        ),
+    ),
+    "a text that goes with headers": (
+        "CKS01",
+        (
+            "def make(ask):\n    given = {'text': str(time.time()), 'headers': {}}\n"
+            "    system_prompt = ask(given)\n    return system_prompt\n"
+        ),
+    ),
     "tools of a request's data": ("CKT01", "def note(data, names):\n    data['tools'] = list(set(names))\n"),
-    "what a server is asked with": ("CKS01", ("def make(session, cache):\n    asked = f'{time.time()}'\n"
-                                    "    system_prompt = session.post('x', asked).text + asked\n    return system_prompt\n")),
-    "a system prompt that gets one more line": ("CKS01", ("def add_time_to_system_prompt(text):\n"
-                                                "    return f'{text} It is {time.time()}.'\n")),
-    "an id that stays": ("CKS03", ("def make(text):\n    tag = str(uuid.uuid4())\n    system_prompt = text.replace('{q}', tag)\n"
-                         "    return system_prompt\n")),
+    "what a server is asked with": (
+        "CKS01",
+        (
+            "def make(session, cache):\n    asked = f'{time.time()}'\n"
+            "    system_prompt = session.post('x', asked).text + asked\n    return system_prompt\n"
+        ),
+    ),
+    "a system prompt that gets one more line": (
+        "CKS01",
+        ("def add_time_to_system_prompt(text):\n    return f'{text} It is {time.time()}.'\n"),
+    ),
+    "an id that stays": (
+        "CKS03",
+        (
+            "def make(text):\n    tag = str(uuid.uuid4())\n    system_prompt = text.replace('{q}', tag)\n"
+            "    return system_prompt\n"
+        ),
+    ),
     "messages as pairs": ("CKS01", "def make(ask):\n    ask([('system', f'It is {time.time()}'), ('user', 'hi')])\n"),
-    "a set of what was a list": ("CKT01", ("def plain(one):\n    if one and isinstance(one, list):\n"
-                                 "        return {plain(part) for part in one}\n    return one\n"
-                                 "def make(tools):\n    return {'model': 'm', 'tools': plain(tools), 'messages': []}\n")),
-    "tools that fit the question": ("CKT03", ("import anthropic\nclient = anthropic.Anthropic()\n"
-                                    "def run(tools, messages):\n    while True:\n"
-                                    "        query = input()\n        messages.append({'role': 'user', 'content': query})\n"
-                                    "        client.messages.create(model='claude-sonnet-4-6', max_tokens=9, messages=messages,\n"
-                                    "                               tools=[t for t in tools if query in t['description']])\n")),
-}  # fmt: skip
+    "a set of what was a list": (
+        "CKT01",
+        (
+            "def plain(one):\n    if one and isinstance(one, list):\n"
+            "        return {plain(part) for part in one}\n    return one\n"
+            "def make(tools):\n    return {'model': 'm', 'tools': plain(tools), 'messages': []}\n"
+        ),
+    ),
+    "tools that fit the question": (
+        "CKT03",
+        (
+            "import anthropic\nclient = anthropic.Anthropic()\n"
+            "def run(tools, messages):\n    while True:\n"
+            "        query = input()\n        messages.append({'role': 'user', 'content': query})\n"
+            "        client.messages.create(model='claude-sonnet-4-6', max_tokens=9, messages=messages,\n"
+            "                               tools=[t for t in tools if query in t['description']])\n"
+        ),
+    ),
+}
 
 
 @pytest.fixture
@@ -172,7 +290,9 @@ def codes(tmp_path: Path) -> Callable[[str], list[str]]:
     def lint(source: str) -> list[str]:
         path = tmp_path / "app.py"
         path.write_text(HEAD + source, encoding="utf-8")
-        return [finding.code for finding in find_in_code([path], LintConfig(), hazards()) if finding.code[:3] in _LEVELS]
+        return [
+            finding.code for finding in find_in_code([path], LintConfig(), hazards()) if finding.code[:3] in _LEVELS
+        ]
 
     return lint
 
@@ -193,10 +313,14 @@ def test_each_call_made_twice_is_followed_in_time(codes: Callable[[str], list[st
     deep = "def make(x):\n    system_prompt = f39(x, str(time.time()))\n    return system_prompt\n"
     plain = "def other():\n    system_prompt = f'It is {time.time()}.'\n    return system_prompt\n"
     found = codes(f"import time\ndef f0(a, b):\n    return a + b\n{steps}{deep}{plain}")
-    assert "CKS01" in found  # without a memory of what each call gives, 2 to the 39th calls come first: the test's timeout ends it
+    assert (
+        "CKS01" in found
+    )  # without a memory of what each call gives, 2 to the 39th calls come first: the test's timeout ends it
 
 
-@pytest.mark.parametrize("source", [b"def f(:\n", b"# -*- coding: nonsense -*-\n", b"x = 1\0\n", b"x = " + b"-" * 200_000 + b"1\n"])
+@pytest.mark.parametrize(
+    "source", [b"def f(:\n", b"# -*- coding: nonsense -*-\n", b"x = 1\0\n", b"x = " + b"-" * 200_000 + b"1\n"]
+)
 def test_a_file_asked_for_by_name_is_read_whatever_it_holds(source: bytes, tmp_path: Path) -> None:
     path = tmp_path / "app.py"
     path.write_bytes(source)

@@ -112,7 +112,7 @@ SHAPES = {name: expression(level) for name, level in EXPRESSIONS.items()} | {
     ),
     "returned dict": lambda depth: "def f():\n return " + "{'a': " * depth + "b" + "}" * depth + "\n",
     "updated dict": lambda depth: "kwargs.update(" + "{'tools': " * depth + "b" + "}" * depth + ")\n",
-}  # fmt: skip
+}
 
 
 def found_in(path: Path, source: str) -> list[Finding]:

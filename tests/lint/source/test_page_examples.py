@@ -21,7 +21,9 @@ def code_of(text: str) -> str:
 
 
 @pytest.mark.parametrize("code", TOLD)
-def test_the_example_of_a_page_is_told_and_what_to_use_instead_is_not(lint: Callable[..., list[Finding]], code: str) -> None:
+def test_the_example_of_a_page_is_told_and_what_to_use_instead_is_not(
+    lint: Callable[..., list[Finding]], code: str
+) -> None:
     sections = parts(code)["sections"]
     assert isinstance(sections, dict)
     assert code in {one.code for one in lint(code_of(str(sections["Example"])), hazards=hazards())}

@@ -1,4 +1,7 @@
-"""Which nodes a pattern is shown: those with its names, with its words in their condition; and that none of them is kept."""
+"""Which nodes a pattern is shown: those with its names, with its words in their condition.
+
+And that none of them is kept.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,11 @@ def ask(client, request, other):
     send({"text": "effort", **other})
 """
 SHOWN = {
-    ast.Call: ['client.create(effort="low", model=M)', "client.create(model=M, reasoning=dict(effort=1))", "dict(effort=1)"],
+    ast.Call: [
+        'client.create(effort="low", model=M)',
+        "client.create(model=M, reasoning=dict(effort=1))",
+        "dict(effort=1)",
+    ],
     ast.Assign: ['request["effort"] = other["effort"]'],
     ast.Dict: ['{"effort": 1, "reasoning": 2}'],
     ast.keyword: ['effort="low"', "reasoning=dict(effort=1)", "effort=1"],
@@ -52,7 +59,9 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("kind", SHOWN, ids=lambda kind: kind.__name__)
-def test_a_pattern_with_names_is_shown_each_node_that_has_one_itself_and_no_other(lint: Lint, kind: type[ast.AST]) -> None:
+def test_a_pattern_with_names_is_shown_each_node_that_has_one_itself_and_no_other(
+    lint: Lint, kind: type[ast.AST]
+) -> None:
     found = lint(NAMED, hazards=hazard((kind,), words=("effort",), names=("effort", "reasoning")))
     assert [finding.message for finding in found] == SHOWN[kind]
 
@@ -107,12 +116,27 @@ def shown(text: str, tmp_path: Path, kind: type[ast.AST], **asked: object) -> se
     return {finding.message for finding in find_in_code([tmp_path], LintConfig(), hazard((kind,), **asked))}  # type: ignore[arg-type]
 
 
-KINDS = (ast.Call, ast.Assign, ast.If, ast.Dict, ast.Subscript, ast.For, ast.ListComp, ast.FunctionDef, ast.keyword, ast.Return, ast.Try)
+KINDS = (
+    ast.Call,
+    ast.Assign,
+    ast.If,
+    ast.Dict,
+    ast.Subscript,
+    ast.For,
+    ast.ListComp,
+    ast.FunctionDef,
+    ast.keyword,
+    ast.Return,
+    ast.Try,
+)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_words_leave_out_the_nodes_they_do_not_stand_in_and_no_other(kind: type[ast.AST], tmp_path: Path) -> None:
-    texts = [PLACES, *(Path(module.__file__).read_text("utf-8") for module in (files, link, statements, tarfile, argparse))]
+    texts = [
+        PLACES,
+        *(Path(module.__file__).read_text("utf-8") for module in (files, link, statements, tarfile, argparse)),
+    ]
     n_left_out = 0
     for text in texts:
         everything = shown(text, tmp_path, kind)
@@ -124,7 +148,9 @@ def test_words_leave_out_the_nodes_they_do_not_stand_in_and_no_other(kind: type[
 
 
 def test_no_syntax_is_kept_when_the_lint_is_done(tmp_path: Path) -> None:
-    (tmp_path / "agent.py").write_text("def ask(messages):\n    for m in messages:\n        m['content'] = f'{m} (cleared)'\n" * 50)
+    (tmp_path / "agent.py").write_text(
+        "def ask(messages):\n    for m in messages:\n        m['content'] = f'{m} (cleared)'\n" * 50
+    )
     rows = hazard((ast.For, ast.FunctionDef))
 
     def left() -> int:

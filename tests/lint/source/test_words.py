@@ -36,14 +36,20 @@ def test_a_part_holds_the_groups_that_have_a_word_in_it() -> None:
         assert here.within(start, end) == words.bits(*standing(source[start:end]))
 
 
-@given(st.lists(st.sampled_from([b"find", b"finding", b"ind", b"mod", b"=", b" if ", b"\n", b"x", b"(", b" "]), max_size=40))
+@given(
+    st.lists(
+        st.sampled_from([b"find", b"finding", b"ind", b"mod", b"=", b" if ", b"\n", b"x", b"(", b" "]), max_size=40
+    )
+)
 def test_any_text_is_counted_line_by_line(pieces: list[bytes]) -> None:
     source = b"".join(pieces)
     words, starts = Words(GROUPS), offsets_of_lines(source)
     for group in GROUPS:
         counts = words.found_in(source).up_to_line(words.bits(group), starts)
         lines = source.split(b"\n")
-        assert [after > before for before, after in pairwise(counts)][: len(lines)] == [group in standing(line) for line in lines]
+        assert [after > before for before, after in pairwise(counts)][: len(lines)] == [
+            group in standing(line) for line in lines
+        ]
 
 
 def test_without_the_library_the_same_places_are_found() -> None:

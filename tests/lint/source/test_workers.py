@@ -16,7 +16,9 @@ import pytest
 from contextkit.lint.source.reading import workers
 from contextkit.lint.source.reading.workers import ended, n_processors, shared
 
-pytestmark = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="processes do not begin as copies here")
+pytestmark = pytest.mark.skipif(
+    multiprocessing.get_start_method() != "fork", reason="processes do not begin as copies here"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +100,9 @@ for _ in shared(work, range(1000), 4, print):
 
 
 def test_nobody_waits_for_a_process_that_was_killed() -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, timeout=30, check=False)  # reads until all have ended
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED], stdout=subprocess.PIPE, timeout=30, check=False
+    )  # reads until all have ended
     assert killed.returncode == -signal.SIGKILL
 
 

@@ -14,10 +14,12 @@ from contextkit.lint.trace.rule import Change, Evidence, On, RequestRule, Sent, 
 Json = Any
 WORDS = "You are a careful researcher; you say where a number comes from. " * 120
 MODELS = {
-    "anthropic_messages": ("anthropic", "claude-sonnet-4-6"), "openai_chat": ("openai", "gpt-4o"),
-    "openai_responses": ("openai", "gpt-5.1"), "gemini": ("google", "gemini-2.5-pro"),
+    "anthropic_messages": ("anthropic", "claude-sonnet-4-6"),
+    "openai_chat": ("openai", "gpt-4o"),
+    "openai_responses": ("openai", "gpt-5.1"),
+    "gemini": ("google", "gemini-2.5-pro"),
     "bedrock_converse": ("aws", "anthropic.claude-opus-4-7"),
-}  # fmt: skip
+}
 SCHEMA = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {"type": "string"}}}
 
 
@@ -25,7 +27,9 @@ def spelled(body: Json) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def call(body: Json, number: int = 0, wire: str = "anthropic_messages", *, session: str = "s", lane: str = "main") -> Exchange:
+def call(
+    body: Json, number: int = 0, wire: str = "anthropic_messages", *, session: str = "s", lane: str = "main"
+) -> Exchange:
     provider, model = MODELS[wire]
     raw = body if isinstance(body, bytes) else spelled(body)
     at = 1_760_000_000.0 + 10 * number
@@ -45,7 +49,14 @@ def anthropic(*messages: Json, system: Json = WORDS, tools: Json = (), mark: boo
         blocks = [dict(block) for block in said[-1]["content"]]
         blocks[-1]["cache_control"] = {"type": "ephemeral"}
         said[-1]["content"] = blocks
-    return {"model": "claude-sonnet-4-6", "max_tokens": 9, "tools": list(tools), "system": system, "messages": said, **params}
+    return {
+        "model": "claude-sonnet-4-6",
+        "max_tokens": 9,
+        "tools": list(tools),
+        "system": system,
+        "messages": said,
+        **params,
+    }
 
 
 def user(*texts: str) -> Json:

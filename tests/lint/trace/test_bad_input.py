@@ -22,11 +22,24 @@ GOOD = spelled(anthropic(user("a"), assistant("b"), user("c")))
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"{", GOOD[:-5], b"\x00\xff\xfe", b"[]", b"null", b'"text"', b'{"messages":5}', b'{"messages":[1]}', b'{"messages":[],"tools":7}',
-     b'{"model":"x","messages":[{"role":"user","content":{"a":1}}]}', b'{"a":NaN,"messages":[]}', b'{"messages":' + b"[" * 5000,
-     b'{"messages":[{"role":"user","content":[' + b'{"a":' * 600 + b"1" + b"}" * 600 + b"]}]}"],
+    [
+        b"",
+        b"{",
+        GOOD[:-5],
+        b"\x00\xff\xfe",
+        b"[]",
+        b"null",
+        b'"text"',
+        b'{"messages":5}',
+        b'{"messages":[1]}',
+        b'{"messages":[],"tools":7}',
+        b'{"model":"x","messages":[{"role":"user","content":{"a":1}}]}',
+        b'{"a":NaN,"messages":[]}',
+        b'{"messages":' + b"[" * 5000,
+        b'{"messages":[{"role":"user","content":[' + b'{"a":' * 600 + b"1" + b"}" * 600 + b"]}]}",
+    ],
     ids=range(14),
-)  # fmt: skip
+)
 def test_a_body_that_cannot_be_read_is_a_finding(raw: bytes) -> None:
     (finding,) = find_in_requests([call(raw)], [])
     assert finding.code == "CK000"
@@ -53,7 +66,22 @@ def test_calls_around_a_bad_one_are_still_compared() -> None:
     assert (detector.n_calls, detector.n_unreadable) == (2, 1)
 
 
-WRONG: tuple[Json, ...] = (None, 7, -1.5, True, "", "text", [], {}, [[]], [{}], {"a": {}}, [None, 7, "x"], {"type": 3}, {"type": ["x"]})
+WRONG: tuple[Json, ...] = (
+    None,
+    7,
+    -1.5,
+    True,
+    "",
+    "text",
+    [],
+    {},
+    [[]],
+    [{}],
+    {"a": {}},
+    [None, 7, "x"],
+    {"type": 3},
+    {"type": ["x"]},
+)
 
 
 def places(value: Json, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -39,7 +39,12 @@ def test_a_call_sent_again_has_no_changes() -> None:
 
 def test_marker_moves_are_no_changes_of_text() -> None:
     marked = [{**text(WORD), "cache_control": {"type": "ephemeral"}} for WORD in ("x", "y")]
-    assert changes(anthropic(*HISTORY, system=marked), anthropic(*HISTORY, *MORE, system=[text("x"), text("y")], mark=False)) == ()
+    assert (
+        changes(
+            anthropic(*HISTORY, system=marked), anthropic(*HISTORY, *MORE, system=[text("x"), text("y")], mark=False)
+        )
+        == ()
+    )
 
 
 def test_the_order_of_a_blocks_own_keys_is_no_change_but_that_of_arguments_is() -> None:
@@ -59,7 +64,9 @@ def test_numbers_that_are_spelled_differently_are_a_change() -> None:
 
 
 def test_a_tool_put_in_front_is_an_insertion() -> None:
-    (change,) = changes(anthropic(*HISTORY, tools=[tool("b"), tool("c")]), anthropic(*HISTORY, tools=[tool("a"), tool("b"), tool("c")]))
+    (change,) = changes(
+        anthropic(*HISTORY, tools=[tool("b"), tool("c")]), anthropic(*HISTORY, tools=[tool("a"), tool("b"), tool("c")])
+    )
     assert (change.level, change.at, change.was, paths(change.now), change.offset) == ("tools", 0, (), ["tools[0]"], 0)
 
 
@@ -70,7 +77,8 @@ def test_a_tool_put_behind_is_an_insertion_too() -> None:
 
 def test_tools_in_another_order_are_one_change() -> None:
     (change,) = changes(
-        anthropic(*HISTORY, tools=[tool(name) for name in "abcde"]), anthropic(*HISTORY, tools=[tool(name) for name in "acdbe"])
+        anthropic(*HISTORY, tools=[tool(name) for name in "abcde"]),
+        anthropic(*HISTORY, tools=[tool(name) for name in "acdbe"]),
     )
     assert sorted(block.role for block in change.was) == sorted(block.role for block in change.now)
     assert (change.at, change.offset) == (1, change.offset)
@@ -82,9 +90,11 @@ def test_every_distinct_place_is_a_change_and_the_first_one_breaks() -> None:
     other = anthropic(*edited, *MORE, system=[text("x"), text("Y")], tools=[tool("a", "now"), tool("b")])
     found = changes(one, other)
     assert shown(found) == [
-        (["tools[0]"], ["tools[0]"]), (["system[1]"], ["system[1]"]), (["messages[0].content[0]"], ["messages[0].content[0]"]),
+        (["tools[0]"], ["tools[0]"]),
+        (["system[1]"], ["system[1]"]),
+        (["messages[0].content[0]"], ["messages[0].content[0]"]),
         (["messages[4].content[0]"], ["messages[4].content[0]"]),
-    ]  # fmt: skip
+    ]
     assert [change.is_first for change in found] == [True, False, False, False]
 
 
@@ -109,16 +119,26 @@ def test_a_last_message_that_was_edited_is_told_from_the_reply_behind_it() -> No
 
 
 def test_messages_of_one_role_may_be_joined_on_anthropic_and_not_in_chat() -> None:
-    one, other = anthropic(user("a"), user("b"), assistant("c"), user("d")), anthropic(user("a", "b"), assistant("c"), user("d"))
+    one, other = (
+        anthropic(user("a"), user("b"), assistant("c"), user("d")),
+        anthropic(user("a", "b"), assistant("c"), user("d")),
+    )
     assert changes(one, other) == ()
-    chat = [{**{key: body[key] for key in ("model", "messages")}, "messages": [{"role": "system", "content": "s"}, *body["messages"]]}
-            for body in (one, other)]  # fmt: skip
+    chat = [
+        {
+            **{key: body[key] for key in ("model", "messages")},
+            "messages": [{"role": "system", "content": "s"}, *body["messages"]],
+        }
+        for body in (one, other)
+    ]
     assert len(compare(sent(chat[0], "openai_chat"), sent(chat[1], "openai_chat"))) == 1
 
 
 def test_a_role_that_changes_is_a_change() -> None:
     asked = {"role": "user", "content": "x"}
-    bodies = [{"model": "gpt-4o", "messages": [{"role": role, "content": "s"}, asked]} for role in ("system", "developer")]
+    bodies = [
+        {"model": "gpt-4o", "messages": [{"role": role, "content": "s"}, asked]} for role in ("system", "developer")
+    ]
     (change,) = compare(*(sent(body, "openai_chat") for body in bodies))
     assert change.level == "system"
 
@@ -126,13 +146,21 @@ def test_a_role_that_changes_is_a_change() -> None:
 def test_deferred_tools_come_and_go_without_a_change() -> None:
     deferred = {**tool("z"), "defer_loading": True}
     assert changes(anthropic(*HISTORY, tools=[tool("a")]), anthropic(*HISTORY, tools=[tool("a"), deferred])) == ()
-    assert len(changes(anthropic(*HISTORY, tools=[tool("a"), deferred]), anthropic(*HISTORY, tools=[tool("a"), tool("z")]))) == 1
+    assert (
+        len(
+            changes(anthropic(*HISTORY, tools=[tool("a"), deferred]), anthropic(*HISTORY, tools=[tool("a"), tool("z")]))
+        )
+        == 1
+    )
 
 
 def test_thinking_that_the_provider_takes_out_itself_may_be_left_out() -> None:
     thought = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, text("b")]}
     stripping, keeping = (
-        [anthropic(user("a"), said, user("c"), assistant("d"), user("e"), model=model) for said in (thought, assistant("b"))]
+        [
+            anthropic(user("a"), said, user("c"), assistant("d"), user("e"), model=model)
+            for said in (thought, assistant("b"))
+        ]
         for model in ("claude-sonnet-4-5", "claude-opus-4-5")
     )
     one, other = map(sent, stripping)
@@ -152,9 +180,12 @@ def test_what_the_server_remembers_is_not_missing() -> None:
 @pytest.mark.parametrize(
     ("params", "marks", "reach"),
     [({}, (), 0), ({}, (1,), 2), ({}, (0, 1), 2), ({"cache_control": {"type": "ephemeral"}}, (), 7)],
-)  # fmt: skip
+)
 def test_what_may_be_cached_ends_at_the_last_marker(params: Json, marks: tuple[int, ...], reach: int) -> None:
-    system = [{**text(word), **({"cache_control": {"type": "ephemeral"}} if place in marks else {})} for place, word in enumerate("xy")]
+    system = [
+        {**text(word), **({"cache_control": {"type": "ephemeral"}} if place in marks else {})}
+        for place, word in enumerate("xy")
+    ]
     before = sent(anthropic(*HISTORY, system=system, mark=False, **params))
     assert reach_of(before) == reach
     after = sent(anthropic(*HISTORY[:4], user("E"), *MORE, system=system, mark=False, **params))
@@ -186,7 +217,9 @@ def test_changes_carried_out_give_the_later_call(seed: int) -> None:
 
     def body(words: list[str], names: list[str]) -> Json:
         said = [(user, assistant)[i % 2](word) for i, word in enumerate(words)]
-        return anthropic(*said, user("last"), tools=[tool(name) for name in names], system=[text(name) for name in names[:2]])
+        return anthropic(
+            *said, user("last"), tools=[tool(name) for name in names], system=[text(name) for name in names[:2]]
+        )
 
     def edited(items: list[str]) -> list[str]:
         new = list(items)
@@ -195,7 +228,10 @@ def test_changes_carried_out_give_the_later_call(seed: int) -> None:
             new[place : place + random.randrange(2)] = random.sample("xyzab", random.randrange(2))
         return new if random.random() < 0.7 else random.sample(new, len(new))
 
-    before, after = sent(body(words, names)), sent(body([*edited(words), "more"], list(dict.fromkeys(edited(names))) or ["a"]))
+    before, after = (
+        sent(body(words, names)),
+        sent(body([*edited(words), "more"], list(dict.fromkeys(edited(names))) or ["a"])),
+    )
     found = compare(before, after)
     for level in ("tools", "system", "messages"):
         then, now = rebuilt(before, found, level), [block.body for block in after.blocks if block.level == level]

@@ -13,8 +13,20 @@ from tests.lint.trace.calls import WORDS, anthropic, assistant, call, hazard, te
 
 Json = Any
 TOOLS = [tool("read"), tool("write")]
-A = [user("build a parser"), assistant("reading"), user("here is the file " * 30), assistant("done reading"), user("go on")]
-B = [user("write the docs"), assistant("which ones"), user("all of them, please " * 30), assistant("fine"), user("thanks")]
+A = [
+    user("build a parser"),
+    assistant("reading"),
+    user("here is the file " * 30),
+    assistant("done reading"),
+    user("go on"),
+]
+B = [
+    user("write the docs"),
+    assistant("which ones"),
+    user("all of them, please " * 30),
+    assistant("fine"),
+    user("thanks"),
+]
 
 
 def grouped(exchanges: Iterable[Exchange]) -> list[list[int]]:
@@ -51,7 +63,11 @@ def test_lanes_are_believed() -> None:
 
 def test_lanes_that_a_reader_inferred_are_looked_at_again() -> None:
     edited = [user("build a parser " + "in Rust"), *A[1:]]
-    calls = [call(body(A[:1]), 0), call(body(edited[:3]), 1, lane="conversation 2"), call(body(B[:1]), 2, lane="conversation 3")]
+    calls = [
+        call(body(A[:1]), 0),
+        call(body(edited[:3]), 1, lane="conversation 2"),
+        call(body(B[:1]), 2, lane="conversation 3"),
+    ]
     assert grouped(calls) == [[0, 1], [2]]
 
 
@@ -59,13 +75,19 @@ def test_a_first_question_that_is_filled_in_anew_stays_with_its_conversation() -
     def asked(memories: str, *more: Json) -> Json:
         return body([user(f"<memories>{memories}</memories> Build a parser. " + "It is to be small. " * 30), *more])
 
-    turns = asked("tea"), asked("tea, a dog", assistant("Which?"), user("C")), asked("a dog", assistant("Which?"), user("C"), *A[1:3])
+    turns = (
+        asked("tea"),
+        asked("tea, a dog", assistant("Which?"), user("C")),
+        asked("a dog", assistant("Which?"), user("C"), *A[1:3]),
+    )
     for session in ("s", ""):
         assert grouped(said(*turns, session=session)) == [[0, 1, 2]]
 
 
 def test_another_question_in_the_same_words_is_a_conversation_of_its_own() -> None:
-    first, second = (user(f"Review {name}. " + "Be thorough and say what is wrong. " * 30) for name in ("parser.py", "lexer.py"))
+    first, second = (
+        user(f"Review {name}. " + "Be thorough and say what is wrong. " * 30) for name in ("parser.py", "lexer.py")
+    )
     calls = said(body([first]), body([second]), body([second, *A[1:3]]), body([first, *B[1:3]]))
     assert grouped(calls) == [[0, 3], [1, 2]]
 
@@ -82,13 +104,23 @@ def test_a_summary_of_the_whole_history_under_another_prompt_is_one_too() -> Non
 
 def test_an_edited_a_cut_and_a_compacted_history_stay() -> None:
     edited = [A[0], assistant("reading "), *A[2:], assistant("x"), user("y")]
-    compacted = [user("Summary of the conversation so far: a parser was built. " * 3), *A[4:], assistant("x"), user("y")]
+    compacted = [
+        user("Summary of the conversation so far: a parser was built. " * 3),
+        *A[4:],
+        assistant("x"),
+        user("y"),
+    ]
     assert grouped(said(body(A), body(edited), body(edited[2:]))) == [[0, 1, 2]]
     assert grouped(said(body(A), body(compacted))) == [[0, 1]]
 
 
 def test_a_changed_head_stays() -> None:
-    others = (body(A, system=f"{WORDS} It is 10:01."), body(A, tools=[]), body(A, tools=[tool("x"), *TOOLS]), body(A, system="All is new."))
+    others = (
+        body(A, system=f"{WORDS} It is 10:01."),
+        body(A, tools=[]),
+        body(A, tools=[tool("x"), *TOOLS]),
+        body(A, system="All is new."),
+    )
     for other in others:
         assert grouped(said(body(A[:3]), other)) == [[0, 1]]
 
@@ -96,7 +128,13 @@ def test_a_changed_head_stays() -> None:
 def test_agents_given_the_same_words_are_told_apart_by_their_prompts() -> None:
     plan, code = ({"system": text} for text in ("You plan what others do. " * 90, "A coder writes code only. " * 90))
     second = [A[0], assistant("planned"), user("go on")]
-    calls = (body(A[:1], **plan), body(A[:1], **code), body(second, **plan), body(A[:3], **code), body([*second, *A[3:]], **plan))
+    calls = (
+        body(A[:1], **plan),
+        body(A[:1], **code),
+        body(second, **plan),
+        body(A[:3], **code),
+        body([*second, *A[3:]], **plan),
+    )
     assert grouped(said(*calls, session="")) == [[0, 2, 4], [1, 3]]
 
 
@@ -130,7 +168,11 @@ def test_going_back_starts_anew_and_breaks_nothing() -> None:
 
 def test_a_question_asked_anew_further_up_is_a_branch_and_breaks_nothing() -> None:
     asked = [user("all of it, in Rust " * 9)]
-    turns = [*A[:2], user("here is the file " * 30), *A[3:], assistant("x"), user("y")], [*A[:2], *asked], [*A[:2], *asked, *B[3:]]
+    turns = (
+        [*A[:2], user("here is the file " * 30), *A[3:], assistant("x"), user("y")],
+        [*A[:2], *asked],
+        [*A[:2], *asked, *B[3:]],
+    )
     for session in ("s", ""):
         calls = said(body(A[:1]), body(A[:3]), body(A), *map(body, turns), session=session)
         assert grouped(calls) == [[0, 1, 2, 3], [4, 5]]
@@ -139,9 +181,14 @@ def test_a_question_asked_anew_further_up_is_a_branch_and_breaks_nothing() -> No
 
 def test_what_stands_for_a_history_behind_its_first_question_is_no_question() -> None:
     short = user("Sum up what you found so far.")
-    for what, groups in ((user("Summary of the conversation so far: a parser was built. " * 5), [[0, 1]]), (short, [[0], [1]])):
+    for what, groups in (
+        (user("Summary of the conversation so far: a parser was built. " * 5), [[0, 1]]),
+        (short, [[0], [1]]),
+    ):
         assert grouped(said(body([*A, *B[1:]]), body([*A[:2], what]))) == groups
-    assert grouped(said(body([*A, *B[1:]]), body([*A[:2], B[4]]))) == [[0, 1]]  # said further down: what was between is gone
+    assert grouped(said(body([*A, *B[1:]]), body([*A[:2], B[4]]))) == [
+        [0, 1]
+    ]  # said further down: what was between is gone
 
 
 def test_without_sessions_strangers_are_told_apart() -> None:
@@ -190,7 +237,9 @@ def test_new_ids_or_shapes_are_no_new_conversation_in_a_recorded_session() -> No
     assert grouped(on_responses(items("go", *results), items("go", *results, "x", ids="call_"))) == [[0, 1]]
     shortened = [result[:20] + "[cut]" for result in results]
     assert grouped(on_responses(items("go", *results), items("go", *shortened, "x"))) == [[0, 1]]
-    other = on_responses(items("go", *results), items("bake bread", "flour " * 90, "water " * 90, "salt " * 90, "x", ids="call_"))
+    other = on_responses(
+        items("go", *results), items("bake bread", "flour " * 90, "water " * 90, "salt " * 90, "x", ids="call_")
+    )
     assert grouped(other) == [[0], [1]]
 
 

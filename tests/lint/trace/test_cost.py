@@ -33,7 +33,10 @@ def billed(exchange: Exchange, fresh: int, read: int, written: int) -> Exchange:
 
 
 def chat(words: str, *more: Json) -> Json:
-    return {"model": "gpt-4o", "messages": [{"role": "system", "content": words}, {"role": "user", "content": "hi"}, *more]}
+    return {
+        "model": "gpt-4o",
+        "messages": [{"role": "system", "content": words}, {"role": "user", "content": "hi"}, *more],
+    }
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-5.1"])
@@ -59,8 +62,10 @@ def test_tokens_and_money_are_those_of_the_bill() -> None:
     """The provider counts twice as many tokens as the estimate."""
     tokens, usd = costs(billed(call(clock(1)), 0, 0, 8_000), billed(call(clock(2, *MORE), 1), 0, 0, 8_010))["CKS01"]
     assert tokens is not None and 7_900 <= tokens <= 8_000
-    paid, read = (cost_usd("anthropic", "claude-sonnet-4-6", usage, 1_760_000_010.0) or 0.0
-                  for usage in (Usage(0, 0, 8_010, 0, 9), Usage(0, tokens, 8_010 - tokens, 0, 9)))  # fmt: skip
+    paid, read = (
+        cost_usd("anthropic", "claude-sonnet-4-6", usage, 1_760_000_010.0) or 0.0
+        for usage in (Usage(0, 0, 8_010, 0, 9), Usage(0, tokens, 8_010 - tokens, 0, 9))
+    )
     assert usd == pytest.approx(paid - read)
 
 
@@ -72,7 +77,9 @@ def test_nothing_is_lost_that_the_bill_says_was_read() -> None:
 def test_what_a_gap_lost_is_the_gap_s_even_where_something_changed_too() -> None:
     system = [{**text(WORDS), "cache_control": {"type": "ephemeral"}}]
     edited = anthropic(*FIRST[:2], user("c " * 399), *MORE, system=system)
-    found = costs(call(anthropic(*FIRST, system=system)), call(edited, 60))  # ten minutes later, with a lifetime of five
+    found = costs(
+        call(anthropic(*FIRST, system=system)), call(edited, 60)
+    )  # ten minutes later, with a lifetime of five
     gap = found.pop("CKL01")
     ((tokens, _),) = found.values()
     assert tokens == 0 and gap[0] is not None and gap[0] > 2_000

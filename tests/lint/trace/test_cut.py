@@ -1,4 +1,5 @@
-"""Cutting bodies into blocks: every wire, every spelling, and from where an earlier call ended as well as from the front."""
+"""Cutting bodies into blocks: every wire, every spelling, and from where an earlier call ended as well as from the
+front."""
 
 from __future__ import annotations
 
@@ -19,53 +20,111 @@ EPHEMERAL = {"type": "ephemeral"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"b":1}'}}
 BODIES: dict[str, tuple[Json, list[tuple[str, str, str, str]]]] = {
     "anthropic_messages": (
-        anthropic(user("hi"), {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"},
-                  {"type": "tool_use", "id": "t", "name": "f", "input": {}}]},
-                  {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "3"}]},
-                  system="be brief", tools=[tool("f")]),
-        [("tools", "tools[0]", "f", "tool"), ("system", "system", "system", "text"), ("messages", "messages[0].content[0]", "user", "text"),
-         ("messages", "messages[1].content[0]", "assistant", "thinking"), ("messages", "messages[1].content[1]", "assistant", "call"),
-         ("messages", "messages[2].content[0]", "user", "result")],
+        anthropic(
+            user("hi"),
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "hm", "signature": "s"},
+                    {"type": "tool_use", "id": "t", "name": "f", "input": {}},
+                ],
+            },
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "3"}]},
+            system="be brief",
+            tools=[tool("f")],
+        ),
+        [
+            ("tools", "tools[0]", "f", "tool"),
+            ("system", "system", "system", "text"),
+            ("messages", "messages[0].content[0]", "user", "text"),
+            ("messages", "messages[1].content[0]", "assistant", "thinking"),
+            ("messages", "messages[1].content[1]", "assistant", "call"),
+            ("messages", "messages[2].content[0]", "user", "result"),
+        ],
     ),
     "openai_chat": (
-        {"model": "gpt-4o", "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}], "messages": [
-            {"role": "developer", "content": "be brief"}, {"role": "user", "content": "hi"},
-            {"role": "assistant", "content": "so", "reasoning_content": "hm", "tool_calls": [CALL]},
-            {"role": "tool", "tool_call_id": "c1", "content": "3"}]},
-        [("tools", "tools[0]", "f", "tool"), ("system", "messages[0].content", "developer", "text"),
-         ("messages", "messages[1].content", "user", "text"), ("messages", "messages[2].reasoning_content", "assistant", "thinking"),
-         ("messages", "messages[2].content", "assistant", "text"), ("messages", "messages[2].tool_calls[0]", "assistant", "call"),
-         ("messages", "messages[3]", "tool", "result")],
+        {
+            "model": "gpt-4o",
+            "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}],
+            "messages": [
+                {"role": "developer", "content": "be brief"},
+                {"role": "user", "content": "hi"},
+                {"role": "assistant", "content": "so", "reasoning_content": "hm", "tool_calls": [CALL]},
+                {"role": "tool", "tool_call_id": "c1", "content": "3"},
+            ],
+        },
+        [
+            ("tools", "tools[0]", "f", "tool"),
+            ("system", "messages[0].content", "developer", "text"),
+            ("messages", "messages[1].content", "user", "text"),
+            ("messages", "messages[2].reasoning_content", "assistant", "thinking"),
+            ("messages", "messages[2].content", "assistant", "text"),
+            ("messages", "messages[2].tool_calls[0]", "assistant", "call"),
+            ("messages", "messages[3]", "tool", "result"),
+        ],
     ),
     "openai_responses": (
-        {"model": "gpt-5.1", "instructions": "be brief", "tools": [{"type": "function", "name": "f", "parameters": SCHEMA}], "input": [
-            {"role": "user", "content": [{"type": "input_text", "text": "hi"}]}, {"type": "reasoning", "id": "rs", "summary": []},
-            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
-            {"type": "function_call_output", "call_id": "c1", "output": "3"}]},
-        [("tools", "tools[0]", "f", "tool"), ("system", "instructions", "system", "text"),
-         ("messages", "input[0].content[0]", "user", "text"), ("messages", "input[1]", "item", "thinking"),
-         ("messages", "input[2]", "item", "call"), ("messages", "input[3]", "item", "result")],
+        {
+            "model": "gpt-5.1",
+            "instructions": "be brief",
+            "tools": [{"type": "function", "name": "f", "parameters": SCHEMA}],
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+                {"type": "reasoning", "id": "rs", "summary": []},
+                {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c1", "output": "3"},
+            ],
+        },
+        [
+            ("tools", "tools[0]", "f", "tool"),
+            ("system", "instructions", "system", "text"),
+            ("messages", "input[0].content[0]", "user", "text"),
+            ("messages", "input[1]", "item", "thinking"),
+            ("messages", "input[2]", "item", "call"),
+            ("messages", "input[3]", "item", "result"),
+        ],
     ),
     "gemini": (
-        {"systemInstruction": {"parts": [{"text": "be brief"}]},
-         "tools": [{"functionDeclarations": [{"name": "f"}]}, {"googleSearch": {}}],
-         "contents": [{"role": "user", "parts": [{"text": "hi"}]},
-                      {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
-                      {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]}]},
-        [("tools", "tools[0].functionDeclarations[0]", "f", "tool"), ("tools", "tools[1].googleSearch", "googleSearch", "tool"),
-         ("system", "systemInstruction.parts[0]", "system", "text"), ("messages", "contents[0].parts[0]", "user", "text"),
-         ("messages", "contents[1].parts[0]", "model", "call"), ("messages", "contents[2].parts[0]", "user", "result")],
+        {
+            "systemInstruction": {"parts": [{"text": "be brief"}]},
+            "tools": [{"functionDeclarations": [{"name": "f"}]}, {"googleSearch": {}}],
+            "contents": [
+                {"role": "user", "parts": [{"text": "hi"}]},
+                {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+                {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]},
+            ],
+        },
+        [
+            ("tools", "tools[0].functionDeclarations[0]", "f", "tool"),
+            ("tools", "tools[1].googleSearch", "googleSearch", "tool"),
+            ("system", "systemInstruction.parts[0]", "system", "text"),
+            ("messages", "contents[0].parts[0]", "user", "text"),
+            ("messages", "contents[1].parts[0]", "model", "call"),
+            ("messages", "contents[2].parts[0]", "user", "result"),
+        ],
     ),
     "bedrock_converse": (
-        {"system": [{"text": "be brief"}, {"cachePoint": {"type": "default"}}],
-         "toolConfig": {"tools": [{"toolSpec": {"name": "f", "inputSchema": {"json": SCHEMA}}}], "toolChoice": {"auto": {}}},
-         "messages": [{"role": "user", "content": [{"text": "hi"}]}, {"role": "assistant", "content": [{"toolUse": {"name": "f"}}]},
-                      {"role": "user", "content": [{"toolResult": {"toolUseId": "t"}}, {"cachePoint": {"type": "default"}}]}]},
-        [("tools", "toolConfig.tools[0]", "f", "tool"), ("system", "system[0]", "system", "text"),
-         ("messages", "messages[0].content[0]", "user", "text"), ("messages", "messages[1].content[0]", "assistant", "call"),
-         ("messages", "messages[2].content[0]", "user", "result")],
+        {
+            "system": [{"text": "be brief"}, {"cachePoint": {"type": "default"}}],
+            "toolConfig": {
+                "tools": [{"toolSpec": {"name": "f", "inputSchema": {"json": SCHEMA}}}],
+                "toolChoice": {"auto": {}},
+            },
+            "messages": [
+                {"role": "user", "content": [{"text": "hi"}]},
+                {"role": "assistant", "content": [{"toolUse": {"name": "f"}}]},
+                {"role": "user", "content": [{"toolResult": {"toolUseId": "t"}}, {"cachePoint": {"type": "default"}}]},
+            ],
+        },
+        [
+            ("tools", "toolConfig.tools[0]", "f", "tool"),
+            ("system", "system[0]", "system", "text"),
+            ("messages", "messages[0].content[0]", "user", "text"),
+            ("messages", "messages[1].content[0]", "assistant", "call"),
+            ("messages", "messages[2].content[0]", "user", "result"),
+        ],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("wire", BODIES)
@@ -87,7 +146,9 @@ def test_markers_stand_beside_the_bytes_not_in_them() -> None:
 def test_a_marker_inside_a_result_counts_and_a_property_of_that_name_does_not() -> None:
     nested = {"type": "tool_result", "tool_use_id": "t", "content": [{**text("3"), "cache_control": EPHEMERAL}]}
     schema = {"type": "object", "properties": {"cache_control": {"type": "string"}}}
-    found = sent(anthropic({"role": "user", "content": [nested]}, tools=[{"name": "f", "input_schema": schema}], mark=False))
+    found = sent(
+        anthropic({"role": "user", "content": [nested]}, tools=[{"name": "f", "input_schema": schema}], mark=False)
+    )
     assert found.blocks[-1].marker == EPHEMERAL
     assert b"cache_control" not in found.blocks[-1].body
     assert found.blocks[0].marker is None
@@ -107,7 +168,9 @@ def test_a_string_and_a_list_of_one_text_are_two_shapes_of_one_text() -> None:
     assert one.blocks[-1].body != other.blocks[-1].body
 
 
-@pytest.mark.parametrize("body", [{"model": "m", "prompt": "x"}, {"model": "text-embedding-3-small", "input": "x"}, {"input": ["a", "b"]}])
+@pytest.mark.parametrize(
+    "body", [{"model": "m", "prompt": "x"}, {"model": "text-embedding-3-small", "input": "x"}, {"input": ["a", "b"]}]
+)
 def test_what_is_no_model_call_is_none(body: Json) -> None:
     assert sent_of(call(body)) is None
 
@@ -156,13 +219,20 @@ def test_blocks_that_were_not_touched_are_the_same_objects() -> None:
 @pytest.mark.parametrize(
     ("name", "row"),
     [
-        ("claude-opus-4-5", "claude-opus-4-5"), ("anthropic/claude-opus-4.5", "claude-opus-4-5"), ("gpt-4o-2024-08-06", "gpt-4o"),
-        ("openai/gpt-4o-mini", "gpt-4o-mini"), ("gpt-4o-audio", None), ("", None),
-        ("us.anthropic.claude-opus-4-7-v1:0", "us.anthropic.claude-opus-4-7"), ("claude-opus-4-5@20251101", "claude-opus-4-5"),
-        ("gemini-2.5-pro-05-06", "gemini-2.5-pro"), ("gpt-5.6", "gpt-5.6-sol"), ("openai/gpt-5.6", "gpt-5.6-sol"),
+        ("claude-opus-4-5", "claude-opus-4-5"),
+        ("anthropic/claude-opus-4.5", "claude-opus-4-5"),
+        ("gpt-4o-2024-08-06", "gpt-4o"),
+        ("openai/gpt-4o-mini", "gpt-4o-mini"),
+        ("gpt-4o-audio", None),
+        ("", None),
+        ("us.anthropic.claude-opus-4-7-v1:0", "us.anthropic.claude-opus-4-7"),
+        ("claude-opus-4-5@20251101", "claude-opus-4-5"),
+        ("gemini-2.5-pro-05-06", "gemini-2.5-pro"),
+        ("gpt-5.6", "gpt-5.6-sol"),
+        ("openai/gpt-5.6", "gpt-5.6-sol"),
         ("gpt-5.7", None),
     ],
-)  # fmt: skip
+)
 def test_a_model_is_found_behind_prefixes_and_dates(name: str, row: str | None) -> None:
     found = find_model(name)
     assert (found.name if found else None) == row

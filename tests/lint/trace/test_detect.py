@@ -43,7 +43,14 @@ def test_a_conversation_that_only_grows_has_no_findings() -> None:
 def test_a_break_that_no_rule_knows_is_reported_all_the_same() -> None:
     (finding,) = found(clock(1), clock(2, *MORE))
     at = place(finding)
-    assert (finding.code, at.session, at.turn, at.request, at.level, at.path) == ("CK001", "s", 2, "r1", "system", "system")
+    assert (finding.code, at.session, at.turn, at.request, at.level, at.path) == (
+        "CK001",
+        "s",
+        2,
+        "r1",
+        "system",
+        "system",
+    )
     assert at.offset == len(f'"{WORDS} It is 10:0')
     assert "10:01" in at.was
     assert "10:02" in at.now
@@ -52,7 +59,9 @@ def test_a_break_that_no_rule_knows_is_reported_all_the_same() -> None:
 
 @pytest.mark.parametrize("padding", range(0, 35, 7))
 def test_secrets_around_a_difference_are_covered_wherever_the_window_cuts_them(padding: int) -> None:
-    one, other = (anthropic(user("hi"), system=f"{WORDS} key sk-ant-api03-{'Zq' * 20} {'x' * padding} at 10:0{n}") for n in (1, 2))
+    one, other = (
+        anthropic(user("hi"), system=f"{WORDS} key sk-ant-api03-{'Zq' * 20} {'x' * padding} at 10:0{n}") for n in (1, 2)
+    )
     (found,) = find_in_requests([call(one, 0), call(other, 1)], [])
     assert isinstance(found.place, RequestPlace)
     for shown, end in ((found.place.was, "10:01"), (found.place.now, "10:02")):
@@ -97,7 +106,10 @@ def test_a_call_is_asked_about_alone_and_a_session_at_the_end() -> None:
 
     rules = hazard("CKB01", "call", unmarked), hazard("CKR05", "session", many)
     findings = found(anthropic(*FIRST, mark=False), anthropic(*FIRST, *MORE), hazards=rules)
-    assert [(one.code, one.message, place(one).turn) for one in findings] == [("CKB01", "no marker", 1), ("CKR05", "2 calls in 1", 1)]
+    assert [(one.code, one.message, place(one).turn) for one in findings] == [
+        ("CKB01", "no marker", 1),
+        ("CKR05", "2 calls in 1", 1),
+    ]
 
 
 def test_earlier_calls_are_there_and_light() -> None:
@@ -110,7 +122,11 @@ def test_earlier_calls_are_there_and_light() -> None:
 
     bodies = [anthropic(*FIRST, *MORE * n) for n in range(4)]
     found(*bodies, hazards=(hazard("CKL01", "step", look),))
-    assert [(turn, [bool(size) for size in sizes]) for turn, sizes in seen] == [(2, [True]), (3, [False, True]), (4, [False, False, True])]
+    assert [(turn, [bool(size) for size in sizes]) for turn, sizes in seen] == [
+        (2, [True]),
+        (3, [False, True]),
+        (4, [False, False, True]),
+    ]
 
 
 def test_a_rule_that_cannot_read_a_request_says_so() -> None:
@@ -135,7 +151,9 @@ def test_a_changed_system_prompt_costs_what_the_call_before_had_written() -> Non
 
 def test_later_changes_of_a_step_cost_nothing_more() -> None:
     other = anthropic(user("A"), *FIRST[1:], *MORE, system="It is " + WORDS, tools=[tool("x")])
-    rules = tuple(hazard(f"CK{level[0].upper()}01", "change", named(level)) for level in ("tools", "system", "messages"))
+    rules = tuple(
+        hazard(f"CK{level[0].upper()}01", "change", named(level)) for level in ("tools", "system", "messages")
+    )
     findings = found(anthropic(*FIRST, system="It was " + WORDS), other, hazards=rules)
     assert [one.code for one in findings] == ["CKT01", "CKS01", "CKM01"]
     assert findings[0].cost_tokens > 0
@@ -150,7 +168,11 @@ def test_what_had_died_anyway_is_not_counted() -> None:
 
 def test_a_change_in_the_tail_costs_less_than_one_in_front() -> None:
     """The writes of the calls before the last are still readable."""
-    bodies = [anthropic(*FIRST), anthropic(*FIRST, *MORE), anthropic(*FIRST, assistant("d"), user("E"), assistant("f"), user("g"))]
+    bodies = [
+        anthropic(*FIRST),
+        anthropic(*FIRST, *MORE),
+        anthropic(*FIRST, assistant("d"), user("E"), assistant("f"), user("g")),
+    ]
     (finding,) = found(*bodies)
     assert place(finding).path == "messages[4].content[0]"
     assert finding.cost_tokens < 20
@@ -182,6 +204,10 @@ def test_findings_of_one_place_are_one_group_with_its_turns() -> None:
 
 def test_what_holds_no_body_is_counted_and_passed_over() -> None:
     detector = Detector([])
-    exchanges = [replace(call(clock(1)), prompt=None), replace(call(clock(1)), prompt=BlockIds(16, (1,))), call(clock(1))]
+    exchanges = [
+        replace(call(clock(1)), prompt=None),
+        replace(call(clock(1)), prompt=BlockIds(16, (1,))),
+        call(clock(1)),
+    ]
     assert [finding for exchange in exchanges for finding in detector.feed(exchange)] == []
     assert (detector.n_calls, detector.n_skipped, detector.n_unreadable) == (1, 2, 0)

@@ -30,7 +30,9 @@ def test_a_real_coding_session_breaks_where_it_was_compacted_and_nowhere_else(
         before, after = exchanges[place.turn - 2].usage, exchanges[place.turn - 1].usage
         assert before is not None
         assert after is not None
-        there = min((before.read or 0) + (before.write_5m or 0), after.prompt or 0)  # billed by the local provider, which saw every call
+        there = min(
+            (before.read or 0) + (before.write_5m or 0), after.prompt or 0
+        )  # billed by the local provider, which saw every call
         assert finding.cost_tokens == there - (after.read or 0)
 
 

@@ -7,13 +7,19 @@ from typing import Any
 HEAD = "{% if tools %}<tools>{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}</tools>\n{% endif %}"
 CALLS = "{% for call in m.tool_calls or [] %}<call>{{ call.function.name }}{{ call.function.arguments | tojson }}</call>{% endfor %}"
 LAST_USER = (
-    "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+    "{% set ns = namespace(last=0) %}"
+    "{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
 )
 THOUGHT = "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}"
 
 
 def chat(
-    thought: str = THOUGHT, *, head: str = HEAD, content: str = "{{ m.content }}", opening: str = "<|assistant|>", before: str = ""
+    thought: str = THOUGHT,
+    *,
+    head: str = HEAD,
+    content: str = "{{ m.content }}",
+    opening: str = "<|assistant|>",
+    before: str = "",
 ) -> str:
     """A template that writes messages one after another."""
     loop = f"{{% for m in messages %}}<|{{{{ m.role }}}}|>{thought}{content}{CALLS}<|end|>\n{{% endfor %}}"
@@ -39,11 +45,21 @@ OPENS = chat("", opening="<|assistant|><think>\n\n</think>\n\n")
 """As with thinking switched off: an empty thought opens the newest turn only."""
 TRIMS = chat(content="{% if loop.last %}{{ m.content }}{% else %}{{ m.content | trim }}{% endif %}")
 FAMILIES = {
-    "stable": STABLE, "drops": DROPS, "drops_hard": DROPS_HARD, "dated": DATED, "dated_hard": DATED_HARD, "prints_choice": PRINTS_CHOICE,
-    "floats": FLOATS, "opens": OPENS, "trims": TRIMS,
-}  # fmt: skip
+    "stable": STABLE,
+    "drops": DROPS,
+    "drops_hard": DROPS_HARD,
+    "dated": DATED,
+    "dated_hard": DATED_HARD,
+    "prints_choice": PRINTS_CHOICE,
+    "floats": FLOATS,
+    "opens": OPENS,
+    "trims": TRIMS,
+}
 
-TOOL = {"type": "function", "function": {"name": "search", "description": "Search <the> web & more.", "parameters": {"type": "object"}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "search", "description": "Search <the> web & more.", "parameters": {"type": "object"}},
+}
 OTHER = {"type": "function", "function": {"name": "fetch", "description": "Fetch.", "parameters": {"type": "object"}}}
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q":"gpu é"}'}}
 MESSAGES: list[dict[str, Any]] = [

@@ -1,4 +1,5 @@
-"""Where a template stops keeping each prompt a prefix of the next: found, put down to its cause, and mended by what was proven to help."""
+"""Where a template stops keeping each prompt a prefix of the next: found, put down to its cause, and mended by what was
+proven to help."""
 
 from __future__ import annotations
 
@@ -22,12 +23,15 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LONG = {
     **BODY,
     "messages": [
-        *MESSAGES, {"role": "assistant", "content": "Welcome. ", "reasoning_content": "Polite."}, {"role": "user", "content": "One more "},
+        *MESSAGES,
+        {"role": "assistant", "content": "Welcome. ", "reasoning_content": "Polite."},
+        {"role": "user", "content": "One more "},
         {"role": "assistant", "content": None, "reasoning_content": "Again.", "tool_calls": [CALL]},
-        {"role": "tool", "tool_call_id": "c1", "content": "again found"}, {"role": "assistant", "content": "Done."},
+        {"role": "tool", "tool_call_id": "c1", "content": "again found"},
+        {"role": "assistant", "content": "Done."},
         {"role": "user", "content": "Bye"},
     ],
-}  # fmt: skip
+}
 
 
 def checked(name: str, conversation: Any = LONG) -> list[Instability]:
@@ -88,7 +92,9 @@ def test_it_says_which_calls_lose_how_much_in_tokens_too() -> None:
     parted = []
     for index, (one, other) in enumerate(pairwise(calls)):
         answered = {**one, "messages": other["messages"][: len(one["messages"]) + 1]}
-        if not template.render(other, at=NOON).startswith(template.render(answered, generation=False, at=NOON).rstrip()):
+        if not template.render(other, at=NOON).startswith(
+            template.render(answered, generation=False, at=NOON).rstrip()
+        ):
             parted.append(index)
     assert list(found.turns) == parted
     first = template.render({**LONG, "messages": LONG["messages"][:5]}, generation=False, at=NOON).rstrip()
@@ -101,14 +107,20 @@ def changed(**fields: Any) -> list[Any]:
     return [first, {**BODY, **fields}]
 
 
-@pytest.mark.parametrize(("conversation", "cause", "message"), [
-    (changed(tools=[OTHER, TOOL]), "tools", -1),
-    (changed(chat_template_kwargs={"preserve_thinking": False}), "kwargs", 2),
-    (changed(messages=[MESSAGES[0], {"role": "user", "content": "Find this."}, *MESSAGES[2:]]), "history", 1),
-    (changed(messages=MESSAGES[:1] + MESSAGES[2:]), "history", 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("conversation", "cause", "message"),
+    [
+        (changed(tools=[OTHER, TOOL]), "tools", -1),
+        (changed(chat_template_kwargs={"preserve_thinking": False}), "kwargs", 2),
+        (changed(messages=[MESSAGES[0], {"role": "user", "content": "Find this."}, *MESSAGES[2:]]), "history", 1),
+        (changed(messages=MESSAGES[:1] + MESSAGES[2:]), "history", 1),
+    ],
+)
 def test_what_the_caller_changed_is_put_down_to_the_caller(conversation: Any, cause: str, message: int) -> None:
-    conversation[0] = {**conversation[0], **({"chat_template_kwargs": {"preserve_thinking": True}} if cause == "kwargs" else {})}
+    conversation[0] = {
+        **conversation[0],
+        **({"chat_template_kwargs": {"preserve_thinking": True}} if cause == "kwargs" else {}),
+    }
     name = "drops" if cause == "kwargs" else "stable"
     found = [row for row in checked(name, conversation) if row.cause == cause]
     assert len(found) == 1 and found[0].message == message

@@ -24,13 +24,13 @@ TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 ODDITIES = {
     "json": "{{ messages | tojson }}|{{ tools | tojson(indent=2) }}|{{ messages[0] | tojson(separators=(',', ':')) }}|{{ 1.5 | tojson }}",
     "loop controls": "{% for m in messages %}{% if loop.index0 == 1 %}{% continue %}{% endif %}"
-                     "{% if loop.index0 == 3 %}{% break %}{% endif %}{{ m.role }},{% endfor %}",
+    "{% if loop.index0 == 3 %}{% break %}{% endif %}{{ m.role }},{% endfor %}",
     "generation": "{% for m in messages %}{% generation %}{{ m.role }}{% endgeneration %}\n{% endfor %}",
     "blocks and blanks": "  {% for m in messages %}\n    {{ m.role }}\n  {% endfor %}\n{%- if tools %}  x{% endif -%}\n  y",
     "names": "{{ bos_token }}{% for m in messages %}{{ m['role'] }}:{{ m.get('reasoning') }}:{{ m.thinking }};{% endfor %}{{ eos_token }}",
     "namespace": "{% set ns = namespace(n=0, d=dict(a=1)) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n, ns.d.a }}",
     "refuses": "{{ raise_exception('Conversation roles must alternate') }}",
-}  # fmt: skip
+}
 ALL = {**FAMILIES, **ODDITIES}
 
 
@@ -41,7 +41,9 @@ def of(text: str) -> Template:
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("generation", [True, False])
 def test_it_renders_as_transformers_does(name: str, generation: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    oracle = pytest.importorskip("transformers.utils.chat_template_utils", reason="the oracle is the package transformers: not installed")
+    oracle = pytest.importorskip(
+        "transformers.utils.chat_template_utils", reason="the oracle is the package transformers: not installed"
+    )
 
     class Noon(datetime):
         @classmethod
@@ -60,8 +62,12 @@ def test_it_renders_as_transformers_does(name: str, generation: bool, monkeypatc
         assert template.render(BODY, at=NOON, generation=generation) == expected
 
 
-@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="the oracle is the package transformers: not installed")
-@pytest.mark.skipif("CONTEXTKIT_TEMPLATES" not in os.environ, reason="CONTEXTKIT_TEMPLATES, a folder of models' own templates: not set")
+@pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None, reason="the oracle is the package transformers: not installed"
+)
+@pytest.mark.skipif(
+    "CONTEXTKIT_TEMPLATES" not in os.environ, reason="CONTEXTKIT_TEMPLATES, a folder of models' own templates: not set"
+)
 def test_templates_of_models_are_rendered_as_transformers_does() -> None:
     from transformers.utils.chat_template_utils import render_jinja_template
 
@@ -86,14 +92,27 @@ def test_what_a_template_sees_is_what_vllm_shows_it() -> None:
     assert MESSAGES[2]["tool_calls"][0]["function"]["arguments"] == '{"q":"gpu é"}', "the body is left as it was"
     written = ("{torn", "[1]", "", None)
     torn = [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": text}}]} for text in written]
-    assert [row["tool_calls"][0]["function"]["arguments"] for row in messages_seen({"messages": torn}, False, True)] == [{}] * 4
+    assert [
+        row["tool_calls"][0]["function"]["arguments"] for row in messages_seen({"messages": torn}, False, True)
+    ] == [{}] * 4
     said = variables({**BODY, "reasoning_effort": "none", "tool_choice": "auto", "chat_template_kwargs": {"a": 1}})
-    assert (said["enable_thinking"], said["reasoning_effort"], said["tool_choice"], said["a"]) == (False, "none", "auto", 1)
-    assert "tool_choice" not in variables({"messages": [], "tool_choice": "auto"}), "without tools there is nothing to choose"
+    assert (said["enable_thinking"], said["reasoning_effort"], said["tool_choice"], said["a"]) == (
+        False,
+        "none",
+        "auto",
+        1,
+    )
+    assert "tool_choice" not in variables({"messages": [], "tool_choice": "auto"}), (
+        "without tools there is nothing to choose"
+    )
 
 
 def test_content_comes_in_the_form_a_template_takes() -> None:
-    parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "https://a.b/c.png"}}, {"type": "text", "text": "b"}]
+    parts = [
+        {"type": "text", "text": "a"},
+        {"type": "image_url", "image_url": {"url": "https://a.b/c.png"}},
+        {"type": "text", "text": "b"},
+    ]
     body = {"messages": [{"role": "user", "content": parts}]}
     each = "{% for part in m.content %}[{{ part.text if part.type == 'text' else part.type }}]{% endfor %}"
     looping = "{% for m in messages %}" + each + "{% endfor %}"
@@ -115,14 +134,25 @@ def test_tokens_are_those_of_the_rendered_text() -> None:
 
 
 def test_it_is_read_from_the_files_models_come_with(tmp_path: Path) -> None:
-    plain, config, named, empty = (tmp_path / name for name in ("chat.jinja", "tokenizer_config.json", "named.json", "empty.json"))
+    plain, config, named, empty = (
+        tmp_path / name for name in ("chat.jinja", "tokenizer_config.json", "named.json", "empty.json")
+    )
     plain.write_text("{{ messages[0].content }}", encoding="utf-8")
-    config.write_text(json.dumps({"chat_template": "{{ bos_token }}", "bos_token": {"content": "<b>"}, "add_bos_token": True}))
+    config.write_text(
+        json.dumps({"chat_template": "{{ bos_token }}", "bos_token": {"content": "<b>"}, "add_bos_token": True})
+    )
     rows = [{"name": "default", "template": "plain {{ 1 }}"}, {"name": "tool_use", "template": "tools {{ 1 }}"}]
     named.write_text(json.dumps({"chat_template": rows}))
     empty.write_text("{}")
-    assert [Template(path).render(BODY) for path in (plain, str(plain), config, named)] == ["You are careful."] * 2 + ["<b>", "tools 1"]
-    for source, says in ((empty, "holds no chat_template"), (tmp_path / "none.jinja", "is no file"), ("{% if %}", "no Jinja template")):
+    assert [Template(path).render(BODY) for path in (plain, str(plain), config, named)] == ["You are careful."] * 2 + [
+        "<b>",
+        "tools 1",
+    ]
+    for source, says in (
+        (empty, "holds no chat_template"),
+        (tmp_path / "none.jinja", "is no file"),
+        ("{% if %}", "no Jinja template"),
+    ):
         with pytest.raises(UsageError, match=says):
             Template(source)
 

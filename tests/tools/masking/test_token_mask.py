@@ -29,7 +29,9 @@ def is_allowed(said: bytes, text: bytes, may_follow: Callable[[bytes], bool]) ->
     return said == text or (said.startswith(text) and may_follow(said[len(text) :]))
 
 
-def search(tokens: Sequence[bytes | None], texts: Sequence[bytes], may_follow: Callable[[bytes], bool]) -> Callable[[bytes], list[int]]:
+def search(
+    tokens: Sequence[bytes | None], texts: Sequence[bytes], may_follow: Callable[[bytes], bool]
+) -> Callable[[bytes], list[int]]:
     """By trying every token everywhere: what may come after the bytes said so far."""
 
     @cache
@@ -85,7 +87,9 @@ def test_sampling_under_the_mask_yields_allowed_names_only_and_can_yield_each(
         said.add(b"".join(tokens[index] or b"" for index in ids).partition(b'"')[0].decode())
     assert said <= set(names)
     for name in names:  # every way to cut it into tokens, of which at least the one letter by letter is there
-        assert any(b"".join(tokens[index] or b"" for index in ids) == name.encode() + b'"' for ids in cuts(mask, tokens, name))
+        assert any(
+            b"".join(tokens[index] or b"" for index in ids) == name.encode() + b'"' for ids in cuts(mask, tokens, name)
+        )
 
 
 def cuts(mask: TokenMask, tokens: Sequence[bytes | None], name: str) -> Iterator[list[int]]:
@@ -101,7 +105,9 @@ def cuts(mask: TokenMask, tokens: Sequence[bytes | None], name: str) -> Iterator
 
 @settings(settings.get_profile("laws"), max_examples=100)
 @given(tokens=vocabularies, names=names, prefix=st.lists(st.integers(0, 60), max_size=4))
-def test_what_was_said_outside_the_mask_is_refused(tokens: list[bytes | None], names: list[str], prefix: list[int]) -> None:
+def test_what_was_said_outside_the_mask_is_refused(
+    tokens: list[bytes | None], names: list[str], prefix: list[int]
+) -> None:
     tokens = [*tokens, *(letter.encode() for letter in LETTERS + '"')]
     mask = TokenMask(tokens, names)
     n_obeyed = 0
@@ -160,7 +166,8 @@ def test_an_error_says_what_is_wrong(tokens: list[bytes], names: list[str], afte
     assert str(caught.value).startswith(text)
 
 
-# At size --------------------------------------------------------------------------------------------------------------------
+# At size
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def tool_names(n: int) -> list[str]:

@@ -41,12 +41,16 @@ class Listed:
 
     async def _call(self, context: Any, params: Any) -> Any:
         if params.name not in self.tools:
-            return types.CallToolResult(content=[types.TextContent(type="text", text=f"no tool {params.name}")], is_error=True)
+            return types.CallToolResult(
+                content=[types.TextContent(type="text", text=f"no tool {params.name}")], is_error=True
+            )
         if params.name == "set":
             self.tools = dict(params.arguments["tools"])
             await context.session.send_tool_list_changed()
         image = types.ImageContent(type="image", data="aGk=", mime_type="image/png")
-        return types.CallToolResult(content=[types.TextContent(type="text", text=f"{params.name} {params.arguments}"), image])
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=f"{params.name} {params.arguments}"), image]
+        )
 
 
 def talk(server: Any, say: Callable[[Any], Awaitable[Any]], mode: str = "legacy", **options: Any) -> Any:
@@ -89,8 +93,9 @@ def test_a_tool_calls_its_server_under_the_servers_own_name_and_gives_parts() ->
         return await (await Toolbox.from_mcp(client, prefix="git_"))["git_repo_read"].arun({"x": 1})
 
     assert talk(Listed("repo.read").server, say) == [
-        {"type": "text", "text": "repo.read {'x': 1}"}, {"type": "image", "media_type": "image/png", "data": "aGk="}
-    ]  # fmt: skip
+        {"type": "text", "text": "repo.read {'x': 1}"},
+        {"type": "image", "media_type": "image/png", "data": "aGk="},
+    ]
 
 
 def test_what_the_server_calls_an_error_is_one() -> None:
@@ -120,7 +125,11 @@ def test_a_change_is_an_event_and_edits_nothing() -> None:
 
     first, [before, event] = talk(listed.server, say, message_handler=tools.notice)
     assert before is None
-    assert ([tool.name for tool in event.added], event.removed, [tool.name for tool in event.changed]) == (["s_d"], ("s_b",), ["s_c"])
+    assert ([tool.name for tool in event.added], event.removed, [tool.name for tool in event.changed]) == (
+        ["s_d"],
+        ("s_b",),
+        ["s_c"],
+    )
     assert event.changed[0].description == "Does c otherwise." and first["s_c"].description == "Does c."
     assert first.names == ("s_b", "s_c", "s_set")
     assert tools.toolbox is not None and tools.toolbox.names == ("s_c", "s_d", "s_set")
@@ -139,7 +148,9 @@ def test_a_server_that_says_nothing_is_not_asked_again() -> None:
 
 
 def test_another_order_is_no_change() -> None:
-    assert ToolsChanged.between(Toolbox([{"name": "a"}, {"name": "b"}]), Toolbox([{"name": "b"}, {"name": "a"}])) is None
+    assert (
+        ToolsChanged.between(Toolbox([{"name": "a"}, {"name": "b"}]), Toolbox([{"name": "b"}, {"name": "a"}])) is None
+    )
 
 
 @pytest.mark.parametrize(("session", "text"), [(3, "not int"), (object(), "not object")])

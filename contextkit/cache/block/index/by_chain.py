@@ -1,10 +1,13 @@
-"""Which block serves which key, where every block has one key and follows another: 12 bytes a block instead of an entry in a map.
+"""Which block serves which key, where every block has one key and follows another: 12 bytes a block instead of an entry
+in a map.
 
-Takes keys of a prompt from the front, gives block numbers; knows nothing of queues, users or requests. For one group of full attention.
+Takes keys of a prompt from the front, gives block numbers; knows nothing of queues, users or requests. For one group of
+full attention.
 
-A block remembers the block that follows it, and its own key; a lookup steps from block to block and compares. Only what cannot be found
-so has an entry in `heads`: all but one of those that follow the same block, blocks whose predecessor is gone, and keys with several
-blocks. A remembered follower may be stale (gone, or used for something else); the key tells.
+A block remembers the block that follows it, and its own key; a lookup steps from block to block and compares. Only what
+cannot be found so has an entry in `heads`: all but one of those that follow the same block, blocks whose predecessor is
+gone, and keys with several blocks. A remembered follower may be stale (gone, or used for something else); the key
+tells.
 """
 
 from __future__ import annotations
@@ -70,9 +73,14 @@ class ByChain:
         return found
 
     def register(self, table: Sequence[int], keys: Sequence[int], start: int, end: int) -> None:
-        """Cache a prompt's blocks `start`…`end`, which have no key yet; `table` and `keys` are those of the whole prompt."""
+        """Cache a prompt's blocks `start`…`end`, which have no key yet.
+
+        `table` and `keys` are those of the whole prompt.
+        """
         blocks, fresh, parent = table[start:end], keys[start:end], self._parent(table, keys, start)
-        if not self._heads.keys().isdisjoint(fresh) or (parent is not None and self.keys[self._next[parent]] == fresh[0]):
+        if not self._heads.keys().isdisjoint(fresh) or (
+            parent is not None and self.keys[self._next[parent]] == fresh[0]
+        ):
             self._join(blocks, fresh, parent)
             return
         consume(map(self.keys.__setitem__, blocks, fresh))
@@ -128,7 +136,10 @@ class ByChain:
         self._spares.clear()
 
     def hide(self, keys: Sequence[int], index: int) -> int:
-        """Take away what serves one key of a prompt, as if it were not there; gives its block, 0 for none. `show` undoes it."""
+        """Take away what serves one key of a prompt, as if it were not there.
+
+        Gives its block, 0 for none. `show` undoes it.
+        """
         serving = self.serving(keys[: index + 1])
         block, parent = serving[-1], (NONE, *serving)[-2]
         if block:

@@ -1,4 +1,5 @@
-"""Which block serves which key, as a map: for windows, chunks, recurrent states and several groups, whose keys are asked for one by one.
+"""Which block serves which key, as a map: for windows, chunks, recurrent states and several groups, whose keys are
+asked for one by one.
 
 Takes keys, gives block numbers; knows nothing of queues, users or requests.
 
@@ -127,7 +128,10 @@ class ByKey:
             row.clear()
 
     def hide(self, keys: Sequence[int], index: int) -> int:
-        """Take away what serves one key of a prompt, as if it were not there; gives its block, 0 for none. `show` undoes it."""
+        """Take away what serves one key of a prompt, as if it were not there.
+
+        Gives its block, 0 for none. `show` undoes it.
+        """
         return self.serves.pop(keys[index], NONE)
 
     def show(self, key: int, block: int) -> None:
@@ -136,7 +140,12 @@ class ByKey:
 
     def to_rows(self) -> dict[str, Any]:
         """Everything `from_rows` needs, as JSON would hold it."""
-        rows: dict[str, dict[int, Any]] = {"serves": self.serves, "spares": self._spares, "more": self._more, "n_tokens": self._n_tokens}
+        rows: dict[str, dict[int, Any]] = {
+            "serves": self.serves,
+            "spares": self._spares,
+            "more": self._more,
+            "n_tokens": self._n_tokens,
+        }
         return {"keys": self.keys.tolist(), **{name: list(row.items()) for name, row in rows.items()}}
 
     def from_rows(self, rows: dict[str, Any]) -> None:

@@ -16,15 +16,17 @@ _MOST = 255
 """Ghosts of one block that can be counted."""
 
 consume = deque[None](maxlen=0).extend
-"""Run an iterator to its end without a step of Python for each item: half the time of a loop, and this is the innermost one."""
+"""Run an iterator to its end without a step of Python for each item: half the time of a loop, and this is the innermost
+one."""
 
 
 class FreeQueue:
     """Free blocks, the next to be taken first: 6 bytes for each block there is, and up to as many again for ghosts.
 
-    A block taken out of the middle stays in the row and is counted as a ghost: it is passed over when its turn comes. Ghosts of a block
-    always stand before its own place, so a count is enough; the row is swept when it holds more ghosts than blocks. What was taken from
-    the front stays there as room for what is put before all others, until it is more than half of the row.
+    A block taken out of the middle stays in the row and is counted as a ghost: it is passed over when its turn comes.
+    Ghosts of a block always stand before its own place, so a count is enough; the row is swept when it holds more
+    ghosts than blocks. What was taken from the front stays there as room for what is put before all others, until it is
+    more than half of the row.
     """
 
     __slots__ = ("_ghosts", "_is_free", "_n_ghosts", "_row", "_start", "n")

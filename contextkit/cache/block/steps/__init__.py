@@ -1,1 +1,3 @@
-"""What passes between the steps of the engine (`shapes`), and the groups that keep a state instead of tokens (`recurrent`)."""
+"""What passes between the steps of the engine (`shapes`), and the groups that keep a state instead of tokens
+(`recurrent`).
+"""

@@ -1,11 +1,14 @@
-"""Groups that keep a state instead of tokens (Mamba, "align" mode): one block at each place where a step ended, null blocks between.
+"""Groups that keep a state instead of tokens (Mamba, "align" mode): one block at each place where a step ended, null
+blocks between.
 
-Takes a request's table and how far a step goes, gives new blocks; knows nothing of keys but that a block has some, nor of lookups.
+Takes a request's table and how far a step goes, gives new blocks; knows nothing of keys but that a block has some, nor
+of lookups.
 
-Measured on vLLM 0.33.0 (`mamba_cache_mode="align"`): a step takes one block, the first one also one for each drafted token, which move
-along at the table's end; the block of the step before last is given back; the state at a prompt's last key is cached even inside a block,
-and when the request goes on, it writes on in that block and a copy takes over the key. Not modelled: states exported inside a step
-(`num_prefill_checkpoint_blocks`), the offer of states to a connector.
+Measured on vLLM 0.33.0 (`mamba_cache_mode="align"`): a step takes one block, the first one also one for each drafted
+token, which move along at the table's end; the block of the step before last is given back; the state at a prompt's
+last key is cached even inside a block, and when the request goes on, it writes on in that block and a copy takes over
+the key. Not modelled: states exported inside a step (`num_prefill_checkpoint_blocks`), the offer of states to a
+connector.
 """
 
 from __future__ import annotations
@@ -33,8 +36,8 @@ class Blocks:
 def needed(group: Group, table: list[int], hits: list[int], step: Step, state: State, has_tail: bool) -> int:
     """New blocks a step will take.
 
-    The engine lets a table that is longer than it need be make up for what other groups lack, and stops with an error where the pool is
-    too small for that; here nothing is made up for, and such a step does not fit.
+    The engine lets a table that is longer than it need be make up for what other groups lack, and stops with an error
+    where the pool is too small for that; here nothing is made up for, and such a step does not fit.
     """
     n = -(-step.end // group.size) + group.n_drafted - len(hits) - len(table)
     if has_tail:
@@ -75,7 +78,9 @@ def _move_drafts(table: list[int], places: range) -> None:
 
 
 def _split(table: list[int], tail: tuple[int, int], copy: int, blocks: Blocks, *, is_writing_on: bool) -> None:
-    """A block that is cached up to somewhere inside it is about to be written on: whose it is keeps it, or takes the copy."""
+    """A block that is cached up to somewhere inside it is about to be written on: whose it is keeps it, or takes the
+    copy.
+    """
     index, source = tail
     if is_writing_on:
         blocks.index.move(source, copy)

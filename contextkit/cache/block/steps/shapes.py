@@ -31,9 +31,11 @@ class Shape:
     is_eagle: bool = False
     """Whether EAGLE drafting makes every hit give up one more block."""
     retention: int | None = None
-    """Tokens between the tails that windows and recurrent states keep; None keeps all (the engine's own default is 0)."""
+    """Tokens between the tails that windows and recurrent states keep; None keeps all (the engine's own default is 0).
+    """
     key_size: int | None = None
-    """Tokens a key stands for, a divisor of every block; None for the largest there is (the engine's `prefix_match_unit`)."""
+    """Tokens a key stands for, a divisor of every block; None for the largest there is (the engine's
+    `prefix_match_unit`)."""
     eagle_groups: tuple[int, ...] = ()
     """Numbers of the groups that draft, which alone give up a block; none for all of them."""
 
@@ -49,9 +51,15 @@ class Shape:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a hit may end inside a block: a recurrent group's blocks are longer than a key, and every group can look there."""
+        """Whether a hit may end inside a block: a recurrent group's blocks are longer than a key, and every group can
+        look there.
+        """
         states = any(group.kind == "mamba" and group.size > self.unit for group in self.groups)
-        return len(self.groups) > 1 and states and all(group.kind in ("full", "mamba") or group.size == self.unit for group in self.groups)
+        return (
+            len(self.groups) > 1
+            and states
+            and all(group.kind in ("full", "mamba") or group.size == self.unit for group in self.groups)
+        )
 
     @property
     def dropping(self) -> frozenset[int]:
@@ -104,7 +112,8 @@ class Request:
     shared_end: int = 0
     """Where a prefix that others have, but a thinned group has not, ended at the last lookup; 0 for nowhere."""
     tails: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Group → index and number of a block that is cached up to somewhere inside it, and copied before it is written on."""
+    """Group → index and number of a block that is cached up to somewhere inside it, and copied before it is written on.
+    """
     states: dict[int, State] = field(default_factory=dict)
     """What recurrent groups remember."""
 
@@ -151,11 +160,21 @@ class Step:
 def check(shape: Shape) -> None:
     """Raises `UsageError` for a shape no engine has."""
     if shape.n_blocks < 2 or not shape.groups:
-        raise UsageError(f"an engine with {shape.n_blocks} blocks and {len(shape.groups)} groups holds nothing: 2 and 1 are the least")
+        raise UsageError(
+            f"an engine with {shape.n_blocks} blocks and {len(shape.groups)} groups holds nothing: 2 and 1 are the least"
+        )
     for group in shape.groups:
         if group.size < 1 or (group.kind in ("sliding_window", "chunked_local") and group.reach < 1):
-            raise UsageError(f"a {group.kind} group of {group.size}-token blocks reaching {group.reach} tokens: pass 1 or more of each")
-    if any(group.size % shape.unit for group in shape.groups) or (len(shape.groups) == 1 and shape.unit != shape.groups[0].size):
-        raise UsageError(f"keys of {shape.unit} tokens: each group's block must be a multiple, a single group's block the same")
+            raise UsageError(
+                f"a {group.kind} group of {group.size}-token blocks reaching {group.reach} tokens: pass 1 or more of each"
+            )
+    if any(group.size % shape.unit for group in shape.groups) or (
+        len(shape.groups) == 1 and shape.unit != shape.groups[0].size
+    ):
+        raise UsageError(
+            f"keys of {shape.unit} tokens: each group's block must be a multiple, a single group's block the same"
+        )
     if shape.retention and shape.retention % shape.largest:
-        raise UsageError(f"retention {shape.retention} is no multiple of the block size: a kept tail must end where a hit can")
+        raise UsageError(
+            f"retention {shape.retention} is no multiple of the block size: a kept tail must end where a hit can"
+        )

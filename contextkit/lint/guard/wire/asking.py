@@ -1,7 +1,8 @@
 """Asking the provider itself why a call could not re-use the one before: the field that asks, put into the body.
 
-Takes a body and the id of the response to compare with, gives the body to send. Only the end of the JSON object changes, so the prefix
-stays what it was. Sources: anthropic/types/diagnostics_param.py, openai/types/responses/response_create_params.py, and
+Takes a body and the id of the response to compare with, gives the body to send. Only the end of the JSON object
+changes, so the prefix stays what it was. Sources: anthropic/types/diagnostics_param.py,
+openai/types/responses/response_create_params.py, and
 https://platform.claude.com/docs/en/build-with-claude/cache-diagnostics.
 """
 
@@ -19,7 +20,9 @@ def _messages(fields: Mapping[str, Json], previous: str) -> Json:
 
 
 def _responses(fields: Mapping[str, Json], previous: str) -> Json:
-    """Models that bill by breakpoints take the option, older ones refuse it (learn.microsoft.com, Azure OpenAI prompt caching)."""
+    """Models that bill by breakpoints take the option, older ones refuse it (learn.microsoft.com, Azure OpenAI prompt
+    caching).
+    """
     row = find_model(str(fields.get("model")))
     takes_it = row is not None and row.provider == "openai" and row.cache == "breakpoints"
     is_free = "prompt_cache_options" not in fields
@@ -27,8 +30,10 @@ def _responses(fields: Mapping[str, Json], previous: str) -> Json:
 
 
 _ASKS: Mapping[str, Callable[[Mapping[str, Json], str], Json]] = {
-    "anthropic_messages": _messages, "openai_responses": _responses, "openai_chat": lambda fields, previous: {},
-}  # fmt: skip
+    "anthropic_messages": _messages,
+    "openai_responses": _responses,
+    "openai_chat": lambda fields, previous: {},
+}
 """Wire → the fields that ask; what the caller asks already is left as it is."""
 
 

@@ -1,7 +1,7 @@
 """What a response says it was billed, read from its bytes while they pass by.
 
-Takes chunks as they come off the wire, gives usage, id and the provider's own diagnosis. Nothing is held back or changed; of a stream
-only the unfinished line and the few events that carry a bill are kept.
+Takes chunks as they come off the wire, gives usage, id and the provider's own diagnosis. Nothing is held back or
+changed; of a stream only the unfinished line and the few events that carry a bill are kept.
 """
 
 from __future__ import annotations
@@ -51,14 +51,19 @@ def _compared(answer: Mapping[str, Json]) -> str:
 
 READINGS: Mapping[str, Reading] = {
     "anthropic_messages": Reading(
-        messages_reply.usage, (b'"message_stop"',), (b'"message_start"', b'"message_delta"', b'"message_stop"'), _diagnosed
+        messages_reply.usage,
+        (b'"message_stop"',),
+        (b'"message_start"', b'"message_delta"', b'"message_stop"'),
+        _diagnosed,
     ),
     "openai_chat": Reading(chat_reply.usage, (b"[DONE]",), (b'"usage"',), lambda answer: ""),
     "openai_responses": Reading(
-        responses_reply.usage, (b'"response.completed"', b'"response.incomplete"', b'"response.failed"'),
-        (b'"response.completed"', b'"response.incomplete"', b'"response.failed"'), _compared,
+        responses_reply.usage,
+        (b'"response.completed"', b'"response.incomplete"', b'"response.failed"'),
+        (b'"response.completed"', b'"response.incomplete"', b'"response.failed"'),
+        _compared,
     ),
-}  # fmt: skip
+}
 """Wire → how to read it."""
 
 
@@ -119,7 +124,9 @@ class Bytes:
         is_whole = self._has_ended or (has_ended and self.decode is None)
         output = self._answer.get("output")
         items = output if isinstance(output, list) else None
-        return Bill(str(self._answer.get("id") or ""), usage, self.reading.verdict(self._answer), is_whole, items, self._error)
+        return Bill(
+            str(self._answer.get("id") or ""), usage, self.reading.verdict(self._answer), is_whole, items, self._error
+        )
 
     def _gather(self, text: bytes) -> None:
         self._size += len(text)
@@ -131,7 +138,9 @@ class Bytes:
     def _lines(self, text: bytes) -> None:
         *lines, self._rest = (self._rest + text).split(b"\n")
         for line in lines:
-            if line.startswith(b"data:") and any(word in line for word in (*self.reading.words, *self.reading.last, *_ERRORS)):
+            if line.startswith(b"data:") and any(
+                word in line for word in (*self.reading.words, *self.reading.last, *_ERRORS)
+            ):
                 self._take(line[5:])
                 self._has_ended = self._has_ended or any(word in line for word in self.reading.last)
 
@@ -147,7 +156,9 @@ class Bytes:
         inner = said.get("message") or said.get("response")
         answer = inner if isinstance(inner, dict) and "type" in said else said
         usage = {**(self._answer.get("usage") or {}), **_known(answer.get("usage"))}
-        kept = {key: answer[key] for key in ("id", "diagnostics", "prompt_cache_diagnostics", "output") if answer.get(key)}
+        kept = {
+            key: answer[key] for key in ("id", "diagnostics", "prompt_cache_diagnostics", "output") if answer.get(key)
+        }
         self._answer = {**self._answer, **kept, **({"usage": usage} if usage else {})}
 
 

@@ -1,6 +1,8 @@
-"""Why a call did not end well, in the words of every ledger: the provider's type of error, `unreachable`, `cut` or `aborted`.
+"""Why a call did not end well, in the words of every ledger: the provider's type of error, `unreachable`, `cut` or
+`aborted`.
 
-Takes what a response said, or what a transport raised; gives one word, never a text, which may quote the prompt. docs/proxy.md lists them.
+Takes what a response said, or what a transport raised; gives one word, never a text, which may quote the prompt.
+docs/proxy.md lists them.
 """
 
 from __future__ import annotations
@@ -14,8 +16,17 @@ CUT, ABORTED, UNREACHABLE = "cut", "aborted", "unreachable"
 """The provider broke off in the middle; the caller left; the provider did not answer at all."""
 _NAME = re.compile(r"[\w./-]{1,64}")
 """What a type of error looks like: a text in its place may quote the prompt."""
-_LEFT = ("CancelledError", "KeyboardInterrupt", "Cancelled", "GeneratorExit", "SystemExit", "ReadTimeout", "WriteTimeout")
-"""Errors by which the caller, or its patience, ends a call that the provider still worked on (httpx2/_exceptions.py)."""
+_LEFT = (
+    "CancelledError",
+    "KeyboardInterrupt",
+    "Cancelled",
+    "GeneratorExit",
+    "SystemExit",
+    "ReadTimeout",
+    "WriteTimeout",
+)
+"""Errors by which the caller, or its patience, ends a call that the provider still worked on (httpx2/_exceptions.py).
+"""
 
 
 def type_of(said: Json) -> str:

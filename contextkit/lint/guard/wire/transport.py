@@ -1,7 +1,8 @@
 """The place where bytes leave and come back: a transport around the client's own.
 
-Takes an HTTP client of httpx2 (or of httpx, which OpenAI's SDK still takes) and a guard, gives the same client whose transports are
-watched. Proxies, limits, mounts, retries and streams stay what they were: every byte passes through unchanged, and none is held back.
+Takes an HTTP client of httpx2 (or of httpx, which OpenAI's SDK still takes) and a guard, gives the same client whose
+transports are watched. Proxies, limits, mounts, retries and streams stay what they were: every byte passes through
+unchanged, and none is held back.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def attach(http: Any, watcher: Watcher) -> None:
 def cloned(http: Any) -> Any:
     """A second client over the same connections, so that watching it leaves the first one alone.
 
-    The first stays alive as long as the second, and it alone closes what nobody uses any more: the SDKs' own clients do so when they are
-    forgotten, which a copy must not do to connections it shares.
+    The first stays alive as long as the second, and it alone closes what nobody uses any more: the SDKs' own clients do
+    so when they are forgotten, which a copy must not do to connections it shares.
     """
     kind = next(kind for kind in type(http).__mro__ if "__del__" not in vars(kind))
     clone: Any = object.__new__(kind)
@@ -92,7 +93,9 @@ class _Around:
         if call is None or call.body is body:
             return request, call
         headers = [(name, value) for name, value in request.headers.multi_items() if name.lower() != "content-length"]
-        return type(request)(request.method, request.url, headers=headers, content=call.body, extensions=request.extensions), call
+        return type(request)(
+            request.method, request.url, headers=headers, content=call.body, extensions=request.extensions
+        ), call
 
 
 def _came(response: Any, call: Call, passing: Any) -> Any:

@@ -3,10 +3,9 @@
 ## What it does
 Finds mappings of a usage that copy input and output only, so that the cached tokens are missing or 0.
 
-## Why it costs you
-The cache works and the figures deny it. Time to first token and the invoice say that the prefix was read, the dashboard says 0 %, and
-somebody starts to rearrange prompts that were fine. vLLM and SGLang behave alike unless they are started with the option that reports
-cached tokens.
+## Why it costs you The cache works and the figures deny it. Time to first token and the invoice say that the prefix was
+read, the dashboard says 0 %, and somebody starts to rearrange prompts that were fine. vLLM and SGLang behave alike
+unless they are started with the option that reports cached tokens.
 
 ## Example
     usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
@@ -17,9 +16,12 @@ Unknown is not zero: keep the fields as they came, or None where none came, as c
     usage = {"read": getattr(reply.usage, "cache_read_input_tokens", None), "input": reply.usage.input_tokens}
 
 ## Detected by
-- source: a mapping built from a usage, or attributes set or added up one by one, that name input and output counters and no cached one; not
-  what a span or a log is told, and not in a file that calls Anthropic or Bedrock and marks nothing, where nothing is cached.
-- requests: a bill of a few input tokens and no cached ones for a long prompt, on a wire whose input leaves cached tokens out.
+- source: a mapping built from a usage, or attributes set or added up one by one, that name input and output counters
+  and no cached one; not
+  what a span or a log is told, and not in a file that calls Anthropic or Bedrock and marks nothing, where nothing is
+  cached.
+- requests: a bill of a few input tokens and no cached ones for a long prompt, on a wire whose input leaves cached
+  tokens out.
 - guard: not before sending; the reply's own usage is read as it came.
 - provider: its raw usage holds the counters.
 
@@ -48,13 +50,17 @@ from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _PAIRS = {
-    "input_tokens": "output_tokens", "prompt_tokens": "completion_tokens",
-    "prompt_token_count": "candidates_token_count", "inputTokens": "outputTokens",
-}  # fmt: skip
+    "input_tokens": "output_tokens",
+    "prompt_tokens": "completion_tokens",
+    "prompt_token_count": "candidates_token_count",
+    "inputTokens": "outputTokens",
+}
 """How input and output are called: by Anthropic and OpenAI's responses, by OpenAI's chat, by Google, by Bedrock."""
 _KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_details", "input_details")
 """Words of a function that takes the cached counters over as well."""
-_ASKED = re.compile(r"prompt_cache_\w+|cache_control|cache_?point|cache_key|cache_salt|lru_cache|cached_property|functools\.cache")
+_ASKED = re.compile(
+    r"prompt_cache_\w+|cache_control|cache_?point|cache_key|cache_salt|lru_cache|cached_property|functools\.cache"
+)
 """What a request is given for the cache, and what says nothing of a prompt's: no counters."""
 _OF_OTHERS = ("embed", "rerank", "transcri", "speech", "audio")
 """Words of a function that asks what has no prompt cache: in its name, or in what it calls."""
@@ -68,15 +74,19 @@ _EARLY = (b"openai.ChatCompletion.", b"openai.Completion.", b"openai.ChatComplet
 _KEYED = re.compile(rb"(?:^|\n)\s*(?:from|import) mistralai\b")
 """Clients of services that cache where a key is given."""
 _EXPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) anthropic\b(?!\.types)|client\(\s*[\"']bedrock-runtime")
-"""Clients of services that cache what is marked and nothing else: where a file marks nothing, there is nothing to count."""
+"""Clients of services that cache what is marked and nothing else: where a file marks nothing, there is nothing to
+count."""
 _IMPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:openai|litellm)\b(?!\.types)")
 _MARKED = (b"cache_control", b"cachePoint", b"cache_point", b"cache_type")
-_ANSWERS = frozenset({"response", "resp", "reply", "completion", "result", "chunk", "event", "message", "res", "raw_response", "r"})
+_ANSWERS = frozenset(
+    {"response", "resp", "reply", "completion", "result", "chunk", "event", "message", "res", "raw_response", "r"}
+)
 """Names a model's answer is handed on under."""
 _CONVERTED = (".tokens", ".models_usage")
 """Ends of what a library made of a usage, that has no cached counters to take over."""
 _OF_ANOTHER = re.compile(r"LLMResult|Embed|Image|Transcri|Speech")
-"""Types of an answer without a prompt cache, and of LangChain's, which has no usage: what it holds of one, a class of its own has made."""
+"""Types of an answer without a prompt cache, and of LangChain's, which has no usage: what it holds of one, a class of
+its own has made."""
 _TELLS = re.compile(r"observation|span|event|log|trace|attribute|telemetry|metric|record|print|dumps", re.IGNORECASE)
 _TOLD = re.compile(r"span|attr|run_tree|event_data|(?:^|[._])(?:log|trace)s?(?:$|[._\[])", re.IGNORECASE)
 """Names of what a log or a dashboard is told in."""
@@ -100,7 +110,13 @@ def _mapped(node: ast.Dict | ast.Call, view: View) -> Iterator[Hit]:
     source = _taken_from([resolved(value, view) or value for value in values])
     is_shown = isinstance(node, ast.Dict) and any("." in text_of(key) for key in node.keys)
     name = last_name(getattr(node, "func", node))
-    if source and not is_shown and not _CACHELESS.search(name) and not name.startswith("trace_") and _is_lost(source, values, view):
+    if (
+        source
+        and not is_shown
+        and not _CACHELESS.search(name)
+        and not name.startswith("trace_")
+        and _is_lost(source, values, view)
+    ):
         yield Hit(node, _MESSAGE.format(source))
 
 
@@ -125,20 +141,30 @@ def _target(node: ast.Assign | ast.AugAssign) -> ast.expr:
 def _taken_from(values: list[ast.expr]) -> str:
     """What both the input and the output are taken from, as written; empty where they are not."""
     taken = {field(value): holder(value) for value in values}
-    return next((taken[name] for name, other in _PAIRS.items() if taken.get(name) and taken[name] == taken.get(other)), "")
+    return next(
+        (taken[name] for name, other in _PAIRS.items() if taken.get(name) and taken[name] == taken.get(other)), ""
+    )
 
 
 def _is_lost(source: str, values: list[ast.expr], view: View) -> bool:
     """Whether a usage is that of a model's answer whose service caches, and nothing else of it is taken over."""
     function = view.function()
-    if "usage" not in source.lower() or source.endswith(_CONVERTED) or function is None or _is_converted(values) or _is_shown(view):
+    if (
+        "usage" not in source.lower()
+        or source.endswith(_CONVERTED)
+        or function is None
+        or _is_converted(values)
+        or _is_shown(view)
+    ):
         return False
     if any(field(resolved(value, view) or value) == _BEDROCK for value in values) and not says(view, *_MARKED):
         return False
     answer = _answer_of(source, function, view)
     if not answer or _is_never_read(answer, function, view):
         return False
-    is_handed_on = any(isinstance(value, ast.Name) and root(ast.parse(source, mode="eval").body) == value.id for value in values)
+    is_handed_on = any(
+        isinstance(value, ast.Name) and root(ast.parse(source, mode="eval").body) == value.id for value in values
+    )
     return not is_handed_on and not _keeps_more(function, source, view) and not _has_no_cache(view.source)
 
 
@@ -159,7 +185,9 @@ def _has_no_cache(source: bytes) -> bool:
 
 
 def _answer_of(source: str, function: AnyFunction, view: View) -> str:
-    """The name of the model's answer a usage is that of: of a call of one in this function, or of what it was handed under such a name."""
+    """The name of the model's answer a usage is that of: of a call of one in this function, or of what it was handed
+    under such a name.
+    """
     name = root(ast.parse(source, mode="eval").body)
     stored = [node for node in view.nodes(function, ast.Assign) if isinstance(node, ast.Assign)]
     for _ in range(_HOPS):
@@ -186,17 +214,33 @@ def _is_of_another(name: str, function: AnyFunction) -> bool:
 
 def _is_given_one(name: str, function: AnyFunction, view: View) -> bool:
     """Whether it is a parameter that the file gives an answer's usage: `self._metrics(response.usage)`."""
-    given = next((one for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs) if one.arg == name), None)
+    given = next(
+        (
+            one
+            for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+            if one.arg == name
+        ),
+        None,
+    )
     is_usage = given is not None and not (given.annotation and _CACHELESS.search(ast.unparse(given.annotation)))
     return is_usage and re.search(rb"\b%s\([^()]*\.usage\b" % function.name.encode(), view.source) is not None
 
 
 def _is_never_read(answer: str, function: ast.AST, view: View) -> bool:
-    """Whether a function gives up on every answer but plain dicts, where the file's answers are objects; or reads a stream as one."""
-    gates = (node.test for node in view.nodes(function, ast.If) if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Return))
+    """Whether a function gives up on every answer but plain dicts, where the file's answers are objects.
+
+    Or reads a stream as one.
+    """
+    gates = (
+        node.test
+        for node in view.nodes(function, ast.If)
+        if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Return)
+    )
     if _CHOICES.search(view.source) and f"not isinstance({answer}, dict)" in map(ast.unparse, gates):
         return True
-    handlers = (one for above in view.parents() if isinstance(above, ast.Try) for one in above.handlers if _is_missing(one))
+    handlers = (
+        one for above in view.parents() if isinstance(above, ast.Try) for one in above.handlers if _is_missing(one)
+    )
     return any(isinstance(part, ast.For) and last_name(part.iter) == answer for one in handlers for part in one.body)
 
 
@@ -207,7 +251,10 @@ def _is_missing(handler: ast.ExceptHandler) -> bool:
 def _is_handed(value: ast.expr) -> bool:
     """`retry(client.chat.completions.create, …)`."""
     parts = (part for part in walk(value) if isinstance(part, ast.Attribute))
-    return any(part.attr in _METHODS and last_name(part.value) in ("completions", "messages", "responses", "litellm") for part in parts)
+    return any(
+        part.attr in _METHODS and last_name(part.value) in ("completions", "messages", "responses", "litellm")
+        for part in parts
+    )
 
 
 def _is_shown(view: View) -> bool:
@@ -242,7 +289,10 @@ def _says_one(written: bytes, words: Iterable[str]) -> bool:
 
 
 def _asks_another(function: AnyFunction) -> bool:
-    """Whether its name, or what it calls, is of a service without a prompt cache; what it reads of an answer says nothing."""
+    """Whether its name, or what it calls, is of a service without a prompt cache.
+
+    What it reads of an answer says nothing.
+    """
     calls = (part.func for part in walk(function) if isinstance(part, ast.Call) and last_name(part.func) != "get")
     return any(word in said.lower() for said in (function.name, *map(ast.unparse, calls)) for word in _OF_OTHERS)
 
@@ -259,9 +309,18 @@ def _handed_on(node: ast.AST) -> Iterable[ast.expr | None]:
 
 
 def _too_few(sent: Sent) -> Evidence | None:
-    """Anthropic's and Bedrock's input leaves out what was cached: a long prompt with few input tokens and no cached ones has lost them."""
+    """Anthropic's and Bedrock's input leaves out what was cached: a long prompt with few input tokens and no cached
+    ones has lost them.
+    """
     usage = sent.usage
-    if usage is None or sent.wire not in CLAUDE_WIRES or usage.read or usage.write_5m or usage.write_1h or sent.exchange.error:
+    if (
+        usage is None
+        or sent.wire not in CLAUDE_WIRES
+        or usage.read
+        or usage.write_5m
+        or usage.write_1h
+        or sent.exchange.error
+    ):
         return None
     if any(block.type in _WEIGHTLESS for block in sent.blocks):
         return None
@@ -269,13 +328,21 @@ def _too_few(sent: Sent) -> Evidence | None:
     if expected < _LEAST_TOKENS or not 0 < counted(usage) < _FAR_TOO_FEW * expected:
         return None
     said = "nothing of the cache" if usage.read is None else "that nothing was cached"
-    return Evidence(f"the bill names {counted(usage):,} tokens for a prompt of about {expected:,} and says {said}: "
-                    "the cached counters were lost on the way", path="usage")  # fmt: skip
+    return Evidence(
+        f"the bill names {counted(usage):,} tokens for a prompt of about {expected:,} and says {said}: "
+        "the cached counters were lost on the way",
+        path="usage",
+    )
 
 
 HAZARD = Hazard(
-    "CKA03", "cached-field-dropped", "A", "note",
-    source=(Pattern((ast.Dict, ast.Call), _mapped, tuple(_PAIRS), is_near=True, also=(tuple(_PAIRS.values()),)),
-            Pattern((ast.Assign, ast.AugAssign), _one_by_one, tuple(_PAIRS), is_near=True, also=(in_any_case("usage"),))),
+    "CKA03",
+    "cached-field-dropped",
+    "A",
+    "note",
+    source=(
+        Pattern((ast.Dict, ast.Call), _mapped, tuple(_PAIRS), is_near=True, also=(tuple(_PAIRS.values()),)),
+        Pattern((ast.Assign, ast.AugAssign), _one_by_one, tuple(_PAIRS), is_near=True, also=(in_any_case("usage"),)),
+    ),
     requests=(RequestRule("call", _too_few),),
-)  # fmt: skip
+)

@@ -1,13 +1,11 @@
 """duplicate-usage-lines: the same usage stands in several lines of a log and is counted several times.
 
-## What it does
-Finds logs in which one call's usage is repeated: Claude Code writes a line per content block with the same figures, Codex repeats its
-token count.
+## What it does Finds logs in which one call's usage is repeated: Claude Code writes a line per content block with the
+same figures, Codex repeats its token count.
 
-## Why it costs you
-Nothing is lost from the cache; the sum is wrong. A reply with thinking, text and two tool calls is four lines, so its tokens count four
-times: totals are two to four times too high, the reads most of all. The hit rate stays plausible, because it is a ratio, and so the
-mistake lives long.
+## Why it costs you Nothing is lost from the cache; the sum is wrong. A reply with thinking, text and two tool calls is
+four lines, so its tokens count four times: totals are two to four times too high, the reads most of all. The hit rate
+stays plausible, because it is a ratio, and so the mistake lives long.
 
 ## Example
     total = sum(line["message"]["usage"]["cache_read_input_tokens"] for line in lines if "message" in line)
@@ -15,8 +13,8 @@ mistake lives long.
 ## Use instead
 Count a call once, by its ids, or take differences of a running total. A contextkit ledger holds one row per call:
 
-    calls = {(line["requestId"], line["message"]["id"]): line["message"]["usage"] for line in lines if "requestId" in line}
-    total = sum(usage["cache_read_input_tokens"] for usage in calls.values())
+    calls = {(line["requestId"], line["message"]["id"]): line["message"]["usage"] for line in lines if "requestId" in
+    line} total = sum(usage["cache_read_input_tokens"] for usage in calls.values())
 
 ## Detected by
 - source: a sum of usage fields over the lines of a session file, without a key that removes repetitions.
@@ -48,7 +46,9 @@ _KEYS = ("requestId", "request_id", "seen", "dedup", "unique", "message_id", "al
 
 
 def _summed(node: ast.Call | ast.AugAssign, view: View) -> Iterator[Hit]:
-    """`sum(line["message"]["usage"]["output_tokens"] for line in lines)`, `total += line["message"]["usage"][…]` in a loop."""
+    """`sum(line["message"]["usage"]["output_tokens"] for line in lines)`, `total += line["message"]["usage"][…]` in a
+    loop.
+    """
     value = _summand(node, view)
     if value is None or not _is_usage_of_a_line(value):
         return
@@ -71,7 +71,9 @@ def _is_usage_of_a_line(value: ast.expr) -> bool:
 
 
 def _billed_again(step: Step) -> Evidence | None:
-    """The same prompt with the same bill, writes and output included: a second call would have read what the first wrote."""
+    """The same prompt with the same bill, writes and output included: a second call would have read what the first
+    wrote.
+    """
     usage = step.after.usage
     if usage is None or usage != step.before.usage or not usage.output or counted(usage) == 0 or step.changes:
         return None
@@ -93,7 +95,10 @@ def _same_id(calls: Sequence[Sent]) -> Iterator[Evidence]:
 
 
 HAZARD = Hazard(
-    "CKA02", "duplicate-usage-lines", "C", "note",
+    "CKA02",
+    "duplicate-usage-lines",
+    "C",
+    "note",
     source=(Pattern((ast.Call, ast.AugAssign), _summed, ("_tokens",), is_near=True),),
     requests=(RequestRule("step", _billed_again), RequestRule("session", _same_id)),
-)  # fmt: skip
+)

@@ -1,13 +1,11 @@
 """server-tool-inflation: one bill sums several model calls that a server tool made.
 
-## What it does
-Explains reads that exceed the prompt: with a server tool (web search, code execution) one response is the sum of several internal
-calls.
+## What it does Explains reads that exceed the prompt: with a server tool (web search, code execution) one response is
+the sum of several internal calls.
 
-## Why it costs you
-Each internal call reads the prefix again, and the counters at the top add them up. A read of 400,000 tokens for a prompt of 90,000 is
-five calls, not an error and not a saving. Hit rate and cost per turn computed from it are off, and so is a trigger for compaction that
-takes the sum for the size of the context.
+## Why it costs you Each internal call reads the prefix again, and the counters at the top add them up. A read of
+400,000 tokens for a prompt of 90,000 is five calls, not an error and not a saving. Hit rate and cost per turn computed
+from it are off, and so is a trigger for compaction that takes the sum for the size of the context.
 
 ## Example
     context_size = usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
@@ -48,8 +46,11 @@ def _several_calls(sent: Sent) -> Evidence | None:
     expected = estimated(sent)
     if got <= _FAR_MORE * expected:
         return None
-    return Evidence(f"{got:,} tokens were read for a prompt of about {expected:,}: the bill ({counted(sent.usage):,} in all) sums several "
-                    "calls that a server tool made", path="usage")  # fmt: skip
+    return Evidence(
+        f"{got:,} tokens were read for a prompt of about {expected:,}: the bill ({counted(sent.usage):,} in all) sums several "
+        "calls that a server tool made",
+        path="usage",
+    )
 
 
 HAZARD = Hazard("CKA04", "server-tool-inflation", "D", "note", requests=(RequestRule("call", _several_calls),))

@@ -1,21 +1,21 @@
-"""exact-breakpoint-families: on gpt-5.6 and later only an exact breakpoint matches, and the stable instructions have none.
+"""exact-breakpoint-families: on gpt-5.6 and later only an exact breakpoint matches, and the stable instructions have
+none.
 
-## What it does
-Finds calls to OpenAI models from gpt-5.6 on with large, stable instructions and no explicit `prompt_cache_breakpoint`, where
-conversations share the instructions and nothing else.
+## What it does Finds calls to OpenAI models from gpt-5.6 on with large, stable instructions and no explicit
+`prompt_cache_breakpoint`, where conversations share the instructions and nothing else.
 
-## Why it costs you
-These models match at breakpoints only and fall back to no shorter prefix. The automatic one sits at the end of the newest eligible
-message, so it serves the same conversation but not the next one: every new conversation writes the same instructions again, at 1.25
-times input (2.5 times for 12 hours), and reads nothing. Through Bedrock's OpenAI-compatible endpoint a report measured no hits at all
-without explicit breakpoints and 98.6 % with one. The top-level `instructions` string cannot carry a breakpoint; a developer message
-can.
+## Why it costs you These models match at breakpoints only and fall back to no shorter prefix. The automatic one sits at
+the end of the newest eligible message, so it serves the same conversation but not the next one: every new conversation
+writes the same instructions again, at 1.25 times input (2.5 times for 12 hours), and reads nothing. Through Bedrock's
+OpenAI-compatible endpoint a report measured no hits at all without explicit breakpoints and 98.6 % with one. The
+top-level `instructions` string cannot carry a breakpoint; a developer message can.
 
 ## Example
-    client.responses.create(model="gpt-6.1-sol", instructions=LONG_INSTRUCTIONS, input=[{"role": "user", "content": question}])
+    client.responses.create(model="gpt-6.1-sol", instructions=LONG_INSTRUCTIONS, input=[{"role": "user", "content":
+    question}])
 
-## Use instead
-A developer message with a breakpoint at the end of what is shared; `OpenAIResponses` and `OpenAIChat` send the system prompt like that:
+## Use instead A developer message with a breakpoint at the end of what is shared; `OpenAIResponses` and `OpenAIChat`
+send the system prompt like that:
 
     head = {"type": "input_text", "text": LONG_INSTRUCTIONS, "prompt_cache_breakpoint": {"mode": "explicit"}}
     client.responses.create(
@@ -26,7 +26,8 @@ A developer message with a breakpoint at the end of what is shared; `OpenAIRespo
 - source: a Responses call with a model of these families and long `instructions`, in a file without a breakpoint.
 - requests: conversations that share tools and system text without a breakpoint at their end, and do not read them.
 - guard: not before sending: it compares a conversation with itself.
-- provider: `prompt_cache_diagnostics` tells a miss when it is given the response to compare with; of breakpoints it says nothing.
+- provider: `prompt_cache_diagnostics` tells a miss when it is given the response to compare with; of breakpoints it
+  says nothing.
 
 ## References
 - https://github.com/openai/codex/issues/35300
@@ -64,7 +65,10 @@ def _without_breakpoint(node: ast.Call, view: View) -> Iterator[Hit]:
     is_long = _most_characters(said, view) >= _SHORT_CHARS
     if is_exact and said is not None and is_long:
         place = said if any(one.value is said for one in node.keywords) else node
-        yield Hit(place, f"{name} reads up to a breakpoint only, and `instructions` cannot carry one: every conversation writes them again")
+        yield Hit(
+            place,
+            f"{name} reads up to a breakpoint only, and `instructions` cannot carry one: every conversation writes them again",
+        )
 
 
 def _spread(node: ast.Call, view: View) -> Iterator[Hit]:
@@ -74,7 +78,10 @@ def _spread(node: ast.Call, view: View) -> Iterator[Hit]:
 
 
 def _most_characters(node: ast.expr | None, view: View, depth: int = 3) -> float:
-    """How long a text is at most that is written out, in pieces or in several assignments too; infinite where a part of it is not."""
+    """How long a text is at most that is written out, in pieces or in several assignments too.
+
+    Infinite where a part of it is not.
+    """
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _most_characters(node.left, view, depth) + _most_characters(node.right, view, depth)
     if isinstance(node, ast.Name) and depth and not is_parameter(view, node.id):
@@ -86,18 +93,32 @@ def _most_characters(node: ast.expr | None, view: View, depth: int = 3) -> float
 
 
 def _written_again(calls: Sequence[Sent]) -> Iterator[Evidence]:
-    """First calls of conversations that begin with the same head, and whose only breakpoint is the one at their own end."""
+    """First calls of conversations that begin with the same head, and whose only breakpoint is the one at their own
+    end.
+    """
     conversations: Mapping[str, Sequence[Sent]] = getattr(calls, "conversations", {})
     seen: set[tuple[str, object, bytes]] = set()
     for first in sorted((mine[0] for mine in conversations.values()), key=lambda sent: sent.index):
         head = n_head(first)
         if first.row.provider != "openai" or first.row.cache != "breakpoints" or _is_marked(first, head):
             continue
-        key = (first.row.name, first.params.get("prompt_cache_key"), b"".join(block.body for block in first.blocks[:head]))
+        key = (
+            first.row.name,
+            first.params.get("prompt_cache_key"),
+            b"".join(block.body for block in first.blocks[:head]),
+        )
         size = n_tokens(first, 0, head)
-        if key in seen and estimated(first, 0, head) >= _CLEARLY * first.row.min_tokens and (read(first) or 0) < _MISSED * size:
-            yield Evidence(f"another conversation began with the same {size:,} tokens, and no breakpoint stands at their end: they are "
-                           "written again", path=first.blocks[head - 1].path, sent=first)  # fmt: skip
+        if (
+            key in seen
+            and estimated(first, 0, head) >= _CLEARLY * first.row.min_tokens
+            and (read(first) or 0) < _MISSED * size
+        ):
+            yield Evidence(
+                f"another conversation began with the same {size:,} tokens, and no breakpoint stands at their end: they are "
+                "written again",
+                path=first.blocks[head - 1].path,
+                sent=first,
+            )
         seen.add(key)
 
 
@@ -107,8 +128,13 @@ def _is_marked(sent: Sent, head: int) -> bool:
 
 
 HAZARD = Hazard(
-    "CKB13", "exact-breakpoint-families", "A", "error",
-    source=(Pattern((ast.Call,), _without_breakpoint, ("responses.create",), names=("instructions",)),
-            Pattern((ast.Call,), _spread, ("responses.create",), also=(("responses.create",), ("**",)))),
+    "CKB13",
+    "exact-breakpoint-families",
+    "A",
+    "error",
+    source=(
+        Pattern((ast.Call,), _without_breakpoint, ("responses.create",), names=("instructions",)),
+        Pattern((ast.Call,), _spread, ("responses.create",), also=(("responses.create",), ("**",))),
+    ),
     requests=(RequestRule("session", _written_again),),
-)  # fmt: skip
+)

@@ -1,21 +1,19 @@
 """marker-lost-in-translation: an adapter or gateway rebuilds the blocks and leaves the markers out.
 
-## What it does
-Finds markers that were set and do not arrive: a layer turned a list of blocks into a plain string, copied only the fields it knows, or
-did not recognise the model behind an ARN.
+## What it does Finds markers that were set and do not arrive: a layer turned a list of blocks into a plain string,
+copied only the fields it knows, or did not recognise the model behind an ARN.
 
-## Why it costs you
-Without the marker nothing is written, so an explicit cache sees a prompt that is fresh every time, at ten to twenty times the price of
-a read on Claude. The program's own code looks right; only the bytes on the wire show it. Reported for several gateways, for Bedrock
-model ids that an adapter did not know, and for system messages in mid-conversation that were folded into text.
+## Why it costs you Without the marker nothing is written, so an explicit cache sees a prompt that is fresh every time,
+at ten to twenty times the price of a read on Claude. The program's own code looks right; only the bytes on the wire
+show it. Reported for several gateways, for Bedrock model ids that an adapter did not know, and for system messages in
+mid-conversation that were folded into text.
 
 ## Example
     def to_wire(block):
         return {"type": block["type"], "text": block["text"]}
 
-## Use instead
-Copy a block whole and change what must change. A request of contextkit is bytes already, and `request.send` hands them to the client
-unaltered:
+## Use instead Copy a block whole and change what must change. A request of contextkit is bytes already, and
+`request.send` hands them to the client unaltered:
 
     def to_wire(block):
         return {**block, "type": WIRE_TYPES[block["type"]]}
@@ -58,7 +56,11 @@ def _rebuilt(node: ast.Dict, view: View) -> Iterator[Hit]:
     if len(copied) != len(node.keys) or not all(field(node, name) is not None for name in _BLOCK_KEYS):
         return
     function = view.function()
-    if len({ast.unparse(_holder(value)) for value in copied}) == 1 and function is not None and b"cache_control" not in _text(function):
+    if (
+        len({ast.unparse(_holder(value)) for value in copied}) == 1
+        and function is not None
+        and b"cache_control" not in _text(function)
+    ):
         yield Hit(node, "a block is rebuilt from fields it names, so a `cache_control` it carried is left out")
 
 
@@ -66,7 +68,12 @@ def _is_copied(key: object, value: ast.expr) -> bool:
     """Whether a key takes the value the same key has elsewhere."""
     if isinstance(value, ast.Subscript):
         return constant(value.slice) == key
-    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute) or value.func.attr != "get" or not value.args:
+    if (
+        not isinstance(value, ast.Call)
+        or not isinstance(value.func, ast.Attribute)
+        or value.func.attr != "get"
+        or not value.args
+    ):
         return False
     return constant(value.args[0]) == key and (key != "type" or len(value.args) == 1)
 
@@ -93,7 +100,11 @@ def _vanished(step: Step) -> Evidence | None:
     if not had or any(in_messages(step.after, mark) for mark in after) or seen.best >= seen.last:
         return None
     lost = n_tokens(step.after, seen.best + 1, seen.last + 1)
-    return _gone(f"the markers of the messages are gone: {lost:,} tokens cannot be read", had[-1]) if lost >= _LEAST_TOKENS else None
+    return (
+        _gone(f"the markers of the messages are gone: {lost:,} tokens cannot be read", had[-1])
+        if lost >= _LEAST_TOKENS
+        else None
+    )
 
 
 def _gone(message: str, mark: Mark) -> Evidence:
@@ -101,6 +112,10 @@ def _gone(message: str, mark: Mark) -> Evidence:
 
 
 HAZARD = Hazard(
-    "CKB10", "marker-lost-in-translation", "A", "error",
-    source=(Pattern((ast.Dict,), _rebuilt, ("cache_control",), also=(("text",),)),), requests=(RequestRule("step", _vanished),),
-)  # fmt: skip
+    "CKB10",
+    "marker-lost-in-translation",
+    "A",
+    "error",
+    source=(Pattern((ast.Dict,), _rebuilt, ("cache_control",), also=(("text",),)),),
+    requests=(RequestRule("step", _vanished),),
+)

@@ -1,20 +1,18 @@
 """markers-frozen-at-cap: a program that only adds markers stops at four, and the tail grows uncached.
 
-## What it does
-Finds code that sets a marker as long as fewer than four exist, and never moves one: from the fifth turn on all four stand at the front.
+## What it does Finds code that sets a marker as long as fewer than four exist, and never moves one: from the fifth turn
+on all four stand at the front.
 
-## Why it costs you
-Anthropic, Bedrock and Qwen take four markers in a request. When none is left for the newest turn, nothing behind the fourth is ever
-written, so the part of the conversation that grows is billed as fresh input on every call. The hit rate looks fine at first and sinks
-with the length of the session, which is why it goes unseen.
+## Why it costs you Anthropic, Bedrock and Qwen take four markers in a request. When none is left for the newest turn,
+nothing behind the fourth is ever written, so the part of the conversation that grows is billed as fresh input on every
+call. The hit rate looks fine at first and sinks with the length of the session, which is why it goes unseen.
 
 ## Example
     if count_markers(messages) < 4:
         messages[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
 
-## Use instead
-Let markers slide: one fixed behind the head, the others on the newest turns. Taking a marker off costs nothing, the key does not
-contain it. `Context` plans the marks afresh for every request and leaves the blocks alone:
+## Use instead Let markers slide: one fixed behind the head, the others on the newest turns. Taking a marker off costs
+nothing, the key does not contain it. `Context` plans the marks afresh for every request and leaves the blocks alone:
 
     unmark(messages)
     for message in (messages[-3], messages[-1]):
@@ -42,7 +40,9 @@ from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, in_messages, 
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
-_LIMIT = re.compile(r"(?i)max\w*(?:marker|breakpoint|cache|anchor)|(?:marker|breakpoint|cache|anchor)\w*(?:max|limit|budget)")
+_LIMIT = re.compile(
+    r"(?i)max\w*(?:marker|breakpoint|cache|anchor)|(?:marker|breakpoint|cache|anchor)\w*(?:max|limit|budget)"
+)
 _LEAST_TURNS, _LEAST_TOKENS = 2, 50
 _SPEAKERS = frozenset({"assistant", "model"})
 
@@ -52,7 +52,10 @@ def _added_while_few(node: ast.If, view: View) -> Iterator[Hit]:
         return
     function = view.function()
     if function is None or not takes_markers_off(function):
-        yield Hit(node.test, "a marker is added only while there are fewer than four, and none is taken off: the newest turns go unmarked")
+        yield Hit(
+            node.test,
+            "a marker is added only while there are fewer than four, and none is taken off: the newest turns go unmarked",
+        )
 
 
 def _compares_with_cap(test: ast.expr) -> bool:
@@ -63,7 +66,11 @@ def _compares_with_cap(test: ast.expr) -> bool:
     is_four = (isinstance(operator, ast.Lt) and constant(limit) == MOST_MARKERS) or (
         isinstance(operator, ast.LtE) and constant(limit) == MOST_MARKERS - 1
     )
-    is_named = isinstance(operator, ast.Lt) and isinstance(limit, ast.Name | ast.Attribute) and bool(_LIMIT.search(ast.unparse(limit)))
+    is_named = (
+        isinstance(operator, ast.Lt)
+        and isinstance(limit, ast.Name | ast.Attribute)
+        and bool(_LIMIT.search(ast.unparse(limit)))
+    )
     return is_four or is_named
 
 
@@ -75,10 +82,17 @@ def _frozen(step: Step) -> Evidence | None:
         return None
     last, seen = after[-1], reach(step)
     turns, left_out = _turns_behind(step.after, last.index), n_tokens(step.after, last.index + 1)
-    if seen.shared <= last.index or turns < _LEAST_TURNS or left_out < _LEAST_TOKENS or len(step.after.blocks) <= len(step.before.blocks):
+    if (
+        seen.shared <= last.index
+        or turns < _LEAST_TURNS
+        or left_out < _LEAST_TOKENS
+        or len(step.after.blocks) <= len(step.before.blocks)
+    ):
         return None
-    return Evidence(f"the last marker stays where it was while {turns} turns follow it: {left_out:,} tokens are new input each time",
-                    path=last.path)  # fmt: skip
+    return Evidence(
+        f"the last marker stays where it was while {turns} turns follow it: {left_out:,} tokens are new input each time",
+        path=last.path,
+    )
 
 
 def _turns_behind(sent: Sent, index: int) -> int:
@@ -87,7 +101,10 @@ def _turns_behind(sent: Sent, index: int) -> int:
 
 
 HAZARD = Hazard(
-    "CKB04", "markers-frozen-at-cap", "A", "warning",
+    "CKB04",
+    "markers-frozen-at-cap",
+    "A",
+    "warning",
     source=(Pattern((ast.If,), _added_while_few, ("cache_control",), also=(tuple(sorted(MARKER_KEYS)),)),),
     requests=(RequestRule("step", _frozen),),
-)  # fmt: skip
+)

@@ -1,21 +1,19 @@
 """moving-mid-anchor: an anchor in the middle of the history is computed from its length and lands elsewhere each time.
 
-## What it does
-Finds markers whose place is a function of how long the conversation is (`len(messages) // 2`), so that no request marks a block that an
-earlier one has written.
+## What it does Finds markers whose place is a function of how long the conversation is (`len(messages) // 2`), so that
+no request marks a block that an earlier one has written.
 
-## Why it costs you
-A write happens at the marked block only. An anchor that moves every turn writes a new entry each time, at 1.25 times the input price,
-and the entries of the turns before lie where no marker looks, unless the new place is within twenty positions behind the old one. The
-money is spent twice: once for the write, once for the read that does not come.
+## Why it costs you A write happens at the marked block only. An anchor that moves every turn writes a new entry each
+time, at 1.25 times the input price, and the entries of the turns before lie where no marker looks, unless the new place
+is within twenty positions behind the old one. The money is spent twice: once for the write, once for the read that does
+not come.
 
 ## Example
     anchor = len(messages) // 2
     messages[anchor]["content"][-1]["cache_control"] = {"type": "ephemeral"}
 
-## Use instead
-An anchor stays where it was written until a newer one has been written and read. `Context` marks the head, the end of the request
-before when it would fall out of reach, and the new end:
+## Use instead An anchor stays where it was written until a newer one has been written and read. `Context` marks the
+head, the end of the request before when it would fall out of reach, and the new end:
 
     context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=4096), system=SYSTEM, tools=TOOLS)
     client.messages.create(**context.request())
@@ -50,14 +48,19 @@ def _computed_anchor(node: ast.Assign, view: View) -> Iterator[Hit]:
     for target in filter(is_marker_target, node.targets):
         for part in walk(target):
             if isinstance(part, ast.Subscript) and view.is_history(part.value) and _divides_length(part.slice, view):
-                yield Hit(part, "the marked message is chosen by a share of the history's length, so the marker moves to a block that no "
-                                "call before has written")  # fmt: skip
+                yield Hit(
+                    part,
+                    "the marked message is chosen by a share of the history's length, so the marker moves to a block that no "
+                    "call before has written",
+                )
 
 
 def _divides_length(index: ast.expr, view: View) -> bool:
     """`len(messages) // 2`, `int(len(messages) * 0.7)`: another block as soon as the history has grown."""
     found = resolved(index, view) or index
-    has_length = any(isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "len" for part in walk(found))
+    has_length = any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "len" for part in walk(found)
+    )
     shares = (ast.FloorDiv, ast.Div, ast.Mult)
     return has_length and any(isinstance(part, ast.BinOp) and isinstance(part.op, shares) for part in walk(found))
 
@@ -73,14 +76,26 @@ def _new_anchor(step: Step) -> Evidence | None:
     moved = next((mark for mark in inside if not was_marked(step, mark.index)), None)
     if not old or moved is None or n_tokens(step.after, 0, moved.index + 1) < step.after.row.min_tokens:
         return None
-    if n_tokens(step.after, seen.best + 1, max(mark.index for mark in old) + 1) < _LEAST_TOKENS and seen.best >= moved.index:
+    if (
+        n_tokens(step.after, seen.best + 1, max(mark.index for mark in old) + 1) < _LEAST_TOKENS
+        and seen.best >= moved.index
+    ):
         return None
-    return Evidence("the marker moved to a block inside the history that no call before had marked: nothing written before is found there",
-                    path=moved.path, was=old[-1].path, now=moved.path)  # fmt: skip
+    return Evidence(
+        "the marker moved to a block inside the history that no call before had marked: nothing written before is found there",
+        path=moved.path,
+        was=old[-1].path,
+        now=moved.path,
+    )
 
 
 HAZARD = Hazard(
-    "CKB05", "moving-mid-anchor", "A", "error",
-    source=(Pattern((ast.Assign,), _computed_anchor, ("cache_control", "cachePoint"), names=tuple(sorted(MARKER_KEYS))),),
+    "CKB05",
+    "moving-mid-anchor",
+    "A",
+    "error",
+    source=(
+        Pattern((ast.Assign,), _computed_anchor, ("cache_control", "cachePoint"), names=tuple(sorted(MARKER_KEYS))),
+    ),
     requests=(RequestRule("step", _new_anchor),),
-)  # fmt: skip
+)

@@ -1,13 +1,13 @@
 """no-breakpoint: a prompt goes to a provider that caches only what is marked, and nothing is marked.
 
-## What it does
-Finds calls to an explicit cache (Claude on its own API, Bedrock `Converse`, Qwen's explicit mode) whose body holds no `cache_control`,
-no `cachePoint` and no automatic marker, while the prompt is longer than the model's minimum.
+## What it does Finds calls to an explicit cache (Claude on its own API, Bedrock `Converse`, Qwen's explicit mode) whose
+body holds no `cache_control`, no `cachePoint` and no automatic marker, while the prompt is longer than the model's
+minimum.
 
-## Why it costs you
-Such a provider writes an entry at a marker and nowhere else, so every turn is billed as fresh input. On `claude-sonnet-5-5` that is 2
-USD per million tokens where a read costs 0.10: twenty times the price for the whole prefix, on every call of the loop. Nothing fails
-and nothing warns; both cache counters simply stay at 0. Adapters that rebuild bodies for another endpoint are where it usually happens.
+## Why it costs you Such a provider writes an entry at a marker and nowhere else, so every turn is billed as fresh
+input. On `claude-sonnet-5-5` that is 2 USD per million tokens where a read costs 0.10: twenty times the price for the
+whole prefix, on every call of the loop. Nothing fails and nothing warns; both cache counters simply stay at 0. Adapters
+that rebuild bodies for another endpoint are where it usually happens.
 
 ## Example
     client.messages.create(
@@ -26,8 +26,10 @@ One marker at the top level lets the server mark the last block it can; `Context
     client.messages.create(**context.request())
 
 ## Detected by
-- source: a call on an Anthropic or Bedrock path that is given no marker, by its arguments or a dict of them that is written out, in a
-  loop or in a function called per turn; also through LiteLLM under a constant name of Claude, and through LangChain's `ChatAnthropic`.
+- source: a call on an Anthropic or Bedrock path that is given no marker, by its arguments or a dict of them that is
+  written out, in a
+  loop or in a function called per turn; also through LiteLLM under a constant name of Claude, and through LangChain's
+  `ChatAnthropic`.
 - requests: two calls without markers, what both begin with above the model's minimum.
 - guard: not before sending: it tells what breaks a cache, and here there is none.
 - provider: silent; Anthropic's diagnosis compares the text of requests, not their markers.
@@ -47,7 +49,16 @@ from contextkit.lint.finding import Fix
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.bills import is_silent
 from contextkit.lint.rules.callsites import last_name
-from contextkit.lint.rules.marking import all_keywords, assigned, constant, grows, is_single_shot, resolved, runs_again, says
+from contextkit.lint.rules.marking import (
+    all_keywords,
+    assigned,
+    constant,
+    grows,
+    is_single_shot,
+    resolved,
+    runs_again,
+    says,
+)
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of, n_shared
 from contextkit.lint.source.rule import MARK_LAST, Hit, Pattern, View
 from contextkit.lint.source.syntax.edits import appended
@@ -68,7 +79,9 @@ def _unmarked_call(node: ast.Call, view: View) -> Iterator[Hit]:
         return
     given, name = all_keywords(node, view) or {}, view.dotted(node)
     messages, is_large = given.get("messages"), bool(given.keys() & {"system", "toolConfig"})
-    is_ours = (func.attr.startswith("converse") and is_large) or (name.endswith(f".messages.{func.attr}") and ".threads." not in name)
+    is_ours = (func.attr.startswith("converse") and is_large) or (
+        name.endswith(f".messages.{func.attr}") and ".threads." not in name
+    )
     if not is_ours or messages is None or _SENDS[func.attr] not in given:
         return
     if _is_conversation(messages, view):
@@ -77,7 +90,11 @@ def _unmarked_call(node: ast.Call, view: View) -> Iterator[Hit]:
 
 def _through_litellm(node: ast.Call, view: View) -> Iterator[Hit]:
     """`litellm.completion(model="anthropic/…", messages=messages)`: what leaves is marked where the messages are."""
-    if says(view, *_MARKS) or view.dotted(node) not in ("litellm.completion", "litellm.acompletion") or not runs_again(view):
+    if (
+        says(view, *_MARKS)
+        or view.dotted(node) not in ("litellm.completion", "litellm.acompletion")
+        or not runs_again(view)
+    ):
         return
     given = all_keywords(node, view) or {}
     messages, model = given.get("messages"), str(constant(resolved(given.get("model"), view)))
@@ -103,16 +120,21 @@ def _is_kept(messages: ast.expr, view: View) -> bool:
 def _is_conversation(messages: ast.expr, view: View) -> bool:
     """Whether it is a running history, and the call no way out of a mishap."""
     is_mishap = any(isinstance(above, ast.ExceptHandler) for above in view.parents())
-    return view.is_history(messages) and not is_mishap and not is_single_shot(messages, view) and not _is_one_question(messages, view)
+    return (
+        view.is_history(messages)
+        and not is_mishap
+        and not is_single_shot(messages, view)
+        and not _is_one_question(messages, view)
+    )
 
 
 def _is_one_question(messages: ast.expr, view: View) -> bool:
     """Whether one of the ways to make them is a list of one question, that is never added to: so are the others, then."""
     function = view.function()
     made = assigned(function, messages.id) if function is not None and isinstance(messages, ast.Name) else []
-    return any(isinstance(one, ast.List) and len(one.elts) == 1 and isinstance(one.elts[0], ast.Dict) for one in made) and not grows(
-        view, last_name(messages)
-    )
+    return any(
+        isinstance(one, ast.List) and len(one.elts) == 1 and isinstance(one.elts[0], ast.Dict) for one in made
+    ) and not grows(view, last_name(messages))
 
 
 def _mark(node: ast.Call, view: View, name: str) -> Fix | None:
@@ -133,17 +155,28 @@ def _unmarked(step: Step) -> Evidence | None:
     shared = estimated(sent, 0, n_shared(step))
     if shared < _SEVERAL * sent.row.min_tokens:
         return None
-    return Evidence(f"no block is marked for caching: about {shared:,} tokens that the call before sent too are new input again",
-                    path="cache_control")  # fmt: skip
+    return Evidence(
+        f"no block is marked for caching: about {shared:,} tokens that the call before sent too are new input again",
+        path="cache_control",
+    )
 
 
 HAZARD = Hazard(
-    "CKB01", "no-breakpoint", "A", "error",
+    "CKB01",
+    "no-breakpoint",
+    "A",
+    "error",
     source=(
-        Pattern((ast.Call,), _unmarked_call, ("messages.create", "messages.stream", ".converse"),
-            also=((".create", ".stream", ".converse"),)),
+        Pattern(
+            (ast.Call,),
+            _unmarked_call,
+            ("messages.create", "messages.stream", ".converse"),
+            also=((".create", ".stream", ".converse"),),
+        ),
         Pattern((ast.Call,), _through_litellm, ("claude",), also=(("completion",),), names=("messages",)),
-        Pattern((ast.Call,), _through_langchain, ("ChatAnthropic",), also=((".invoke", ".ainvoke", ".stream", ".astream"),)),
+        Pattern(
+            (ast.Call,), _through_langchain, ("ChatAnthropic",), also=((".invoke", ".ainvoke", ".stream", ".astream"),)
+        ),
     ),
     requests=(RequestRule("step", _unmarked),),
-)  # fmt: skip
+)

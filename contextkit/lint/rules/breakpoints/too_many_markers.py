@@ -3,23 +3,24 @@
 ## What it does
 Finds builders that put more than four markers into one request, the automatic one counted.
 
-## Why it costs you
-Anthropic answers a fifth marker with a 400; Bedrock and Qwen have the same limit of four. A gateway in between may drop one instead of
-failing, often the earliest, which is the one that held the stable head: then the call succeeds and costs the full price. OpenAI from
-gpt-5.6 on takes more but writes only the latest four explicit ones (three beside the automatic one).
+## Why it costs you Anthropic answers a fifth marker with a 400; Bedrock and Qwen have the same limit of four. A gateway
+in between may drop one instead of failing, often the earliest, which is the one that held the stable head: then the
+call succeeds and costs the full price. OpenAI from gpt-5.6 on takes more but writes only the latest four explicit ones
+(three beside the automatic one).
 
 ## Example
     for block in [*system, *memory, *attachments]:
         block["cache_control"] = {"type": "ephemeral"}
 
-## Use instead
-Mark ends, not parts: a marker covers everything before it. In contextkit a plan never holds more than the endpoint takes:
+## Use instead Mark ends, not parts: a marker covers everything before it. In contextkit a plan never holds more than
+the endpoint takes:
 
     system[-1]["cache_control"] = {"type": "ephemeral"}
     messages[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
 
 ## Detected by
-- source: more than four literal markers in one request, a marker set inside a loop over blocks, or one that comes with every message of a
+- source: more than four literal markers in one request, a marker set inside a loop over blocks, or one that comes with
+  every message of a
   history whose older ones are never taken off in that file.
 - requests: more than four markers in a body.
 - guard: the same, before the request leaves and is refused.
@@ -61,7 +62,9 @@ def _in_loop(node: ast.For, view: View) -> Iterator[Hit]:
     if not _is_collection(node.iter, view) or any(isinstance(part, ast.Break | ast.Return) for part in walk(node)):
         return
     for statement in node.body:
-        is_set = isinstance(statement, ast.Assign) and any(_is_item(target, node.target) for target in statement.targets)
+        is_set = isinstance(statement, ast.Assign) and any(
+            _is_item(target, node.target) for target in statement.targets
+        )
         if is_set or _appends_marked(statement):
             yield Hit(statement, f"every item of `{ast.unparse(node.iter)}` is marked; a request takes four markers")
 
@@ -75,21 +78,42 @@ def _appends_marked(statement: ast.stmt) -> bool:
 
 def _piles_up(node: ast.Call, view: View) -> Iterator[Hit]:
     """A message with a marker is put into a history that is sent, in each turn, and the markers of those before stay."""
-    held = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "append" and node.args else None
-    if held is None or _TAKEN_OFF.search(view.source) or not view.is_history(held) or not _is_in_each_turn(node, held, view):
+    held = (
+        node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "append" and node.args else None
+    )
+    if (
+        held is None
+        or _TAKEN_OFF.search(view.source)
+        or not view.is_history(held)
+        or not _is_in_each_turn(node, held, view)
+    ):
         return
     if next(literal_markers(node.args[0], view), None) is not None:
-        yield Hit(node, f"a marker comes with every message of `{ast.unparse(held)}` and none is taken off: the fifth call is refused")
+        yield Hit(
+            node,
+            f"a marker comes with every message of `{ast.unparse(held)}` and none is taken off: the fifth call is refused",
+        )
 
 
 def _is_in_each_turn(node: ast.Call, held: ast.expr, view: View) -> bool:
-    """Whether it stands under no condition, in a loop of turns or in a method that asks the model about the object's own history."""
+    """Whether it stands under no condition, in a loop of turns or in a method that asks the model about the object's
+    own history.
+    """
     function, loop = view.function(), view.loop()
     if function is None or any(isinstance(above, ast.If | ast.ExceptHandler) for above in view.parents()):
         return False
     if loop is None:
-        return isinstance(held, ast.Attribute) and function.name not in ONCE and not _is_begun(held, function) and view.calls_model()
-    return isinstance(loop, ast.For | ast.While | ast.AsyncFor) and not _is_begun(held, loop) and bool(model_calls(loop, view))
+        return (
+            isinstance(held, ast.Attribute)
+            and function.name not in ONCE
+            and not _is_begun(held, function)
+            and view.calls_model()
+        )
+    return (
+        isinstance(loop, ast.For | ast.While | ast.AsyncFor)
+        and not _is_begun(held, loop)
+        and bool(model_calls(loop, view))
+    )
 
 
 def _is_begun(held: ast.expr, around: ast.AST) -> bool:
@@ -100,7 +124,12 @@ def _is_begun(held: ast.expr, around: ast.AST) -> bool:
 
 def _in_comprehension(node: ast.ListComp, view: View) -> Iterator[Hit]:
     loop = node.generators[0]
-    if len(node.generators) == 1 and not loop.ifs and isinstance(node.elt, ast.Dict) and _is_collection(loop.iter, view):
+    if (
+        len(node.generators) == 1
+        and not loop.ifs
+        and isinstance(node.elt, ast.Dict)
+        and _is_collection(loop.iter, view)
+    ):
         marked = next((key for key in node.elt.keys if constant(key) in MARKER_KEYS), None)
         if marked is not None:
             yield Hit(marked, f"every item of `{ast.unparse(loop.iter)}` is marked; a request takes four markers")
@@ -110,7 +139,9 @@ def _is_item(target: ast.expr, item: ast.expr) -> bool:
     if not is_marker_target(target) or not isinstance(target, ast.Subscript):
         return False
     holder = target.value
-    while isinstance(holder, ast.Subscript) and isinstance(holder.slice, ast.Constant | ast.UnaryOp):  # m["content"][-1]
+    while isinstance(holder, ast.Subscript) and isinstance(
+        holder.slice, ast.Constant | ast.UnaryOp
+    ):  # m["content"][-1]
         holder = holder.value
     return ast.unparse(holder) == ast.unparse(item)
 
@@ -128,8 +159,12 @@ def _is_cut(name: str, view: View) -> bool:
     """Whether the function takes a slice under this name."""
     function = view.function()
     parts = walk(function) if function else iter(())
-    return any(isinstance(part, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in part.targets)
-               and any(isinstance(inner, ast.Slice) for inner in walk(part.value)) for part in parts)  # fmt: skip
+    return any(
+        isinstance(part, ast.Assign)
+        and any(isinstance(one, ast.Name) and one.id == name for one in part.targets)
+        and any(isinstance(inner, ast.Slice) for inner in walk(part.value))
+        for part in parts
+    )
 
 
 def _written_out(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
@@ -145,17 +180,29 @@ def _written_out(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
 def _too_many(sent: Sent) -> Evidence | None:
     if not has_markers(sent) or len(marks := marks_of(sent)) <= MOST_MARKERS:
         return None
-    return Evidence(f"{len(marks)} markers in one request, which takes {MOST_MARKERS}: it is refused, or one is dropped on the way",
-                    path=marks[MOST_MARKERS].path)  # fmt: skip
+    return Evidence(
+        f"{len(marks)} markers in one request, which takes {MOST_MARKERS}: it is refused, or one is dropped on the way",
+        path=marks[MOST_MARKERS].path,
+    )
 
 
 _WORDS = ("cache_control", "cachePoint", "cache_point")
 HAZARD = Hazard(
-    "CKB08", "too-many-markers", "A", "error",
-    source=(Pattern((ast.For,), _in_loop, _WORDS, is_near=True),
-            Pattern((ast.Call,), _piles_up, _WORDS, is_near=True, also=((".append",),)),
-            Pattern((ast.ListComp,), _in_comprehension, _WORDS, is_near=True),
-            Pattern((ast.Call, ast.Dict), _written_out, _WORDS, also=((*as_keywords("messages"), *as_keys("messages")),),
-                    names=("messages",))),
+    "CKB08",
+    "too-many-markers",
+    "A",
+    "error",
+    source=(
+        Pattern((ast.For,), _in_loop, _WORDS, is_near=True),
+        Pattern((ast.Call,), _piles_up, _WORDS, is_near=True, also=((".append",),)),
+        Pattern((ast.ListComp,), _in_comprehension, _WORDS, is_near=True),
+        Pattern(
+            (ast.Call, ast.Dict),
+            _written_out,
+            _WORDS,
+            also=((*as_keywords("messages"), *as_keys("messages")),),
+            names=("messages",),
+        ),
+    ),
     requests=(RequestRule("call", _too_many),),
-)  # fmt: skip
+)

@@ -3,11 +3,10 @@
 ## What it does
 Finds requests in which a one-hour marker follows a five-minute one in render order (tools, system, messages).
 
-## Why it costs you
-Claude bills mixed lifetimes in bands: what lies before the last one-hour marker as the long write, the rest as the short one. That only
-works when the longer come first, so the reverse is a 400. Translating gateways repair the order by dropping one of the lifetimes, and
-then the head that should live an hour is gone after five minutes, or everything is written at the price of the hour (2 times input
-instead of 1.25).
+## Why it costs you Claude bills mixed lifetimes in bands: what lies before the last one-hour marker as the long write,
+the rest as the short one. That only works when the longer come first, so the reverse is a 400. Translating gateways
+repair the order by dropping one of the lifetimes, and then the head that should live an hour is gone after five
+minutes, or everything is written at the price of the hour (2 times input instead of 1.25).
 
 ## Example
     system = [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}]
@@ -53,7 +52,9 @@ def _short_first(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
     for one, other in pairwise(marks):
         was, now = _lifetime(one, view), _lifetime(other, view)
         if was and now and was < now:
-            yield Hit(other, "a marker with a longer lifetime follows one with a shorter lifetime: such a request is refused")
+            yield Hit(
+                other, "a marker with a longer lifetime follows one with a shorter lifetime: such a request is refused"
+            )
             return
 
 
@@ -77,11 +78,19 @@ def _wrong_order(sent: Sent) -> Evidence | None:
     if late is None:
         return None
     one, other = late
-    return Evidence(f"a marker of {other.ttl_seconds:,} s follows one of {one.ttl_seconds:,} s; longer lifetimes have to come first",
-                    path=other.path, was=one.path, now=other.path)  # fmt: skip
+    return Evidence(
+        f"a marker of {other.ttl_seconds:,} s follows one of {one.ttl_seconds:,} s; longer lifetimes have to come first",
+        path=other.path,
+        was=one.path,
+        now=other.path,
+    )
 
 
 HAZARD = Hazard(
-    "CKB09", "ttl-order-violation", "A", "error",
-    source=(Pattern((ast.Call, ast.Dict), _short_first, ("1h",), names=_IN_ORDER),), requests=(RequestRule("call", _wrong_order),),
-)  # fmt: skip
+    "CKB09",
+    "ttl-order-violation",
+    "A",
+    "error",
+    source=(Pattern((ast.Call, ast.Dict), _short_first, ("1h",), names=_IN_ORDER),),
+    requests=(RequestRule("call", _wrong_order),),
+)

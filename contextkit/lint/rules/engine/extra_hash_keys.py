@@ -3,16 +3,16 @@
 ## What it does
 Finds `cache_salt`, LoRA names, `extra_key` or prompt embeddings that vary from request to request.
 
-## Why it costs you
-vLLM hashes the salt into the first block, and every later block into the next: another salt is another cache from the first token on.
-Adapter names, hashes of images and embeddings count in each block. A random salt switches caching off while it seems to be on; an
-adapter per user gives each of them a cache of their own for the very same system prompt.
+## Why it costs you vLLM hashes the salt into the first block, and every later block into the next: another salt is
+another cache from the first token on. Adapter names, hashes of images and embeddings count in each block. A random salt
+switches caching off while it seems to be on; an adapter per user gives each of them a cache of their own for the very
+same system prompt.
 
 ## Example
     client.chat.completions.create(model=MODEL, messages=messages, extra_body={"cache_salt": secrets.token_hex(16)})
 
-## Use instead
-A salt for each domain of trust, not for each call: one per tenant is enough to keep tenants from measuring each other's prompts:
+## Use instead A salt for each domain of trust, not for each call: one per tenant is enough to keep tenants from
+measuring each other's prompts:
 
     client.chat.completions.create(model=MODEL, messages=messages, extra_body={"cache_salt": tenant.salt})
 
@@ -41,8 +41,12 @@ def _other_key(step: Step) -> Evidence | None:
     key = next((name for name in _KEYS if _of(step.before, name) != _of(step.after, name)), None)
     if key is None:
         return None
-    return Evidence(f"{key} is another one than in the call before: the engine keeps a cache of its own for each value", path=key,
-                    was=_shown(_of(step.before, key)), now=_shown(_of(step.after, key)))  # fmt: skip
+    return Evidence(
+        f"{key} is another one than in the call before: the engine keeps a cache of its own for each value",
+        path=key,
+        was=_shown(_of(step.before, key)),
+        now=_shown(_of(step.after, key)),
+    )
 
 
 def _of(sent: Sent, name: str) -> object:
@@ -56,7 +60,16 @@ def _shown(value: object) -> str:
 
 
 HAZARD = Hazard(
-    "CKE03", "extra-hash-keys", "A", "error",
-    source=(Flow(("id", "clock", "choice"), ("salt",), "{source} varies with each call and reaches {sink}: nothing is found again"),),
+    "CKE03",
+    "extra-hash-keys",
+    "A",
+    "error",
+    source=(
+        Flow(
+            ("id", "clock", "choice"),
+            ("salt",),
+            "{source} varies with each call and reaches {sink}: nothing is found again",
+        ),
+    ),
     requests=(RequestRule("step", _other_key),),
-)  # fmt: skip
+)

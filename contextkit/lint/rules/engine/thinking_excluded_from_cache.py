@@ -1,12 +1,12 @@
 """thinking-excluded-from-cache: the engine leaves thinking out of its tree, and the template sends it back.
 
-## What it does
-Finds a SGLang server that strips thinking tokens from its radix tree while the chat template renders earlier thinking into the prompt.
+## What it does Finds a SGLang server that strips thinking tokens from its radix tree while the chat template renders
+earlier thinking into the prompt.
 
-## Why it costs you
-The tree holds the answer without its thinking; the next prompt contains it. Both agree up to the first thinking token and no further,
-so each turn prefills everything from there on: in an agent that thinks in its first step, that is nearly the whole conversation, every
-time. It also goes the other way round: a template that drops thinking needs exactly such an engine.
+## Why it costs you The tree holds the answer without its thinking; the next prompt contains it. Both agree up to the
+first thinking token and no further, so each turn prefills everything from there on: in an agent that thinks in its
+first step, that is nearly the whole conversation, every time. It also goes the other way round: a template that drops
+thinking needs exactly such an engine.
 
 ## Example
     # server: thinking is kept out of the radix tree; template: preserve_thinking is on
@@ -53,8 +53,10 @@ def _stops_at_thinking(step: Step) -> Evidence | None:
     slack = _ABOUT * upto + _SLACK_TOKENS
     if abs(got - upto) > slack or shared - got < max(_LEAST_TOKENS, slack) or not _stopped_before(step, upto, slack):
         return None
-    return Evidence(f"{got:,} of {shared:,} tokens that agree were read, again no more than what stands before the first thinking",
-                    path=step.after.blocks[first].path)  # fmt: skip
+    return Evidence(
+        f"{got:,} of {shared:,} tokens that agree were read, again no more than what stands before the first thinking",
+        path=step.after.blocks[first].path,
+    )
 
 
 def _stopped_before(step: Step, upto: int, slack: float) -> bool:
@@ -63,4 +65,6 @@ def _stopped_before(step: Step, upto: int, slack: float) -> bool:
     return got is not None and abs(got - upto) <= slack
 
 
-HAZARD = Hazard("CKE05", "thinking-excluded-from-cache", "B", "warning", requests=(RequestRule("step", _stops_at_thinking),))
+HAZARD = Hazard(
+    "CKE05", "thinking-excluded-from-cache", "B", "warning", requests=(RequestRule("step", _stops_at_thinking),)
+)

@@ -3,10 +3,10 @@
 ## What it does
 Finds equal prefixes on a provider whose cache is automatic, billed without cached tokens.
 
-## Why it costs you
-Gemini's implicit cache, OpenAI before gpt-5.6 and DeepSeek are best effort: sizes at which nothing hits, boundaries every 128 or 2,048
-tokens, prefixes persisted only when a third request shows that they are shared, retention of minutes under load. Several reports found
-whole ranges of prompt sizes without a hit. No change in the request is to blame, so the finding is a note.
+## Why it costs you Gemini's implicit cache, OpenAI before gpt-5.6 and DeepSeek are best effort: sizes at which nothing
+hits, boundaries every 128 or 2,048 tokens, prefixes persisted only when a third request shows that they are shared,
+retention of minutes under load. Several reports found whole ranges of prompt sizes without a hit. No change in the
+request is to blame, so the finding is a note.
 
 ## Example
     for question in questions:
@@ -49,11 +49,16 @@ def _missed(step: Step) -> Evidence | None:
         return None
     if not 0 < step.gap_seconds <= min(_MOST_SECONDS, row.default_ttl_seconds):
         return None
-    shared, least = n_tokens(step.after, 0, n_shared(step)), 2 * max(row.min_tokens, _LEAST_TOKENS, row.granularity_tokens)
+    shared, least = (
+        n_tokens(step.after, 0, n_shared(step)),
+        2 * max(row.min_tokens, _LEAST_TOKENS, row.granularity_tokens),
+    )
     if shared < least or (row.provider in _ON_REQUEST and not step.after.params.get("prompt_cache_key")):
         return None
-    return Evidence(f"{shared:,} tokens were sent {step.gap_seconds:,.0f} s before and none was read: this cache promises nothing",
-                    path=step.after.blocks[0].path)  # fmt: skip
+    return Evidence(
+        f"{shared:,} tokens were sent {step.gap_seconds:,.0f} s before and none was read: this cache promises nothing",
+        path=step.after.blocks[0].path,
+    )
 
 
 HAZARD = Hazard("CKL08", "best-effort-implicit", "A", "note", requests=(RequestRule("step", _missed),))

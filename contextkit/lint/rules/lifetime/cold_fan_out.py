@@ -3,11 +3,10 @@
 ## What it does
 Finds parallel calls with a common prefix whose starts lie before the first response began.
 
-## Why it costs you
-An entry becomes readable when the first response begins (Claude; SGLang when a request is through; vLLM at once). N siblings sent
-together are N misses, and on Claude N writes of the same text: with eight agents on a prefix of 50,000 tokens eight writes at 1.25
-times input instead of one and seven reads at a tenth or less. Reported from OpenHands and crewAI, and described in Claude Code's own
-documentation.
+## Why it costs you An entry becomes readable when the first response begins (Claude; SGLang when a request is through;
+vLLM at once). N siblings sent together are N misses, and on Claude N writes of the same text: with eight agents on a
+prefix of 50,000 tokens eight writes at 1.25 times input instead of one and seven reads at a tenth or less. Reported
+from OpenHands and crewAI, and described in Claude Code's own documentation.
 
 ## Example
     results = await asyncio.gather(*(ask(task) for task in tasks))
@@ -19,7 +18,8 @@ Send one ahead, and the others when its answer has begun. A call that generates 
     results = await asyncio.gather(*(ask(context.fork(), task) for task in tasks))
 
 ## Detected by
-- source: `asyncio.gather`, a task group or a pool of threads over calls of one function that sends instructions or tools, none made ahead.
+- source: `asyncio.gather`, a task group or a pool of threads over calls of one function that sends instructions or
+  tools, none made ahead.
 - requests: a call that starts before the first with the same marked beginning has begun to answer.
 - guard: not before sending: it compares a conversation with itself.
 - provider: silent: each sibling is a first request.
@@ -62,7 +62,11 @@ def _gathered(node: ast.Call, view: View) -> Iterator[Hit]:
     given = node.args[0].value if isinstance(node.args[0], ast.Starred) else node.args[0]
     tasks = resolved(given, view)
     made = tasks.elt if isinstance(tasks, ast.ListComp | ast.GeneratorExp) else None
-    call = made.args[0] if isinstance(made, ast.Call) and last_name(made.func) in ("create_task", "ensure_future") and made.args else made
+    call = (
+        made.args[0]
+        if isinstance(made, ast.Call) and last_name(made.func) in ("create_task", "ensure_future") and made.args
+        else made
+    )
     if not isinstance(call, ast.Call) or made is None or not isinstance(tasks, ast.ListComp | ast.GeneratorExp):
         return
     if _is_one_agent(call, tasks, view) or _shares_a_head(last_name(call.func), view):
@@ -83,7 +87,9 @@ def _is_one_agent(call: ast.Call, tasks: ast.ListComp | ast.GeneratorExp, view: 
 
 def _grouped(node: ast.Call, view: View) -> Iterator[Hit]:
     """`group.create_task(ask(task))` of an `asyncio.TaskGroup`, for each of many."""
-    call = node.args[0] if isinstance(node.func, ast.Attribute) and node.func.attr == "create_task" and node.args else None
+    call = (
+        node.args[0] if isinstance(node.func, ast.Attribute) and node.func.attr == "create_task" and node.args else None
+    )
     if not isinstance(call, ast.Call) or view.dotted(node) == "asyncio.create_task" or not _is_for_each(view):
         return
     if _shares_a_head(last_name(call.func), view):
@@ -95,7 +101,11 @@ def _pooled(node: ast.Call, view: View) -> Iterator[Hit]:
     how = node.func.attr if isinstance(node.func, ast.Attribute) else ""
     is_each = how in _MAPS or (how == "submit" and _is_for_each(view))
     given = node.args[0] if is_each and node.args else None
-    if not isinstance(given, ast.Name | ast.Attribute) or not _is_pool(node, view) or not _shares_a_head(last_name(given), view):
+    if (
+        not isinstance(given, ast.Name | ast.Attribute)
+        or not _is_pool(node, view)
+        or not _shares_a_head(last_name(given), view)
+    ):
         return
     yield from _told(node, last_name(given), view)
 
@@ -151,13 +161,20 @@ def _beside(sent: Sent, flying: Sequence[Sent], landed: Sequence[Sent]) -> Evide
     """The longest entry that a call under way is only about to write, and that nobody wrote before."""
     ends = {_entry(one, sent): one for one in flying}
     end = max(ends)
-    if end <= 0 or estimated(sent, 0, end) < sent.row.min_tokens or max((_live(one, sent) for one in landed), default=0) >= end:
+    if (
+        end <= 0
+        or estimated(sent, 0, end) < sent.row.min_tokens
+        or max((_live(one, sent) for one in landed), default=0) >= end
+    ):
         return None
     size = n_tokens(sent, 0, end)
     if (read(sent) or 0) >= _READ * size:
         return None
-    return Evidence(f"sent while a call with the same first {size:,} tokens had not begun to answer: both write them",
-                    path=sent.blocks[end - 1].path, sent=sent)  # fmt: skip
+    return Evidence(
+        f"sent while a call with the same first {size:,} tokens had not begun to answer: both write them",
+        path=sent.blocks[end - 1].path,
+        sent=sent,
+    )
 
 
 def _entry(one: Sent, other: Sent) -> int:
@@ -176,9 +193,14 @@ def _live(one: Sent, other: Sent) -> int:
 
 
 HAZARD = Hazard(
-    "CKL03", "cold-fan-out", "A", "warning",
-    source=(Pattern((ast.Call,), _gathered, ("asyncio",), also=(("gather", "as_completed", ".wait", "wait("),)),
-            Pattern((ast.Call,), _grouped, ("TaskGroup",), also=(("create_task",),)),
-            Pattern((ast.Call,), _pooled, ("ThreadPool",), also=((".map", ".imap", ".submit"),))),
+    "CKL03",
+    "cold-fan-out",
+    "A",
+    "warning",
+    source=(
+        Pattern((ast.Call,), _gathered, ("asyncio",), also=(("gather", "as_completed", ".wait", "wait("),)),
+        Pattern((ast.Call,), _grouped, ("TaskGroup",), also=(("create_task",),)),
+        Pattern((ast.Call,), _pooled, ("ThreadPool",), also=((".map", ".imap", ".submit"),)),
+    ),
     requests=(RequestRule("session", _cold),),
-)  # fmt: skip
+)

@@ -3,20 +3,19 @@
 ## What it does
 Finds calls whose bytes extend the call before, within its lifetime, and that read the head only.
 
-## Why it costs you
-A provider may evict: under load, in a failover, by its own policy. Typically the system prompt, which many calls refresh, survives, and
-the conversation is written again. No code change helps. It is named so that nobody hunts a bug that is not there, and so that the cost
-can be told apart from what can be mended.
+## Why it costs you A provider may evict: under load, in a failover, by its own policy. Typically the system prompt,
+which many calls refresh, survives, and the conversation is written again. No code change helps. It is named so that
+nobody hunts a bug that is not there, and so that the cost can be told apart from what can be mended.
 
 ## Example
     client.messages.create(**body)
     client.messages.create(**{**body, "messages": body["messages"] + new_turn})
 
-## Use instead
-A second anchor closer to the tail limits what an eviction costs; beyond that only a note that it happened. `contextkit report` lists
-such misses apart from those with a cause in the text:
+## Use instead A second anchor closer to the tail limits what an eviction costs; beyond that only a note that it
+happened. `contextkit report` lists such misses apart from those with a cause in the text:
 
-    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=4096, head_ttl="1h"), system=SYSTEM, tools=TOOLS)
+    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=4096, head_ttl="1h"), system=SYSTEM,
+    tools=TOOLS)
 
 ## Detected by
 - source: not visible.
@@ -51,8 +50,11 @@ def _gone_early(step: Step) -> Evidence | None:
         return None
     if got > _ABOUT * n_tokens(step.after, 0, n_head(step.after)) or _is_edited(step):
         return None
-    return Evidence(f"{step.gap_seconds:,.0f} s after the call before, within the lifetime and with the same bytes, {there - got:,} tokens "
-                    "were not there any more", path=step.before.blocks[seen.last].path)  # fmt: skip
+    return Evidence(
+        f"{step.gap_seconds:,.0f} s after the call before, within the lifetime and with the same bytes, {there - got:,} tokens "
+        "were not there any more",
+        path=step.before.blocks[seen.last].path,
+    )
 
 
 def _left(step: Step) -> int:
@@ -61,7 +63,9 @@ def _left(step: Step) -> int:
 
 
 def _is_edited(step: Step) -> bool:
-    """Whether the provider takes something out of the prompt by itself, or drops messages for an image that came or went."""
+    """Whether the provider takes something out of the prompt by itself, or drops messages for an image that came or
+    went.
+    """
     is_stripped = step.after.row.strips_thinking and any(has_thinking(sent) for sent in (step.before, step.after))
     return is_stripped or "context_management" in step.after.params or is_image_toggled(step)
 

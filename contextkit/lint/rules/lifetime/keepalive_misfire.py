@@ -3,10 +3,10 @@
 ## What it does
 Finds keep-alive calls with an interval as long as the lifetime, or with a body built by other code than the real ones.
 
-## Why it costs you
-A read refreshes an entry for free, but only a read. At an interval of 300 seconds the entry is gone each time the timer fires, so each
-refresh is a write of everything at 1.25 times input: the cure costs more than the illness. A body with other tools, another effort or a
-missing marker writes an entry of its own beside the one that was to be kept.
+## Why it costs you A read refreshes an entry for free, but only a read. At an interval of 300 seconds the entry is gone
+each time the timer fires, so each refresh is a write of everything at 1.25 times input: the cure costs more than the
+illness. A body with other tools, another effort or a missing marker writes an entry of its own beside the one that was
+to be kept.
 
 ## Example
     KEEPALIVE_SECONDS = 300
@@ -19,9 +19,11 @@ Well below the lifetime, counted from the start of the last call, and the very b
     context.receive(context.request(max_tokens=0).send(client))
 
 ## Detected by
-- source: in a file that marks blocks for five minutes, a keep-alive interval that is not below them, by its name or by the call for no more
+- source: in a file that marks blocks for five minutes, a keep-alive interval that is not below them, by its name or by
+  the call for no more
   than one token that it stands beside.
-- requests: calls with no more than one token of output, too late or with another body than the conversation's, that read nothing of it.
+- requests: calls with no more than one token of output, too late or with another body than the conversation's, that
+  read nothing of it.
 - guard: not before sending: it compares a conversation with itself.
 - provider: `tools_changed`, `system_changed` or `messages_changed` where the keep-alive asks for a comparison.
 
@@ -59,7 +61,9 @@ _SHORT = {False: 300, True: 5}
 _OF_CACHE = re.compile(r"cache|warm", re.IGNORECASE)
 _WARMER = re.compile(r"warm|keep_?alive|refresher", re.IGNORECASE)
 """Names of a class that keeps an entry alive."""
-_WIRE = re.compile(rb"(?i)(?:^|\W)(?:ws|\w*websocket\w*|socket|sock|conn|connection|redis|sse|mqtt|channel)\b|ws_ping|\.ping\(\)")
+_WIRE = re.compile(
+    rb"(?i)(?:^|\W)(?:ws|\w*websocket\w*|socket|sock|conn|connection|redis|sse|mqtt|channel)\b|ws_ping|\.ping\(\)"
+)
 """Code that keeps a connection open."""
 _LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
 _MARKS = ("cache_control", "cachePoint")
@@ -81,10 +85,15 @@ def _lives_for_an_hour(view: View) -> bool:
 
 
 def _is_of_a_wire(name: str, view: View) -> bool:
-    """Whether what uses an interval keeps a connection open: `await ws.ping()`; a setting that nothing uses may be that of the cache."""
+    """Whether what uses an interval keeps a connection open: `await ws.ping()`.
+
+    A setting that nothing uses may be that of the cache.
+    """
     mine, used = view.function(), re.compile(rb"\b%s\b" % name.encode())
     others = (function for function in functions_in(module_of(view)) if function is not mine)
-    users = [text for text in (view.source[slice(*view.bytes_at(function))] for function in others) if used.search(text)]
+    users = [
+        text for text in (view.source[slice(*view.bytes_at(function))] for function in others) if used.search(text)
+    ]
     return bool(users) and all(_WIRE.search(text) for text in users)
 
 
@@ -118,7 +127,9 @@ def _scheduled(node: ast.Call, view: View) -> Iterator[Hit]:
     if interval is None or not names or not _SHORT[is_minutes] <= interval < _LONG / _SHORT[False] * _SHORT[is_minutes]:
         return
     jobs = (one for one in functions_in(module_of(view)) if one.name in names)
-    if not _lives_for_an_hour(view) and any(_generates_nothing(call) for job in jobs for call in model_calls(job, view)):
+    if not _lives_for_an_hour(view) and any(
+        _generates_nothing(call) for job in jobs for call in model_calls(job, view)
+    ):
         yield Hit(node, _TOO_LATE.format("the interval"))
 
 
@@ -158,14 +169,24 @@ def _finding(last: Sent, sent: Sent) -> Evidence | None:
         why = "its body is not the one of the conversation"
     else:
         return None
-    return Evidence(f"a call that should keep {at_stake:,} tokens warm writes instead of reading: {why}", path=limit_path(sent), sent=sent)
+    return Evidence(
+        f"a call that should keep {at_stake:,} tokens warm writes instead of reading: {why}",
+        path=limit_path(sent),
+        sent=sent,
+    )
 
 
 HAZARD = Hazard(
-    "CKL07", "keepalive-misfire", "A", "warning",
-    source=(Pattern((ast.Assign,), _as_long_as_the_lifetime, _MARKS, also=(_NAMES,)),
-            Pattern((ast.Assign,), _of_a_warmer, _MARKS, names=("interval", "INTERVAL", "interval_seconds", "period")),
-            Pattern((ast.Call,), _sleeps_too_long, _MARKS, also=(("sleep",),)),
-            Pattern((ast.Call,), _scheduled, _MARKS, names=("minutes", "seconds"))),
-    requests=(RequestRule("session", _misfired),), confirmed_by=("tools_changed", "system_changed", "messages_changed"),
-)  # fmt: skip
+    "CKL07",
+    "keepalive-misfire",
+    "A",
+    "warning",
+    source=(
+        Pattern((ast.Assign,), _as_long_as_the_lifetime, _MARKS, also=(_NAMES,)),
+        Pattern((ast.Assign,), _of_a_warmer, _MARKS, names=("interval", "INTERVAL", "interval_seconds", "period")),
+        Pattern((ast.Call,), _sleeps_too_long, _MARKS, also=(("sleep",),)),
+        Pattern((ast.Call,), _scheduled, _MARKS, names=("minutes", "seconds")),
+    ),
+    requests=(RequestRule("session", _misfired),),
+    confirmed_by=("tools_changed", "system_changed", "messages_changed"),
+)

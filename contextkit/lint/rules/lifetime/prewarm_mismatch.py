@@ -3,15 +3,15 @@
 ## What it does
 Finds a pre-warming call built by its own code: other thinking, other effort, no tools, its only marker at the very end.
 
-## Why it costs you
-A warm-up pays a full write so that the first real call reads. If its head differs in one parameter that is rendered into the prompt, or
-if its only marker closes its own throw-away message, the real call finds nothing and writes again: twice the price and no gain. Claude
-refuses some combinations for a call that generates nothing (streaming, thinking switched on by budget, an answer schema, a forced
-tool), which tempts one to leave them out.
+## Why it costs you A warm-up pays a full write so that the first real call reads. If its head differs in one parameter
+that is rendered into the prompt, or if its only marker closes its own throw-away message, the real call finds nothing
+and writes again: twice the price and no gain. Claude refuses some combinations for a call that generates nothing
+(streaming, thinking switched on by budget, an answer schema, a forced tool), which tempts one to leave them out.
 
 ## Example
     client.messages.create(model=MODEL, max_tokens=1, system=SYSTEM, messages=[{"role": "user", "content": "hi"}])
-    client.messages.create(model=MODEL, max_tokens=4096, system=SYSTEM, tools=TOOLS, thinking=ADAPTIVE, messages=messages)
+    client.messages.create(model=MODEL, max_tokens=4096, system=SYSTEM, tools=TOOLS, thinking=ADAPTIVE,
+    messages=messages)
 
 ## Use instead
 The same builder, with one field changed and a marker at the end of what is shared:
@@ -46,7 +46,8 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _KEYING = ("tools", "thinking", "output_config", "system")
-"""Arguments that are rendered into the prompt: what the real call has and the warm-up has not makes two prompts of them."""
+"""Arguments that are rendered into the prompt: what the real call has and the warm-up has not makes two prompts of
+them."""
 _WARMS = re.compile(r"(?i)pre_?warm|warm_?up|warm_|prime|preheat|prefill_cache")
 _LEAST_TOKENS = 500
 
@@ -77,19 +78,35 @@ def _not_found(calls: Sequence[Sent]) -> Iterator[Evidence]:
     """The first real call of a session after a call that generated nothing, and whose entry it does not find."""
     for mine in by_session(calls).values():
         first = next((sent for sent in mine if not asks_nothing(sent)), None)
-        warm = [sent for sent in mine if first is not None and asks_nothing(sent) and sent.exchange.at <= first.exchange.at]
+        warm = [
+            sent for sent in mine if first is not None and asks_nothing(sent) and sent.exchange.at <= first.exchange.at
+        ]
         if first is None or not warm or not has_markers(first) or not has_kin_head(warm[-1], first):
             continue
         head = n_tokens(first, 0, n_head(first))
         is_read = (read(first) or 0) >= 0.5 * head or any(finds_entry_of(one, first) for one in warm)
         if head >= max(_LEAST_TOKENS, first.row.min_tokens) and not is_read:
-            yield Evidence(f"the call before it was to warm {head:,} tokens and is another request: they are written again",
-                           path=first.blocks[0].path, sent=first)  # fmt: skip
+            yield Evidence(
+                f"the call before it was to warm {head:,} tokens and is another request: they are written again",
+                path=first.blocks[0].path,
+                sent=first,
+            )
 
 
 HAZARD = Hazard(
-    "CKL09", "prewarm-mismatch", "D", "warning",
-    source=(Pattern((ast.Call,), _other_request, ("max_tokens=0", "max_tokens=1", "max_tokens = 0", "max_tokens = 1"),
-                    also=(("max_tokens",),), names=("max_tokens",)),),
-    requests=(RequestRule("session", _not_found),), confirmed_by=("tools_changed", "system_changed"),
-)  # fmt: skip
+    "CKL09",
+    "prewarm-mismatch",
+    "D",
+    "warning",
+    source=(
+        Pattern(
+            (ast.Call,),
+            _other_request,
+            ("max_tokens=0", "max_tokens=1", "max_tokens = 0", "max_tokens = 1"),
+            also=(("max_tokens",),),
+            names=("max_tokens",),
+        ),
+    ),
+    requests=(RequestRule("session", _not_found),),
+    confirmed_by=("tools_changed", "system_changed"),
+)

@@ -3,10 +3,10 @@
 ## What it does
 Finds two calls with equal bytes, a few seconds apart, that both write.
 
-## Why it costs you
-The entry should be readable once the first response begins; in practice some requests come too early, or land on a machine that has not
-heard of it. Reported for Claude, undocumented for OpenAI's time from write to read. It is the provider's side, so nothing in the
-program is to be mended; only short sessions feel it, because it costs one more write of the head.
+## Why it costs you The entry should be readable once the first response begins; in practice some requests come too
+early, or land on a machine that has not heard of it. Reported for Claude, undocumented for OpenAI's time from write to
+read. It is the provider's side, so nothing in the program is to be mended; only short sessions feel it, because it
+costs one more write of the head.
 
 ## Example
     first = client.messages.create(**body)
@@ -47,10 +47,18 @@ def _not_there_yet(step: Step) -> Evidence | None:
     waited = step.after.exchange.at - start
     seen = reach(step)
     is_found = seen.last >= 0 and seen.best >= seen.last
-    if not 0 <= waited <= _SOON_SECONDS or not is_found or got > _NOTHING * there or step.before.usage == step.after.usage:
+    if (
+        not 0 <= waited <= _SOON_SECONDS
+        or not is_found
+        or got > _NOTHING * there
+        or step.before.usage == step.after.usage
+    ):
         return None
-    return Evidence(f"{waited:.1f} s after the answer to the call before began, and {there:,} tokens that it wrote were not read: they "
-                    "were not there yet", path=step.before.blocks[seen.last].path)  # fmt: skip
+    return Evidence(
+        f"{waited:.1f} s after the answer to the call before began, and {there:,} tokens that it wrote were not read: they "
+        "were not there yet",
+        path=step.before.blocks[seen.last].path,
+    )
 
 
 HAZARD = Hazard("CKL04", "read-after-write-lag", "B", "note", requests=(RequestRule("step", _not_there_yet),))

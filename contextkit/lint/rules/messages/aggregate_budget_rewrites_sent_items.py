@@ -29,7 +29,8 @@ Limit each result once, when it comes in, by what is left then; what was sent st
 In contextkit an entry's bytes are fixed when it is written, so a later result cannot touch an earlier one.
 
 ## Detected by
-- source: output truncated by a share or budget that is computed over the whole history in each call, or by what the newer
+- source: output truncated by a share or budget that is computed over the whole history in each call, or by what the
+  newer
   messages have left of one.
 - requests: an earlier item becomes shorter in the call to which a large new one was added.
 - guard: the same comparison, before the call leaves.
@@ -48,7 +49,15 @@ from itertools import takewhile
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_elided, messages, shortened, size, tail
-from contextkit.lint.rules.syntax import FUNCTIONS, IN_CONTENT, IN_HISTORY, AnyFunction, content_writes, last_name, unwrapped
+from contextkit.lint.rules.syntax import (
+    FUNCTIONS,
+    IN_CONTENT,
+    IN_HISTORY,
+    AnyFunction,
+    content_writes,
+    last_name,
+    unwrapped,
+)
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.blocks import text_of
@@ -66,7 +75,9 @@ def _squeezed(step: Step, change: Change) -> Evidence | None:
     new = max((size([block]) for block in tail(step)), default=0)
     if new < max(_LARGE, lost // 3) or _goes_on(step, cut) or (4 * lost < new and _is_fade(step, cut, new)):
         return None
-    return Evidence(f"{len(cut)} earlier item{'s' * (len(cut) > 1)} lost {lost:,} bytes in the call that brought one of {new:,}")
+    return Evidence(
+        f"{len(cut)} earlier item{'s' * (len(cut) > 1)} lost {lost:,} bytes in the call that brought one of {new:,}"
+    )
 
 
 def _cut(change: Change) -> list[tuple[Block, Block]]:
@@ -82,7 +93,9 @@ def _goes_on(step: Step, cut: list[tuple[Block, Block]]) -> bool:
 
 
 def _is_fade(step: Step, cut: list[tuple[Block, Block]], new: int) -> bool:
-    """Whether newer results of the same size were left alone, and what came is none out of the usual: only age was asked."""
+    """Whether newer results of the same size were left alone, and what came is none out of the usual: only age was
+    asked.
+    """
     kind, last = cut[0][0].type, max(was.message for was, _ in cut)
     alike = [block for block in messages(step.before) if block.type == kind and len(block.body) >= _LARGE]
     usual = sorted(len(block.body) for block in alike)[len(alike) // 2] if alike else 0
@@ -94,7 +107,9 @@ def _ending(block: Block) -> str:
     return re.sub(r"\d+", "", text_of(block)[-_MARK:])
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
+
 
 def _shared_out(function: AnyFunction, view: View) -> Iterator[Hit]:
     """Contents are cut to a share that is worked out anew over all of them."""
@@ -102,7 +117,9 @@ def _shared_out(function: AnyFunction, view: View) -> Iterator[Hit]:
     for write in content_writes(function, view) if shares else ():
         limits = [part.upper for part in walk(write.value) if isinstance(part, ast.Slice) and part.upper is not None]
         if any(isinstance(name, ast.Name) and name.id in shares for limit in limits for name in walk(limit)):
-            yield Hit(write.node, "what was sent is cut to a share of one budget, which becomes smaller with each new result")
+            yield Hit(
+                write.node, "what was sent is cut to a share of one budget, which becomes smaller with each new result"
+            )
 
 
 def _left_over(function: AnyFunction, view: View) -> Iterator[Hit]:
@@ -112,10 +129,17 @@ def _left_over(function: AnyFunction, view: View) -> Iterator[Hit]:
         if not taken or not _is_backwards(loop.iter) or not view.is_history(unwrapped(loop.iter)):
             continue
         for write in content_writes(function, view):
-            limits = [part.upper for part in walk(write.value) if isinstance(part, ast.Slice) and part.upper is not None]
+            limits = [
+                part.upper for part in walk(write.value) if isinstance(part, ast.Slice) and part.upper is not None
+            ]
             is_in_loop = any(part is write.node for part in walk(loop))
-            if is_in_loop and any(isinstance(name, ast.Name) and name.id in taken for limit in limits for name in walk(limit)):
-                yield Hit(write.node, "what was sent is cut to what newer messages have left of one budget, less with each of them")
+            if is_in_loop and any(
+                isinstance(name, ast.Name) and name.id in taken for limit in limits for name in walk(limit)
+            ):
+                yield Hit(
+                    write.node,
+                    "what was sent is cut to what newer messages have left of one budget, less with each of them",
+                )
 
 
 def _is_backwards(node: ast.expr) -> bool:
@@ -131,10 +155,20 @@ def _is_share(value: ast.expr) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM07", "aggregate-budget-rewrites-sent-items", "A", "error",
-    source=(Pattern(FUNCTIONS, _shared_out, (" // ", " / ", " - sum(", " - len("), is_near=True,
-                    also=(IN_HISTORY, IN_CONTENT, ("len", "sum", "total_tokens"))),
-            Pattern(FUNCTIONS, _left_over, (" -= ",), is_near=True, also=(IN_HISTORY, IN_CONTENT, ("reversed(",)))),
+    "CKM07",
+    "aggregate-budget-rewrites-sent-items",
+    "A",
+    "error",
+    source=(
+        Pattern(
+            FUNCTIONS,
+            _shared_out,
+            (" // ", " / ", " - sum(", " - len("),
+            is_near=True,
+            also=(IN_HISTORY, IN_CONTENT, ("len", "sum", "total_tokens")),
+        ),
+        Pattern(FUNCTIONS, _left_over, (" -= ",), is_near=True, also=(IN_HISTORY, IN_CONTENT, ("reversed(",))),
+    ),
     requests=(RequestRule("change", _squeezed, 30),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

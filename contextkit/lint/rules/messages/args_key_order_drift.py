@@ -1,10 +1,9 @@
 """args-key-order-drift: the arguments of an earlier call are written again with other keys first, or other spacing.
 
-## What it does
-Arguments come as JSON. They are parsed, stored as a value (a dict, a `jsonb` column, a map of another language) and
-serialised for the next request. What comes out means the same, in another order of keys or with other blanks than the
-model wrote. The same happens to state, settings or a profile that is dumped into the prompt: the keys stand in the order
-in which somebody filled the mapping, and after a restart somebody fills it in another.
+## What it does Arguments come as JSON. They are parsed, stored as a value (a dict, a `jsonb` column, a map of another
+language) and serialised for the next request. What comes out means the same, in another order of keys or with other
+blanks than the model wrote. The same happens to state, settings or a profile that is dumped into the prompt: the keys
+stand in the order in which somebody filled the mapping, and after a restart somebody fills it in another.
 
 ## Why it costs you
 The prompt that was cached holds the model's own text of the call. A replay that differs breaks the prefix at the
@@ -63,27 +62,46 @@ def _respelled(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"JSON in the {what} says the same with other keys first or other blanks")
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
+
 
 def _dumped_again(block: ast.Dict, view: View) -> Iterator[Hit]:
-    """Arguments are parsed and written anew, or come from a store that keeps no order; sorted ones are the same each time."""
+    """Arguments are parsed and written anew, or come from a store that keeps no order.
+
+    Sorted ones are the same each time.
+    """
     given = constant_keys(block).get("arguments")
-    if not isinstance(given, ast.Call) or view.dotted(given) not in ("json.dumps", "orjson.dumps", "ujson.dumps") or not given.args:
+    if (
+        not isinstance(given, ast.Call)
+        or view.dotted(given) not in ("json.dumps", "orjson.dumps", "ujson.dumps")
+        or not given.args
+    ):
         return
     value, order = given.args[0], keyword(given, "sort_keys")
     is_parsed = isinstance(value, ast.Call) and last_name(value.func) == "loads"
     is_sorted = isinstance(order, ast.Constant) and order.value is True
     if not is_sorted and (is_parsed or "rows" in view.kinds(value)):
-        yield Hit(given, "arguments are written anew from their parsed form: other keys first, other blanks than the model wrote")
+        yield Hit(
+            given,
+            "arguments are written anew from their parsed form: other keys first, other blanks than the model wrote",
+        )
 
 
 HAZARD = Hazard(
-    "CKM14", "args-key-order-drift", "A", "error",
+    "CKM14",
+    "args-key-order-drift",
+    "A",
+    "error",
     source=(
-        Flow(("unsorted_json",), ("system", "front"),
-             "{source} keeps the order in which the keys came, and reaches {sink}", mends=(SORT_KEYS,)),
+        Flow(
+            ("unsorted_json",),
+            ("system", "front"),
+            "{source} keeps the order in which the keys came, and reaches {sink}",
+            mends=(SORT_KEYS,),
+        ),
         Pattern((ast.Dict,), _dumped_again, ("arguments",), is_near=True, names=("arguments",)),
     ),
     requests=(RequestRule("change", _respelled, 12),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

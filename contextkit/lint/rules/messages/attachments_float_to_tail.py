@@ -20,7 +20,8 @@ are the largest blocks of many conversations, and they are never read from the c
 ## Use instead
 An attachment belongs where it came in, and is named later rather than repeated:
 
-    messages.append({"role": "user", "content": [*[document(file) for file in files], {"type": "text", "text": question}]})
+    messages.append({"role": "user", "content": [*[document(file) for file in files], {"type": "text", "text":
+    question}]})
     ...
     messages.append({"role": "user", "content": f"Concerning {files[0].name} again: {question}"})
 
@@ -28,7 +29,8 @@ If a block has to move, put the marker before the message that carries it, so th
 contextkit parts stay in the entry they were said in.
 
 ## Detected by
-- source: what the session keeps as attached, or what the same function takes out of all messages, added to the last one anew.
+- source: what the session keeps as attached, or what the same function takes out of all messages, added to the last one
+  anew.
 - requests: a block goes from an earlier message to the last in each call.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -57,7 +59,9 @@ _LARGE = 1_000
 def _floated(step: Step, change: Change) -> Evidence | None:
     floats = [block for block in floated(step, change) if _is_attachment(block)]
     if floats:
-        return Evidence(f"{len(floats)} attachment{'s' * (len(floats) > 1)} moved on to the newest message", floats[0].path)
+        return Evidence(
+            f"{len(floats)} attachment{'s' * (len(floats) > 1)} moved on to the newest message", floats[0].path
+        )
     moved = _moved(step, change) if change.level == "messages" else []
     if not moved:
         return None
@@ -66,7 +70,9 @@ def _floated(step: Step, change: Change) -> Evidence | None:
 
 
 def _moved(step: Step, change: Change) -> list[tuple[Block, Block]]:
-    """Attachments that left their message, each with itself in a later one, an answer between: two messages made of one are no move."""
+    """Attachments that left their message, each with itself in a later one, an answer between: two messages made of one
+    are no move.
+    """
     after = messages(step.after)
     lost = {block.body: block for block in change.was if _is_attachment(block) and not stays(step, block)}
     answers = [block.message for block in after if is_answer(block)] if lost else []
@@ -78,7 +84,8 @@ def _is_attachment(block: Block) -> bool:
     return block.type in MEDIA or (block.type == "text" and block.role == "user" and len(block.body) >= _LARGE)
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _ATTACHED = re.compile(r"attach|documents?\b|files?\b|images?(?:_url)?\b|media\b|screenshots?\b", re.IGNORECASE)
 _KEPT = re.compile(r"(?:self|session|state|ctx|context|agent)\b")
@@ -92,7 +99,9 @@ def _added_again(node: ast.AugAssign | ast.Assign | ast.Call, view: View) -> Ite
         return
     is_per_call = view.calls_model() or re.search(r"build|prepare|with_|attach|render|to_", function.name)
     if (is_per_call and _is_kept(value, view)) or (_ATTACHED.search(words_in(value)) and _is_bared(function, view)):
-        yield Hit(node, "attachments are added to the newest message of each call: they leave the one they were sent with")
+        yield Hit(
+            node, "attachments are added to the newest message of each call: they leave the one they were sent with"
+        )
 
 
 def _is_bared(function: ast.AST, view: View) -> bool:
@@ -113,7 +122,9 @@ def _parts(node: ast.AugAssign | ast.Assign | ast.Call) -> tuple[ast.expr | None
 
 def _is_last(target: ast.expr, view: View) -> bool:
     """`messages[-1]["content"]`."""
-    inner = target.value if isinstance(target, ast.Subscript | ast.Attribute) and last_name(target) == "content" else None
+    inner = (
+        target.value if isinstance(target, ast.Subscript | ast.Attribute) and last_name(target) == "content" else None
+    )
     is_index = isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.UnaryOp)
     return is_index and isinstance(inner, ast.Subscript) and view.is_history(inner.value)
 
@@ -121,12 +132,18 @@ def _is_last(target: ast.expr, view: View) -> bool:
 def _is_kept(value: ast.expr, view: View) -> bool:
     """Whether it is made of a list that outlives the turn: an attribute, or one the function takes beside the history."""
     lists = [part.generators[0].iter for part in walk(value) if isinstance(part, ast.ListComp)] or [value]
-    return any(isinstance(part, ast.Attribute) and _KEPT.search(words_in(part)) and _ATTACHED.search(part.attr) for part in lists)
+    return any(
+        isinstance(part, ast.Attribute) and _KEPT.search(words_in(part)) and _ATTACHED.search(part.attr)
+        for part in lists
+    )
 
 
 HAZARD = Hazard(
-    "CKM21", "attachments-float-to-tail", "A", "error",
+    "CKM21",
+    "attachments-float-to-tail",
+    "A",
+    "error",
     source=(Pattern((ast.AugAssign, ast.Assign, ast.Call), _added_again, ("[-1]",), also=(("[-",), ("content",))),),
     requests=(RequestRule("change", _floated, 15),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

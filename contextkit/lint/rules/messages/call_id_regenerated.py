@@ -29,7 +29,8 @@ Store the id that came with the reply. Where there is none, derive one from what
 each time.
 
 ## Detected by
-- source: `uuid4` or a random part that becomes the id of a call or item, or the name of a document, where stored messages are
+- source: `uuid4` or a random part that becomes the id of a call or item, or the name of a document, where stored
+  messages are
   serialised.
 - requests: earlier turns differ only in their ids.
 - guard: the same comparison, before the call leaves.
@@ -63,7 +64,9 @@ def _renamed(step: Step, change: Change) -> Evidence | None:
     pairs = paired(change)
     if change.level != "messages" or not pairs or not all(_differs_in_id(*pair) for pair in pairs):
         return None
-    return Evidence(f"{len(pairs)} block{'s' * (len(pairs) > 1)} of earlier turns differ{'s' * (len(pairs) == 1)} only in ids")
+    return Evidence(
+        f"{len(pairs)} block{'s' * (len(pairs) > 1)} of earlier turns differ{'s' * (len(pairs) == 1)} only in ids"
+    )
 
 
 def _differs_in_id(was: Block, now: Block) -> bool:
@@ -82,7 +85,8 @@ def _nameless(value: Json) -> Json:
     return {key: _nameless(item) if key in inner else item for key, item in value.items() if key not in _IDS}
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _KEYS = ("id", "tool_call_id", "tool_use_id", "call_id")
 _KINDS = frozenset({"function", "tool_use", "function_call", "tool_result", "function_call_output"})
@@ -112,7 +116,9 @@ def _minted(function: AnyFunction, view: View) -> Iterator[Hit]:
 
 
 def _is_serialiser(function: AnyFunction) -> bool:
-    """Whether its name says that it writes for the wire, and, where that alone says little, it takes a piece of a stored history."""
+    """Whether its name says that it writes for the wire, and, where that alone says little, it takes a piece of a
+    stored history.
+    """
     is_bare = _BARE.match(function.name) is not None and bool(_takes(function) & (_STORED | _STORIES))
     return is_bare or _SERIALISES.search(function.name) is not None
 
@@ -122,7 +128,9 @@ def _takes(function: AnyFunction) -> set[str]:
 
 
 def _named(function: AnyFunction, view: View) -> Iterator[Hit]:
-    """A document gets a name made up where stored messages are written for the wire: `out["document"]["name"] = uuid4().hex`."""
+    """A document gets a name made up where stored messages are written for the wire: `out["document"]["name"] =
+    uuid4().hex`.
+    """
     is_written = _SERIALISES.search(function.name) or (_WRITES.search(function.name) and _takes(function) & _STORED)
     of_history = messages_of(function, view)
     if _PARSES.search(function.name) or not (is_written or of_history):
@@ -140,7 +148,11 @@ def _names_of_documents(node: ast.AST) -> list[ast.expr]:
         keys = constant_keys(node)
         return [keys[key] for key in ("name", "title") if key in keys and _is_document(keys)]
     target = node.targets[0] if isinstance(node, ast.Assign) else None
-    is_name = isinstance(target, ast.Subscript) and text_in(target.slice) in ("name", "title") and "document" in words_in(target)
+    is_name = (
+        isinstance(target, ast.Subscript)
+        and text_in(target.slice) in ("name", "title")
+        and "document" in words_in(target)
+    )
     return [node.value] if isinstance(node, ast.Assign) and is_name else []
 
 
@@ -168,11 +180,25 @@ def _is_call(keys: dict[str, ast.expr]) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM13", "call-id-regenerated", "A", "error",
-    source=(Pattern(FUNCTIONS, _minted, ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"),
-                    also=(("tool_call_id", "tool_use_id", "function", "tool_use", "tool_result"), ('id"', "id'"))),
-            Pattern(FUNCTIONS, _named, ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"), is_near=True,
-                    also=(('"document"', "'document'"),))),
+    "CKM13",
+    "call-id-regenerated",
+    "A",
+    "error",
+    source=(
+        Pattern(
+            FUNCTIONS,
+            _minted,
+            ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"),
+            also=(("tool_call_id", "tool_use_id", "function", "tool_use", "tool_result"), ('id"', "id'")),
+        ),
+        Pattern(
+            FUNCTIONS,
+            _named,
+            ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"),
+            is_near=True,
+            also=(('"document"', "'document'"),),
+        ),
+    ),
     requests=(RequestRule("change", _renamed, 8),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -83,7 +83,8 @@ def _filled(sent: Sent) -> float:
     return (billed or size(sent.blocks) / sent.row.bytes_per_token) / max(1, sent.row.window_tokens)
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _FOLDS = re.compile(r"summar|compact|condens|fold", re.IGNORECASE)
 _SIZES = re.compile(r"token|window|context|budget|limit", re.IGNORECASE)
@@ -94,7 +95,11 @@ _EARLY = 0.6
 def _at_a_share(branch: ast.If, view: View) -> Iterator[Hit]:
     """A fold at a fixed share of the window, far from its end."""
     test = branch.test
-    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Gt | ast.GtE) or not _SIZES.search(words_in(test)):
+    if (
+        not isinstance(test, ast.Compare)
+        or not isinstance(test.ops[0], ast.Gt | ast.GtE)
+        or not _SIZES.search(words_in(test))
+    ):
         return
     shares = [part.value for side in test.comparators for part in walk(side) if isinstance(part, ast.Constant)]
     is_early = any(isinstance(share, float) and 0 < share <= _EARLY for share in shares)
@@ -104,8 +109,11 @@ def _at_a_share(branch: ast.If, view: View) -> Iterator[Hit]:
 
 
 HAZARD = Hazard(
-    "CKM27", "compaction-too-early", "A", "warning",
+    "CKM27",
+    "compaction-too-early",
+    "A",
+    "warning",
     source=(Pattern((ast.If,), _at_a_share, ("summar", "compact", "condens"), is_near=True),),
     requests=(RequestRule("change", _folded, 44),),
     confirmed_by=("messages_changed", "context_compacted"),
-)  # fmt: skip
+)

@@ -28,8 +28,10 @@ The marker then comes and goes as a key of its own, which no cache counts as tex
 blocks, and its breakpoints are spliced into bytes that stay the same.
 
 ## Detected by
-- source: content that is wrapped into a block only where `cache_control` is added, but for files that speak to Anthropic's own client.
-- requests: a message with the same text and another JSON shape when its marker has left it, where the provider asked tells the two apart.
+- source: content that is wrapped into a block only where `cache_control` is added, but for files that speak to
+  Anthropic's own client.
+- requests: a message with the same text and another JSON shape when its marker has left it, where the provider asked
+  tells the two apart.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
 
@@ -94,7 +96,9 @@ def _bare(value: Json) -> Json:
     return value
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
+
 
 def _wrapped(branch: ast.If, view: View) -> Iterator[Hit]:
     """A string becomes a list of one block where it gets a marker, and only there."""
@@ -109,7 +113,11 @@ def _wrapped(branch: ast.If, view: View) -> Iterator[Hit]:
 
 def _is_marked_block(node: ast.stmt) -> bool:
     """`message["content"] = [{"text": …, "cache_control": …}]`."""
-    if not isinstance(node, ast.Assign) or last_name(node.targets[0]) != "content" or not isinstance(node.value, ast.List):
+    if (
+        not isinstance(node, ast.Assign)
+        or last_name(node.targets[0]) != "content"
+        or not isinstance(node.value, ast.List)
+    ):
         return False
     blocks = (constant_keys(item) for item in node.value.elts if isinstance(item, ast.Dict))
     return any({"text", "cache_control"} <= keys.keys() for keys in blocks)
@@ -122,7 +130,9 @@ def _marks_system_only(view: View) -> bool:
         return False
     uses = uses_of(function, view)
     callers = [one for one in functions_in(around[0]) if _holds_any(span_of(one.body, view), uses)] if uses else []
-    spans = [span_of(branch.body, view) for one in callers for branch in statements(one.body) if _is_about_system(branch)]
+    spans = [
+        span_of(branch.body, view) for one in callers for branch in statements(one.body) if _is_about_system(branch)
+    ]
     return bool(uses) and all(any(_holds_any(span, [use]) for span in spans) for use in uses)
 
 
@@ -135,8 +145,11 @@ def _is_about_system(node: ast.stmt) -> TypeGuard[ast.If]:
 
 
 HAZARD = Hazard(
-    "CKM10", "content-shape-flip", "A", "error",
+    "CKM10",
+    "content-shape-flip",
+    "A",
+    "error",
     source=(Pattern((ast.If,), _wrapped, ("cache_control",), is_near=True),),
     requests=(RequestRule("change", _flipped, 5),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
-"""dangling-reference-scrub: earlier messages are scrubbed because a tool, file or server they mention is missing right now.
+"""dangling-reference-scrub: earlier messages are scrubbed because a tool, file or server they mention is missing right
+now.
 
 ## What it does
 Before each request the history is checked against what exists: a result of a tool whose server is offline, a file
@@ -21,7 +22,8 @@ price, where doing nothing would have been read at a tenth.
 ## Use instead
 What happened, happened: the result stays. Say at the tail what has changed, and refuse calls to what is gone:
 
-    messages.append({"role": "user", "content": "The server `github` is offline; its tools will answer with an error for now."})
+    messages.append({"role": "user", "content": "The server `github` is offline; its tools will answer with an error for
+    now."})
 
 Remove references only where the history is rewritten anyway, and never put them back. In contextkit results cannot be
 edited; `context.notice(...)` tells of the outage and `call.deny("github is offline")` answers a call.
@@ -59,15 +61,32 @@ def _scrubbed(step: Step, change: Change) -> Evidence | None:
 def _restored(step: Step, change: Change) -> Evidence | None:
     """A notice gave way to what stood there before it."""
     pairs = [(text_of(was), text_of(now)) for was, now in paired(change)] if change.level == "messages" else []
-    if not pairs or not all(is_notice(now, was) for was, now in pairs) or not is_restored(step, change, len(step.earlier)):
+    if (
+        not pairs
+        or not all(is_notice(now, was) for was, now in pairs)
+        or not is_restored(step, change, len(step.earlier))
+    ):
         return None
     return Evidence("a notice that something is missing gave way to what stood there before it")
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
-_NOTICES = ("no longer", "not available", "unavailable", "not exist", "not found", "missing", "removed", "disconnected", "deleted",
-            "not installed", "not connected", "not registered")  # fmt: skip
+_NOTICES = (
+    "no longer",
+    "not available",
+    "unavailable",
+    "not exist",
+    "not found",
+    "missing",
+    "removed",
+    "disconnected",
+    "deleted",
+    "not installed",
+    "not connected",
+    "not registered",
+)
 
 
 def _scrubbed_over(function: AnyFunction, view: View) -> Iterator[Hit]:
@@ -75,12 +94,17 @@ def _scrubbed_over(function: AnyFunction, view: View) -> Iterator[Hit]:
     for write in content_writes(function, view):
         text = text_in(write.value)
         if len(text) < 300 and ABSENT.search(text):
-            yield Hit(write.node, "messages that were sent give way to a notice that depends on what is there right now")
+            yield Hit(
+                write.node, "messages that were sent give way to a notice that depends on what is there right now"
+            )
 
 
 HAZARD = Hazard(
-    "CKM23", "dangling-reference-scrub", "A", "warning",
+    "CKM23",
+    "dangling-reference-scrub",
+    "A",
+    "warning",
     source=(Pattern(FUNCTIONS, _scrubbed_over, _NOTICES, is_near=True, also=(IN_HISTORY, IN_CONTENT)),),
     requests=(RequestRule("change", _scrubbed, 20), RequestRule("change", _restored, 20)),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

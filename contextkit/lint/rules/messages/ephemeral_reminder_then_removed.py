@@ -1,4 +1,5 @@
-"""ephemeral-reminder-then-removed: a reminder rides on the newest message for one call and is gone when that becomes history.
+"""ephemeral-reminder-then-removed: a reminder rides on the newest message for one call and is gone when that becomes
+history.
 
 ## What it does
 The last user message gets an extra block (a reminder, a list of skills, a recap, recalled notes) in a copy made for
@@ -28,7 +29,8 @@ system messages with `clear_at` for exactly this. With contextkit, `context.noti
 and part of the history from then on.
 
 ## Detected by
-- source: a copy of the history whose last message is altered, or replaced by one with more in it, and which is sent but not
+- source: a copy of the history whose last message is altered, or replaced by one with more in it, and which is sent but
+  not
   stored; a message that is taken out of the history and put behind it again.
 - requests: a message carries a block in one call and lacks it in the next.
 - guard: the same comparison, when the second call is about to leave.
@@ -49,7 +51,16 @@ from typing import TypeGuard
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import as_keywords
 from contextkit.lint.rules.history import come, floated, gone, last_message, stays
-from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, constant_keys, keyword, last_name, model_calls, words_in
+from contextkit.lint.rules.syntax import (
+    FUNCTIONS,
+    IN_HISTORY,
+    AnyFunction,
+    constant_keys,
+    keyword,
+    last_name,
+    model_calls,
+    words_in,
+)
 from contextkit.lint.rules.tails import parts_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
@@ -65,7 +76,9 @@ def _removed(step: Step, change: Change) -> Evidence | None:
     if change.level != "messages" or not change.was or not _was_newest(step, change):
         return _moved_on(step, change)
     lost = [block for block in gone(change) if not stays(step, block)]
-    new = [block for block in come(change) if not lost or block.message <= lost[-1].message]  # what the user says next is no replacement
+    new = [
+        block for block in come(change) if not lost or block.message <= lost[-1].message
+    ]  # what the user says next is no replacement
     is_block = bool(lost) and not new and all(block.type == "text" and block.role != "assistant" for block in lost)
     is_part = len(lost) == len(new) == 1 and _is_less(lost[0], new[0])
     if not is_block and not is_part:
@@ -73,11 +86,15 @@ def _removed(step: Step, change: Change) -> Evidence | None:
     n_characters = sum(len(text_of(block)) for block in lost) - sum(len(text_of(block)) for block in new)
     if n_characters <= 0:
         return None
-    return Evidence(f"{n_characters:,} characters that the newest message of the call before carried are not in it any more")
+    return Evidence(
+        f"{n_characters:,} characters that the newest message of the call before carried are not in it any more"
+    )
 
 
 def _was_newest(step: Step, change: Change) -> bool:
-    """Whether the message was the last the user's side said: the end of the call before, with messages of one role taken together."""
+    """Whether the message was the last the user's side said: the end of the call before, with messages of one role
+    taken together.
+    """
     last = last_message(step.before)
     return all(block.message >= last - 1 for block in change.was)
 
@@ -91,13 +108,22 @@ def _moved_on(step: Step, change: Change) -> Evidence | None:
 
 
 def _is_less(was: Block, now: Block) -> bool:
-    """Whether a piece was taken from the end or the beginning of what the user or a tool said; of a result no large one."""
+    """Whether a piece was taken from the end or the beginning of what the user or a tool said.
+
+    Of a result no large one.
+    """
     said, left = text_of(was), text_of(now)
     is_part = bool(left.strip()) and (said.startswith(left.rstrip()) or said.endswith(left.lstrip()))
-    return is_part and was.role != "assistant" and was.type == now.type and (was.type == "text" or len(said) - len(left) <= _PIECE)
+    return (
+        is_part
+        and was.role != "assistant"
+        and was.type == now.type
+        and (was.type == "text" or len(said) - len(left) <= _PIECE)
+    )
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _COPIES = frozenset({"deepcopy", "copy", "list"})
 _ASKS = ("create", "parse", "stream", "completion", "generate_content", "converse")
@@ -139,7 +165,9 @@ def _is_replaced(node: ast.AST) -> bool:
 
 
 def _replaces_last(value: ast.expr, function: AnyFunction, view: View) -> bool:
-    """`history[:-1] + [{"role": "user", "content": f"{notes}\\n{question}"}]`, where the history goes on with the message it had."""
+    """`history[:-1] + [{"role": "user", "content": f"{notes}\\n{question}"}]`, where the history goes on with the
+    message it had.
+    """
     parts = parts_of(value)
     held = parts[0].value if len(parts) == 2 and _is_all_but_last(parts[0]) else None
     if held is None or not view.is_history(held) or not _is_more(parts[1]) or _is_marked(parts[1]):
@@ -161,22 +189,36 @@ def _is_more(message: ast.AST) -> bool:
 
 
 def _is_appended(call: ast.Call, held: ast.expr) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend") and _is_same(call.func.value, held)
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("append", "extend")
+        and _is_same(call.func.value, held)
+    )
 
 
 def _is_kept(name: str, function: AnyFunction, view: View) -> bool:
     """Whether a copy, or its newest message, becomes the history: it is stored, or given back to who may store it."""
     others = [one for one in view.nodes(function, ast.Assign) if last_name(one.targets[0]) != name]
-    stored = [one.value for one in others if not isinstance(one.targets[0], ast.Name) or view.is_history(one.targets[0])]
+    stored = [
+        one.value for one in others if not isinstance(one.targets[0], ast.Name) or view.is_history(one.targets[0])
+    ]
     given = [one.value for one in view.nodes(function, ast.Return)]
-    added = [part for call in view.nodes(function, ast.Call) if last_name(call.func) in ("append", "extend") for part in call.args]
+    added = [
+        part
+        for call in view.nodes(function, ast.Call)
+        if last_name(call.func) in ("append", "extend")
+        for part in call.args
+    ]
     return any(_names(value, name) for value in (*stored, *given, *added))
 
 
 def _names(value: ast.expr | None, name: str) -> bool:
     """`outgoing`, `list(outgoing)`, `outgoing[-1]`, `outgoing + [reply]`, `reply, outgoing`."""
     parts = parts_of(value) if value is not None else []
-    inner = [part.args[0] if isinstance(part, ast.Call) and last_name(part.func) in _COPIES and part.args else part for part in parts]
+    inner = [
+        part.args[0] if isinstance(part, ast.Call) and last_name(part.func) in _COPIES and part.args else part
+        for part in parts
+    ]
     return any(last_name(one.value if isinstance(one, ast.Subscript) else one) == name for one in inner)
 
 
@@ -185,10 +227,16 @@ def _is_marked(node: ast.AST) -> bool:
 
 
 def _moved(function: AnyFunction, view: View) -> Iterator[Hit]:
-    """`messages = [m for m in messages if m != reminder]; messages.append(reminder)`: taken out where it was sent, put behind again."""
+    """`messages = [m for m in messages if m != reminder]; messages.append(reminder)`: taken out where it was sent, put
+    behind again.
+    """
     for node in view.nodes(function, ast.Assign):
         held, copy = node.targets[0], node.value
-        if not isinstance(copy, ast.ListComp) or not view.is_history(held) or not _is_same(copy.generators[0].iter, held):
+        if (
+            not isinstance(copy, ast.ListComp)
+            or not view.is_history(held)
+            or not _is_same(copy.generators[0].iter, held)
+        ):
             continue
         of_items = {part.id for part in walk(copy.generators[0].target) if isinstance(part, ast.Name)}
         left = {name for test in copy.generators[0].ifs for name in _left_out(test)} - of_items
@@ -259,7 +307,11 @@ def _altered(node: ast.AST) -> str:
         target = node.target
     elif isinstance(node, ast.Assign):
         target = node.targets[0]
-    last = [part.value for part in walk(target) if isinstance(part, ast.Subscript) and _is_last(part.slice)] if target else []
+    last = (
+        [part.value for part in walk(target) if isinstance(part, ast.Subscript) and _is_last(part.slice)]
+        if target
+        else []
+    )
     return last_name(last[0]) if last else ""
 
 
@@ -268,10 +320,24 @@ def _is_last(index: ast.expr) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM09", "ephemeral-reminder-then-removed", "A", "error",
-    source=(Pattern(FUNCTIONS, _in_a_copy, ("[-1]", "[:-1]"), is_near=True,
-                    also=(as_keywords("messages", "input", "contents"), _ASKS, ("copy", "list(", "dict(", "[*", "[:]", "[:-1]"))),
-            Pattern(FUNCTIONS, _moved, ("!=", "not in", ".remove("), is_near=True, also=(IN_HISTORY, (".append(",)))),
+    "CKM09",
+    "ephemeral-reminder-then-removed",
+    "A",
+    "error",
+    source=(
+        Pattern(
+            FUNCTIONS,
+            _in_a_copy,
+            ("[-1]", "[:-1]"),
+            is_near=True,
+            also=(
+                as_keywords("messages", "input", "contents"),
+                _ASKS,
+                ("copy", "list(", "dict(", "[*", "[:]", "[:-1]"),
+            ),
+        ),
+        Pattern(FUNCTIONS, _moved, ("!=", "not in", ".remove("), is_near=True, also=(IN_HISTORY, (".append(",))),
+    ),
     requests=(RequestRule("change", _removed, 18),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -21,8 +21,8 @@ each time.
 Expect one rewrite and do not repeat it: once an image is in, leave it in. Where looking at pictures is a side task,
 give it a conversation of its own and bring back words:
 
-    seen = client.messages.create(model=MODEL, max_tokens=500, messages=[{"role": "user", "content": [image, ASK_WHAT_IS_SHOWN]}])
-    messages.append({"role": "user", "content": f"The screen shows: {seen.content[0].text}"})
+    seen = client.messages.create(model=MODEL, max_tokens=500, messages=[{"role": "user", "content": [image,
+    ASK_WHAT_IS_SHOWN]}]) messages.append({"role": "user", "content": f"The screen shows: {seen.content[0].text}"})
 
 With contextkit that is `context.spawn("What does the screen show?")`, a lane with a cache of its own.
 
@@ -49,10 +49,16 @@ def _toggled(step: Step) -> Evidence | None:
     if not is_image_toggled(step):
         return None
     was, now = n_pictures(step.before), n_pictures(step.after)
-    return Evidence(f"images in the messages: {was} in the call before, {now} now", path="messages", was=str(was), now=str(now))
+    return Evidence(
+        f"images in the messages: {was} in the call before, {now} now", path="messages", was=str(was), now=str(now)
+    )
 
 
 HAZARD = Hazard(
-    "CKM20", "image-presence-toggle", "D", "warning", requests=(RequestRule("step", _toggled),),
+    "CKM20",
+    "image-presence-toggle",
+    "D",
+    "warning",
+    requests=(RequestRule("step", _toggled),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

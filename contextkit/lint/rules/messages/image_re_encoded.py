@@ -65,14 +65,18 @@ def _encoded(step: Step, change: Change) -> Evidence | None:
     if not pairs or not all(_is_re_encoded(*pair) for pair in pairs):
         return None
     was, now = pairs[0]
-    return Evidence(f"the image at the same place has other data: {len(was.body):,} bytes were sent, {len(now.body):,} are now")
+    return Evidence(
+        f"the image at the same place has other data: {len(was.body):,} bytes were sent, {len(now.body):,} are now"
+    )
 
 
 def _is_re_encoded(was: Block, now: Block) -> bool:
     """Whether only data differs: strings without blanks inside of a picture or a result that holds one."""
     values = orjson.loads(was.body), orjson.loads(now.body)  # without markers, which come and go
     found = differing_strings(*values) if was.type == now.type else None
-    is_media = was.type in MEDIA or any(word in was.body for word in (b'"image', b"data:image", b'"inline_data', b'"inlineData'))
+    is_media = was.type in MEDIA or any(
+        word in was.body for word in (b'"image', b"data:image", b'"inline_data', b'"inlineData')
+    )
     data = [pair for pair in found or () if any(map(_is_data, pair))]
     return is_media and bool(data) and all("/" in one for one, other in found or () if (one, other) not in data)
 
@@ -81,24 +85,37 @@ def _is_data(text: str) -> bool:
     return len(text) >= _LONG and not any(char.isspace() for char in text[:400])
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
+
 
 def _each_time(function: AnyFunction, view: View) -> Iterator[Hit]:
     """Images of a history are resized or saved again while it is written."""
     names = messages_of(function, view)
     for node in inside(function) if names else ():
         if isinstance(node, ast.For | ast.ListComp) and any(name in names for name in _targets(node)):
-            yield from (Hit(call, "images of the history are made anew for each request: other bytes at the same place")
-                        for call in inside(node) if isinstance(call, ast.Call) and _encodes(call) and _moves(call, node))  # fmt: skip
+            yield from (
+                Hit(call, "images of the history are made anew for each request: other bytes at the same place")
+                for call in inside(node)
+                if isinstance(call, ast.Call) and _encodes(call) and _moves(call, node)
+            )
 
 
-_PLACED = re.compile(r"(?:^|_)(?:i|idx|index|place|position|recent|last|newest|old|older|age|turns?|remaining|budget|total|tier)(?:_|$)")
+_PLACED = re.compile(
+    r"(?:^|_)(?:i|idx|index|place|position|recent|last|newest|old|older|age|turns?|remaining|budget|total|tier)(?:_|$)"
+)
 """Names of what differs from request to request for the same message."""
 
 
 def _moves(call: ast.Call, loop: ast.AST) -> bool:
-    """Whether how it is made depends on where the message stands, or on what else is sent: the same again gives the same bytes."""
-    tests = [node.test for node in walk(loop) if isinstance(node, ast.If | ast.IfExp) and any(part is call for part in walk(node))]
+    """Whether how it is made depends on where the message stands, or on what else is sent: the same again gives the
+    same bytes.
+    """
+    tests = [
+        node.test
+        for node in walk(loop)
+        if isinstance(node, ast.If | ast.IfExp) and any(part is call for part in walk(node))
+    ]
     given = [*call.args, *(one.value for one in call.keywords)]
     return any(_PLACED.search(word) for node in (*tests, *given) for word in _names_in(node))
 
@@ -124,9 +141,11 @@ def _has_quality(call: ast.Call) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM19", "image-re-encoded", "A", "error",
-    source=(Pattern(FUNCTIONS, _each_time, ("resize", "thumbnail", "quality=", "compress_image"),
-                    also=(IN_HISTORY,)),),
+    "CKM19",
+    "image-re-encoded",
+    "A",
+    "error",
+    source=(Pattern(FUNCTIONS, _each_time, ("resize", "thumbnail", "quality=", "compress_image"), also=(IN_HISTORY,)),),
     requests=(RequestRule("change", _encoded, 9),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

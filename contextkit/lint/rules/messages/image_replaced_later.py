@@ -22,14 +22,15 @@ message level besides. An image that stays costs a tenth of its tokens per turn,
 ## Use instead
 Decide on the way in whether an image is worth keeping, at what size, and let it stay until the next compaction:
 
-    image = shrink(screenshot, longest_side=1024)
-    content = [{"type": "image", "source": image}] if worth_seeing(screenshot) else [{"type": "text", "text": describe(screenshot)}]
-    messages.append({"role": "user", "content": content})
+    image = shrink(screenshot, longest_side=1024) content = [{"type": "image", "source": image}] if
+    worth_seeing(screenshot) else [{"type": "text", "text": describe(screenshot)}] messages.append({"role": "user",
+    "content": content})
 
 If they must go, drop many at once. In contextkit a part said stays until `context.compact(summary, keep_from=entry)`.
 
 ## Detected by
-- source: functions that prune images, or keep the last few, over a history; images left out of all but the newest messages.
+- source: functions that prune images, or keep the last few, over a history; images left out of all but the newest
+  messages.
 - requests: an image block gives way to text, or is gone, at a place that was sent before.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -82,17 +83,25 @@ def _is_removed(change: Change) -> bool:
 
 def _lost_beside(step: Step, change: Change) -> int:
     """Images that the message lost where a text of it, which is another part, says now that they are gone."""
-    added = [text_of(now).removeprefix(text_of(was)) for was, now in paired(change) if text_of(now).startswith(text_of(was))]
+    added = [
+        text_of(now).removeprefix(text_of(was)) for was, now in paired(change) if text_of(now).startswith(text_of(was))
+    ]
     if not any(len(text) < 300 and _PICTURES.search(text) and _GONE.search(text) for text in added):
         return 0
     beside = (one for one in step.changes if one.was and one.was[0].message == change.was[0].message)
     return sum(map(pictures_lost, beside))
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
-_PRUNES = re.compile(r"(?:prune|strip|drop|remove|filter|limit|trim|keep|clear)\w*_(?:\w*_)?(?:images?|screenshots?|media)", re.IGNORECASE)
-_CUTS = re.compile(r"prune|strip|drop|remove|filter|limit|trim|keep|clear|prepare|compact|shrink|only|without", re.IGNORECASE)
+_PRUNES = re.compile(
+    r"(?:prune|strip|drop|remove|filter|limit|trim|keep|clear)\w*_(?:\w*_)?(?:images?|screenshots?|media)",
+    re.IGNORECASE,
+)
+_CUTS = re.compile(
+    r"prune|strip|drop|remove|filter|limit|trim|keep|clear|prepare|compact|shrink|only|without", re.IGNORECASE
+)
 _PICTURES = re.compile(r"image|screenshot|picture|photo", re.IGNORECASE)
 _GONE = re.compile(r"remov|omit|clear|prun|elid|expire|strip|no longer|old|previous|deleted", re.IGNORECASE)
 
@@ -104,17 +113,30 @@ def _placeholder(function: AnyFunction, view: View) -> Iterator[Hit]:
     """Words are written over the images of messages that were sent."""
     for write in content_writes(function, view):
         text = text_in(write.value)
-        is_notice = len(text) < 300 and _PICTURES.search(text) and _GONE.search(text) and not isinstance(write.value, ast.ListComp)
+        is_notice = (
+            len(text) < 300
+            and _PICTURES.search(text)
+            and _GONE.search(text)
+            and not isinstance(write.value, ast.ListComp)
+        )
         if is_notice and not _is_refusal(function) and not compacts(function, view):
             yield Hit(write.node, "images of messages that were sent give way to words")
 
 
 def _pruned(function: AnyFunction, view: View) -> Iterator[Hit]:
     """A function named for it goes through a history and alters its messages."""
-    if not _PRUNES.search(function.name) or not messages_of(function, view) or _is_refusal(function) or compacts(function, view):
+    if (
+        not _PRUNES.search(function.name)
+        or not messages_of(function, view)
+        or _is_refusal(function)
+        or compacts(function, view)
+    ):
         return
-    yield from (Hit(node, f"{function.name}() takes images out of messages that were sent with them")
-                for node in inside(function) if _alters(node))  # fmt: skip
+    yield from (
+        Hit(node, f"{function.name}() takes images out of messages that were sent with them")
+        for node in inside(function)
+        if _alters(node)
+    )
 
 
 def _filtered(function: AnyFunction, view: View) -> Iterator[Hit]:
@@ -138,13 +160,32 @@ def _alters(node: ast.AST) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM18", "image-replaced-later", "A", "error",
+    "CKM18",
+    "image-replaced-later",
+    "A",
+    "error",
     source=(
-        Pattern(FUNCTIONS, _placeholder, ("image", "screenshot", "picture", "photo"), is_near=True, also=(IN_HISTORY, IN_CONTENT)),
-        Pattern(FUNCTIONS, _filtered, ("image", "screenshot", "picture", "photo"), is_near=True,
-                also=(IN_HISTORY, IN_CONTENT, ("!=", "not in"), ("[:-",))),
-        Pattern(FUNCTIONS, _pruned, ("image", "screenshot", "media"), also=(IN_HISTORY, in_any_case("image", "screenshot", "media"))),
+        Pattern(
+            FUNCTIONS,
+            _placeholder,
+            ("image", "screenshot", "picture", "photo"),
+            is_near=True,
+            also=(IN_HISTORY, IN_CONTENT),
+        ),
+        Pattern(
+            FUNCTIONS,
+            _filtered,
+            ("image", "screenshot", "picture", "photo"),
+            is_near=True,
+            also=(IN_HISTORY, IN_CONTENT, ("!=", "not in"), ("[:-",)),
+        ),
+        Pattern(
+            FUNCTIONS,
+            _pruned,
+            ("image", "screenshot", "media"),
+            also=(IN_HISTORY, in_any_case("image", "screenshot", "media")),
+        ),
     ),
     requests=(RequestRule("change", _replaced, 17),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

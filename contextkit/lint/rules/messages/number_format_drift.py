@@ -56,7 +56,8 @@ def _reprinted(step: Step, change: Change) -> Evidence | None:
     return Evidence("values of an earlier item are numerically equal and written otherwise")
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _OTHER = frozenset({"Decimal", "str", "float", "Fraction"})
 _SAID = re.compile(r"argument|tool_call|tool_input|tool_result", re.IGNORECASE)
@@ -68,7 +69,11 @@ _CASTS = frozenset({"str", "repr", "float", "int", "round", "dict", "list", "Dec
 
 def _read_otherwise(call: ast.Call, view: View) -> Iterator[Hit]:
     """Numbers of arguments or results are read as something else than JSON's."""
-    if view.dotted(call) != "json.loads" or not call.args or last_name(keyword(call, "parse_float", "parse_int") or call) not in _OTHER:
+    if (
+        view.dotted(call) != "json.loads"
+        or not call.args
+        or last_name(keyword(call, "parse_float", "parse_int") or call) not in _OTHER
+    ):
         return
     if _SAID.search(words_in(call.args[0])) and not _is_for_tools(call, view):
         yield Hit(call, "numbers are read as another type: written again they have other digits than the model's")
@@ -87,13 +92,20 @@ def _is_for_tools(call: ast.Call, view: View) -> bool:
 
 def _taker(use: ast.Name, function: ast.AST, view: View) -> str | None:
     """The function that a value is given to, innermost, casts left out; None where it stays."""
-    around = [call for call in view.nodes(function, ast.Call) if call.func is not use and any(part is use for part in walk(call))]
+    around = [
+        call
+        for call in view.nodes(function, ast.Call)
+        if call.func is not use and any(part is use for part in walk(call))
+    ]
     return next((name for call in reversed(around) if (name := last_name(call.func)) not in _CASTS), None)
 
 
 HAZARD = Hazard(
-    "CKM30", "number-format-drift", "I", "note",
+    "CKM30",
+    "number-format-drift",
+    "I",
+    "note",
     source=(Pattern((ast.Call,), _read_otherwise, ("parse_float", "parse_int"), is_near=True),),
     requests=(RequestRule("change", _reprinted, 11),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

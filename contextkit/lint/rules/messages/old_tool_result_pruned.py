@@ -31,7 +31,8 @@ In contextkit results are frozen when `context.result(call, value)` is said; `co
 let go of old ones.
 
 ## Detected by
-- source: a loop over earlier messages that assigns a constant to their content, or nothing where the newest are left out. Not in a
+- source: a loop over earlier messages that assigns a constant to their content, or nothing where the newest are left
+  out. Not in a
   copy that is only printed or written to a file.
 - requests: the body of an earlier tool result gives way to a short constant while what follows is equal.
 - guard: the same comparison, before the call leaves.
@@ -78,12 +79,29 @@ def _pruned(step: Step, change: Change) -> Evidence | None:
     if not cleared or len(cleared) < len(pairs):
         return None
     lost = sum(len(was) - len(now) for was, now in cleared)
-    return Evidence(f"{len(cleared)} earlier tool result{'s' * (len(cleared) > 1)} gave way to a placeholder, {lost:,} characters less")
+    return Evidence(
+        f"{len(cleared)} earlier tool result{'s' * (len(cleared) > 1)} gave way to a placeholder, {lost:,} characters less"
+    )
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
-_WORDS = ("clear", "prun", "truncat", "omit", "remov", "elid", "compact", "trimm", "expire", "collapsed", "redacted", "stripped", "hidden")
+_WORDS = (
+    "clear",
+    "prun",
+    "truncat",
+    "omit",
+    "remov",
+    "elid",
+    "compact",
+    "trimm",
+    "expire",
+    "collapsed",
+    "redacted",
+    "stripped",
+    "hidden",
+)
 _CLEARED = re.compile("|".join((*_WORDS, "old (?:tool|output|result)")), re.IGNORECASE)
 _PICTURES = re.compile(r"image|screenshot|picture|photo|frame", re.IGNORECASE)
 
@@ -91,7 +109,9 @@ _PICTURES = re.compile(r"image|screenshot|picture|photo|frame", re.IGNORECASE)
 _NAMED = ("PLACEHOLDER", "CLEARED", "PRUNED", "ELIDED", "OMITTED", "TRUNCATED", "REMOVED")
 """Words of a constant that is such a notice."""
 _EMPTY = ('= ""', "= ''", '": ""', "': ''")
-_SHOWS = frozenset({"dumps", "dump", "print", "pprint", "pformat", "write", "writelines", "write_text", "debug", "info", "log", "len"})
+_SHOWS = frozenset(
+    {"dumps", "dump", "print", "pprint", "pformat", "write", "writelines", "write_text", "debug", "info", "log", "len"}
+)
 """Functions that tell people, or a file, what they are given."""
 
 
@@ -99,7 +119,9 @@ def _cleared(function: AnyFunction, view: View) -> Iterator[Hit]:
     """A loop through sent messages writes a placeholder over their content."""
     writes = [write for write in content_writes(function, view) if _is_notice(write)]
     if writes and not compacts(function, view) and not _is_of_shown_copies(function, view):
-        yield from (Hit(write.node, "the content of messages that were sent is replaced by a placeholder") for write in writes)
+        yield from (
+            Hit(write.node, "the content of messages that were sent is replaced by a placeholder") for write in writes
+        )
 
 
 def _is_notice(write: Write) -> bool:
@@ -141,9 +163,19 @@ def _is_only_shown(name: str, loops: list[ast.expr], function: AnyFunction, view
 
 
 HAZARD = Hazard(
-    "CKM06", "old-tool-result-pruned", "A", "error",
-    source=(Pattern(FUNCTIONS, _cleared, (*_WORDS, *(word.title() for word in _WORDS), "old ", "Old ", *_NAMED, *_EMPTY), is_near=True,
-                    also=(IN_HISTORY, IN_CONTENT)),),
+    "CKM06",
+    "old-tool-result-pruned",
+    "A",
+    "error",
+    source=(
+        Pattern(
+            FUNCTIONS,
+            _cleared,
+            (*_WORDS, *(word.title() for word in _WORDS), "old ", "Old ", *_NAMED, *_EMPTY),
+            is_near=True,
+            also=(IN_HISTORY, IN_CONTENT),
+        ),
+    ),
     requests=(RequestRule("change", _pruned, 24),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -19,7 +19,8 @@ price.
             messages.append({"role": "tool", "tool_call_id": call.id, "content": text})            # as they come
 
     def resume(calls):
-        return [{"role": "tool", "tool_call_id": call.id, "content": store.load(call.id)} for call in calls]       # as they were asked
+        return [{"role": "tool", "tool_call_id": call.id, "content": store.load(call.id)} for call in calls]       # as
+        they were asked
 
 ## Use instead
 Run them in any order, send them in the order of the calls, and store that:
@@ -66,10 +67,12 @@ def _reordered(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"the {touched[0].type}s of one turn stand in another order")
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _TOOLS = re.compile(
-    r"tool_?calls?|tool_uses?|tools?_(?:in_)?parallel|(?:run|execute|call|invoke)_\w*tools?|tool_use_id|tool_call_id", re.IGNORECASE
+    r"tool_?calls?|tool_uses?|tools?_(?:in_)?parallel|(?:run|execute|call|invoke)_\w*tools?|tool_use_id|tool_call_id",
+    re.IGNORECASE,
 )
 _SORTS = frozenset({"sorted", "sort"})
 
@@ -93,7 +96,9 @@ def _kept(loop: ast.For | ast.AsyncFor, function: AnyFunction, view: View) -> It
     appends = [node for node in view.nodes(loop, ast.Call) if last_name(node.func) in ("append", "extend")]
     is_sorted = any(last_name(node.func) in _SORTS for node in view.nodes(function, ast.Call))
     if not is_sorted and any(_is_of_tools(function.name, one, view) and _is_plain(one) for one in appends[:1]):
-        yield Hit(loop.iter, "results of tools are kept in the order in which they came, which is another one each time")
+        yield Hit(
+            loop.iter, "results of tools are kept in the order in which they came, which is another one each time"
+        )
 
 
 def _is_call_of(node: ast.expr, name: str) -> bool:
@@ -103,7 +108,9 @@ def _is_call_of(node: ast.expr, name: str) -> bool:
 def _is_done(node: ast.expr, view: View) -> bool:
     """`done` of `done, pending = await asyncio.wait(tasks, …)`: a set of those that came first."""
     function = view.function()
-    stored = [one for one in view.nodes(function, ast.Assign) if isinstance(one.targets[0], ast.Tuple)] if function else []
+    stored = (
+        [one for one in view.nodes(function, ast.Assign) if isinstance(one.targets[0], ast.Tuple)] if function else []
+    )
     waits = [one for one in stored if isinstance(one.value, ast.Await) and _is_for_the_first(one.value.value)]
     firsts = [part for one in waits for part in one.targets[0].elts[:1]]  # type: ignore[attr-defined]
     return isinstance(node, ast.Name) and any(last_name(part) == node.id for part in firsts)
@@ -127,10 +134,16 @@ def _shared(call: ast.Call, view: View) -> Iterator[Hit]:
     given = started.args if isinstance(started, ast.Call) else call.args[1:]
     shared = next((one for one in given if isinstance(one, ast.Name) and _RESULTS.match(one.id)), None)
     function = view.function()
-    if shared is None or function is None or not _TOOLS.search(f"{function.name} {words_in(call)} {words_in(function.args)}"):
+    if (
+        shared is None
+        or function is None
+        or not _TOOLS.search(f"{function.name} {words_in(call)} {words_in(function.args)}")
+    ):
         return
     if view.loop() is not None or any(isinstance(above, ast.ListComp | ast.GeneratorExp) for above in view.parents()):
-        yield Hit(shared, "tools that run side by side add to one list: their results stand in the order in which they came")
+        yield Hit(
+            shared, "tools that run side by side add to one list: their results stand in the order in which they came"
+        )
 
 
 def _is_of_tools(function: str, append: ast.Call, view: View) -> bool:
@@ -145,7 +158,10 @@ def _is_plain(call: ast.Call) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM11", "parallel-result-order", "A", "error",
+    "CKM11",
+    "parallel-result-order",
+    "A",
+    "error",
     source=(
         Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",), is_near=True),
         Pattern((ast.For,), _first_done, ("FIRST_COMPLETED",), also=((".append(", ".extend("),)),
@@ -153,4 +169,4 @@ HAZARD = Hazard(
     ),
     requests=(RequestRule("change", _reordered, 10),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
-"""poisoned-block-retained: a rejected image or document is left in the transcript and dropped anew, or not, for each call.
+"""poisoned-block-retained: a rejected image or document is left in the transcript and dropped anew, or not, for each
+call.
 
 ## What it does
 The provider refuses a request because of one block: an image too large, a broken document. The error handler sends
@@ -28,7 +29,8 @@ Better, check size and type before the block is appended. With contextkit: `cont
 part, and say it again without it; the branch shares everything in front.
 
 ## Detected by
-- source: a handler of a refused request that sends a filtered copy, made there or by a function of the same file, and does not keep it.
+- source: a handler of a refused request that sends a filtered copy, made there or by a function of the same file, and
+  does not keep it.
 - requests: a block is there and not there in turn, from call to call.
 - guard: a block of the call before is missing; the alternation shows after several.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
@@ -75,7 +77,9 @@ def _alternates(step: Step, change: Change) -> Evidence | None:
 
 
 def _is_in_turn(step: Step, moved: Sequence[Block]) -> bool:
-    """Whether blocks were sent, then left out, then sent in the same message again: what came late and went once is not that."""
+    """Whether blocks were sent, then left out, then sent in the same message again: what came late and went once is not
+    that.
+    """
     wanted = {(block.body, block.message) for block in moved}
     calls = [{(block.body, block.message) for block in messages(sent)} for sent in (*step.earlier[-4:], step.after)]
     held = ["1" if wanted <= one else "0" for one in calls if wanted <= one or not wanted & one]
@@ -86,7 +90,8 @@ def _has_media(change: Change) -> bool:
     return any(block.type in MEDIA for block in (*change.was, *change.now))
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _REFUSED = re.compile(r"BadRequest|APIStatusError|InvalidRequest|UnprocessableEntity|ContentPolicy|HTTPStatusError")
 _WORDS = ("BadRequest", "APIStatus", "InvalidRequest", "Unprocessable", "ValidationException")
@@ -112,13 +117,20 @@ def _for_this_request(handler: ast.ExceptHandler, view: View) -> Iterator[Hit]:
 def _is_of_a_refusal(handler: ast.ExceptHandler) -> bool:
     """Whether it is for errors that say something about the request; one of AWS says so by its code."""
     caught = ast.unparse(handler.type) if handler.type is not None else ""
-    return bool(_REFUSED.search(caught)) or (caught.endswith("ClientError") and "ValidationException" in text_in(handler))
+    return bool(_REFUSED.search(caught)) or (
+        caught.endswith("ClientError") and "ValidationException" in text_in(handler)
+    )
 
 
 def _is_thinned_by_a_helper(given: ast.expr | None, kept: set[str], view: View) -> bool:
     """`create(messages=without_images(messages))`, whose function builds another list, filtered."""
     is_call = isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and len(given.args) == 1
-    if not isinstance(given, ast.Call) or not is_call or not view.is_history(given.args[0]) or ast.unparse(given.args[0]) in kept:
+    if (
+        not isinstance(given, ast.Call)
+        or not is_call
+        or not view.is_history(given.args[0])
+        or ast.unparse(given.args[0]) in kept
+    ):
         return False
     helpers = [one for one in functions_in(module_of(view)) if one.name == last_name(given.func)]
     return len(helpers) == 1 and _filters(helpers[0]) and not any(map(_writes_in_place, walk(helpers[0])))
@@ -136,8 +148,13 @@ def _filters(node: ast.AST) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM24", "poisoned-block-retained", "B", "warning",
-    source=(Pattern((ast.ExceptHandler,), _for_this_request, _WORDS, also=((*_WORDS, "ContentPolicy", "HTTPStatus"),)),),
+    "CKM24",
+    "poisoned-block-retained",
+    "B",
+    "warning",
+    source=(
+        Pattern((ast.ExceptHandler,), _for_this_request, _WORDS, also=((*_WORDS, "ContentPolicy", "HTTPStatus"),)),
+    ),
     requests=(RequestRule("change", _refused, 16), RequestRule("change", _alternates, 16)),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

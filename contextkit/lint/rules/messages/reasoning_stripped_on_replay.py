@@ -34,7 +34,8 @@ at a compaction.
 thinking.
 
 ## Detected by
-- source: thinking or reasoning popped or filtered out of the older messages of a history, under a condition, or before a loop that
+- source: thinking or reasoning popped or filtered out of the older messages of a history, under a condition, or before
+  a loop that
   adds what the model said to it. What is left out in the same way in every call is not told: it was never sent.
 - requests: an assistant message loses blocks when a new user turn arrives.
 - guard: the same comparison, before the call leaves.
@@ -94,17 +95,23 @@ def _unsigned(block: Block) -> bytes:
 
 def _cut(step: Step, change: Change) -> Evidence | None:
     """The think block within an answer's text is gone."""
-    pairs = [(text_of(was), text_of(now)) for was, now in paired(change) if was.type == "text"] if change.level == "messages" else []
+    pairs = (
+        [(text_of(was), text_of(now)) for was, now in paired(change) if was.type == "text"]
+        if change.level == "messages"
+        else []
+    )
     if not any("<think" in was and "<think" not in now for was, now in pairs):
         return None
     return Evidence("the thinking within an earlier answer's text is gone")
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _THOUGHTS = frozenset({"reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"})
 _TURNS = re.compile(
-    r"error|retr(?:y|ied)|fallback|switch|chang|last|old|turn|prev|prior|signature|reject|invalid|attempt|step|fail", re.IGNORECASE
+    r"error|retr(?:y|ied)|fallback|switch|chang|last|old|turn|prev|prior|signature|reject|invalid|attempt|step|fail",
+    re.IGNORECASE,
 )
 """Words of a condition that holds for one request and not for the next."""
 _IN_REMOVALS = (".pop(", " del ", "\tdel ", "!=", "not in")
@@ -115,11 +122,17 @@ _IN_DROPS = ("strip_", "drop_", "remove_", "filter_", "prune_", "clear_", "disca
 
 
 def _popped(function: AnyFunction, view: View) -> Iterator[Hit]:
-    """Thinking is taken out of some messages of a history, or at some calls: a field that no call ever sends breaks nothing."""
+    """Thinking is taken out of some messages of a history, or at some calls: a field that no call ever sends breaks
+    nothing.
+    """
     names = messages_of(function, view)
     for node in view.nodes(function, ast.Call, ast.Delete) if names else ():
         target = _target(node)
-        is_some = isinstance(target, ast.Name) and target.id in names and (names[target.id] or _varies(node, function, view, names))
+        is_some = (
+            isinstance(target, ast.Name)
+            and target.id in names
+            and (names[target.id] or _varies(node, function, view, names))
+        )
         if is_some and not _is_repair(node, function, view):
             yield Hit(node, "reasoning is taken out of messages that were sent with it")
     for write in content_writes(function, view):
@@ -142,7 +155,11 @@ def _adds_replies(loop: ast.AST, view: View) -> bool:
         return False
     calls = [one for one in view.nodes(loop, ast.Call) if last_name(one.func) == "append" and one.args]
     added = [one.args[0] for one in calls if _is_of_history(one, view)]
-    answers = [one for one in added if isinstance(one, ast.Dict) and text_in(constant_keys(one).get("role", one)) == "assistant"]
+    answers = [
+        one
+        for one in added
+        if isinstance(one, ast.Dict) and text_in(constant_keys(one).get("role", one)) == "assistant"
+    ]
     return any(map(_holds_thoughts, answers)) if answers else any(not isinstance(one, ast.Dict) for one in added)
 
 
@@ -151,7 +168,10 @@ def _is_of_history(call: ast.Call, view: View) -> bool:
 
 
 def _holds_thoughts(answer: ast.Dict) -> bool:
-    """`{**reply}`, `{…, "reasoning_content": …}`, and all blocks of Anthropic's `reply.content`; `….message.content` is a text."""
+    """`{**reply}`, `{…, "reasoning_content": …}`, and all blocks of Anthropic's `reply.content`.
+
+    `….message.content` is a text.
+    """
     keys = constant_keys(answer)
     content = keys.get("content")
     is_all = isinstance(content, ast.Attribute) and content.attr == "content" and last_name(content.value) in _REPLIES
@@ -163,7 +183,12 @@ _REPLIES = frozenset({"reply", "response", "resp", "r"})
 
 def _is_repair(node: ast.AST, function: AnyFunction, view: View) -> bool:
     """Whether it is done where a request was refused, and is asked again at once: the same one would be refused again."""
-    handlers = (branch for handler in view.nodes(function, ast.ExceptHandler) for branch in walk(handler) if isinstance(branch, ast.If))
+    handlers = (
+        branch
+        for handler in view.nodes(function, ast.ExceptHandler)
+        for branch in walk(handler)
+        if isinstance(branch, ast.If)
+    )
     retries = (branch for branch in handlers if branch.body and isinstance(branch.body[-1], ast.Continue))
     return any(part is node for branch in retries for statement in branch.body for part in walk(statement))
 
@@ -180,18 +205,31 @@ def _target(node: ast.AST) -> ast.expr | None:
 def _dropped(call: ast.Call, view: View) -> Iterator[Hit]:
     """A function named for it is given the history, at some calls and not at others."""
     name = last_name(call.func)
-    if _DROPS.search(name) and "count" not in name and call.args and view.is_history(call.args[0]) and _is_now_and_then(view):
+    if (
+        _DROPS.search(name)
+        and "count" not in name
+        and call.args
+        and view.is_history(call.args[0])
+        and _is_now_and_then(view)
+    ):
         yield Hit(call, f"{name}() takes thinking out of a history that was sent with it")
 
 
 def _is_now_and_then(view: View) -> bool:
-    return any(isinstance(above, ast.If | ast.IfExp) and _TURNS.search(words_in(above.test)) for above in view.parents())
+    return any(
+        isinstance(above, ast.If | ast.IfExp) and _TURNS.search(words_in(above.test)) for above in view.parents()
+    )
 
 
 HAZARD = Hazard(
-    "CKM01", "reasoning-stripped-on-replay", "A", "error",
-    source=(Pattern(FUNCTIONS, _popped, ("reasoning", "thinking"), is_near=True, also=(IN_HISTORY, _IN_REMOVALS)),
-            Pattern((ast.Call,), _dropped, _IN_DROPS, is_near=True, also=(("thinking", "reasoning"),))),
+    "CKM01",
+    "reasoning-stripped-on-replay",
+    "A",
+    "error",
+    source=(
+        Pattern(FUNCTIONS, _popped, ("reasoning", "thinking"), is_near=True, also=(IN_HISTORY, _IN_REMOVALS)),
+        Pattern((ast.Call,), _dropped, _IN_DROPS, is_near=True, also=(("thinking", "reasoning"),)),
+    ),
     requests=(RequestRule("change", _stripped, 19), RequestRule("change", _cut, 21)),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -44,7 +44,16 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.history import is_elided, last_message, rewritten_before, shortened
-from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, compacts, content_writes, last_name, messages_of, model_calls
+from contextkit.lint.rules.syntax import (
+    FUNCTIONS,
+    IN_HISTORY,
+    AnyFunction,
+    compacts,
+    content_writes,
+    last_name,
+    messages_of,
+    model_calls,
+)
 from contextkit.lint.rules.tails import appended, is_abridged, is_end, is_on_its_way, lists_in, parts_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
@@ -58,7 +67,9 @@ _LEAST = 100
 def _faded(change: Change) -> list[Block]:
     """Blocks of which less is said now."""
     pairs = shortened(change) if change.level == "messages" else []
-    return [now for was, now in pairs if is_elided(text_of(was), text_of(now)) and len(was.body) - len(now.body) >= _LEAST]
+    return [
+        now for was, now in pairs if is_elided(text_of(was), text_of(now)) and len(was.body) - len(now.body) >= _LEAST
+    ]
 
 
 def _advanced(step: Step, change: Change) -> Evidence | None:
@@ -79,14 +90,19 @@ def _began(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"messages {distance} or more behind the newest were shortened in place")
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
+
 
 def _by_distance(function: AnyFunction, view: View) -> Iterator[Hit]:
     """Messages are said otherwise once they are some way from the newest."""
     names = messages_of(function, view)
     for write in content_writes(function, view):
         if write.is_old and any(isinstance(part, ast.Slice) for part in walk(write.value)):
-            yield Hit(write.node, "messages are shortened once they are some way from the newest: the border moves with each turn")
+            yield Hit(
+                write.node,
+                "messages are shortened once they are some way from the newest: the border moves with each turn",
+            )
     for choice in view.nodes(function, ast.IfExp) if names else ():
         if _is_distance(choice.test, names, view) and _both_say(choice, names):
             yield Hit(choice.test, _MOVES)
@@ -111,11 +127,16 @@ def _beside_the_end(function: AnyFunction, view: View) -> Iterator[Hit]:
 
 
 def _is_distance(test: ast.expr, names: dict[str, bool], view: View) -> bool:
-    """`len(messages) - i <= 5`, `i < len(messages) - 5`; `age <= 5`, where `age` is such a difference or counts from the end."""
+    """`len(messages) - i <= 5`, `i < len(messages) - 5`.
+
+    `age <= 5`, where `age` is such a difference or counts from the end.
+    """
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
         return False
     has_index = any(isinstance(part, ast.Name) and part.id in names for part in walk(test))
-    return (has_index and _has_difference(test, view)) or any(_is_age(side, names, view) for side in (test.left, *test.comparators))
+    return (has_index and _has_difference(test, view)) or any(
+        _is_age(side, names, view) for side in (test.left, *test.comparators)
+    )
 
 
 def _has_difference(node: ast.expr, view: View) -> bool:
@@ -131,13 +152,18 @@ def _is_age(node: ast.expr, names: dict[str, bool], view: View) -> bool:
     stored = [one.value for one in view.nodes(function, ast.Assign) if last_name(one.targets[0]) == node.id]
     if any(_has_difference(one, view) and any(last_name(part) in names for part in walk(one)) for one in stored):
         return True
-    loops: list[ast.For | ast.comprehension] = [*view.nodes(function, ast.For), *view.nodes(function, ast.comprehension)]
+    loops: list[ast.For | ast.comprehension] = [
+        *view.nodes(function, ast.For),
+        *view.nodes(function, ast.comprehension),
+    ]
     return any(_counts_from_the_end(one, node.id, view) for one in loops)
 
 
 def _counts_from_the_end(loop: ast.For | ast.comprehension, name: str, view: View) -> bool:
     target, through = loop.target, loop.iter
-    is_counted = isinstance(through, ast.Call) and last_name(through.func) == "enumerate" and isinstance(target, ast.Tuple)
+    is_counted = (
+        isinstance(through, ast.Call) and last_name(through.func) == "enumerate" and isinstance(target, ast.Tuple)
+    )
     if not is_counted or last_name(target.elts[0]) != name:  # type: ignore[attr-defined]
         return False
     inner = through.args[0]  # type: ignore[attr-defined]
@@ -150,15 +176,29 @@ def _is_length(node: ast.expr, view: View) -> bool:
     if isinstance(node, ast.Call) and last_name(node.func) == "len" and node.args:
         return view.is_history(node.args[0])
     function = view.function()
-    stored = [part.value for part in walk(function) if isinstance(part, ast.Assign) and last_name(part.targets[0]) == last_name(node)
-              ] if function and isinstance(node, ast.Name) else []  # fmt: skip
-    return any(isinstance(value, ast.Call) and last_name(value.func) == "len" and bool(value.args) and view.is_history(value.args[0])
-               for value in stored)  # fmt: skip
+    stored = (
+        [
+            part.value
+            for part in walk(function)
+            if isinstance(part, ast.Assign) and last_name(part.targets[0]) == last_name(node)
+        ]
+        if function and isinstance(node, ast.Name)
+        else []
+    )
+    return any(
+        isinstance(value, ast.Call)
+        and last_name(value.func) == "len"
+        and bool(value.args)
+        and view.is_history(value.args[0])
+        for value in stored
+    )
 
 
 def _both_say(node: ast.IfExp, names: dict[str, bool]) -> bool:
     """Whether either way gives the message, in full or in brief."""
-    used = [{part.id for part in walk(way) if isinstance(part, ast.Name)} & names.keys() for way in (node.body, node.orelse)]
+    used = [
+        {part.id for part in walk(way) if isinstance(part, ast.Name)} & names.keys() for way in (node.body, node.orelse)
+    ]
     return all(used)
 
 
@@ -182,9 +222,20 @@ _UP_TO = (":-", ": -")
 """How `messages[:-6]` and `messages[: -KEEP]` are written."""
 
 HAZARD = Hazard(
-    "CKM08", "recency-window-advances", "A", "error",
-    source=(Pattern(FUNCTIONS, _by_distance, ("len(", *_UP_TO, "enumerate(reversed("), is_near=True, also=(IN_HISTORY, (*_UP_TO, "else"))),
-            Pattern(FUNCTIONS, _beside_the_end, _UP_TO, is_near=True, also=(IN_HISTORY, ("[-",), (" for ",)))),
+    "CKM08",
+    "recency-window-advances",
+    "A",
+    "error",
+    source=(
+        Pattern(
+            FUNCTIONS,
+            _by_distance,
+            ("len(", *_UP_TO, "enumerate(reversed("),
+            is_near=True,
+            also=(IN_HISTORY, (*_UP_TO, "else")),
+        ),
+        Pattern(FUNCTIONS, _beside_the_end, _UP_TO, is_near=True, also=(IN_HISTORY, ("[-",), (" for ",))),
+    ),
     requests=(RequestRule("change", _advanced, 28), RequestRule("change", _began, 35)),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -33,7 +33,8 @@ says `LogCorrupt`.
 ## Detected by
 - source: the loading of a session followed by functions that insert blocks into its first messages.
 - requests: a block of the first or second message is missing, new or altered; by its shape alone, any earlier message
-  that is not as it was sent. A user who goes back to an earlier question and asks another begins a branch, and breaks nothing.
+  that is not as it was sent. A user who goes back to an earlier question and asks another begins a branch, and breaks
+  nothing.
 - guard: the same comparison, where the guard has the earlier call on record.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
 
@@ -61,7 +62,9 @@ from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 def _front(step: Step, change: Change) -> Evidence | None:
     """Blocks of the first or second message are missing, new, moved or altered."""
     blocks = (*change.was, *change.now)
-    if change.level != "messages" or any(block.message > 1 or block.type not in ("text", "document") for block in blocks):
+    if change.level != "messages" or any(
+        block.message > 1 or block.type not in ("text", "document") for block in blocks
+    ):
         return None
     how = "altered" if change.was and change.now else "missing" if change.was else "new"
     return Evidence(f"a block of the first messages is {how}, {pause_of(step)} after the call before")
@@ -70,13 +73,18 @@ def _front(step: Step, change: Change) -> Evidence | None:
 def _changed(step: Step, change: Change) -> Evidence | None:
     if change.level != "messages" or not change.is_first:
         return None
-    return Evidence("an earlier message is not as it was sent; only its shape is known, as when history is put together anew")
+    return Evidence(
+        "an earlier message is not as it was sent; only its shape is known, as when history is put together anew"
+    )
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _LOADS = re.compile(r"(?:^|_)(?:load|resume|restore|reopen|rehydrate|continue)(?:_|$)")
-_READS = frozenset({"loads", "load", "read_text", "read", "fetchall", "read_session", "load_session", "model_validate_json"})
+_READS = frozenset(
+    {"loads", "load", "read_text", "read", "fetchall", "read_session", "load_session", "model_validate_json"}
+)
 _TAKES = _READS | {"pop", "get", "copy", "deepcopy"}
 """What gives something that was stored."""
 _NOT_AS_SENT = "a block is put in front of a history when it is loaded: it is not the one that was sent"
@@ -89,13 +97,20 @@ def _injected(function: AnyFunction, view: View) -> Iterator[Hit]:
         return
     joined = [one for one in view.nodes(function, ast.BinOp, ast.List) if _is_put_before(one, view)]
     begun = [one for one in view.nodes(function, ast.Assign) if _is_begun_anew(one, view)]
-    yield from (Hit(one, _NOT_AS_SENT) for one in (*(call for call in calls if _is_front(call, function, view)), *joined, *begun))
+    yield from (
+        Hit(one, _NOT_AS_SENT)
+        for one in (*(call for call in calls if _is_front(call, function, view)), *joined, *begun)
+    )
 
 
 def _is_put_before(node: ast.AST, view: View) -> bool:
     """`[environment()] + history`, `[environment(), *history]`, unless it is the system prompt."""
     if isinstance(node, ast.BinOp):
-        items = node.left.elts if isinstance(node.op, ast.Add) and isinstance(node.left, ast.List) and view.is_history(node.right) else []
+        items = (
+            node.left.elts
+            if isinstance(node.op, ast.Add) and isinstance(node.left, ast.List) and view.is_history(node.right)
+            else []
+        )
     else:
         elements = node.elts if isinstance(node, ast.List) else []
         last = elements[-1] if elements else node
@@ -111,10 +126,16 @@ def _is_called_for(item: ast.expr) -> bool:
 def _is_begun_anew(node: ast.Assign, view: View) -> bool:
     """`history[0]["content"] = environment() + history[0]["content"]`."""
     target, value = node.targets[0], node.value
-    first = target.value if isinstance(target, ast.Subscript) and constant(target.slice) in ("content", "text") else None
+    first = (
+        target.value if isinstance(target, ast.Subscript) and constant(target.slice) in ("content", "text") else None
+    )
     if not isinstance(first, ast.Subscript) or constant(first.slice) != 0 or not view.is_history(first.value):
         return False
-    return isinstance(value, ast.BinOp | ast.JoinedStr) and _is_called_for(value) and ast.unparse(target) in ast.unparse(value)
+    return (
+        isinstance(value, ast.BinOp | ast.JoinedStr)
+        and _is_called_for(value)
+        and ast.unparse(target) in ast.unparse(value)
+    )
 
 
 def _is_front(call: ast.Call, function: AnyFunction, view: View) -> bool:
@@ -124,7 +145,9 @@ def _is_front(call: ast.Call, function: AnyFunction, view: View) -> bool:
     if not _is_made(call.args[1]) and not _is_made_before(call.args[1], function):
         return False
     at, target = call.args[0], call.func.value
-    inner = target.value.value if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Subscript) else target
+    inner = (
+        target.value.value if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Subscript) else target
+    )
     return isinstance(at, ast.Constant) and at.value in (0, 1) and view.is_history(inner)
 
 
@@ -141,8 +164,11 @@ def _is_made_before(value: ast.expr, function: AnyFunction) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM22", "resume-loses-injected-blocks", "A", "warning",
+    "CKM22",
+    "resume-loses-injected-blocks",
+    "A",
+    "warning",
     source=(Pattern(FUNCTIONS, _injected, (".insert(", "] +", "[0]", ", *"), is_near=True, also=((*_READS,),)),),
     requests=(RequestRule("change", _front, 60), RequestRule("change", _changed, 90)),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

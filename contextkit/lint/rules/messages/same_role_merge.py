@@ -14,7 +14,8 @@ message. From the first merged pair on the prompt is computed again.
     def merge_consecutive(messages):
         out = []
         for message in messages:
-            if not message["content"]:                 # an answer that was cut off: the question before it was sent alone
+            if not message["content"]:                 # an answer that was cut off: the question before it was sent
+            alone
                 continue
             if out and out[-1]["role"] == message["role"]:
                 out[-1] = {**out[-1], "content": out[-1]["content"] + "\\n\\n" + message["content"]}
@@ -36,7 +37,8 @@ Settle the turns when a message is appended, and never join or split what was se
 contextkit does this once, in the log: what has become a segment is not joined with anything later.
 
 ## Detected by
-- source: a function that merges consecutive messages of one role and passes over some others, so that what stood between two may
+- source: a function that merges consecutive messages of one role and passes over some others, so that what stood
+  between two may
   be gone. What is merged in the same way in every call is not told.
 - requests: two messages become one, or one two, and their joined text is equal.
 - guard: the same comparison, before the call leaves.
@@ -63,26 +65,42 @@ from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Sen
 
 def _merged(step: Step, change: Change) -> Evidence | None:
     change = change if change.now else _with_next(step, change)
-    if change.level != "messages" or not change.was or not change.now or not _is_alike(change) or not same_words(change):
+    if (
+        change.level != "messages"
+        or not change.was
+        or not change.now
+        or not _is_alike(change)
+        or not same_words(change)
+    ):
         return None
     was, now = _n_messages(step, change)
     if was == now and len(change.was) == len(change.now):
         return None
-    n, m, what = (was, now, "messages of one role") if was != now else (len(change.was), len(change.now), "text blocks of one message")
+    n, m, what = (
+        (was, now, "messages of one role")
+        if was != now
+        else (len(change.was), len(change.now), "text blocks of one message")
+    )
     return Evidence(f"{n} {what} became {m} with the same words")
 
 
 def _with_next(step: Step, change: Change) -> Change:
     """The end of a message that seems gone, beside the same blocks at the front of the next message, where they are."""
     behind = step.after.blocks[change.at : change.at + len(change.was)] if change.is_first else ()
-    return replace(change, now=tuple(behind)) if [one.body for one in behind] == [one.body for one in change.was] else change
+    return (
+        replace(change, now=tuple(behind))
+        if [one.body for one in behind] == [one.body for one in change.was]
+        else change
+    )
 
 
 def _is_alike(change: Change) -> bool:
     """Whether one role says all of it, in text, or in blocks that kept their bytes."""
     blocks = (*change.was, *change.now)
     is_text = all(block.type == "text" for block in blocks)
-    return len({block.role for block in blocks}) == 1 and (is_text or [one.body for one in change.was] == [one.body for one in change.now])
+    return len({block.role for block in blocks}) == 1 and (
+        is_text or [one.body for one in change.was] == [one.body for one in change.now]
+    )
 
 
 def _n_messages(step: Step, change: Change) -> tuple[int, int]:
@@ -98,10 +116,14 @@ def _begins(sent: Sent, blocks: Sequence[Block]) -> list[bool]:
     return [i == 0 or sent.blocks[i - 1].message != sent.blocks[i].message for i in range(at, at + len(blocks))]
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
+
 
 def _coalesced(branch: ast.If, view: View) -> Iterator[Hit]:
-    """Text of a message is added to the one before it where both have one role, and what stood between them may have been left out."""
+    """Text of a message is added to the one before it where both have one role, and what stood between them may have
+    been left out.
+    """
     is_same = any(_compares_roles(part) for part in walk(branch.test) if isinstance(part, ast.Compare))
     function = view.function()
     if not is_same or function is None or not _leaves_out(function, view):
@@ -109,7 +131,10 @@ def _coalesced(branch: ast.If, view: View) -> Iterator[Hit]:
     for statement in branch.body:
         for node in (statement, *inside(statement)):
             if _is_joined(node):
-                yield Hit(branch.test, "messages of one role are merged on their way out: a later one changes one that was sent")
+                yield Hit(
+                    branch.test,
+                    "messages of one role are merged on their way out: a later one changes one that was sent",
+                )
                 return
 
 
@@ -117,8 +142,15 @@ def _leaves_out(function: ast.AST, view: View) -> bool:
     """Whether a message may be passed over: otherwise what was sent apart is not joined later."""
     loops = [node for node in view.nodes(function, ast.For) if isinstance(node, ast.For)]
     names = {part.id for loop in loops for part in walk(loop.target) if isinstance(part, ast.Name)}
-    skips = (node for node in view.nodes(function, ast.If) if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Continue))
-    return any(len(node.body) == 1 and any(isinstance(part, ast.Name) and part.id in names for part in walk(node.test)) for node in skips)
+    skips = (
+        node
+        for node in view.nodes(function, ast.If)
+        if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Continue)
+    )
+    return any(
+        len(node.body) == 1 and any(isinstance(part, ast.Name) and part.id in names for part in walk(node.test))
+        for node in skips
+    )
 
 
 def _compares_roles(test: ast.Compare) -> bool:
@@ -138,8 +170,11 @@ def _is_joined(node: ast.AST) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM12", "same-role-merge", "A", "warning",
+    "CKM12",
+    "same-role-merge",
+    "A",
+    "warning",
     source=(Pattern((ast.If,), _coalesced, ("role",), tested=(("role",),)),),
     requests=(RequestRule("change", _merged, 4),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -13,7 +13,8 @@ rewrite.
 ## Example
     client.beta.messages.create(
         model=MODEL, max_tokens=4096, messages=messages, betas=["context-management-2025-06-27"],
-        context_management={"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 100_000}}]},
+        context_management={"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value":
+        100_000}}]},
     )
 
 ## Use instead
@@ -55,35 +56,56 @@ def _without_floor(sent: Sent) -> Evidence | None:
     given = sent.params.get("context_management")
     edits = given.get("edits") if isinstance(given, dict) else None
     for index, edit in enumerate(edits if isinstance(edits, list) else ()):
-        if isinstance(edit, dict) and str(edit.get("type")).startswith("clear_tool_uses") and edit.get("clear_at_least") is None:
+        if (
+            isinstance(edit, dict)
+            and str(edit.get("type")).startswith("clear_tool_uses")
+            and edit.get("clear_at_least") is None
+        ):
             path = f"context_management.edits[{index}]"
-            return Evidence("tool results are cleared by the server with no least amount, so that a few tokens may cost the cache", path)
+            return Evidence(
+                "tool results are cleared by the server with no least amount, so that a few tokens may cost the cache",
+                path,
+            )
     return None
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
+
 
 def _no_floor(edit: ast.Dict, view: View) -> Iterator[Hit]:
     keys = constant_keys(edit)
     kind = keys.get("type")
     is_edit = isinstance(kind, ast.Constant) and str(kind.value).startswith("clear_tool_uses")
     if is_edit and "clear_at_least" not in keys and None not in edit.keys and not _gets_one_later(view):
-        yield Hit(edit, "tool results are cleared with no `clear_at_least`: a few tokens may cost the cache of all the rest")
+        yield Hit(
+            edit, "tool results are cleared with no `clear_at_least`: a few tokens may cost the cache of all the rest"
+        )
 
 
 def _gets_one_later(view: View) -> bool:
-    """Whether the floor is set on the variable the edit is stored in: `edit["clear_at_least"] = …`, `edit.update(clear_at_least=…)`."""
+    """Whether the floor is set on the variable the edit is stored in: `edit["clear_at_least"] = …`,
+    `edit.update(clear_at_least=…)`.
+    """
     stored = next((above.targets[0] for above in reversed(view.parents()) if isinstance(above, ast.Assign)), None)
     around = view.function() or next(iter(view.parents()), None)
     if not isinstance(stored, ast.Name) or around is None or b"clear_at_least" not in view.source:
         return False
-    set_later = (target for node in view.nodes(around, ast.Assign) for target in node.targets if isinstance(target, ast.Subscript))
+    set_later = (
+        target
+        for node in view.nodes(around, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Subscript)
+    )
     updated = (node for node in view.nodes(around, ast.Call) if last_name(node.func) in ("update", "setdefault"))
     return any(root(node) == stored.id and "clear_at_least" in ast.unparse(node) for node in (*set_later, *updated))
 
 
 HAZARD = Hazard(
-    "CKM28", "server-side-edit-without-floor", "D", "warning",
+    "CKM28",
+    "server-side-edit-without-floor",
+    "D",
+    "warning",
     source=(Pattern((ast.Dict,), _no_floor, ("clear_tool_uses",), is_near=True),),
     requests=(RequestRule("call", _without_floor),),
-)  # fmt: skip
+)

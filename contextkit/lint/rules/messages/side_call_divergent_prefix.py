@@ -1,4 +1,5 @@
-"""side-call-divergent-prefix: a summary, title or judge call on the conversation is built with another prompt, not behind the same prefix.
+"""side-call-divergent-prefix: a summary, title or judge call on the conversation is built with another prompt, not
+behind the same prefix.
 
 ## What it does
 To compact or name a session, the whole transcript goes to the model once more: under a system prompt of its own,
@@ -22,8 +23,8 @@ Continue the last request by one instruction: same tools, same system, same hist
 cache.
 
     def summarise(messages):
-        ask = {"role": "user", "content": "Summarise our work so far for someone who takes over. Call no tools."}
-        return client.messages.create(model=MODEL, max_tokens=2000, system=SYSTEM, tools=TOOLS, messages=[*messages, ask])
+        ask = {"role": "user", "content": "Summarise our work so far for someone who takes over. Call no tools."} return
+        client.messages.create(model=MODEL, max_tokens=2000, system=SYSTEM, tools=TOOLS, messages=[*messages, ask])
 
 With contextkit a fork shares every byte: `branch = context.fork()`, `branch.user("Summarise …")`, and then
 `context.compact(summary, keep_from=entry)`.
@@ -50,7 +51,17 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.asides import Aside, asides
 from contextkit.lint.rules.openings import Calls
-from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, inside, keyword, last_name, model_calls, text_in, unwrapped
+from contextkit.lint.rules.syntax import (
+    FUNCTIONS,
+    IN_HISTORY,
+    AnyFunction,
+    inside,
+    keyword,
+    last_name,
+    model_calls,
+    text_in,
+    unwrapped,
+)
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.trace.rule import Evidence, RequestRule
@@ -66,10 +77,13 @@ def _apart(calls: Calls) -> Iterator[Evidence]:
 
 
 def _said(aside: Aside) -> str:
-    return f"a call of {aside.n_bytes:,} bytes retells {aside.main} and shares no prefix with it: nothing of that was read"
+    return (
+        f"a call of {aside.n_bytes:,} bytes retells {aside.main} and shares no prefix with it: nothing of that was read"
+    )
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _SIDE = re.compile(r"summar|compact|condens|judge|evaluat|extract|reflect|classif|(?:^|_)title", re.IGNORECASE)
 
@@ -83,7 +97,10 @@ def _retold(function: AnyFunction, view: View) -> Iterator[Hit]:
     for call in model_calls(function, view):
         is_retelling = is_joined or any(_is_one_of(part, texts, view) for part in walk(call))
         if is_retelling and (keyword(call, "system", "instructions") is not None or "system" in text_in(call).split()):
-            yield Hit(call, f"{function.name}() retells the conversation as one text under another system prompt: nothing of it is read")
+            yield Hit(
+                call,
+                f"{function.name}() retells the conversation as one text under another system prompt: nothing of it is read",
+            )
 
 
 def _is_transcript(node: ast.AST, view: View) -> bool:
@@ -97,8 +114,15 @@ def _other_transcripts(function: AnyFunction, view: View) -> frozenset[str]:
     """Variables that hold a history as text: dumped as it is, or added up in a loop through it."""
     dumped = [node for node in view.nodes(function, ast.Assign) if _is_dump(node.value, view)]
     loops = [node for node in view.nodes(function, ast.For) if view.is_history(unwrapped(node.iter))]
-    added = [part for loop in loops for part in view.nodes(loop, ast.AugAssign) if isinstance(part.value, ast.JoinedStr | ast.BinOp)]
-    return frozenset(last_name(target) for target in (*(node.targets[0] for node in dumped), *(part.target for part in added)))
+    added = [
+        part
+        for loop in loops
+        for part in view.nodes(loop, ast.AugAssign)
+        if isinstance(part.value, ast.JoinedStr | ast.BinOp)
+    ]
+    return frozenset(
+        last_name(target) for target in (*(node.targets[0] for node in dumped), *(part.target for part in added))
+    )
 
 
 def _is_one_of(node: ast.AST, texts: frozenset[str], view: View) -> bool:
@@ -112,10 +136,19 @@ def _is_dump(node: ast.AST, view: View) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM25", "side-call-divergent-prefix", "A", "warning",
-    source=(Pattern(FUNCTIONS, _retold,
-                    ("summar", "compact", "condens", "judge", "evaluat", "extract", "reflect", "classif", "title"), is_near=True,
-                    also=(IN_HISTORY, ("join", "dumps", "get_buffer_string", "+="), ("system", "instructions"))),),
+    "CKM25",
+    "side-call-divergent-prefix",
+    "A",
+    "warning",
+    source=(
+        Pattern(
+            FUNCTIONS,
+            _retold,
+            ("summar", "compact", "condens", "judge", "evaluat", "extract", "reflect", "classif", "title"),
+            is_near=True,
+            also=(IN_HISTORY, ("join", "dumps", "get_buffer_string", "+="), ("system", "instructions")),
+        ),
+    ),
     requests=(RequestRule("session", _apart),),
     confirmed_by=("tools_changed", "system_changed", "messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -23,8 +23,8 @@ its slot taken: llama.cpp keeps one prompt per slot.
 A lane of its own for each kind of side call, and no marker on what is sent once:
 
     client.responses.create(
-        model=MODEL, prompt_cache_key="titles", prompt_cache_options={"mode": "explicit"},     # explicit and none marked: no write
-        instructions="Give a title of four words.", input=text_of(messages[:2]),
+        model=MODEL, prompt_cache_key="titles", prompt_cache_options={"mode": "explicit"},     # explicit and none
+        marked: no write instructions="Give a title of four words.", input=text_of(messages[:2]),
     )
 
 `context.spawn(task)` gives a sub-agent a log and a lane of its own, and its cost stands in the same summary.
@@ -62,7 +62,12 @@ def _in_lane(calls: Calls) -> Iterator[Evidence]:
     for aside in asides(calls):
         key = aside.sent.params.get(_KEY)
         if key is not None and key == aside.before.params.get(_KEY):
-            yield Evidence(f"a call that continues nothing has the cache key of {aside.main}", path=_KEY, now=str(key), sent=aside.sent)
+            yield Evidence(
+                f"a call that continues nothing has the cache key of {aside.main}",
+                path=_KEY,
+                now=str(key),
+                sent=aside.sent,
+            )
         elif is_short(aside.sent) and _writes(aside):
             text = f"a single call beside {aside.main} writes a cache entry that no other call reads"
             yield Evidence(text, path="messages", sent=aside.sent)
@@ -71,12 +76,15 @@ def _in_lane(calls: Calls) -> Iterator[Evidence]:
 def _writes(aside: Aside) -> bool:
     """Whether it asked for an entry behind its messages, and was not told that it wrote none."""
     sent, usage = aside.sent, aside.sent.usage
-    is_marked = sent.params.get("cache_control") is not None or any(block.level == "messages" and block.marker for block in sent.blocks)
+    is_marked = sent.params.get("cache_control") is not None or any(
+        block.level == "messages" and block.marker for block in sent.blocks
+    )
     is_told = usage is not None and not (usage.write_5m or 0) + (usage.write_1h or 0)
     return sent.row.cache == "breakpoints" and is_marked and reach_of(sent) > 0 and not is_told
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _SIDE = re.compile(r"summar|judge|evaluat|classif|suggest|(?:^|_)titles?|name_session|name_conversation", re.IGNORECASE)
 
@@ -87,12 +95,22 @@ def _under_the_key(function: AnyFunction, view: View) -> Iterator[Hit]:
         return
     for call in model_calls(function, view):
         key = keyword(call, "prompt_cache_key")
-        if key is not None and re.search(r"session|conversation|thread|chat", words_in(key)) and not isinstance(key, ast.JoinedStr):
-            yield Hit(key, f"{function.name}() continues nothing and has the session's cache key: it takes the main calls' place")
+        if (
+            key is not None
+            and re.search(r"session|conversation|thread|chat", words_in(key))
+            and not isinstance(key, ast.JoinedStr)
+        ):
+            yield Hit(
+                key,
+                f"{function.name}() continues nothing and has the session's cache key: it takes the main calls' place",
+            )
 
 
 HAZARD = Hazard(
-    "CKM26", "side-call-pollutes-lane", "A", "warning",
+    "CKM26",
+    "side-call-pollutes-lane",
+    "A",
+    "warning",
     source=(Pattern(FUNCTIONS, _under_the_key, ("prompt_cache_key",), is_near=True),),
     requests=(RequestRule("session", _in_lane),),
-)  # fmt: skip
+)

@@ -27,7 +27,8 @@ the front; `request.overflow` says when the model's window is full and `context.
 the declared cut.
 
 ## Detected by
-- source: a slice `[-N:]` of a history, `del messages[:-N]`, a `pop(0)` where there are too many, a `deque` with `maxlen`, or a trimming
+- source: a slice `[-N:]` of a history, `del messages[:-N]`, a `pop(0)` where there are too many, a `deque` with
+  `maxlen`, or a trimming
   function that keeps the last messages. Not where a summary takes the place of the rest when there is too much.
 - requests: the first messages of one call are the second or third of the call before, and so on each time.
 - guard: the same comparison, before the call leaves.
@@ -69,7 +70,8 @@ _OPENING = 8
 """Blocks of the first messages that may be kept in front of the window."""
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _GIVEN = frozenset({"messages", "input", "contents", "history", "chat_history", "message_history", "conversation"})
 _SHOWN = frozenset({"history", "conversation"})
@@ -87,7 +89,8 @@ _ASKS = re.compile(
 _HANDED = re.compile(r"hand_?off|handover|delegat", re.IGNORECASE)
 """What another agent is given begins under another prompt anyway."""
 _NAMES = re.compile(
-    r"(?:^|_)(?:messages|(?:chat|message|conversation|dialog)_history|conversation|transcript|dialog(?:ue)?)$", re.IGNORECASE
+    r"(?:^|_)(?:messages|(?:chat|message|conversation|dialog)_history|conversation|transcript|dialog(?:ue)?)$",
+    re.IGNORECASE,
 )
 _VAGUE = re.compile(r"^(?:_|chat_)?(?:history|turns|chat)$")
 """Names of other lists as well: these are believed where the file speaks of roles."""
@@ -95,7 +98,12 @@ _ROLES = re.compile(rb"[\"']role[\"']|Message\b")
 _MORE_OR_LESS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 _KEPT = "only the last messages are kept: the history begins one turn later in each call"
 _LISTS = (("messages", "history", "msgs", "conversation", "transcript", "dialog", "turns", "chat"),)
-_KEEPERS = ("ConversationBufferWindowMemory", "MessageHistoryTrimmer", "BufferWindowMemory", "SlidingWindowConversationManager")
+_KEEPERS = (
+    "ConversationBufferWindowMemory",
+    "MessageHistoryTrimmer",
+    "BufferWindowMemory",
+    "SlidingWindowConversationManager",
+)
 
 
 def _slice(node: ast.Subscript, view: View) -> Iterator[Hit]:
@@ -103,7 +111,11 @@ def _slice(node: ast.Subscript, view: View) -> Iterator[Hit]:
     cut, held = node.slice, _copied(node.value)
     if not isinstance(cut, ast.Slice) or cut.upper is not None or not _is_from_the_end(cut.lower, held):
         return
-    is_said = isinstance(node.ctx, ast.Load) and (view.is_history(held) or _is_of_turns(held, view)) and _holds_messages(held, view)
+    is_said = (
+        isinstance(node.ctx, ast.Load)
+        and (view.is_history(held) or _is_of_turns(held, view))
+        and _holds_messages(held, view)
+    )
     if is_said and _is_sent(node, held, view) and not _is_said_otherwise(node, view):
         yield Hit(node, _KEPT)
 
@@ -111,14 +123,19 @@ def _slice(node: ast.Subscript, view: View) -> Iterator[Hit]:
 def _is_of_turns(node: ast.expr, view: View) -> bool:
     """Whether a list called `turns` is given messages in this file."""
     name = last_name(node)
-    return name in _TURNS and re.search(rb"\b%s\.(?:append|extend)\([^\n]*[\"']role[\"']" % name.encode(), view.source) is not None
+    return (
+        name in _TURNS
+        and re.search(rb"\b%s\.(?:append|extend)\([^\n]*[\"']role[\"']" % name.encode(), view.source) is not None
+    )
 
 
 _TURNS = frozenset({"turns", "_turns"})
 
 
 def _is_said_otherwise(node: ast.Subscript, view: View) -> bool:
-    """Whether the rest stands beside it: each message in brief (CKM08), or a summary of them all, made when there was too much."""
+    """Whether the rest stands beside it: each message in brief (CKM08), or a summary of them all, made when there was
+    too much.
+    """
     whole = joined(view.parents())
     parts = [part for part in parts_of(whole) if part is not node] if whole is not None else []
     if any(is_abridged(part, node) for part in parts):
@@ -128,7 +145,12 @@ def _is_said_otherwise(node: ast.Subscript, view: View) -> bool:
 
 def _copied(node: ast.expr) -> ast.expr:
     """`messages` of `list(messages)`."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"list", "tuple"} and len(node.args) == 1:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"list", "tuple"}
+        and len(node.args) == 1
+    ):
         return node.args[0]
     return node
 
@@ -150,7 +172,11 @@ def _is_length(node: ast.expr, held: ast.expr) -> bool:
 def _shortened(node: ast.Delete, view: View) -> Iterator[Hit]:
     """`del messages[:-N]`, and `del messages[0]` where there are too many."""
     for target in node.targets:
-        if not isinstance(target, ast.Subscript) or not view.is_history(target.value) or not _is_cut_here(target.value, view):
+        if (
+            not isinstance(target, ast.Subscript)
+            or not view.is_history(target.value)
+            or not _is_cut_here(target.value, view)
+        ):
             continue
         cut = target.slice
         is_window = isinstance(cut, ast.Slice) and isinstance(cut.upper, ast.UnaryOp) and not _is_one(cut.upper)
@@ -164,7 +190,11 @@ def _taken(node: ast.Call, view: View) -> Iterator[Hit]:
     """`messages.pop(0)` where there are too many, for nothing but to have one less."""
     func, above = node.func, view.parents()[-1]
     is_first = bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value in (0, 1)
-    if not isinstance(func, ast.Attribute) or not isinstance(above, ast.Expr) or not (is_first or func.attr == "popleft"):
+    if (
+        not isinstance(func, ast.Attribute)
+        or not isinstance(above, ast.Expr)
+        or not (is_first or func.attr == "popleft")
+    ):
         return
     if view.is_history(func.value) and _is_cut_here(func.value, view) and _is_too_long(func.value, view):
         yield Hit(node, _KEPT)
@@ -181,7 +211,9 @@ def _is_cut_here(held: ast.expr, view: View) -> bool:
 
 def _is_too_long(held: ast.expr, view: View) -> bool:
     """Whether an `if` around asks how many there are; what a `while` takes away goes down to a cap (CKM05)."""
-    asking = [type(one) for one in view.parents() if isinstance(one, ast.If | ast.While) and _asks_length(one.test, held)]
+    asking = [
+        type(one) for one in view.parents() if isinstance(one, ast.If | ast.While) and _asks_length(one.test, held)
+    ]
     return asking != [] and ast.While not in asking
 
 
@@ -207,7 +239,9 @@ def _is_sent(node: ast.Subscript, held: ast.expr, view: View) -> bool:
         if isinstance(parent, ast.keyword):
             call = around[place - 1]
             is_asked = isinstance(call, ast.Call) and bool(_ASKS.search(last_name(call.func)))
-            return (parent.arg == "messages" and is_asked) or (parent.arg in _GIVEN and parent in _arguments(call, view))
+            return (parent.arg == "messages" and is_asked) or (
+                parent.arg in _GIVEN and parent in _arguments(call, view)
+            )
         if isinstance(parent, ast.Assign):
             if _is_given(parent.targets[0], view):
                 return not _SIDE.search(name)
@@ -217,8 +251,10 @@ def _is_sent(node: ast.Subscript, held: ast.expr, view: View) -> bool:
         if isinstance(parent, ast.Return):
             return (bool(_CUTS.search(name)) or _is_asked_for(name, view)) and not _SIDE.search(name)
         if isinstance(parent, ast.Dict):
-            return not _SIDE.search(name) and any(value is child and isinstance(key, ast.Constant) and key.value in _GIVEN - _SHOWN
-                       for key, value in zip(parent.keys, parent.values, strict=True))  # fmt: skip
+            return not _SIDE.search(name) and any(
+                value is child and isinstance(key, ast.Constant) and key.value in _GIVEN - _SHOWN
+                for key, value in zip(parent.keys, parent.values, strict=True)
+            )
         if not isinstance(parent, ast.List | ast.Starred | ast.BinOp | ast.IfExp | ast.Tuple):
             return False
         child = parent
@@ -226,7 +262,9 @@ def _is_sent(node: ast.Subscript, held: ast.expr, view: View) -> bool:
 
 
 def _is_asked_for(name: str, view: View) -> bool:
-    """Whether this file gives a model what a function returns: `messages=memory.as_messages()`, `history_processors=[keep_recent]`."""
+    """Whether this file gives a model what a function returns: `messages=memory.as_messages()`,
+    `history_processors=[keep_recent]`.
+    """
     word = re.escape(name.encode())
     given = rb"\b(?:messages|input|contents)\s*=\s*(?:await\s+)?(?:[\w.]+\.)?%s\(|\bhistory_processors\s*=\s*\[[^\]]*\b%s\b[^\]]*\]"
     return bool(name) and re.search(given % (word, word), view.source) is not None
@@ -236,11 +274,17 @@ def _is_given(target: ast.expr, view: View) -> bool:
     """Whether the function gives a variable to a model as its messages."""
     function = view.function()
     calls = model_calls(function, view) if function is not None and isinstance(target, ast.Name) else []
-    return any(given.arg in _GIVEN and ast.unparse(given.value) == ast.unparse(target) for call in calls for given in call.keywords)
+    return any(
+        given.arg in _GIVEN and ast.unparse(given.value) == ast.unparse(target)
+        for call in calls
+        for given in call.keywords
+    )
 
 
 def _holds_messages(node: ast.expr, view: View) -> bool:
-    """Whether a list of a name that others have as well is given messages in this file, where it shows what it is given."""
+    """Whether a list of a name that others have as well is given messages in this file, where it shows what it is
+    given.
+    """
     name = last_name(node)
     if not _VAGUE.match(name):
         return True
@@ -252,7 +296,8 @@ _SAID = re.compile(rb"(?i)role|message|msg|content|turn|user|assistant|reply|res
 
 
 def _is_on_demand(view: View) -> bool:
-    """Whether a cut is offered to whoever uses the class: a public method of it that this file does not call, and that adds nothing.
+    """Whether a cut is offered to whoever uses the class: a public method of it that this file does not call, and that
+    adds nothing.
 
     What is handed to another agent is cut once as well.
     """
@@ -264,7 +309,12 @@ def _is_on_demand(view: View) -> bool:
         return True
     is_method = any(isinstance(part, ast.ClassDef) for part in around) and not function.name.startswith("_")
     is_called = re.search(rb"(?<!def )\b%s\(" % function.name.encode(), view.source)
-    return is_method and not is_called and not sinks.PER_TURN.match(function.name) and b".append(" not in _written(function, view)
+    return (
+        is_method
+        and not is_called
+        and not sinks.PER_TURN.match(function.name)
+        and b".append(" not in _written(function, view)
+    )
 
 
 def _written(function: ast.AST, view: View) -> bytes:
@@ -293,7 +343,11 @@ def _queue(node: ast.Assign | ast.AnnAssign, view: View) -> Iterator[Hit]:
     """A history that is a `deque` with a length."""
     call = node.value
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    if isinstance(call, ast.Call) and last_name(call.func) == "deque" and _is_conversation(last_name(targets[0]), node, view):
+    if (
+        isinstance(call, ast.Call)
+        and last_name(call.func) == "deque"
+        and _is_conversation(last_name(targets[0]), node, view)
+    ):
         limit = keyword(call, "maxlen") or (call.args[1] if len(call.args) > 1 else None)
         if limit is not None and not (isinstance(limit, ast.Constant) and limit.value is None):
             yield Hit(call, "a history of limited length loses its oldest message with each new one")
@@ -305,12 +359,22 @@ def _trimmed(call: ast.Call, view: View) -> Iterator[Hit]:
         yield Hit(call, f"{name} keeps the last messages only: the history begins one turn later in each call")
     strategy, function = keyword(call, "strategy"), view.function()
     is_aside = function is not None and bool(_SIDE.search(function.name))
-    if name == "trim_messages" and not is_aside and (strategy is None or (isinstance(strategy, ast.Constant) and strategy.value == "last")):
-        yield Hit(call, "trim_messages() keeps the last messages that fit: near the limit the history begins later in each call")
+    if (
+        name == "trim_messages"
+        and not is_aside
+        and (strategy is None or (isinstance(strategy, ast.Constant) and strategy.value == "last"))
+    ):
+        yield Hit(
+            call,
+            "trim_messages() keeps the last messages that fit: near the limit the history begins later in each call",
+        )
 
 
 HAZARD = Hazard(
-    "CKM04", "sliding-window", "A", "error",
+    "CKM04",
+    "sliding-window",
+    "A",
+    "error",
     source=(
         Pattern((ast.Subscript,), _slice, ("[-", "[len("), is_near=True),
         Pattern((ast.Delete,), _shortened, ("del ",), is_near=True, also=_LISTS),
@@ -320,4 +384,4 @@ HAZARD = Hazard(
     ),
     requests=(RequestRule("change", _moved, 46),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

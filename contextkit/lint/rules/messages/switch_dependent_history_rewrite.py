@@ -62,7 +62,9 @@ def _at_switch(step: Step, change: Change) -> Evidence | None:
     touched = [block.type in _CONVERTED for block in (*gone(change), *come(change))]
     if change.level != "messages" or not is_switch(step) or not any(touched):
         return None
-    return Evidence(f"the history was converted for the change of model from {model_of(step.before)} to {model_of(step.after)}")
+    return Evidence(
+        f"the history was converted for the change of model from {model_of(step.before)} to {model_of(step.after)}"
+    )
 
 
 def _restored(step: Step, change: Change) -> Evidence | None:
@@ -73,9 +75,12 @@ def _restored(step: Step, change: Change) -> Evidence | None:
     return Evidence("the history was converted for one call at a change of model and is now as before it")
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
-_REWRITES = re.compile(r"strip|convert|drop|clean|sanitiz|remove|normali[sz]e|downgrade|flatten|transform", re.IGNORECASE)
+_REWRITES = re.compile(
+    r"strip|convert|drop|clean|sanitiz|remove|normali[sz]e|downgrade|flatten|transform", re.IGNORECASE
+)
 
 
 def _for_this_call(branch: ast.If, view: View) -> Iterator[Hit]:
@@ -89,12 +94,18 @@ def _for_this_call(branch: ast.If, view: View) -> Iterator[Hit]:
         target = node.targets[0] if isinstance(node, ast.Assign) else None
         is_local = isinstance(target, ast.Name) and view.is_history(target)
         if is_local and isinstance(node, ast.Assign) and _REWRITES.search(words_in(node.value)):
-            yield Hit(node, "the history is converted for the one call in which the model changes, and sent as it was in the next")
+            yield Hit(
+                node,
+                "the history is converted for the one call in which the model changes, and sent as it was in the next",
+            )
 
 
 HAZARD = Hazard(
-    "CKM03", "switch-dependent-history-rewrite", "A", "warning",
+    "CKM03",
+    "switch-dependent-history-rewrite",
+    "A",
+    "warning",
     source=(Pattern((ast.If,), _for_this_call, (" != ",), tested=(("!=",), in_any_case("model", "provider"))),),
     requests=(RequestRule("change", _at_switch, 4), RequestRule("change", _restored, 4)),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

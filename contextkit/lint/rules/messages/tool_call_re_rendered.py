@@ -49,7 +49,8 @@ from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 _CALLS = 4
 """Calls in a row that read up to the same place."""
 _GROWTH, _NEAR, _BLOCK = 1.2, 0.12, 128
-"""How much their prompts grow; how near to the first call of a tool reading stops, as a share; tokens of a block of an engine's cache."""
+"""How much their prompts grow; how near to the first call of a tool reading stops, as a share; tokens of a block of an
+engine's cache."""
 
 
 def _stuck(calls: Calls) -> Iterator[Evidence]:

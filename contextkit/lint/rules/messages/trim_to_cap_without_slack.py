@@ -26,7 +26,8 @@ better. In contextkit the cut is `context.compact(summary, keep_from=entry)`, an
 compaction cost.
 
 ## Detected by
-- source: a loop that pops from the front of a history until a size is no longer above one limit; a loop from the newest message
+- source: a loop that pops from the front of a history until a size is no longer above one limit; a loop from the newest
+  message
   back that keeps messages until the limit is reached.
 - requests: the front of the messages jumps every few calls while the total stays near one value.
 - guard: the front has moved, before the call leaves; the pattern shows after several.
@@ -59,10 +60,13 @@ def _again(step: Step, change: Change) -> Evidence | None:
     last = next((back for back, n in enumerate(reversed(lost[:-1]), 1) if n), 0)
     if not lost[-1] or last < 2:
         return None
-    return Evidence(f"the front of the history was cut {last} calls ago, and is cut again by {lost[-1]} block{'s' * (lost[-1] > 1)}")
+    return Evidence(
+        f"the front of the history was cut {last} calls ago, and is cut again by {lost[-1]} block{'s' * (lost[-1] > 1)}"
+    )
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _FRONT = (0, 1, 2)
 
@@ -84,7 +88,11 @@ def _is_below_a_mark(view: View) -> bool:
 
 def _is_above(test: ast.expr) -> bool:
     """`n_tokens(messages) > CAP`; not `now - history[0].at > CAP`, which asks how old the first one is."""
-    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Gt | ast.GtE) or _is_nothing(test.comparators[0]):
+    if (
+        not isinstance(test, ast.Compare)
+        or not isinstance(test.ops[0], ast.Gt | ast.GtE)
+        or _is_nothing(test.comparators[0])
+    ):
         return False
     items = [part.slice for part in walk(test) if isinstance(part, ast.Subscript)]
     return not any(isinstance(item, ast.Constant) and item.value == 0 for item in items)
@@ -104,9 +112,15 @@ def _drops(node: ast.AST, view: View) -> bool:
     if isinstance(node, ast.Delete) and isinstance(node.targets[0], ast.Subscript):
         at = node.targets[0].slice
         return isinstance(at, ast.Constant) and at.value in _FRONT and view.is_history(node.targets[0].value)
-    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript) and isinstance(node.value.slice, ast.Slice):
+    if (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Subscript)
+        and isinstance(node.value.slice, ast.Slice)
+    ):
         lower = node.value.slice.lower
-        return isinstance(lower, ast.Constant) and view.is_history(node.value.value) and view.is_history(node.targets[0])
+        return (
+            isinstance(lower, ast.Constant) and view.is_history(node.value.value) and view.is_history(node.targets[0])
+        )
     return False
 
 
@@ -116,21 +130,32 @@ def _is_low(test: ast.expr) -> bool:
     return any(word in words for word in ("low", "target", "half"))
 
 
-_SIDE = re.compile(r"summar|compact|title|judge|classif|recall|export|preview|search|split|chunk|overlap", re.IGNORECASE)
+_SIDE = re.compile(
+    r"summar|compact|title|judge|classif|recall|export|preview|search|split|chunk|overlap", re.IGNORECASE
+)
 """Functions that look for messages to do something else with."""
 
 
 def _until_full(loop: ast.For, view: View) -> Iterator[Hit]:
-    """From the newest message back, messages are kept until a budget is used up: `for m in reversed(messages)`, with a `break`."""
+    """From the newest message back, messages are kept until a budget is used up: `for m in reversed(messages)`, with a
+    `break`.
+    """
     function, item = view.function(), loop.target
     if function is None or not isinstance(item, ast.Name) or not _is_backwards(loop.iter, view) or _is_aside(function):
         return
     sums = {last_name(node.target) for node in inside(loop) if isinstance(node, ast.AugAssign)}
-    ends = [node.test for node in inside(loop) if isinstance(node, ast.If) and any(isinstance(part, ast.Break) for part in node.body)]
+    ends = [
+        node.test
+        for node in inside(loop)
+        if isinstance(node, ast.If) and any(isinstance(part, ast.Break) for part in node.body)
+    ]
     full = [test for test in ends if _is_over(test, sums)]
     kept = {name for node in inside(loop) if (name := _keeps(node, item.id))}
     if full and kept and not _is_low(full[0]) and not _is_below_a_mark(view) and _is_given(kept, function, view):
-        yield Hit(full[0], "messages are kept from the newest back until the limit is reached: with each new one the front moves")
+        yield Hit(
+            full[0],
+            "messages are kept from the newest back until the limit is reached: with each new one the front moves",
+        )
 
 
 def _is_aside(function: AnyFunction) -> bool:
@@ -144,12 +169,19 @@ def _is_backwards(node: ast.expr, view: View) -> bool:
     if isinstance(node, ast.Call):
         return last_name(node.func) == "reversed" and bool(node.args) and view.is_history(node.args[0])
     cut = node.slice if isinstance(node, ast.Subscript) else None
-    return isinstance(cut, ast.Slice) and cut.step is not None and isinstance(node, ast.Subscript) and view.is_history(node.value)
+    return (
+        isinstance(cut, ast.Slice)
+        and cut.step is not None
+        and isinstance(node, ast.Subscript)
+        and view.is_history(node.value)
+    )
 
 
 def _is_over(test: ast.expr, sums: set[str]) -> bool:
     """`used + n > budget`, where `used` grows in the loop."""
-    compares = [part for part in walk(test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt | ast.GtE)]
+    compares = [
+        part for part in walk(test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt | ast.GtE)
+    ]
     return any(isinstance(part, ast.Name) and part.id in sums for one in compares for part in walk(one.left))
 
 
@@ -161,7 +193,11 @@ def _keeps(node: ast.AST, item: str) -> str:
 
 def _is_given(kept: set[str], function: AnyFunction, view: View) -> bool:
     """Whether the list is given back alone, sent, or takes the place of the history."""
-    back = [one.value for one in view.nodes(function, ast.Return) if one.value is not None and not isinstance(one.value, ast.Tuple)]
+    back = [
+        one.value
+        for one in view.nodes(function, ast.Return)
+        if one.value is not None and not isinstance(one.value, ast.Tuple)
+    ]
     sent = [one.value for call in model_calls(function, view) for one in call.keywords]
     stored = [one.value for one in view.nodes(function, ast.Assign) if view.is_history(one.targets[0])]
     lists = (part for value in (*back, *sent, *stored) for part in lists_in(value))
@@ -169,12 +205,20 @@ def _is_given(kept: set[str], function: AnyFunction, view: View) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM05", "trim-to-cap-without-slack", "A", "warning",
+    "CKM05",
+    "trim-to-cap-without-slack",
+    "A",
+    "warning",
     source=(
         Pattern((ast.While,), _to_the_cap, ("pop(", "popleft(", "del ", "[1:]", "[2:]"), is_near=True),
-        Pattern((ast.For,), _until_full, ("reversed(", "[::-1]"), is_near=True,
-                also=(("break",), (".append(", ".insert(0", ".appendleft("))),
+        Pattern(
+            (ast.For,),
+            _until_full,
+            ("reversed(", "[::-1]"),
+            is_near=True,
+            also=(("break",), (".append(", ".insert(0", ".appendleft(")),
+        ),
     ),
     requests=(RequestRule("change", _again, 45),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -58,7 +58,8 @@ def _reformed(step: Step, change: Change) -> Evidence | None:
     return Evidence("an earlier text is the same once it is unescaped and in composed form")
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _LOADS = re.compile(r"(?:^|_)(?:load|resume|restore|reopen|rehydrate|replay|from_(?:json|store|db|disk))")
 _SAID = re.compile(r"message|history|content|result|transcript|session", re.IGNORECASE)
@@ -69,7 +70,11 @@ def _on_loading(call: ast.Call, view: View) -> Iterator[Hit]:
     function = view.function()
     if view.dotted(call) != "unicodedata.normalize" or function is None or len(call.args) < 2:
         return
-    if _LOADS.search(function.name) and _SAID.search(f"{words_in(call.args[1])} {function.name}") and not _is_key(call, view):
+    if (
+        _LOADS.search(function.name)
+        and _SAID.search(f"{words_in(call.args[1])} {function.name}")
+        and not _is_key(call, view)
+    ):
         yield Hit(call, "text of a stored conversation gets another Unicode form than it was sent in")
 
 
@@ -83,8 +88,11 @@ def _is_key(call: ast.Call, view: View) -> bool:
 
 
 HAZARD = Hazard(
-    "CKM29", "unicode-form-drift", "I", "note",
+    "CKM29",
+    "unicode-form-drift",
+    "I",
+    "note",
     source=(Pattern((ast.Call,), _on_loading, ("unicodedata",)),),
     requests=(RequestRule("change", _reformed, 11),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

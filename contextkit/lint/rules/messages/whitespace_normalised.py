@@ -25,7 +25,8 @@ Strip for the screen if you like. `context.receive(reply)` and `context.result(c
 trims them later.
 
 ## Detected by
-- source: `strip`, `dedent` and functions of such names on text of the history, or on the answer that is appended to it in the
+- source: `strip`, `dedent` and functions of such names on text of the history, or on the answer that is appended to it
+  in the
   same function.
 - requests: the texts of a message are equal once white space is folded.
 - guard: the same comparison, before the call leaves.
@@ -62,20 +63,30 @@ from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _folded(step: Step, change: Change) -> Evidence | None:
-    is_blank_gone = change.level == "messages" and len(change.was) != len(change.now) and _is_words_only(change) and same_words(change)
+    is_blank_gone = (
+        change.level == "messages"
+        and len(change.was) != len(change.now)
+        and _is_words_only(change)
+        and same_words(change)
+    )
     if respelling(change) is not Respelling.BLANKS and not is_blank_gone:
         return None
     was, now = texts_of(change)
-    return Evidence(f"an earlier text is the same but for white space, {len(was):,} characters long then and {len(now):,} now")
+    return Evidence(
+        f"an earlier text is the same but for white space, {len(was):,} characters long then and {len(now):,} now"
+    )
 
 
 def _is_words_only(change: Change) -> bool:
     return all(block.type == "text" for block in (*change.was, *change.now))
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
-_FOLDS = frozenset({"strip", "rstrip", "lstrip", "dedent", "strip_whitespace", "normalize_whitespace", "collapse_whitespace"})
+_FOLDS = frozenset(
+    {"strip", "rstrip", "lstrip", "dedent", "strip_whitespace", "normalize_whitespace", "collapse_whitespace"}
+)
 
 
 def _in_history(function: AnyFunction, view: View) -> Iterator[Hit]:
@@ -87,7 +98,11 @@ def _in_history(function: AnyFunction, view: View) -> Iterator[Hit]:
 
 
 def _folds(value: ast.expr) -> bool:
-    if not isinstance(value, ast.Call) or last_name(value.func) not in _FOLDS or "content" not in words_in(value).split():
+    if (
+        not isinstance(value, ast.Call)
+        or last_name(value.func) not in _FOLDS
+        or "content" not in words_in(value).split()
+    ):
         return False
     whole = value.func.value if isinstance(value.func, ast.Attribute) else None
     return not (isinstance(whole, ast.Subscript) and isinstance(whole.slice, ast.Slice))
@@ -110,13 +125,17 @@ def _in_a_variable(stored: ast.Assign, view: View) -> Iterator[Hit]:
     function, target = view.function(), stored.targets[0]
     if function is None or not isinstance(target, ast.Name) or not _is_folded_reply(stored.value):
         return
-    others = [one for one in view.nodes(function, ast.Assign) if one is not stored and last_name(one.targets[0]) == target.id]
+    others = [
+        one for one in view.nodes(function, ast.Assign) if one is not stored and last_name(one.targets[0]) == target.id
+    ]
     if not any(isinstance(one.value, ast.Call) for one in others) and _is_kept_as(target.id, function, view):
         yield Hit(stored.value, _STRIPPED)
 
 
 def _in_a_block(block: ast.Dict, view: View) -> Iterator[Hit]:
-    """`blocks.append({"type": "text", "text": block.text.strip()})` for each block of a reply's content, appended as the answer."""
+    """`blocks.append({"type": "text", "text": block.text.strip()})` for each block of a reply's content, appended as
+    the answer.
+    """
     function, loop, keys, above = view.function(), view.loop(), constant_keys(block), view.parents()[-1]
     text = keys.get("text")
     is_of_loop = isinstance(loop, ast.For) and last_name(loop.iter) == "content" and not view.is_history(loop.iter)
@@ -154,17 +173,26 @@ def _is_kept_as(name: str, function: AnyFunction, view: View) -> bool:
 
 
 def _appends(call: ast.Call, view: View) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend") and view.is_history(call.func.value)
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("append", "extend")
+        and view.is_history(call.func.value)
+    )
 
 
 HAZARD = Hazard(
-    "CKM15", "whitespace-normalised", "A", "error",
+    "CKM15",
+    "whitespace-normalised",
+    "A",
+    "error",
     source=(
-        Pattern(FUNCTIONS, _in_history, ("strip(", "dedent(", "whitespace("), is_near=True, also=(IN_HISTORY, ("content",))),
+        Pattern(
+            FUNCTIONS, _in_history, ("strip(", "dedent(", "whitespace("), is_near=True, also=(IN_HISTORY, ("content",))
+        ),
         Pattern((ast.Dict,), _of_the_reply, ("strip()",), also=(("strip", "dedent", "whitespace"), ("assistant",))),
         Pattern((ast.Assign,), _in_a_variable, ("strip()",), is_near=True, also=(tuple(sorted(_REPLY)),)),
         Pattern((ast.Dict,), _in_a_block, ("strip()",), is_near=True, also=((".text",),)),
     ),
     requests=(RequestRule("change", _folded, 14),),
     confirmed_by=("messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -1,21 +1,19 @@
 """output-schema-change: the schema of the answer changes, and it stands in front of the conversation.
 
-## What it does
-Finds a `response_format`, an `output_config.format`, a `response_schema` or an output tool that is another one per call of a
-conversation.
+## What it does Finds a `response_format`, an `output_config.format`, a `response_schema` or an output tool that is
+another one per call of a conversation.
 
-## Why it costs you
-The schema is rendered into the prompt, or is part of the key: OpenAI counts it like a tool, Claude drops the conversation's cache when
-it changes, Gemini renders it before the contents, and an output tool changes the list of tools itself. Alternating between two schemas
-is two caches that each see every second turn.
+## Why it costs you The schema is rendered into the prompt, or is part of the key: OpenAI counts it like a tool, Claude
+drops the conversation's cache when it changes, Gemini renders it before the contents, and an output tool changes the
+list of tools itself. Alternating between two schemas is two caches that each see every second turn.
 
 ## Example
     schema = PLAN if step == 0 else RESULT
     client.responses.parse(model="gpt-6.1-sol", input=history, text_format=schema)
 
-## Use instead
-One schema for a conversation (a union of the answers), or the schema as text in the newest message, checked on arrival; what needs a
-schema of its own runs in a lane of its own. OpenAI's Responses take a `configuration_update` item behind what was sent:
+## Use instead One schema for a conversation (a union of the answers), or the schema as text in the newest message,
+checked on arrival; what needs a schema of its own runs in a lane of its own. OpenAI's Responses take a
+`configuration_update` item behind what was sent:
 
     context = Context(OpenAIResponses("gpt-6.1-sol", output=Plan), system=SYSTEM, tools=TOOLS)
     context.notice(OutputChanged(Result))
@@ -50,11 +48,20 @@ _PATHS = {
     "openai_responses": ("text.format",),
     "bedrock_converse": ("outputConfig.textFormat",),
     "gemini": tuple(
-        f"{config}.{name}" for config in ("generationConfig", "generation_config")
+        f"{config}.{name}"
+        for config in ("generationConfig", "generation_config")
         for name in ("responseSchema", "responseJsonSchema", "response_schema", "response_json_schema")
     ),
-}  # fmt: skip
-_NAMES = ("response_format", "text_format", "output_format", "response_schema", "response_model", "text.format", "output_config.format")
+}
+_NAMES = (
+    "response_format",
+    "text_format",
+    "output_format",
+    "response_schema",
+    "response_model",
+    "text.format",
+    "output_config.format",
+)
 _MESSAGE = "the schema of the answer is chosen per call by {source}"
 _RENDERS = ("openai", "azure", "google")
 _PLAIN: Json = {"type": "text"}
@@ -70,17 +77,23 @@ def _structured(node: ast.Call, view: View) -> Iterator[Hit]:
 
 def _changed(step: Step) -> Evidence | None:
     found = differs(step, _PATHS, lambda value: None if value == _PLAIN else value)
-    if found is None or not (had_cached(step, "messages") if is_claude(step.after) else step.after.row.provider in _RENDERS):
+    if found is None or not (
+        had_cached(step, "messages") if is_claude(step.after) else step.after.row.provider in _RENDERS
+    ):
         return None
     return found.evidence(f"the schema of the answer changed between calls {step.turn - 1} and {step.turn}")
 
 
 HAZARD = Hazard(
-    "CKP05", "output-schema-change", "A", "error",
+    "CKP05",
+    "output-schema-change",
+    "A",
+    "error",
     source=(
         *chosen(_NAMES, _MESSAGE),
         Pattern((ast.Call,), _structured, ("with_structured_output",), is_near=True),
         Flow(("user", "choice"), ("output",), _MESSAGE, in_loop_only=True),
     ),
-    requests=(RequestRule("step", _changed),), confirmed_by=("text_format_changed",),
-)  # fmt: skip
+    requests=(RequestRule("step", _changed),),
+    confirmed_by=("text_format_changed",),
+)

@@ -1,18 +1,17 @@
 """thinking-config-change: the thinking mode or its budget differs between two calls of one conversation.
 
-## What it does
-Finds a `thinking` object (or Gemini's thinking config) that is built per turn: on for planning and off for tool steps, a budget that
-shrinks, a task budget that is counted down by the client.
+## What it does Finds a `thinking` object (or Gemini's thinking config) that is built per turn: on for planning and off
+for tool steps, a budget that shrinks, a task budget that is counted down by the client.
 
-## Why it costs you
-On Claude the mode and the budget are rendered into the prompt. A change computes the messages again, and on some models tools and
-system as well; only sending the default explicitly is free. An agent that toggles thinking pays its history at the price of a write on
-every toggle. A task budget (`output_config.task_budget`) is rendered as well: the server counts it down by itself, so a client that
-counts too pays its history each turn. Some models refuse it besides: thinking cannot be switched off on the newest ones.
+## Why it costs you On Claude the mode and the budget are rendered into the prompt. A change computes the messages
+again, and on some models tools and system as well; only sending the default explicitly is free. An agent that toggles
+thinking pays its history at the price of a write on every toggle. A task budget (`output_config.task_budget`) is
+rendered as well: the server counts it down by itself, so a client that counts too pays its history each turn. Some
+models refuse it besides: thinking cannot be switched off on the newest ones.
 
 ## Example
-    budget = max(1024, remaining // 4)
-    client.messages.create(model=MODEL, max_tokens=8192, thinking={"type": "enabled", "budget_tokens": budget}, messages=history)
+    budget = max(1024, remaining // 4) client.messages.create(model=MODEL, max_tokens=8192, thinking={"type": "enabled",
+    "budget_tokens": budget}, messages=history)
 
 ## Use instead
 One setting for a session; adaptive thinking lets the model decide how much a step needs:
@@ -21,7 +20,8 @@ One setting for a session; adaptive thinking lets the model decide how much a st
 
 ## Detected by
 - source: a condition on the turn, or the user's text, decides `thinking` of a call.
-- requests: mode, budget or task budget differ from the call before on a Claude model that had its messages cached; how thinking is
+- requests: mode, budget or task budget differ from the call before on a Claude model that had its messages cached; how
+  thinking is
   shown does not count.
 - guard: the same, before it is sent.
 - provider: Anthropic has no word of its own for it (`unavailable` or `messages_changed`).
@@ -68,10 +68,16 @@ def _changed(step: Step) -> Evidence | None:
 
 
 HAZARD = Hazard(
-    "CKP03", "thinking-config-change", "D", "warning",
+    "CKP03",
+    "thinking-config-change",
+    "D",
+    "warning",
     source=(
-        *chosen(("thinking", "thinking_config", "reasoning_config", "output_config.task_budget"), "thinking is set per call by {source}"),
+        *chosen(
+            ("thinking", "thinking_config", "reasoning_config", "output_config.task_budget"),
+            "thinking is set per call by {source}",
+        ),
         Flow(("user", "clock", "choice"), ("thinking",), "thinking is set per call by {source}", in_loop_only=True),
     ),
     requests=(RequestRule("step", _changed),),
-)  # fmt: skip
+)

@@ -3,11 +3,10 @@
 ## What it does
 Finds a `tool_choice`, or a `disable_parallel_tool_use`, that differs from the call before.
 
-## Why it costs you
-On Claude it belongs to the level of the messages: tools and system are still read, the history is computed again. Some open templates
-(Kimi K3) print it into the prompt. On OpenAI `none` and the list of allowed tools are neutral. It is still cheaper than taking the
-tools away, which loses all three levels: one project measured 632 tokens read and 23,943 written after keeping the tools and setting
-the choice, where before nothing was read.
+## Why it costs you On Claude it belongs to the level of the messages: tools and system are still read, the history is
+computed again. Some open templates (Kimi K3) print it into the prompt. On OpenAI `none` and the list of allowed tools
+are neutral. It is still cheaper than taking the tools away, which loses all three levels: one project measured 632
+tokens read and 23,943 written after keeping the tools and setting the choice, where before nothing was read.
 
 ## Example
     choice = {"type": "tool", "name": "finish"} if step == LAST else {"type": "auto"}
@@ -20,7 +19,8 @@ Leave the choice alone and say it in the newest message; the newest Claude model
     client.messages.create(**context.request())
 
 ## Detected by
-- source: a condition on the turn, or the user's text, decides `tool_choice` of a call that is not OpenAI's, or whether calls may be
+- source: a condition on the turn, or the user's text, decides `tool_choice` of a call that is not OpenAI's, or whether
+  calls may be
   parallel.
 - requests: the choice differs on a Claude model that had its messages cached and has the same tools; on OpenAI only
   `parallel_tool_calls`.
@@ -45,9 +45,11 @@ from contextkit.lint.source.rule import Flow, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = {
-    "anthropic_messages": ("tool_choice",), "bedrock_converse": ("toolConfig.toolChoice",),
-    "openai_chat": ("parallel_tool_calls",), "openai_responses": ("parallel_tool_calls",),
-}  # fmt: skip
+    "anthropic_messages": ("tool_choice",),
+    "bedrock_converse": ("toolConfig.toolChoice",),
+    "openai_chat": ("parallel_tool_calls",),
+    "openai_responses": ("parallel_tool_calls",),
+}
 """OpenAI's own `tool_choice` is in no key, whatever it says; whether calls may be parallel is in it."""
 _OPENAI = re.compile(r"(?:completions|responses)\.(?:create|parse|stream)$")
 _METHODS = frozenset({"create", "parse", "stream"})
@@ -82,10 +84,19 @@ def _changed(step: Step) -> Evidence | None:
 
 
 HAZARD = Hazard(
-    "CKP04", "tool-choice-change", "D", "warning",
+    "CKP04",
+    "tool-choice-change",
+    "D",
+    "warning",
     source=(
-        *chosen(("tool_choice", "toolChoice", "parallel_tool_calls"), "the choice of tools is set per call by {source}", _is_neutral),
-        Flow(("user", "choice"), ("tool_choice",), "the choice of tools is set per call by {source}", in_loop_only=True),
+        *chosen(
+            ("tool_choice", "toolChoice", "parallel_tool_calls"),
+            "the choice of tools is set per call by {source}",
+            _is_neutral,
+        ),
+        Flow(
+            ("user", "choice"), ("tool_choice",), "the choice of tools is set per call by {source}", in_loop_only=True
+        ),
     ),
     requests=(RequestRule("step", _changed),),
-)  # fmt: skip
+)

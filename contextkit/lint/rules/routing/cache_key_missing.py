@@ -1,13 +1,12 @@
 """cache-key-missing: calls carry nothing that routes them to the machine that has the prefix.
 
-## What it does
-Finds loops that call a provider with an automatic cache per machine and send no `prompt_cache_key`, `session_id` or affinity header.
+## What it does Finds loops that call a provider with an automatic cache per machine and send no `prompt_cache_key`,
+`session_id` or affinity header.
 
-## Why it costs you
-On OpenAI up to gpt-5.5, on xAI, Fireworks, Mistral and Cloudflare the cache lives where the last call was served, and the key decides
-where the next one goes. Without it equal prefixes hit or miss by chance: reports show `cached_tokens` jumping between 0 and everything
-for byte-identical requests. Mistral caches nothing at all without the key. From gpt-5.6 on the key no longer routes; it only keeps
-conversations apart.
+## Why it costs you On OpenAI up to gpt-5.5, on xAI, Fireworks, Mistral and Cloudflare the cache lives where the last
+call was served, and the key decides where the next one goes. Without it equal prefixes hit or miss by chance: reports
+show `cached_tokens` jumping between 0 and everything for byte-identical requests. Mistral caches nothing at all without
+the key. From gpt-5.6 on the key no longer routes; it only keeps conversations apart.
 
 ## Example
     for step in range(MAX_STEPS):
@@ -16,14 +15,17 @@ conversations apart.
 ## Use instead
 A key per conversation, or per group of conversations that share their head, constant for as long as it lives:
 
-    context = Context(OpenAIResponses("gpt-5.5", prompt_cache_key=f"support:{conversation_id}"), system=SYSTEM, tools=TOOLS)
+    context = Context(OpenAIResponses("gpt-5.5", prompt_cache_key=f"support:{conversation_id}"), system=SYSTEM,
+    tools=TOOLS)
 
 Or one that is derived from the head, and from what outlives the process:
 
-    context = Context.open(folder, OpenAIResponses("gpt-5.5", prompt_cache_key=CacheKey(requests_per_minute=60)), system=SYSTEM)
+    context = Context.open(folder, OpenAIResponses("gpt-5.5", prompt_cache_key=CacheKey(requests_per_minute=60)),
+    system=SYSTEM)
 
 ## Detected by
-- source: a call in a loop, or in a function that such a loop calls, with a client of OpenAI, the running history, a model that needs the
+- source: a call in a loop, or in a function that such a loop calls, with a client of OpenAI, the running history, a
+  model that needs the
   key, and without it.
 - requests: no key in a whole conversation, and calls that go on from one another within minutes read everything here
   and nothing there.
@@ -73,7 +75,11 @@ def _erratic(calls: Calls) -> Iterator[Evidence]:
 
 def _steps(mine: Sequence[Sent]) -> list[tuple[Sent, Sent]]:
     """Neighbours of which the later has all of the earlier and should have read it."""
-    return [(a, b) for a, b in pairwise(mine) if a.usage and b.usage and b.usage.read is not None and _was_there(a, b) and goes_on(a, b)]
+    return [
+        (a, b)
+        for a, b in pairwise(mine)
+        if a.usage and b.usage and b.usage.read is not None and _was_there(a, b) and goes_on(a, b)
+    ]
 
 
 def _was_there(before: Sent, after: Sent) -> bool:
@@ -92,11 +98,16 @@ def _lost(mine: Sequence[Sent]) -> list[Sent]:
 
 def _keyless(node: ast.Call, view: View) -> Iterator[Hit]:
     """A call of a model that needs the key, in a loop, with a client of OpenAI and without the key."""
-    if has_unknown_keywords(node) or keyword(node, "prompt_cache_key", "user", "extra_body", "extra_headers") is not None:
+    if (
+        has_unknown_keywords(node)
+        or keyword(node, "prompt_cache_key", "user", "extra_body", "extra_headers") is not None
+    ):
         return
     if not is_model_call(node, view) or not view.dotted(node).startswith(_CLIENTS):
         return
-    if not view.is_history(keyword(node, "messages", "input") or node) or not (view.loop() or _is_called_in_a_loop(view)):
+    if not view.is_history(keyword(node, "messages", "input") or node) or not (
+        view.loop() or _is_called_in_a_loop(view)
+    ):
         return
     model = find_model(_name_of(keyword(node, "model"), view))
     if model is not None and model.cache == "implicit" and model.provider in _ASKED:
@@ -112,12 +123,17 @@ def _is_called_in_a_loop(view: View) -> bool:
     """Whether a loop of the file that goes through the turns of a conversation calls the function around."""
     function = view.function()
     uses = uses_of(function, view) if function else []
-    spans = [view.bytes_at(part) for part in walk(module_of(view)) if isinstance(part, ast.For | ast.While)] if uses else []
+    spans = (
+        [view.bytes_at(part) for part in walk(module_of(view)) if isinstance(part, ast.For | ast.While)] if uses else []
+    )
     return any(start <= use < end and CONVERSES.search(view.source, start, end) for use in uses for start, end in spans)
 
 
 HAZARD = Hazard(
-    "CKR04", "cache-key-missing", "A", "warning",
+    "CKR04",
+    "cache-key-missing",
+    "A",
+    "warning",
     source=(Pattern((ast.Call,), _keyless, (".create(", ".parse(", ".stream("), is_near=True),),
     requests=(RequestRule("session", _erratic),),
-)  # fmt: skip
+)

@@ -1,13 +1,11 @@
 """cache-key-reset: the cache key is made anew at each start of the program.
 
-## What it does
-Finds a cache key or session id that is drawn from `uuid4()` or the clock when an object is built, and so differs after a restart, a
-deploy or a resume.
+## What it does Finds a cache key or session id that is drawn from `uuid4()` or the clock when an object is built, and
+so differs after a restart, a deploy or a resume.
 
-## Why it costs you
-Different keys share nothing, even for the same bytes: the first call after each restart computes or writes the whole prefix again. One
-project counted the calls without any hit and found exactly one for each restart, plus the first. A pool of short-lived workers is a
-restart per call.
+## Why it costs you Different keys share nothing, even for the same bytes: the first call after each restart computes or
+writes the whole prefix again. One project counted the calls without any hit and found exactly one for each restart,
+plus the first. A pool of short-lived workers is a restart per call.
 
 ## Example
     class Agent:
@@ -20,7 +18,8 @@ Derive it from something that outlives the process:
     class Agent:
         def __init__(self, conversation):
             self.cache_key = f"agent:{conversation.id}"
-    context = Context.open(folder, OpenAIResponses("gpt-5.5", prompt_cache_key=f"agent:{conversation.id}"), system=SYSTEM)
+    context = Context.open(folder, OpenAIResponses("gpt-5.5", prompt_cache_key=f"agent:{conversation.id}"),
+    system=SYSTEM)
 
 ## Detected by
 - source: a random or clock value flows into the cache key; it is made of the whole history.
@@ -86,11 +85,24 @@ def _is_of_all(part: ast.AST) -> bool:
 _MESSAGE = "the cache key is made of the whole history: the next call has another one, and is sent where nothing of this one is"
 
 HAZARD = Hazard(
-    "CKR06", "cache-key-reset", "A", "warning",
+    "CKR06",
+    "cache-key-reset",
+    "A",
+    "warning",
     source=(
-        Flow(("id", "clock"), ("cache_key",), "the cache key is made of {source}, so nothing is found again after a restart"),
+        Flow(
+            ("id", "clock"),
+            ("cache_key",),
+            "the cache key is made of {source}, so nothing is found again after a restart",
+        ),
         Pattern((ast.Call,), _of_history, as_keywords("prompt_cache_key"), is_near=True, names=("prompt_cache_key",)),
-        Pattern(FUNCTIONS, _made_of_history, ("prompt_cache_key",), also=(tuple(f"{name}(" for name in sorted(_WRITES)), IN_HISTORY)),
+        Pattern(
+            FUNCTIONS,
+            _made_of_history,
+            ("prompt_cache_key",),
+            also=(tuple(f"{name}(" for name in sorted(_WRITES)), IN_HISTORY),
+        ),
     ),
-    requests=(RequestRule("step", _another),), confirmed_by=("prompt_cache_key_changed",),
-)  # fmt: skip
+    requests=(RequestRule("step", _another),),
+    confirmed_by=("prompt_cache_key_changed",),
+)

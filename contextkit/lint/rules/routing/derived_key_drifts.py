@@ -1,13 +1,12 @@
 """derived-key-drifts: a router derives its key from the first messages, and those change.
 
-## What it does
-Finds conversations without an explicit id behind a router that hashes the opening messages, when these are rewritten: by a compaction,
-a filled-in macro, a date.
+## What it does Finds conversations without an explicit id behind a router that hashes the opening messages, when these
+are rewritten: by a compaction, a filled-in macro, a date.
 
-## Why it costs you
-OpenRouter, when it is given no id, hashes account, model and the start of the conversation; many self-hosted routers do the same. A
-compaction replaces exactly that start. It costs a rewrite by itself; with a derived key the conversation also moves to another host, so
-that the head it still shares with the past (tools, system) is cold too.
+## Why it costs you OpenRouter, when it is given no id, hashes account, model and the start of the conversation; many
+self-hosted routers do the same. A compaction replaces exactly that start. It costs a rewrite by itself; with a derived
+key the conversation also moves to another host, so that the head it still shares with the past (tools, system) is cold
+too.
 
 ## Example
     history = [summary_message, *history[-6:]]
@@ -44,7 +43,9 @@ def _derived(step: Step) -> Evidence | None:
         return None
     host = moved(step)
     if host is not None:
-        return host.evidence(f"the opening changed without a session id, and {host.now} serves the call instead of {host.was}")
+        return host.evidence(
+            f"the opening changed without a session id, and {host.now} serves the call instead of {host.was}"
+        )
     return Evidence("the opening changed, and without a session id the route is derived from it", path="session_id")
 
 

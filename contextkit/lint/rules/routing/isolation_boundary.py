@@ -3,10 +3,10 @@
 ## What it does
 Finds clients built with a key from a pool that rotates by call, by load or after a 429.
 
-## Why it costs you
-Entries belong to an organisation, and on the Claude API, Claude on AWS and Foundry to a workspace inside it; Bedrock and Google Cloud
-keep them per organisation. A pool of five accounts is five caches, each written at 1.25 times input and read one call in five. On newer
-Claude models thinking is bound to its account too: replayed under another key it is dropped or refused.
+## Why it costs you Entries belong to an organisation, and on the Claude API, Claude on AWS and Foundry to a workspace
+inside it; Bedrock and Google Cloud keep them per organisation. A pool of five accounts is five caches, each written at
+1.25 times input and read one call in five. On newer Claude models thinking is bound to its account too: replayed under
+another key it is dropped or refused.
 
 ## Example
     def client():
@@ -20,7 +20,8 @@ One credential for a session, chosen at its start; rotate between sessions:
             self.client = anthropic.Anthropic(api_key=keys.take())
 
 ## Detected by
-- source: a random or rotating credential given to a client outside of what runs once, by chance, from an iterator or by a counter.
+- source: a random or rotating credential given to a client outside of what runs once, by chance, from an iterator or by
+  a counter.
 - requests: the account or project in the model's name, a Google Cloud project in the address, or Fireworks' key of
   isolation differs within a session; keys themselves are never recorded.
 - guard: the same, before it is sent; the guard does not look at credentials.
@@ -46,10 +47,14 @@ from contextkit.lint.source.tables import sanitizers
 from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_isolation_key",))
-_CLIENTS = re.compile(r"^(?:Async)?(?:Anthropic|OpenAI|AzureOpenAI|AnthropicBedrock|AnthropicVertex)$|^a?completion$|^with_options$")
+_CLIENTS = re.compile(
+    r"^(?:Async)?(?:Anthropic|OpenAI|AzureOpenAI|AnthropicBedrock|AnthropicVertex)$|^a?completion$|^with_options$"
+)
 _GEMINI = ("google.genai.Client",)
 _ROTATES = re.compile(r"^_*(?:next|get_next|rotate|pick|random)(?:_\w+)?$")
-_COUNTS = re.compile(r"^_*(?:i|n|idx|index|counter|count|n_calls|calls|cursor|turn|(?:\w+_)(?:idx|index|counter|count|cursor))$")
+_COUNTS = re.compile(
+    r"^_*(?:i|n|idx|index|counter|count|n_calls|calls|cursor|turn|(?:\w+_)(?:idx|index|counter|count|cursor))$"
+)
 """Names of a number that goes up with the calls."""
 _KEYS = re.compile(r"key|cred|token|account", re.IGNORECASE)
 
@@ -79,7 +84,9 @@ def _takes_credential(node: ast.Call, view: View) -> bool:
 
 
 def _in_turn(node: ast.expr, view: View) -> bool:
-    """`keys[calls % len(keys)]`, and `keys[self.index]` in a class that says `self.index = (self.index + 1) % len(keys)`."""
+    """`keys[calls % len(keys)]`, and `keys[self.index]` in a class that says `self.index = (self.index + 1) %
+    len(keys)`.
+    """
     if not isinstance(node, ast.Subscript) or not _KEYS.search(last_name(node.value)):
         return False
     place = node.slice
@@ -94,12 +101,20 @@ def _in_turn(node: ast.expr, view: View) -> bool:
 
 def _asks_for_next(node: ast.expr) -> bool:
     """`pool.next_key()`."""
-    if not isinstance(node, ast.Call) or not _ROTATES.match(last_name(node.func)) or not isinstance(node.func, ast.Attribute):
+    if (
+        not isinstance(node, ast.Call)
+        or not _ROTATES.match(last_name(node.func))
+        or not isinstance(node.func, ast.Attribute)
+    ):
         return False
     return any(_KEYS.search(last_name(part)) for part in walk(node))
 
 
 HAZARD = Hazard(
-    "CKR08", "isolation-boundary", "A", "error",
-    source=(Pattern((ast.Call,), _rotating, ("api_key",), is_near=True, names=("api_key",)),), requests=(RequestRule("step", _crossed),),
-)  # fmt: skip
+    "CKR08",
+    "isolation-boundary",
+    "A",
+    "error",
+    source=(Pattern((ast.Call,), _rotating, ("api_key",), is_near=True, names=("api_key",)),),
+    requests=(RequestRule("step", _crossed),),
+)

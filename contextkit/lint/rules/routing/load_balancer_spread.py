@@ -1,22 +1,20 @@
 """load-balancer-spread: calls of one conversation are spread over deployments, keys or regions that share no cache.
 
-## What it does
-Finds a router that picks at random, or the least busy, among several deployments, accounts or regions, with nothing that ties a
-conversation to one of them.
+## What it does Finds a router that picks at random, or the least busy, among several deployments, accounts or regions,
+with nothing that ties a conversation to one of them.
 
-## Why it costs you
-A cache belongs to a machine, a region, an organisation; two deployments of the same model share nothing. With four deployments and
-random choice a conversation finds its prefix on one call in four at best, and each deployment is paid a write of its own. Self-hosted
-replicas behave alike: vLLM, SGLang and llama.cpp keep their caches in their own memory. LiteLLM and others have several reports of hit
-rates that fell as soon as a second deployment was added.
+## Why it costs you A cache belongs to a machine, a region, an organisation; two deployments of the same model share
+nothing. With four deployments and random choice a conversation finds its prefix on one call in four at best, and each
+deployment is paid a write of its own. Self-hosted replicas behave alike: vLLM, SGLang and llama.cpp keep their caches
+in their own memory. LiteLLM and others have several reports of hit rates that fell as soon as a second deployment was
+added.
 
 ## Example
     router = litellm.Router(model_list=DEPLOYMENTS, routing_strategy="simple-shuffle")
     router.completion(model="main", messages=history)
 
-## Use instead
-Tie the conversation to one deployment: by session id, or by a hash of the prefix for what conversations share. Move it only when the
-deployment fails:
+## Use instead Tie the conversation to one deployment: by session id, or by a hash of the prefix for what conversations
+share. Move it only when the deployment fails:
 
     deployment = DEPLOYMENTS[int.from_bytes(sha256(session.encode()).digest()[:4]) % len(DEPLOYMENTS)]
     litellm.completion(**deployment, messages=history)
@@ -41,7 +39,15 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import as_keywords, has_unknown_keywords, is_per_turn, keyword, last_name, takes_next, text_of
+from contextkit.lint.rules.callsites import (
+    as_keywords,
+    has_unknown_keywords,
+    is_per_turn,
+    keyword,
+    last_name,
+    takes_next,
+    text_of,
+)
 from contextkit.lint.rules.marking import says
 from contextkit.lint.rules.settings import had_cached, is_aggregated, is_other_model, moved, outlives_pin
 from contextkit.lint.source.rule import Flow, Hit, Pattern, View
@@ -65,7 +71,9 @@ def _spread(step: Step) -> Evidence | None:
     if is_other_model(step) or is_aggregated(step.after) or outlives_pin(step) or not had_cached(step, "tools"):
         return None
     found = moved(step)
-    return found.evidence(f"the next call went to another place: {found.was} before, {found.now} now") if found else None
+    return (
+        found.evidence(f"the next call went to another place: {found.was} before, {found.now} now") if found else None
+    )
 
 
 def _router(node: ast.Call, view: View) -> Iterator[Hit]:
@@ -83,7 +91,9 @@ def _elsewhere(node: ast.Call, view: View) -> Iterator[Hit]:
     value = keyword(node, *_PLACES)
     if value is None or not _IS_CLIENT.search(view.dotted(node)) or not is_per_turn(view):
         return
-    is_bedrock = not view.dotted(node).startswith("boto3.") or any(text_of(one).startswith("bedrock") for one in node.args)
+    is_bedrock = not view.dotted(node).startswith("boto3.") or any(
+        text_of(one).startswith("bedrock") for one in node.args
+    )
     if is_bedrock and (takes_next(value) or "choice" in view.kinds(value)):
         yield Hit(value, "each call goes to another place, and each place has a cache of its own")
 
@@ -91,18 +101,27 @@ def _elsewhere(node: ast.Call, view: View) -> Iterator[Hit]:
 def _drawn(node: ast.Subscript, view: View) -> Iterator[Hit]:
     """`self.clients[random.randrange(len(self.clients))]` in a file that asks a model."""
     index, function = node.slice, view.function()
-    is_drawn = isinstance(index, ast.Call) and view.dotted(index) in _DRAWS and bool(_CLIENTS.search(last_name(node.value)))
+    is_drawn = (
+        isinstance(index, ast.Call) and view.dotted(index) in _DRAWS and bool(_CLIENTS.search(last_name(node.value)))
+    )
     if is_drawn and function is not None and function.name not in ONCE and says(view, *_ASKED):
         yield Hit(node, "each call goes to a client that chance picks, and each client's cache is another one")
 
 
 HAZARD = Hazard(
-    "CKR01", "load-balancer-spread", "A", "error",
+    "CKR01",
+    "load-balancer-spread",
+    "A",
+    "error",
     source=(
-        Flow(("choice",), ("client",), "each call goes to a client that {source} picks, and each client's cache is another one"),
+        Flow(
+            ("choice",),
+            ("client",),
+            "each call goes to a client that {source} picks, and each client's cache is another one",
+        ),
         Pattern((ast.Call,), _elsewhere, as_keywords(*_PLACES), is_near=True, names=_PLACES),
         Pattern((ast.Subscript,), _drawn, ("randrange(", "randint("), is_near=True),
         Pattern((ast.Call,), _router, ("Router",), also=(("model_list",),)),
     ),
     requests=(RequestRule("step", _spread),),
-)  # fmt: skip
+)

@@ -1,12 +1,11 @@
 """stream-vs-nonstream-lane: only one of streaming and non-streaming calls takes part in the cache.
 
-## What it does
-Finds sessions that stream some calls and not others, on a stack that caches one of the two paths, or sends the cache key on one only.
+## What it does Finds sessions that stream some calls and not others, on a stack that caches one of the two paths, or
+sends the cache key on one only.
 
-## Why it costs you
-The provider's key does not contain the flag, so this should cost nothing. In adapters the two are separate code: one copies the key,
-the markers or the usage fields, and the other forgets. Half of the calls then miss, or appear to miss because their cached tokens are
-not passed on.
+## Why it costs you The provider's key does not contain the flag, so this should cost nothing. In adapters the two are
+separate code: one copies the key, the markers or the usage fields, and the other forgets. Half of the calls then miss,
+or appear to miss because their cached tokens are not passed on.
 
 ## Example
     if on_terminal:
@@ -21,7 +20,8 @@ One builder for both, and a measurement of both. A contextkit request is the sam
     request.stream(client) if on_terminal else request.send(client)
 
 ## Detected by
-- source: two branches, the second also behind an `if` that returns, ask the model, one streams, and one of them leaves out the key, the
+- source: two branches, the second also behind an `if` that returns, ask the model, one streams, and one of them leaves
+  out the key, the
   markers or other fields of the prefix.
 - requests: of the calls that go on from one another, only those that stream read, or only those that do not.
 - guard: not before sending; the reads of both kinds are compared afterwards.
@@ -38,14 +38,30 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import as_keywords, calls_in, has_unknown_keywords, is_model_call, keyword, last_name
+from contextkit.lint.rules.callsites import (
+    as_keywords,
+    calls_in,
+    has_unknown_keywords,
+    is_model_call,
+    keyword,
+    last_name,
+)
 from contextkit.lint.rules.openings import Calls
 from contextkit.lint.rules.settings import goes_on
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _CARRIES = frozenset(
-    {"prompt_cache_key", "cache_control", "extra_headers", "extra_body", "prompt_cache_retention", "tools", "system", "thinking"}
+    {
+        "prompt_cache_key",
+        "cache_control",
+        "extra_headers",
+        "extra_body",
+        "prompt_cache_retention",
+        "tools",
+        "system",
+        "thinking",
+    }
 )
 _STREAMS = frozenset({"stream", "converse_stream", "generate_content_stream"})
 _LEAST = 2
@@ -60,7 +76,11 @@ def _one_lane(calls: Calls) -> Iterator[Evidence]:
         for is_stream, lane in lanes.items():
             if len(lane) >= _LEAST and not reads[is_stream] and len(reads[not is_stream]) >= _LEAST:
                 kind = "that stream" if is_stream else "that do not stream"
-                yield Evidence(f"none of the {len(lane)} calls {kind} read anything, while the others did", path="stream", sent=lane[-1])
+                yield Evidence(
+                    f"none of the {len(lane)} calls {kind} read anything, while the others did",
+                    path="stream",
+                    sent=lane[-1],
+                )
 
 
 def _readers(mine: Sequence[Sent], is_stream: bool) -> list[Sent]:
@@ -81,7 +101,9 @@ def _branches(node: ast.If, view: View) -> Iterator[Hit]:
         left_out = (_given(one) ^ _given(other)) & _CARRIES
         if left_out and not has_unknown_keywords(one) and not has_unknown_keywords(other):
             poorer = one if left_out & _given(other) else other
-            yield Hit(poorer, f"the streaming and the plain call differ in `{min(left_out)}`, so they share no cached prefix")
+            yield Hit(
+                poorer, f"the streaming and the plain call differ in `{min(left_out)}`, so they share no cached prefix"
+            )
 
 
 def _behind(node: ast.If, view: View) -> list[ast.stmt]:
@@ -104,7 +126,14 @@ def _given(call: ast.Call) -> frozenset[str]:
 
 
 HAZARD = Hazard(
-    "CKR09", "stream-vs-nonstream-lane", "B", "warning",
-    source=(Pattern((ast.If,), _branches, ("stream",), is_near=True, also=((*as_keywords("stream"), ".stream", "stream("),)),),
+    "CKR09",
+    "stream-vs-nonstream-lane",
+    "B",
+    "warning",
+    source=(
+        Pattern(
+            (ast.If,), _branches, ("stream",), is_near=True, also=((*as_keywords("stream"), ".stream", "stream("),)
+        ),
+    ),
     requests=(RequestRule("session", _one_lane),),
-)  # fmt: skip
+)

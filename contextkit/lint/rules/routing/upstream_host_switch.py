@@ -1,12 +1,12 @@
 """upstream-host-switch: an aggregator serves the next call from another host.
 
-## What it does
-Finds sessions through an aggregator (OpenRouter, a reseller, a model hub) in which the upstream host changes between calls.
+## What it does Finds sessions through an aggregator (OpenRouter, a reseller, a model hub) in which the upstream host
+changes between calls.
 
-## Why it costs you
-An aggregator chooses by price, load and errors. The hosts of one open model are separate companies: what one has cached the next has
-never seen, and minimum, price and even the template may differ. `cached_tokens` drops to 0 for the whole prompt and comes back only if
-the route does. A session of 80,000 tokens that changes host every third call reads hardly anything.
+## Why it costs you An aggregator chooses by price, load and errors. The hosts of one open model are separate companies:
+what one has cached the next has never seen, and minimum, price and even the template may differ. `cached_tokens` drops
+to 0 for the whole prompt and comes back only if the route does. A session of 80,000 tokens that changes host every
+third call reads hardly anything.
 
 ## Example
     client.chat.completions.create(model="deepseek/deepseek-v4-pro", messages=history)
@@ -20,7 +20,8 @@ Send a session id, and after the first success name the host that has the prefix
     )
 
 ## Detected by
-- source: a client of OpenAI or LangChain with the address of an aggregator, a call posted there, or a LiteLLM model `openrouter/…`, in a
+- source: a client of OpenAI or LangChain with the address of an aggregator, a call posted there, or a LiteLLM model
+  `openrouter/…`, in a
   file that names neither a session id nor an order of hosts.
 - requests: the recorded provider differs, or the request asks another host first.
 - guard: the same, where the request itself says it.
@@ -41,7 +42,16 @@ from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.rules.callsites import as_keywords, field, has_unknown_keywords, keyword, last_name, text_of
 from contextkit.lint.rules.marking import is_single_shot, resolved, says
-from contextkit.lint.rules.settings import Differs, dig, has_new_opening, is_aggregated, is_other_model, moved, outlives_pin, route_key
+from contextkit.lint.rules.settings import (
+    Differs,
+    dig,
+    has_new_opening,
+    is_aggregated,
+    is_other_model,
+    moved,
+    outlives_pin,
+    route_key,
+)
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
@@ -82,13 +92,19 @@ _GOES_ON = re.compile(rb"(?:messages|input|history)\s*=(?!=)(?!\s*\[\s*[{\n])|\*
 """A request whose messages are not written out on the spot: one question and its answer need no host again."""
 _INVOKED = re.compile(rb"\.a?(?:invoke|stream)\(\s*(?:[\w.]+\[[\"'])?(?:\w+\.)?(?:messages|history)\b")
 """The same of LangChain: `llm.invoke(state["messages"])`."""
-_MESSAGE = "calls through an aggregator carry neither a session id nor an order of hosts, so any host may serve the next one"
+_MESSAGE = (
+    "calls through an aggregator carry neither a session id nor an order of hosts, so any host may serve the next one"
+)
 
 
 def _unpinned(node: ast.Call, view: View) -> Iterator[Hit]:
     """A client of an aggregator in a file that pins no route."""
     name = view.dotted(node)
-    goes_on = _GOES_ON.search(view.source) and b".create(" in view.source if name.endswith(_CLIENTS) else _INVOKED.search(view.source)
+    goes_on = (
+        _GOES_ON.search(view.source) and b".create(" in view.source
+        if name.endswith(_CLIENTS)
+        else _INVOKED.search(view.source)
+    )
     if not goes_on or not name.endswith((*_CLIENTS, *_CHATS)) or says(view, *_PINS):
         return
     if name.endswith(_CHATS) and has_unknown_keywords(node):
@@ -100,7 +116,9 @@ def _unpinned(node: ast.Call, view: View) -> Iterator[Hit]:
 
 def _named(node: ast.Call, view: View) -> Iterator[Hit]:
     """`litellm.completion(model="openrouter/…", messages=history)`."""
-    is_routed = view.dotted(node) in _PREFIXED and text_of(resolved(keyword(node, "model"), view)).startswith("openrouter/")
+    is_routed = view.dotted(node) in _PREFIXED and text_of(resolved(keyword(node, "model"), view)).startswith(
+        "openrouter/"
+    )
     if is_routed and _holds_history(keyword(node, "messages"), view) and not says(view, *_PINS):
         yield Hit(node, _MESSAGE)
 
@@ -121,11 +139,14 @@ def _holds_history(said: ast.expr | None, view: View) -> bool:
 
 
 HAZARD = Hazard(
-    "CKR03", "upstream-host-switch", "A", "error",
+    "CKR03",
+    "upstream-host-switch",
+    "A",
+    "error",
     source=(
         Pattern((ast.Call,), _unpinned, ("openrouter.ai",), also=(_ADDRESSED,)),
         Pattern((ast.Call,), _named, ("openrouter/",), also=(as_keywords("model"),), names=("model",)),
         Pattern((ast.Call,), _posted, ("openrouter.ai",), also=((".post(",),), names=("json",)),
     ),
     requests=(RequestRule("step", _switched),),
-)  # fmt: skip
+)

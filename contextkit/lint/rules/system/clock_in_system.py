@@ -60,8 +60,17 @@ def _clock_put_in(step: Step, change: Change) -> Evidence | None:
 
 
 HAZARD = Hazard(
-    "CKS01", "clock-in-system", "A", "error",
-    source=(Flow(("clock",), ("system", "front"), "{source} is a time of day and reaches {sink}, so that no two requests begin alike"),),
+    "CKS01",
+    "clock-in-system",
+    "A",
+    "error",
+    source=(
+        Flow(
+            ("clock",),
+            ("system", "front"),
+            "{source} is a time of day and reaches {sink}, so that no two requests begin alike",
+        ),
+    ),
     requests=(RequestRule("change", _clock, 10), RequestRule("change", _clock_put_in, 40)),
     confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+)

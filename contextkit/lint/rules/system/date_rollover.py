@@ -53,7 +53,9 @@ from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 def _date(step: Step, change: Change) -> Evidence | None:
     if not varies_in(DATE, change):
         return None
-    return Evidence(f"{front_name(change)} differs only in a date, {step.gap_seconds / 3600:.1f} h after the call before")
+    return Evidence(
+        f"{front_name(change)} differs only in a date, {step.gap_seconds / 3600:.1f} h after the call before"
+    )
 
 
 def _date_put_in(step: Step, change: Change) -> Evidence | None:
@@ -62,9 +64,18 @@ def _date_put_in(step: Step, change: Change) -> Evidence | None:
 
 
 HAZARD = Hazard(
-    "CKS02", "date-rollover", "A", "warning",
-    source=(Flow(("date",), ("system", "front"), "{source} is taken anew for each request and reaches {sink}: midnight rewrites it",
-                 in_loop_only=True),),
+    "CKS02",
+    "date-rollover",
+    "A",
+    "warning",
+    source=(
+        Flow(
+            ("date",),
+            ("system", "front"),
+            "{source} is taken anew for each request and reaches {sink}: midnight rewrites it",
+            in_loop_only=True,
+        ),
+    ),
     requests=(RequestRule("change", _date, 9), RequestRule("change", _date_put_in, 42)),
     confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+)

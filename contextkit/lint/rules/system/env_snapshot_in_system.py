@@ -81,8 +81,22 @@ def _apart(calls: Calls) -> Iterator[Evidence]:
 
 
 HAZARD = Hazard(
-    "CKS04", "env-snapshot-in-system", "A", "warning",
-    source=(Flow(("place",), ("system",), "{source} tells where the program runs and reaches {sink}: nothing behind it is shared"),
-            Flow(("entries",), ("system",), "{source} lists what stands in a folder and reaches {sink}: each new file rewrites it")),
-    requests=(RequestRule("change", _moved, 26), RequestRule("session", _apart)), confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+    "CKS04",
+    "env-snapshot-in-system",
+    "A",
+    "warning",
+    source=(
+        Flow(
+            ("place",),
+            ("system",),
+            "{source} tells where the program runs and reaches {sink}: nothing behind it is shared",
+        ),
+        Flow(
+            ("entries",),
+            ("system",),
+            "{source} lists what stands in a folder and reaches {sink}: each new file rewrites it",
+        ),
+    ),
+    requests=(RequestRule("change", _moved, 26), RequestRule("session", _apart)),
+    confirmed_by=("system_changed", "input_changed"),
+)

@@ -81,8 +81,19 @@ def _id_put_in(step: Step, change: Change) -> Evidence | None:
 
 
 HAZARD = Hazard(
-    "CKS03", "id-or-nonce-in-prefix", "A", "error",
-    source=(Flow(("id",), ("system", "front"), "{source} is another one each time and reaches {sink}: the prefix ends there"),),
-    requests=(RequestRule("change", _id, 12), RequestRule("change", _counter, 28), RequestRule("change", _id_put_in, 43)),
+    "CKS03",
+    "id-or-nonce-in-prefix",
+    "A",
+    "error",
+    source=(
+        Flow(
+            ("id",), ("system", "front"), "{source} is another one each time and reaches {sink}: the prefix ends there"
+        ),
+    ),
+    requests=(
+        RequestRule("change", _id, 12),
+        RequestRule("change", _counter, 28),
+        RequestRule("change", _id_put_in, 43),
+    ),
     confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+)

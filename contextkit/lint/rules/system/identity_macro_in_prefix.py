@@ -26,12 +26,14 @@ Or leave the system prompt without it and name the user in the first message. Wi
 whose end is marked, and `context.notice(f"The user is {user.name}.")` first of all.
 
 ## Detected by
-- source: a person, tenant or locale value in the system text or its template, known by its name; but not at the very end
+- source: a person, tenant or locale value in the system text or its template, known by its name; but not at the very
+  end
   of it, in an f-string handed over as it is or a block behind the last marker.
 - requests: the system texts of several conversations part at one short span near the front and agree behind it;
   or within one, a name, a tenant or a locale there is another one than in the call before.
 - guard: only within a conversation; what tells one user's from another's shows in no single one.
-- provider: `system_changed` (Anthropic), `input_changed` (OpenAI) within a conversation; silent between two, since a first
+- provider: `system_changed` (Anthropic), `input_changed` (OpenAI) within a conversation; silent between two, since a
+  first
   call has nothing to be compared with.
 
 ## References
@@ -68,14 +70,20 @@ def _by_person(calls: Calls) -> Iterator[Evidence]:
 
 def _by_call(step: Step, change: Change) -> Evidence | None:
     """Within a conversation: the words near the front of the system text that differ are names on either side."""
-    is_front = change.level == "system" and change.is_first and (not change.at or step.before.blocks[change.at - 1].level != "system")
+    is_front = (
+        change.level == "system"
+        and change.is_first
+        and (not change.at or step.before.blocks[change.at - 1].level != "system")
+    )
     if not is_front or is_switch(step) or not _is_name(*texts_of(change)):
         return None
     found = edited(change)
     front, *names = _in_words(found)
     if not _LABEL.search(front) and (_OPENS.search(front) or not all(map(_NAME.fullmatch, names))):
         return None
-    return Evidence(f"system text says {names[1]!r} near its front where the call before said {names[0]!r}, and agrees behind it")
+    return Evidence(
+        f"system text says {names[1]!r} near its front where the call before said {names[0]!r}, and agrees behind it"
+    )
 
 
 _NAME = re.compile(r"(?:[A-Z][\w'’-]*(?:\. ?| )?){1,4}|[a-z]{2,3}[-_][A-Z]{2}")
@@ -84,8 +92,9 @@ _OPENS = re.compile(r"(?:^|[.!?:>]|^[#*-]+)\s*$")
 """Behind it any word has a capital."""
 _LABEL = re.compile(
     r"(?:\b(?:tenant|locale|named|called|name is)\s*[:=]?|\b(?:user|customer|client|account|organi[sz]ation|company|language|persona"
-    r"|character|name)(?: name)?\s*[:=])[\s\"'`<*]*$", re.IGNORECASE,
-)  # fmt: skip
+    r"|character|name)(?: name)?\s*[:=])[\s\"'`<*]*$",
+    re.IGNORECASE,
+)
 """What stands right in front of a name, also of one that is written small."""
 
 
@@ -105,13 +114,25 @@ def _word_end(line: str, at: int) -> int:
 def _is_name(was: str, now: str) -> bool:
     found = between(was, now)
     is_short = max(map(len, found.span)) <= _SPAN and min(map(len, found.span)) > 0
-    is_other = any(differs_only_in(pattern, found.was, found.now) for pattern in (MOMENT, ID, PATH)) or found.is_about("place")
+    is_other = any(differs_only_in(pattern, found.was, found.now) for pattern in (MOMENT, ID, PATH)) or found.is_about(
+        "place"
+    )
     is_near = found.lead < _FRONT * len(now) and found.trail >= _BEHIND
     return is_short and is_near and not is_other and any(char.isalpha() for char in found.span[1])
 
 
 HAZARD = Hazard(
-    "CKS11", "identity-macro-in-prefix", "B", "warning",
-    source=(Flow(("person",), ("system",), "{source} is another one for each user and reaches {sink}: nothing behind it is shared"),),
-    requests=(RequestRule("session", _by_person), RequestRule("change", _by_call, 85)), confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+    "CKS11",
+    "identity-macro-in-prefix",
+    "B",
+    "warning",
+    source=(
+        Flow(
+            ("person",),
+            ("system",),
+            "{source} is another one for each user and reaches {sink}: nothing behind it is shared",
+        ),
+    ),
+    requests=(RequestRule("session", _by_person), RequestRule("change", _by_call, 85)),
+    confirmed_by=("system_changed", "input_changed"),
+)

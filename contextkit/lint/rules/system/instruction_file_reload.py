@@ -27,8 +27,10 @@ Read the file when the session begins, store what was read with the session, and
 `HeadChanged`, and `context.resystem(system)` is the declared way to take it.
 
 ## Detected by
-- source: an instruction file (`AGENTS.md`, `CLAUDE.md`, `.cursorrules`, …), named there, by a variable or in a list that is gone
-  through, read in a function that makes the prompt, as its name says, or where a request is given it as its system text.
+- source: an instruction file (`AGENTS.md`, `CLAUDE.md`, `.cursorrules`, …), named there, by a variable or in a list
+  that is gone
+  through, read in a function that makes the prompt, as its name says, or where a request is given it as its system
+  text.
 - requests: the system text differs in lines below the name of such a file; by its shape alone, in one place in the
   first call after a pause.
 - guard: the same comparison, before the call leaves.
@@ -62,7 +64,9 @@ _EDIT = 2_000
 def _named(step: Step, change: Change) -> Evidence | None:
     if not is_about(change, "file"):
         return None
-    return Evidence(f"lines of an instruction file changed in {front_name(change)} ({edited(change).heading.splitlines()[0][:60]})")
+    return Evidence(
+        f"lines of an instruction file changed in {front_name(change)} ({edited(change).heading.splitlines()[0][:60]})"
+    )
 
 
 def _edited(step: Step, change: Change) -> Evidence | None:
@@ -72,7 +76,9 @@ def _edited(step: Step, change: Change) -> Evidence | None:
     found = edited(change)
     if max(map(len, found.span)) > _EDIT or found.is_at_end or not found.lead or _is_scattered(found):
         return None
-    return Evidence(f"lines in one place of the system text changed during a pause of {pause_of(step)}, as when a file is read again")
+    return Evidence(
+        f"lines in one place of the system text changed during a pause of {pause_of(step)}, as when a file is read again"
+    )
 
 
 def _is_scattered(found: Edited) -> bool:
@@ -81,17 +87,28 @@ def _is_scattered(found: Edited) -> bool:
     return sum(kind != "equal" for kind, *_ in SequenceMatcher(None, was, now, autojunk=False).get_opcodes()) > 1
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
-_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "MEMORY.md", "SOUL.md", "AGENT.md", ".cursorrules", ".windsurfrules",
-          "copilot-instructions")  # fmt: skip
+_FILES = (
+    "AGENTS.md",
+    "CLAUDE.md",
+    "GEMINI.md",
+    "MEMORY.md",
+    "SOUL.md",
+    "AGENT.md",
+    ".cursorrules",
+    ".windsurfrules",
+    "copilot-instructions",
+)
 _READS = frozenset({"read_text", "open", "read", "read_file", "load_file", "read_bytes"})
 _BY_NAME = ("read_text", "open", "read_file", "load_file", "read_bytes")
 """Those that are told of where the file's name stands elsewhere."""
 _SYSTEM = re.compile(r"^(?:system\w*|instructions?|developer)$")
 _PROMPTS = re.compile(r"system|prompt|instruction", re.IGNORECASE)
 _MAKES_PROMPTS = re.compile(r"system|instruction|^_*(?:build|make|render|compose|create|get)_\w*prompt", re.IGNORECASE)
-"""Functions that make what a request begins with; one that is merely about a prompt may run once, where a session begins."""
+"""Functions that make what a request begins with; one that is merely about a prompt may run once, where a session
+begins."""
 
 
 _ANEW = "an instruction file is read again where the prompt is made: an edit rewrites every open session"
@@ -122,8 +139,11 @@ def _read_by_name(call: ast.Call, view: View) -> Iterator[Hit]:
 def _values_of(names: set[str], function: AnyFunction, view: View) -> Iterator[ast.expr]:
     """What is stored in some variables, and what they go through, through two names at most."""
     top = next((node.body for node in view.parents() if isinstance(node, ast.Module)), [])
-    stored = [(target, node.value) for node in (*view.nodes(function, ast.Assign), *(node for node in top if isinstance(node, ast.Assign)))
-              for target in node.targets]  # fmt: skip
+    stored = [
+        (target, node.value)
+        for node in (*view.nodes(function, ast.Assign), *(node for node in top if isinstance(node, ast.Assign)))
+        for target in node.targets
+    ]
     stored += [(loop.target, loop.iter) for loop in view.nodes(function, ast.For)]
     stored += [(loop.target, loop.iter) for loop in view.nodes(function, ast.comprehension)]
     for _ in range(2):
@@ -139,7 +159,9 @@ def _names_one(text: str) -> bool:
 def _kept_as(call: ast.Call, view: View) -> set[str]:
     """The variables that hold what is read, or the file that is opened."""
     around = view.parents()
-    opened = [item.optional_vars for node in around if isinstance(node, ast.With | ast.AsyncWith) for item in node.items]
+    opened = [
+        item.optional_vars for node in around if isinstance(node, ast.With | ast.AsyncWith) for item in node.items
+    ]
     statement = next((node for node in reversed(around) if isinstance(node, ast.stmt)), None)
     stored = statement.targets if isinstance(statement, ast.Assign) else []
     return {last_name(node) for node in (*stored, *opened) if node is not None}
@@ -156,7 +178,9 @@ def _is_sent(names: set[str], function: AnyFunction, view: View) -> bool:
 
 
 def _is_opened(call: ast.Call) -> bool:
-    """Whether what is read was opened in the same breath, `open("AGENTS.md").read()`: that is told of where it is opened."""
+    """Whether what is read was opened in the same breath, `open("AGENTS.md").read()`: that is told of where it is
+    opened.
+    """
     holder = call.func.value if isinstance(call.func, ast.Attribute) else None
     return isinstance(holder, ast.Call) and last_name(holder.func) in _READS
 
@@ -172,8 +196,14 @@ def _meant_for(view: View) -> str:
 
 
 HAZARD = Hazard(
-    "CKS07", "instruction-file-reload", "A", "warning",
-    source=(Pattern((ast.Call,), _read_anew, _FILES, is_near=True), Pattern((ast.Call,), _read_by_name, _FILES, also=(_BY_NAME,))),
+    "CKS07",
+    "instruction-file-reload",
+    "A",
+    "warning",
+    source=(
+        Pattern((ast.Call,), _read_anew, _FILES, is_near=True),
+        Pattern((ast.Call,), _read_by_name, _FILES, also=(_BY_NAME,)),
+    ),
     requests=(RequestRule("change", _named, 20), RequestRule("change", _edited, 74)),
     confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -80,8 +80,13 @@ def _spoke(before: Sent, after: Sent) -> bool:
 
 
 HAZARD = Hazard(
-    "CKS05", "memory-recall-in-front", "A", "error",
-    source=(Flow(("recall",), ("system", "front"), "{source} finds something else for each question and reaches {sink}"),),
+    "CKS05",
+    "memory-recall-in-front",
+    "A",
+    "error",
+    source=(
+        Flow(("recall",), ("system", "front"), "{source} finds something else for each question and reaches {sink}"),
+    ),
     requests=(RequestRule("change", _labelled, 22), RequestRule("change", _per_turn, 50)),
     confirmed_by=("system_changed", "messages_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -81,17 +81,41 @@ def _grown(step: Step, change: Change) -> Evidence | None:
     found = edited(change)
     if not found.is_growth or found.trail > _ENDING or not (found.before.strip() or change.at):
         return None
-    return Evidence(f"system text grew by {len(found.span[1]):,} characters at its end, as when a message of the role system is hoisted")
+    return Evidence(
+        f"system text grew by {len(found.span[1]):,} characters at its end, as when a message of the role system is hoisted"
+    )
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
-_IN_TESTS: tuple[str, ...] = tuple(f'{equals}"system"' for equals in ("==", "== ")) + tuple(f'"system"{equals}' for equals in ("==", " =="))
+_IN_TESTS: tuple[str, ...] = tuple(f'{equals}"system"' for equals in ("==", "== ")) + tuple(
+    f'"system"{equals}' for equals in ("==", " ==")
+)
 _IN_TESTS += (*(text.replace('"', "'") for text in _IN_TESTS), ", SystemMessage)")
 """One of these stands where a role is compared with this one, or a message's class asked for."""
 _FRONT = re.compile(r"system|instruction|preamble", re.IGNORECASE)
 """Names of what stands in front."""
-_SHOWS = frozenset("print pprint echo log write debug info warning error len hash sha256 md5 encode count_tokens num_tokens".split())  # noqa: SIM905
+_SHOWS = frozenset(
+    [
+        "print",
+        "pprint",
+        "echo",
+        "log",
+        "write",
+        "debug",
+        "info",
+        "warning",
+        "error",
+        "len",
+        "hash",
+        "sha256",
+        "md5",
+        "encode",
+        "count_tokens",
+        "num_tokens",
+    ]
+)
 """Functions that show a text to people, or measure it."""
 _JOINED = "messages of the role system are joined from wherever they stand: each new one rewrites the front"
 _ADDED = "a system message is added to the text in front, wherever it stands: each new one rewrites the front"
@@ -107,7 +131,9 @@ def _hoisted(function: AnyFunction, view: View) -> Iterator[Hit]:
         if any(_is_system(test, names) for test in _tests(call)) and not _is_shown(call, function):
             yield Hit(call, _JOINED)
     for blocks in _given_in_front(function, view):
-        if any(_is_system(test, names) for loop in blocks.generators for test in loop.ifs) and isinstance(blocks.elt, ast.Dict):
+        if any(_is_system(test, names) for loop in blocks.generators for test in loop.ifs) and isinstance(
+            blocks.elt, ast.Dict
+        ):
             yield Hit(blocks, _JOINED)
     lists = {last_name(call.args[0]) for call in joins if call.args and _is_sent(call, function, view)}
     for node in view.nodes(function, ast.If):
@@ -136,13 +162,19 @@ def _is_sent(call: ast.Call, function: AnyFunction, view: View) -> bool:
     stored = {last_name(target) for node in around if isinstance(node, ast.Assign) for target in node.targets}
     given = [node for node in view.nodes(function, ast.keyword) if _FRONT.search(node.arg or "")]
     sent: list[ast.AST] = [*view.nodes(function, ast.Return), *given]
-    return any(node in sent for node in around) or any(last_name(part) in stored for node in sent for part in walk(node) if stored)
+    return any(node in sent for node in around) or any(
+        last_name(part) in stored for node in sent for part in walk(node) if stored
+    )
 
 
 def _tests(join: ast.Call) -> list[ast.expr]:
     """The conditions of what is joined."""
     given = join.args[0] if join.args else None
-    return [test for loop in given.generators for test in loop.ifs] if isinstance(given, ast.ListComp | ast.GeneratorExp) else []
+    return (
+        [test for loop in given.generators for test in loop.ifs]
+        if isinstance(given, ast.ListComp | ast.GeneratorExp)
+        else []
+    )
 
 
 def _is_system(test: ast.expr, names: dict[str, bool]) -> bool:
@@ -157,17 +189,27 @@ def _is_system(test: ast.expr, names: dict[str, bool]) -> bool:
 def _adds(node: ast.stmt, lists: set[str]) -> bool:
     """`system += …`, or `parts.append(…)` of what is joined in the end; by their names they are what stands in front."""
     if isinstance(node, ast.AugAssign):
-        return isinstance(node.value, ast.Subscript | ast.Attribute | ast.BinOp) and "system" in last_name(node.target).lower()
+        return (
+            isinstance(node.value, ast.Subscript | ast.Attribute | ast.BinOp)
+            and "system" in last_name(node.target).lower()
+        )
     call = node.value if isinstance(node, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "append":
         return False
     held = last_name(call.func.value)
-    return held in lists and bool(_FRONT.search(held)) and isinstance(call.args[0], ast.Subscript | ast.Attribute | ast.Call)
+    return (
+        held in lists
+        and bool(_FRONT.search(held))
+        and isinstance(call.args[0], ast.Subscript | ast.Attribute | ast.Call)
+    )
 
 
 HAZARD = Hazard(
-    "CKS13", "mid-system-inlined", "B", "warning",
+    "CKS13",
+    "mid-system-inlined",
+    "B",
+    "warning",
     source=(Pattern(FUNCTIONS, _hoisted, _IN_TESTS, is_near=True, also=(IN_HISTORY,)),),
     requests=(RequestRule("change", _reminder, 14), RequestRule("change", _grown, 80)),
     confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+)

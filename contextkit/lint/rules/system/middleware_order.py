@@ -21,9 +21,8 @@ order is wrong, which is why it comes back with each new one that somebody regis
 Static sections first, then your own, then the marker, and whatever varies behind it:
 
     agent = create_agent(
-        model=MODEL,
-        tools=TOOLS,
-        middleware=[SkillsMiddleware(), HouseRulesMiddleware(), AnthropicPromptCachingMiddleware(), MemoryMiddleware(store)],
+        model=MODEL, tools=TOOLS, middleware=[SkillsMiddleware(), HouseRulesMiddleware(),
+        AnthropicPromptCachingMiddleware(), MemoryMiddleware(store)],
     )
 
 Look at one real request to see that the marker's block is followed, not preceded, by the section that changes.
@@ -31,8 +30,8 @@ contextkit has no such list: breakpoints are placed after the request is laid ou
 
 ## Detected by
 - source: a list of middlewares, written out in the call or made in a function under that name, at once or step by step,
-  in which prompt caching is followed by one that adds stable text or by whatever the user hands over, or in which memory
-  stands in front of it.
+  in which prompt caching is followed by one that adds stable text or by whatever the user hands over, or in which
+  memory stands in front of it.
 - requests: a section that changes stands in front of the last marked block of the system.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
@@ -65,12 +64,15 @@ def _section_in_front(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"a section of the system changed in front of the marked block {step.before.blocks[last].path}")
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _MARKING = re.compile(r"Cach\w*Middleware$|PromptCach")
 _VARYING = re.compile(r"(?:Memory|Recall|Notes)Middleware$")
 _LIST = re.compile(r"(?:^|_)middlewares?$")
-_ADDING = re.compile(r"(?:Skills?|Todo\w*|Planning|SubAgent|Filesystem|Context|Dynamic\w*|Prompt\w*|Instruction\w*)Middleware$")
+_ADDING = re.compile(
+    r"(?:Skills?|Todo\w*|Planning|SubAgent|Filesystem|Context|Dynamic\w*|Prompt\w*|Instruction\w*)Middleware$"
+)
 
 
 def _later(given: ast.keyword, view: View) -> Iterator[Hit]:
@@ -107,7 +109,12 @@ def _built(function: AnyFunction, view: View) -> Iterator[Hit]:
             if _LIST.search(name):
                 yield from _misplaced(lists.pop(name, []))
                 lists[name] = [(_name(item), item) for item in node.value.elts]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and last_name(node.func.value) in lists and node.args:
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and last_name(node.func.value) in lists
+            and node.args
+        ):
             lists[last_name(node.func.value)] += _added(node.func.attr, node.args[0])
     for items in lists.values():
         yield from _misplaced(items)
@@ -127,9 +134,14 @@ def _items(given: ast.keyword) -> list[ast.expr]:
 
 
 HAZARD = Hazard(
-    "CKS09", "middleware-order", "A", "warning",
-    source=(Pattern((ast.keyword,), _later, ("Middleware",), also=(("middleware",),), names=("middleware", "middlewares")),
-            Pattern(FUNCTIONS, _built, ("CachingMiddleware", "PromptCach"), is_near=True)),
+    "CKS09",
+    "middleware-order",
+    "A",
+    "warning",
+    source=(
+        Pattern((ast.keyword,), _later, ("Middleware",), also=(("middleware",),), names=("middleware", "middlewares")),
+        Pattern(FUNCTIONS, _built, ("CachingMiddleware", "PromptCach"), is_near=True),
+    ),
     requests=(RequestRule("change", _section_in_front, 70),),
     confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -26,10 +26,12 @@ The tool that edits the list can return the whole of it, which is the same thing
 tool's result, or `context.notice(render(plan))`.
 
 ## Detected by
-- source: a list of tasks or a state of the plan, known by its name (`todos`, `current_plan`, `scratchpad`), or a plan that the
+- source: a list of tasks or a state of the plan, known by its name (`todos`, `current_plan`, `scratchpad`), or a plan
+  that the
   condition of a loop around the call looks at, rendered into the system text or put before the history; how many turns
   there were or are left, counted by a loop or method that adds to the messages and asks the model.
-- requests: the system text changes in a list of tasks or below such a heading, in nothing but the numbers of a line that
+- requests: the system text changes in a list of tasks or below such a heading, in nothing but the numbers of a line
+  that
   counts turns or tokens, or in the call behind one of the tool that writes the plan.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
@@ -53,7 +55,8 @@ _PLANNER = re.compile(rb'"name":\s*"[^"]*(?:todo|plan|task|checklist)[^"]*"', re
 _NUMBER = re.compile(r"\d[\d,.]*")
 _UNITS = r"(?:tokens?|steps?|turns?|iterations?|rounds?|attempts?|tool calls?|messages?|requests?)"
 _COUNTS = re.compile(
-    rf"\b{_UNITS}\b\W{{0,12}}\d|\d[\d,.]*\s*(?:more )?{_UNITS}\b|\b(?:remaining|left|used|budget)\b\D{{0,20}}\d", re.IGNORECASE
+    rf"\b{_UNITS}\b\W{{0,12}}\d|\d[\d,.]*\s*(?:more )?{_UNITS}\b|\b(?:remaining|left|used|budget)\b\D{{0,20}}\d",
+    re.IGNORECASE,
 )
 """A line that counts: `Turn 3 of 20`, `9,120 tokens left`, `remaining: 4`."""
 
@@ -63,7 +66,11 @@ def _plan(step: Step, change: Change) -> Evidence | None:
         return None
     found = edited(change)
     is_list = bool(BOX.search(found.was) or BOX.search(found.now))
-    return Evidence(f"a plan or list of tasks changed in {front_name(change)}") if is_list or found.is_about("plan") else None
+    return (
+        Evidence(f"a plan or list of tasks changed in {front_name(change)}")
+        if is_list or found.is_about("plan")
+        else None
+    )
 
 
 def _counted(step: Step, change: Change) -> Evidence | None:
@@ -73,24 +80,43 @@ def _counted(step: Step, change: Change) -> Evidence | None:
         return None
     pairs = zip(_NUMBER.findall(found.was), _NUMBER.finditer(found.now), strict=True)
     others = [now for was, now in pairs if was != now[0]]
-    counted = [one for one in _COUNTS.finditer(found.now) if any(one.start() <= now.start() < one.end() for now in others)]
+    counted = [
+        one for one in _COUNTS.finditer(found.now) if any(one.start() <= now.start() < one.end() for now in others)
+    ]
     if not counted or not all(any(one.start() <= now.start() < one.end() for one in counted) for now in others):
         return None
     return Evidence(f"{front_name(change)} counts: {counted[0][0].strip()!r}")
 
 
 def _after_planning(step: Step, change: Change) -> Evidence | None:
-    if change.level != "system" or not any(block.type == "call" and _PLANNER.search(block.body) for block in tail(step)):
+    if change.level != "system" or not any(
+        block.type == "call" and _PLANNER.search(block.body) for block in tail(step)
+    ):
         return None
     return Evidence("system text changed right after a call of the tool that writes the plan")
 
 
 HAZARD = Hazard(
-    "CKS06", "plan-or-todo-in-system", "A", "error",
+    "CKS06",
+    "plan-or-todo-in-system",
+    "A",
+    "error",
     source=(
-        Flow(("plan",), ("system", "front"), "{source} changes while the agent works and reaches {sink}, in front of the history"),
-        Flow(("counter",), ("system", "front"), "{source} is counted on in each turn and reaches {sink}, in front of the history"),
+        Flow(
+            ("plan",),
+            ("system", "front"),
+            "{source} changes while the agent works and reaches {sink}, in front of the history",
+        ),
+        Flow(
+            ("counter",),
+            ("system", "front"),
+            "{source} is counted on in each turn and reaches {sink}, in front of the history",
+        ),
     ),
-    requests=(RequestRule("change", _plan, 24), RequestRule("change", _counted, 26), RequestRule("change", _after_planning, 45)),
+    requests=(
+        RequestRule("change", _plan, 24),
+        RequestRule("change", _counted, 26),
+        RequestRule("change", _after_planning, 45),
+    ),
     confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -25,7 +25,8 @@ Draw once per session, by something that lasts as long as the session, and repor
 In contextkit the variant is chosen where the `Context` is made, since its system prompt stays from then on.
 
 ## Detected by
-- source: one of several texts drawn at random (`random.choice`, `secrets.choice`), outside of what runs once, that reaches the system
+- source: one of several texts drawn at random (`random.choice`, `secrets.choice`), outside of what runs once, that
+  reaches the system
   text.
 - requests: a system text that an earlier call of the conversation had is back, or once one was, there is another still;
   a label that names a variant changes. The first change to another text looks like any other and is told as CKS10.
@@ -54,7 +55,11 @@ def _alternates(step: Step, change: Change) -> Evidence | None:
         return None
     now = _system(step.after)
     seen = next((back for back, sent in enumerate(reversed(step.earlier[:-1]), 2) if _system(sent) == now), 0)
-    return Evidence(f"system text is again the one of {seen} calls before: variants alternate in one conversation") if seen else None
+    return (
+        Evidence(f"system text is again the one of {seen} calls before: variants alternate in one conversation")
+        if seen
+        else None
+    )
 
 
 def _drawn(step: Step, change: Change) -> Evidence | None:
@@ -65,7 +70,9 @@ def _drawn(step: Step, change: Change) -> Evidence | None:
     n_texts = sum(text not in seen[:place] for place, text in enumerate(seen))
     if n_texts == len(seen):
         return None
-    return Evidence(f"system text changed for another time, and {n_texts} texts have taken turns before: variants of one prompt")
+    return Evidence(
+        f"system text changed for another time, and {n_texts} texts have taken turns before: variants of one prompt"
+    )
 
 
 _RECENT = 40
@@ -83,8 +90,15 @@ def _system(sent: Sent) -> list[bytes]:
 
 
 HAZARD = Hazard(
-    "CKS12", "prompt-variant-fragmentation", "C", "note",
+    "CKS12",
+    "prompt-variant-fragmentation",
+    "C",
+    "note",
     source=(Flow(("choice",), ("system",), "{source} chooses a text for {sink} anew for each request"),),
-    requests=(RequestRule("change", _alternates, 15), RequestRule("change", _labelled, 25), RequestRule("change", _drawn, 86)),
+    requests=(
+        RequestRule("change", _alternates, 15),
+        RequestRule("change", _labelled, 25),
+        RequestRule("change", _drawn, 86),
+    ),
     confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+)

@@ -26,7 +26,8 @@ contextkit marks the end of a constant head and the end of the history by itself
 `context.user` or `context.notice`.
 
 ## Detected by
-- source: a constant joined with a value that is known to vary (a clock, an id, what was recalled, a plan, the user's words, a
+- source: a constant joined with a value that is known to vary (a clock, an id, what was recalled, a plan, the user's
+  words, a
   parameter named after what is on the screen) in one block that carries `cache_control`; any other parameter may be the
   session's own.
 - requests: the last marked system block changes in its later part while its beginning stays; every call writes, none
@@ -60,10 +61,13 @@ def _volatile_end(step: Step, change: Change) -> Evidence | None:
     found = edited(change)
     if not found.is_late or not found.is_at_end:
         return None
-    return Evidence(f"the end of a marked system block changed, its first {int(100 * found.share)} % stayed: one marker stands behind both")
+    return Evidence(
+        f"the end of a marked system block changed, its first {int(100 * found.share)} % stayed: one marker stands behind both"
+    )
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _VOLATILE: frozenset[Kind] = frozenset({"clock", "date", "id", "recall", "plan", "user", "place", "choice", "person"})
 
@@ -82,22 +86,37 @@ def _one_block(block: ast.Dict, view: View) -> Iterator[Hit]:
     if not view.kinds(text) & _VOLATILE and not _is_of_the_moment(text, view):
         return
     if any(_is_system(node) for node in view.parents()):
-        yield Hit(text, "what stays and what varies stand in one block in front of its marker: each call writes it, none reads it")
+        yield Hit(
+            text,
+            "what stays and what varies stand in one block in front of its marker: each call writes it, none reads it",
+        )
 
 
 def _is_of_the_moment(text: ast.expr, view: View) -> bool:
-    """Whether it holds what is on the user's screen, as a parameter's name says, in a function that a session runs more than once."""
+    """Whether it holds what is on the user's screen, as a parameter's name says, in a function that a session runs more
+    than once.
+    """
     function = view.function()
     if function is None or function.name in sanitizers.ONCE:
         return False
     stored = [node.value for node in view.nodes(function, ast.Assign) if last_name(node.targets[0]) == last_name(text)]
-    given = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs) if _MOMENT.match(argument.arg)}
-    return bool(given) and any(isinstance(part, ast.Name) and part.id in given for value in (text, *stored) for part in walk(value))
+    given = {
+        argument.arg for argument in (*function.args.args, *function.args.kwonlyargs) if _MOMENT.match(argument.arg)
+    }
+    return bool(given) and any(
+        isinstance(part, ast.Name) and part.id in given for value in (text, *stored) for part in walk(value)
+    )
 
 
 def _stays(text: ast.expr, view: View) -> bool:
     """Whether a part of it is a fixed text."""
-    parts = text.values if isinstance(text, ast.JoinedStr) else [text.left, text.right] if isinstance(text, ast.BinOp) else []
+    parts = (
+        text.values
+        if isinstance(text, ast.JoinedStr)
+        else [text.left, text.right]
+        if isinstance(text, ast.BinOp)
+        else []
+    )
     return any(view.is_constant(part) for part in parts) or bool(not parts and isinstance(text, ast.Name | ast.Call))
 
 
@@ -110,9 +129,13 @@ def _is_system(node: ast.AST) -> bool:
 
 
 HAZARD = Hazard(
-    "CKS08", "static-and-volatile-one-block", "A", "error",
-    source=(Pattern((ast.Dict,), _one_block, ("cache_control",), is_near=True, also=(("text",),),
-                    names=("cache_control",)),),
+    "CKS08",
+    "static-and-volatile-one-block",
+    "A",
+    "error",
+    source=(
+        Pattern((ast.Dict,), _one_block, ("cache_control",), is_near=True, also=(("text",),), names=("cache_control",)),
+    ),
     requests=(RequestRule("change", _volatile_end, 72),),
     confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+)

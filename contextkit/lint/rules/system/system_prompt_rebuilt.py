@@ -31,11 +31,13 @@ The prompt is part of the session. Store what was sent, load it as it is, and bu
 epoch.
 
 ## Detected by
-- source: a function that builds the system prompt, called on the way of resume, reload or switch of model, unless that is done only
+- source: a function that builds the system prompt, called on the way of resume, reload or switch of model, unless that
+  is done only
   where none is stored; the items of a set,
   joined into its text, which come in another order in each process.
 - requests: the system text differs in the call that changes the model; a request that names the response it goes on
-  from has no `instructions`, which are not carried over; by its shape alone, for no reason that a narrower hazard knows.
+  from has no `instructions`, which are not carried over; by its shape alone, for no reason that a narrower hazard
+  knows.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
 
@@ -67,24 +69,33 @@ def _at_switch(step: Step, change: Change) -> Evidence | None:
 
 
 def _left_out(step: Step, change: Change) -> Evidence | None:
-    """`previous_response_id` without `instructions` (openai 3.54.0, types/responses/response_create_params.py: not carried over)."""
+    """`previous_response_id` without `instructions` (openai 3.54.0, types/responses/response_create_params.py: not
+    carried over).
+    """
     if change.level != "system" or change.now or named_in(step.after.params) is None:
         return None
-    return Evidence("the request goes on from a response and has no instructions: those that response was asked with are not carried over")
+    return Evidence(
+        "the request goes on from a response and has no instructions: those that response was asked with are not carried over"
+    )
 
 
 def _changed(step: Step, change: Change) -> Evidence | None:
     if change.level != "system" or not change.is_first:
         return None
-    return Evidence(f"system text changed, {int(100 * edited(change).share)} % of it stayed; only its shape is known, not what rebuilt it")
+    return Evidence(
+        f"system text changed, {int(100 * edited(change).share)} % of it stayed; only its shape is known, not what rebuilt it"
+    )
 
 
-# In code --------------------------------------------------------------------------------------------------------------------------
+# In code
+# --------------------------------------------------------------------------------------------------------------------------
 
 _BUILDS = re.compile(
     r"_*(?:re)?(?:build|make|render|create|generate|compose|assemble|construct)_(?:\w+_)?system_(?:prompt|message|instructions?|text)$"
 )
-_PATHS = re.compile(r"(?:^|_)(?:resume|reload|restore|rehydrate|reopen|switch_model|set_model|change_model|load_session|continue_session)")
+_PATHS = re.compile(
+    r"(?:^|_)(?:resume|reload|restore|rehydrate|reopen|switch_model|set_model|change_model|load_session|continue_session)"
+)
 _STORED = re.compile(r"system|prompt|instruction", re.IGNORECASE)
 _WHERE_MISSING = re.compile(r"_or_(?:re)?(?:build|make|render|create|generate|compose|assemble|default|new)")
 """A function of such a name builds only where nothing is stored."""
@@ -96,11 +107,15 @@ def _rebuilt(call: ast.Call, view: View) -> Iterator[Hit]:
     if function is None or not _PATHS.search(function.name) or _WHERE_MISSING.search(function.name):
         return
     if _BUILDS.match(name) and not _is_where_missing(call, view):
-        yield Hit(call, f"{name}() makes the system prompt anew in {function.name}(): the session goes on under another one")
+        yield Hit(
+            call, f"{name}() makes the system prompt anew in {function.name}(): the session goes on under another one"
+        )
 
 
 def _is_where_missing(call: ast.Call, view: View) -> bool:
-    """Whether it is made only where none is stored: `stored or build()`, `if not stored:`, `stored if stored else build()`."""
+    """Whether it is made only where none is stored: `stored or build()`, `if not stored:`, `stored if stored else
+    build()`.
+    """
     around = view.parents()
     for node, inside in pairwise((*around, call)):
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and inside is not node.values[0]:
@@ -121,11 +136,23 @@ def _says_missing(test: ast.expr) -> bool:
 
 
 HAZARD = Hazard(
-    "CKS10", "system-prompt-rebuilt", "A", "warning",
+    "CKS10",
+    "system-prompt-rebuilt",
+    "A",
+    "warning",
     source=(
-        Pattern((ast.Call,), _rebuilt, ("system_prompt", "system_message", "system_instruction", "system_text"), is_near=True),
+        Pattern(
+            (ast.Call,),
+            _rebuilt,
+            ("system_prompt", "system_message", "system_instruction", "system_text"),
+            is_near=True,
+        ),
         Flow(("jumbled",), ("system",), "{source} has its items in another order in each process and reaches {sink}"),
     ),
-    requests=(RequestRule("change", _at_switch, 50), RequestRule("change", _left_out, 20), RequestRule("change", _changed, 90)),
+    requests=(
+        RequestRule("change", _at_switch, 50),
+        RequestRule("change", _left_out, 20),
+        RequestRule("change", _changed, 90),
+    ),
     confirmed_by=("system_changed", "input_changed"),
-)  # fmt: skip
+)

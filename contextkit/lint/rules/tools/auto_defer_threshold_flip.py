@@ -1,4 +1,5 @@
-"""auto-defer-threshold-flip: crossing a limit of tools or tokens turns inline definitions into deferred ones in mid-session.
+"""auto-defer-threshold-flip: crossing a limit of tools or tokens turns inline definitions into deferred ones in
+mid-session.
 
 ## What it does
 A harness sends tools in full while there are few of them and defers them behind a search tool above some number or
@@ -70,7 +71,11 @@ def _flipped(step: Step, change: Change) -> Evidence | None:
     has_search = any(map(is_search_tool, (*found.gone, *found.come)))
     moved = len(found.gone) + len(found.come)
     if len(flips) > 1 or found.held_back or (has_search and moved > 2):
-        way = "deferred" if found.held_back or (has_search and found.gone and len(found.now) < len(found.was)) else "sent in full"
+        way = (
+            "deferred"
+            if found.held_back or (has_search and found.gone and len(found.now) < len(found.was))
+            else "sent in full"
+        )
         text = f"{max(len(flips), moved)} tools are {way} at call {step.turn}"
         return Evidence(f"{text}: {named(flips or [*found.gone, *found.come])}")
     return None
@@ -83,9 +88,14 @@ def _threshold(node: ast.If | ast.IfExp, view: View) -> Iterator[Hit]:
     found = next((test for test in tests if _counts_tools(test, view)), None)
     if found is None or function is None or function.name in sanitizers.ONCE:
         return
-    body = [*filterfalse(_is_told, (*node.body, *node.orelse))] if isinstance(node, ast.If) else [node.body, node.orelse]
+    body = (
+        [*filterfalse(_is_told, (*node.body, *node.orelse))] if isinstance(node, ast.If) else [node.body, node.orelse]
+    )
     if any(map(_defers, body)) or (body and mentions(found, _DEFERS)):
-        yield Hit(found, "a limit tested for each request turns tools sent in full into deferred ones in mid-session, and back")
+        yield Hit(
+            found,
+            "a limit tested for each request turns tools sent in full into deferred ones in mid-session, and back",
+        )
 
 
 def _is_told(statement: ast.stmt) -> bool:
@@ -96,7 +106,9 @@ def _is_told(statement: ast.stmt) -> bool:
 
 def _defers(part: ast.AST) -> bool:
     """Whether a branch names what is deferred, as a word or as a keyword argument."""
-    return mentions(part, _DEFERS) or any(isinstance(one, ast.keyword) and _DEFERS.search(one.arg or "") for one in walk(part))
+    return mentions(part, _DEFERS) or any(
+        isinstance(one, ast.keyword) and _DEFERS.search(one.arg or "") for one in walk(part)
+    )
 
 
 def _counts_tools(test: ast.Compare, view: View) -> bool:
@@ -112,8 +124,15 @@ def _is_limit(node: ast.expr) -> bool:
 
 def _is_count(node: ast.expr, view: View) -> bool:
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id == "len" and bool(node.args) and _is_tools(node.args[0], view)
-    return any(_SIZE.search(word) and _TOOLS.search(word) for word in words_of(node)) and isinstance(node, ast.Name | ast.Attribute)
+        return (
+            isinstance(node.func, ast.Name)
+            and node.func.id == "len"
+            and bool(node.args)
+            and _is_tools(node.args[0], view)
+        )
+    return any(_SIZE.search(word) and _TOOLS.search(word) for word in words_of(node)) and isinstance(
+        node, ast.Name | ast.Attribute
+    )
 
 
 def _is_tools(node: ast.expr, view: View) -> bool:
@@ -121,7 +140,11 @@ def _is_tools(node: ast.expr, view: View) -> bool:
 
 
 HAZARD = Hazard(
-    "CKT05", "auto-defer-threshold-flip", "A", "warning",
+    "CKT05",
+    "auto-defer-threshold-flip",
+    "A",
+    "warning",
     source=(Pattern((ast.If, ast.IfExp), _threshold, ("defer", "lazy", "search", "inline"), is_near=True),),
-    requests=(RequestRule("change", _flipped, 20),), confirmed_by=("tools_changed",),
-)  # fmt: skip
+    requests=(RequestRule("change", _flipped, 20),),
+    confirmed_by=("tools_changed",),
+)

@@ -18,8 +18,8 @@ run. Anthropic's documentation warns of the same effect for the skills of a cont
 ## Use instead
 Keep the description constant and announce the list in the conversation, later only what came and went:
 
-    tools = [{"name": "use_skill", "description": "Load a skill by name; the known ones are announced.", "input_schema": NAME}]
-    messages.append({"role": "user", "content": "New skill: " + ", ".join(sorted(new))})
+    tools = [{"name": "use_skill", "description": "Load a skill by name; the known ones are announced.", "input_schema":
+    NAME}] messages.append({"role": "user", "content": "New skill: " + ", ".join(sorted(new))})
 
 With contextkit: `context.notice("New skill: changelog")`, written once and never moved.
 
@@ -60,7 +60,18 @@ def _entry(step: Step, change: Change) -> Evidence | None:
 
 
 HAZARD = Hazard(
-    "CKT09", "catalogue-in-tool-description", "B", "warning",
-    source=(Flow(("listing",), ("tool",), "{source} stands in a tool's description and changes it with every entry", in_loop_only=True),),
-    requests=(RequestRule("change", _entry, 22),), confirmed_by=("tools_changed",),
-)  # fmt: skip
+    "CKT09",
+    "catalogue-in-tool-description",
+    "B",
+    "warning",
+    source=(
+        Flow(
+            ("listing",),
+            ("tool",),
+            "{source} stands in a tool's description and changes it with every entry",
+            in_loop_only=True,
+        ),
+    ),
+    requests=(RequestRule("change", _entry, 22),),
+    confirmed_by=("tools_changed",),
+)

@@ -24,7 +24,8 @@ answer the search with `tool_reference` blocks, which are expanded where they st
 levels valid. In OpenAI's Responses append an `additional_tools` item. Elsewhere route calls through one stable bridge
 tool:
 
-    tools = [SEARCH, {"name": "call_tool", "description": "Call a tool found by search.", "input_schema": NAME_AND_ARGUMENTS}]
+    tools = [SEARCH, {"name": "call_tool", "description": "Call a tool found by search.", "input_schema":
+    NAME_AND_ARGUMENTS}]
 
 A contextkit toolbox never grows by itself; give it the bridge tool.
 
@@ -64,7 +65,10 @@ def _promoted(step: Step, change: Change) -> Evidence | None:
     if found is None or found.gone or found.held_back or not _is_found(step, found):
         return None
     new = [*found.promoted, *found.come]
-    return Evidence(f"{named(new)} joined the {len(found.was)} tools in front" + " right behind a search for tools" * bool(found.come))
+    return Evidence(
+        f"{named(new)} joined the {len(found.was)} tools in front"
+        + " right behind a search for tools" * bool(found.come)
+    )
 
 
 def _is_found(step: Step, found: Moves) -> bool:
@@ -77,7 +81,9 @@ def _call(node: ast.Call, view: View) -> Iterator[Hit]:
     """`registry.promote(name)`, `tool.pop("defer_loading")`."""
     if not isinstance(node.func, ast.Attribute) or _is_once(view):
         return
-    is_promotion = _PROMOTES.match(node.func.attr) and any(mentions(part, _TOOLS) for part in (node.func.value, *node.args))
+    is_promotion = _PROMOTES.match(node.func.attr) and any(
+        mentions(part, _TOOLS) for part in (node.func.value, *node.args)
+    )
     is_pop = node.func.attr == "pop" and bool(node.args) and text_of(node.args[0]) == "defer_loading"
     if is_promotion or (is_pop and view.loop() is None):
         yield Hit(node, "a tool found in mid-session joins the tools in front of the prompt")
@@ -98,8 +104,17 @@ def _deleted(node: ast.Delete, view: View) -> Iterator[Hit]:
 
 
 def _is_for_some(view: View) -> bool:
-    """`if tool["name"] in found:` around it; a loop that takes the flag from all tools makes copies for another provider."""
-    tests = (part for one in view.parents() if isinstance(one, ast.If) for part in walk(one.test) if isinstance(part, ast.Compare))
+    """`if tool["name"] in found:` around it.
+
+    A loop that takes the flag from all tools makes copies for another provider.
+    """
+    tests = (
+        part
+        for one in view.parents()
+        if isinstance(one, ast.If)
+        for part in walk(one.test)
+        if isinstance(part, ast.Compare)
+    )
     return any(isinstance(test.ops[0], ast.In) and not isinstance(test.left, ast.Constant) for test in tests)
 
 
@@ -109,9 +124,15 @@ def _is_once(view: View) -> bool:
 
 
 HAZARD = Hazard(
-    "CKT06", "deferred-tool-promoted", "A", "error",
-    source=(Pattern((ast.Call,), _call, ("promote", "defer", "inline_"), is_near=True),
-            Pattern((ast.Assign,), _flag, ("defer",), is_near=True, names=("defer_loading",)),
-            Pattern((ast.Delete,), _deleted, ("defer_loading",), is_near=True)),
-    requests=(RequestRule("change", _promoted, 30),), confirmed_by=("tools_changed",),
-)  # fmt: skip
+    "CKT06",
+    "deferred-tool-promoted",
+    "A",
+    "error",
+    source=(
+        Pattern((ast.Call,), _call, ("promote", "defer", "inline_"), is_near=True),
+        Pattern((ast.Assign,), _flag, ("defer",), is_near=True, names=("defer_loading",)),
+        Pattern((ast.Delete,), _deleted, ("defer_loading",), is_near=True),
+    ),
+    requests=(RequestRule("change", _promoted, 30),),
+    confirmed_by=("tools_changed",),
+)

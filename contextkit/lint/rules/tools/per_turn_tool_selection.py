@@ -27,7 +27,8 @@ contextkit keeps one sealed toolbox per conversation; another set is `context.re
 price.
 
 ## Detected by
-- source: tools filtered, selected or searched for by the user's text, or by what was recalled, in the function that asks the model; a
+- source: tools filtered, selected or searched for by the user's text, or by what was recalled, in the function that
+  asks the model; a
   list of tools that changes in the loop that sends it.
 - requests: tools go, or others take their place, from one call to the next, and no server, mode or last turn explains
   it.
@@ -59,7 +60,9 @@ from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 _SELECTS = re.compile(
     r"^_*(?:a_?)?(?:select|filter|retrieve|choose|pick|route|rank|get_relevant|find_relevant)_(?:\w+_)?tools(?:_for_\w+|_by_query)?$"
 )
-_SEARCHES = re.compile(r"(?:^|_)(?:search|query|retrieve|find|match|lookup|relevant|similar|top_k|rank|recommend|suggest)(?:_|$)")
+_SEARCHES = re.compile(
+    r"(?:^|_)(?:search|query|retrieve|find|match|lookup|relevant|similar|top_k|rank|recommend|suggest)(?:_|$)"
+)
 _OTHERS = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _CHANGES = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
 _STEPS = 4
@@ -84,7 +87,9 @@ def _found(node: ast.Assign, view: View) -> Iterator[Hit]:
         return
     for call in calls:
         given = [*call.args, *(one.value for one in call.keywords)]
-        if any(_is_newest_item(part, view) for value in given for part in walk(value)) or any(view.kinds(one) & _HEARD for one in given):
+        if any(_is_newest_item(part, view) for value in given for part in walk(value)) or any(
+            view.kinds(one) & _HEARD for one in given
+        ):
             yield Hit(call, f"`{last_name(call.func)}` finds the tools anew by what was said last")
             return
 
@@ -100,7 +105,12 @@ def _is_sent(target: ast.expr, view: View) -> bool:
     function = view.function()
     for call in model_calls(function, view) if function is not None else []:
         tools, messages = keyword(call, "tools"), keyword(call, "messages", "input", "contents")
-        if tools is not None and ast.unparse(tools) == ast.unparse(target) and messages is not None and not is_single_shot(messages, view):
+        if (
+            tools is not None
+            and ast.unparse(tools) == ast.unparse(target)
+            and messages is not None
+            and not is_single_shot(messages, view)
+        ):
             return True
     return False
 
@@ -117,7 +127,9 @@ def _matching(node: ast.ListComp, view: View) -> Iterator[Hit]:
 
 
 def _looked_at(test: ast.expr) -> list[ast.AST]:
-    """What a comparison looks at, and in `any(word in question.lower() for …)` that whose method is called, which no flow sees."""
+    """What a comparison looks at, and in `any(word in question.lower() for …)` that whose method is called, which no
+    flow sees.
+    """
     if isinstance(test, ast.Call) and last_name(test.func) in ("any", "all"):
         calls = (part.func for part in walk(test) if isinstance(part, ast.Call))
         return [func.value for func in calls if isinstance(func, ast.Attribute)]
@@ -125,7 +137,9 @@ def _looked_at(test: ast.expr) -> list[ast.AST]:
 
 
 def _is_for_another_use(node: ast.ListComp, view: View) -> bool:
-    """Whether the function sends tools, and the variable it is kept in is no part of them: `hints = [t["name"] for t in TOOLS …]`."""
+    """Whether the function sends tools, and the variable it is kept in is no part of them: `hints = [t["name"] for t in
+    TOOLS …]`.
+    """
     above, function = view.parents()[-1], view.function()
     name = above.targets[0] if isinstance(above, ast.Assign) else None
     if not isinstance(name, ast.Name) or function is None:
@@ -139,10 +153,18 @@ def _made_of(sent: list[ast.expr], function: AnyFunction, view: View) -> set[str
     found = {part.id for value in sent for part in walk(value) if isinstance(part, ast.Name)}
     stored = [(last_name(one.targets[0]), one.value) for one in view.nodes(function, ast.Assign)]
     stored += [(last_name(one.target), one.value) for one in view.nodes(function, ast.AugAssign)]
-    calls = [one for one in view.nodes(function, ast.Call) if isinstance(one.func, ast.Attribute) and one.func.attr in _CHANGES]
-    stored += [(last_name(one.func.value), part) for one in calls if isinstance(one.func, ast.Attribute) for part in one.args]
+    calls = [
+        one
+        for one in view.nodes(function, ast.Call)
+        if isinstance(one.func, ast.Attribute) and one.func.attr in _CHANGES
+    ]
+    stored += [
+        (last_name(one.func.value), part) for one in calls if isinstance(one.func, ast.Attribute) for part in one.args
+    ]
     for _ in range(_STEPS):
-        found |= {part.id for name, value in stored if name in found for part in walk(value) if isinstance(part, ast.Name)}
+        found |= {
+            part.id for name, value in stored if name in found for part in walk(value) if isinstance(part, ast.Name)
+        }
     return found
 
 
@@ -153,11 +175,16 @@ def _changed(loop: ast.For | ast.AsyncFor | ast.While, view: View) -> Iterator[H
     for statement, is_chosen in _steps(loop.body) if names else ():
         changed = _list_that_changes(statement, is_chosen)
         if changed is not None and (name := ast.unparse(changed)) in names:
-            yield Hit(statement, f"`{name}` changes in the loop that sends it, and each change rewrites all that was said so far")
+            yield Hit(
+                statement,
+                f"`{name}` changes in the loop that sends it, and each change rewrites all that was said so far",
+            )
 
 
 def _steps(body: list[ast.stmt], is_chosen: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
-    """The statements of a loop, those of loops and functions inside it left out, and whether a condition decides on each."""
+    """The statements of a loop, those of loops and functions inside it left out, and whether a condition decides on
+    each.
+    """
     for statement in body:
         yield statement, is_chosen
         if not isinstance(statement, _OTHERS):
@@ -177,7 +204,9 @@ def _list_that_changes(node: ast.stmt, is_chosen: bool) -> ast.expr | None:
     if not isinstance(node, ast.Assign):
         return None
     target = node.targets[0]
-    is_of_itself = any(ast.unparse(part) == ast.unparse(target) for part in walk(node.value) if isinstance(part, type(target)))
+    is_of_itself = any(
+        ast.unparse(part) == ast.unparse(target) for part in walk(node.value) if isinstance(part, type(target))
+    )
     is_taken_away = is_nothing(node.value) or isinstance(node.value, ast.IfExp)  # CKT04
     return target if (is_of_itself or is_chosen) and not is_taken_away else None
 
@@ -186,7 +215,9 @@ def _is_newest(part: ast.Name | ast.Attribute, view: View) -> bool:
     """Whether it holds what was said last: `question = messages[-1]["content"]`."""
     function = view.function()
     stored = view.nodes(function, ast.Assign) if function is not None and isinstance(part, ast.Name) else ()
-    values = [one.value for one in stored if isinstance(one, ast.Assign) and last_name(one.targets[0]) == last_name(part)]
+    values = [
+        one.value for one in stored if isinstance(one, ast.Assign) and last_name(one.targets[0]) == last_name(part)
+    ]
     return any(_is_newest_item(item, view) for value in values for item in walk(value))
 
 
@@ -200,12 +231,18 @@ def _other_choice(step: Step, change: Change) -> Evidence | None:
     if found is None or found.is_rename or not (found.gone or found.come):
         return None
     text = f"another choice of tools: {len(found.was)} before, {len(found.now)} now"
-    gone, come = (f"; without {named(found.gone)}" if found.gone else "", f"; with {named(found.come)}" if found.come else "")
+    gone, come = (
+        f"; without {named(found.gone)}" if found.gone else "",
+        f"; with {named(found.come)}" if found.come else "",
+    )
     return Evidence(text + gone + come)
 
 
 HAZARD = Hazard(
-    "CKT03", "per-turn-tool-selection", "A", "error",
+    "CKT03",
+    "per-turn-tool-selection",
+    "A",
+    "error",
     source=(
         Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others"),
         Pattern((ast.Call,), _selected, ("_tools(", "_tools_for", "_tools_by"), is_near=True),
@@ -213,5 +250,6 @@ HAZARD = Hazard(
         Pattern((ast.Assign,), _found, ("tools =", "tools="), is_near=True),
         Pattern((ast.ListComp,), _matching, ("tools", "TOOLS")),
     ),
-    requests=(RequestRule("change", _other_choice, 70),), confirmed_by=("tools_changed",),
-)  # fmt: skip
+    requests=(RequestRule("change", _other_choice, 70),),
+    confirmed_by=("tools_changed",),
+)

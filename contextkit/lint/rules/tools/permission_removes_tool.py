@@ -28,7 +28,8 @@ On OpenAI `tool_choice` of type `allowed_tools` restricts the choice without tou
 `context.notice(...)` for the mode, and `call.deny("plan mode")` for what comes anyway.
 
 ## Detected by
-- source: tools filtered by a mode, a role or permissions, or one of two lists by a mode, in the function that asks the model;
+- source: tools filtered by a mode, a role or permissions, or one of two lists by a mode, in the function that asks the
+  model;
   tools given to a request from a table by mode, or from a function of the same file that chooses them by the mode.
 - requests: tools go or return at the very call whose newest words name a mode or another agent, or behind a call that
   switches it. Where nobody says so, it is told by what moved alone: as CKT02 or CKT03.
@@ -48,7 +49,16 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.rules.callsites import as_keywords, is_nothing, is_per_turn, keyword, last_name, mentions, statements, text_of
+from contextkit.lint.rules.callsites import (
+    as_keywords,
+    is_nothing,
+    is_per_turn,
+    keyword,
+    last_name,
+    mentions,
+    statements,
+    text_of,
+)
 from contextkit.lint.rules.toolsets import are_whole_servers, called_now, named, said_now, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import functions_in, walk
@@ -65,11 +75,14 @@ _MODE = re.compile(
 )
 _TOLD = re.compile(
     rf"\b(?:now|are|enter(?:ed|ing)?|switch(?:ed|ing)?)\s+(?:in|to|into)\s+(?:the |an? )?{_KINDS}"
-    rf"|\b{_KINDS} (?:is|was) (?:now )?(?:active|on\b|enabled)", re.IGNORECASE,
+    rf"|\b{_KINDS} (?:is|was) (?:now )?(?:active|on\b|enabled)",
+    re.IGNORECASE,
 )
-"""A mode that is told, not mentioned: it explains that all tools of a server go, or that others take the place of some."""
+"""A mode that is told, not mentioned: it explains that all tools of a server go, or that others take the place of some.
+"""
 _SWITCHES = re.compile(
-    rb'"name":"[^"]*(?:exit_?plan|enter_?plan|plan_?mode|switch_?mode|set_?mode|transfer_to_|hand_?off|switch_?agent)', re.IGNORECASE
+    rb'"name":"[^"]*(?:exit_?plan|enter_?plan|plan_?mode|switch_?mode|set_?mode|transfer_to_|hand_?off|switch_?agent)',
+    re.IGNORECASE,
 )
 _RULES = re.compile(
     r"^_*(?:\w+_)?(?:modes?|permissions?|roles?|read_?only|is_allowed|allows|allowed(?:_\w+)?|denied(?:_\w+)?|blocked(?:_\w+)?|disallowed(?:_\w+)?"
@@ -78,11 +91,28 @@ _RULES = re.compile(
 _OF_TOOLS = re.compile(r"(?:^|_)(?:tools?|toolsets?)(?:_|$)", re.IGNORECASE)
 """Names of a table of tools, or of a function that gives them."""
 _LEFT_OUT = re.compile(r"^_*(?:dropped|removed|missing|denied|blocked|hidden|unknown|skipped)_")
-_MODES = re.compile(r"^_*(?:\w+_)?(?:(?:plan|ask|read_?only|agent|permission|chat|edit)_mode|mode|read_only|is_planning)$")
+_MODES = re.compile(
+    r"^_*(?:\w+_)?(?:(?:plan|ask|read_?only|agent|permission|chat|edit)_mode|mode|read_only|is_planning)$"
+)
 
 _MESSAGE = "a mode or permission takes tools out of the request, and with them the whole prefix"
-_PLANS = frozenset({"plan", "planning", "ask", "read", "read_only", "readonly", "read-only", "act", "edit", "chat", "safe", "review",
-                    "architect"})  # fmt: skip
+_PLANS = frozenset(
+    {
+        "plan",
+        "planning",
+        "ask",
+        "read",
+        "read_only",
+        "readonly",
+        "read-only",
+        "act",
+        "edit",
+        "chat",
+        "safe",
+        "review",
+        "architect",
+    }
+)
 """Modes of an agent that has fewer tools in one of them."""
 _IN_MODES = ("mode", "read_only", "is_planning")
 """One of these stands in each name that `_MODES` matches."""
@@ -98,22 +128,35 @@ def _moded(step: Step, change: Change) -> Evidence | None:
     if sign is None and call is None:
         return None
     moved = named(found.gone) + " went" if found.gone else named(found.come) + " came"
-    return Evidence(f"{moved} at the call that says {sign[0]!r}" if sign else f"{moved} at the call behind a change of mode")
+    return Evidence(
+        f"{moved} at the call that says {sign[0]!r}" if sign else f"{moved} at the call behind a change of mode"
+    )
 
 
 def _filtered(node: ast.ListComp | ast.GeneratorExp, view: View) -> Iterator[Hit]:
     """`[tool for tool in tools if mode.allows(tool)]` where the request is made."""
     conditions = [test for clause in node.generators for test in clause.ifs if mentions(test, _RULES)]
-    if conditions and view.is_tools(node.generators[0].iter) and is_per_turn(view) and not all(map(view.is_constant, conditions)):
+    if (
+        conditions
+        and view.is_tools(node.generators[0].iter)
+        and is_per_turn(view)
+        and not all(map(view.is_constant, conditions))
+    ):
         yield Hit(node, _MESSAGE)
 
 
 def _branch(node: ast.If, view: View) -> Iterator[Hit]:
     """`if plan_mode: tools = READ_ONLY_TOOLS`."""
-    if not any(_MODES.match(last_name(part)) for part in walk(node.test)) or view.is_constant(node.test) or not is_per_turn(view):
+    if (
+        not any(_MODES.match(last_name(part)) for part in walk(node.test))
+        or view.is_constant(node.test)
+        or not is_per_turn(view)
+    ):
         return
     for statement in statements(node.body):
-        is_text = isinstance(statement, ast.Assign) and last_name(getattr(statement.value, "func", statement.value)) in ("join", "getattr")
+        is_text = isinstance(statement, ast.Assign) and last_name(
+            getattr(statement.value, "func", statement.value)
+        ) in ("join", "getattr")
         targets = statement.targets if isinstance(statement, ast.Assign) and not is_text else []
         if any(_is_toolset(target) and _is_replaced(target, node, view) for target in targets):
             yield Hit(statement, _MESSAGE)
@@ -173,7 +216,11 @@ def _chooses(function: AnyFunction, mode: str) -> bool:
         if isinstance(part, ast.comprehension) and sinks.TOOLS.match(last_name(part.iter)):
             if any(_is_named(inner, mode) for test in part.ifs for inner in walk(test)):
                 return True
-        elif isinstance(part, ast.Compare | ast.Match) and any(_is_named(side, mode) for side in _sides(part)) and _said(part) & _PLANS:
+        elif (
+            isinstance(part, ast.Compare | ast.Match)
+            and any(_is_named(side, mode) for side in _sides(part))
+            and _said(part) & _PLANS
+        ):
             return True
     return False
 
@@ -193,12 +240,18 @@ def _said(node: ast.Compare | ast.Match) -> set[str]:
 
 
 def _is_replaced(target: ast.expr, branch: ast.If, view: View) -> bool:
-    """Whether the variable has another value outside of the branch: one that only the branch knows is no part of every request."""
+    """Whether the variable has another value outside of the branch: one that only the branch knows is no part of every
+    request.
+    """
     function = view.function()
     if function is None or not isinstance(target, ast.Name):
         return False
     inside = {id(part) for statement in branch.body for part in walk(statement)}
-    stored = (part for part in walk(function) if isinstance(part, ast.Name) and part.id == target.id and isinstance(part.ctx, ast.Store))
+    stored = (
+        part
+        for part in walk(function)
+        if isinstance(part, ast.Name) and part.id == target.id and isinstance(part.ctx, ast.Store)
+    )
     arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
     return any(id(part) not in inside for part in stored) or any(argument.arg == target.id for argument in arguments)
 
@@ -208,7 +261,10 @@ def _is_toolset(node: ast.expr) -> bool:
 
 
 HAZARD = Hazard(
-    "CKT11", "permission-removes-tool", "A", "warning",
+    "CKT11",
+    "permission-removes-tool",
+    "A",
+    "warning",
     source=(
         Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",)),
         Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_IN_MODES,)),
@@ -216,5 +272,6 @@ HAZARD = Hazard(
         Pattern((ast.Call,), _given, _IN_MODES, is_near=True, also=(as_keywords("tools"),), names=("tools",)),
         Pattern((ast.Assign,), _given, _IN_MODES, is_near=True, also=(("tools", "TOOLS"),)),
     ),
-    requests=(RequestRule("change", _moded, 45),), confirmed_by=("tools_changed",),
-)  # fmt: skip
+    requests=(RequestRule("change", _moded, 45),),
+    confirmed_by=("tools_changed",),
+)

@@ -50,7 +50,9 @@ _WRAPS = ("function", "toolSpec")
 
 
 def _stored(step: Step, change: Change) -> Evidence | None:
-    """All definitions of a change came through a store that keeps keys by length and then by bytes, as `jsonb` does, or went back."""
+    """All definitions of a change came through a store that keeps keys by length and then by bytes, as `jsonb` does, or
+    went back.
+    """
     pairs = paired(change) if change.level == "tools" else []
     if not pairs or not all(was.role == now.role and is_same_value(was, now) for was, now in pairs):
         return None
@@ -58,11 +60,15 @@ def _stored(step: Step, change: Change) -> Evidence | None:
     if is_now == is_was or (len(pairs) == 1 and step.gap_seconds < _RESTART_SECONDS):
         return None
     side = "now" if is_now else "before"
-    return Evidence(f"{len(pairs)} definitions have their keys by length {side}, as a database's JSON column gives them back")
+    return Evidence(
+        f"{len(pairs)} definitions have their keys by length {side}, as a database's JSON column gives them back"
+    )
 
 
 def _is_stored(block: Block) -> bool:
-    """Whether every object's keys are by length and then by bytes, in at least one of them otherwise than by the alphabet."""
+    """Whether every object's keys are by length and then by bytes, in at least one of them otherwise than by the
+    alphabet.
+    """
     orders = [list(one) for one in _objects(block.value)]
     by_length = [sorted(keys, key=lambda key: (len(key.encode()), key.encode())) for keys in orders]
     return orders == by_length and any(len(keys) > 2 and keys != sorted(keys) for keys in orders)
@@ -81,7 +87,17 @@ def _objects(value: Json, is_frame: bool = True) -> Iterator[dict[str, Json]]:
 
 
 HAZARD = Hazard(
-    "CKT12", "registry-roundtrip-reorder", "B", "warning",
-    source=(Flow(("rows",), ("tools", "tool", "schema"), "{source} comes from a database, which may give it back in another order"),),
-    requests=(RequestRule("change", _stored, 12),), confirmed_by=("tools_changed",),
-)  # fmt: skip
+    "CKT12",
+    "registry-roundtrip-reorder",
+    "B",
+    "warning",
+    source=(
+        Flow(
+            ("rows",),
+            ("tools", "tool", "schema"),
+            "{source} comes from a database, which may give it back in another order",
+        ),
+    ),
+    requests=(RequestRule("change", _stored, 12),),
+    confirmed_by=("tools_changed",),
+)

@@ -22,14 +22,15 @@ since comparing parsed schemas says that they are equal.
 Write schemas through one serialiser that sorts object keys and arrays that mean a set, such as `required`; leave
 `enum`, `oneOf` and `prefixItems` in the order of the author:
 
-    names = sorted(field.name for field in fields)
-    schema = {"type": "object", "properties": {name: schemas[name] for name in names}, "required": [n for n in names if n in required]}
+    names = sorted(field.name for field in fields) schema = {"type": "object", "properties": {name: schemas[name] for
+    name in names}, "required": [n for n in names if n in required]}
 
 `@contextkit.tool` derives the schema from the signature, in its order, and seals it as canonical JSON; `Toolbox` then
 holds those bytes.
 
 ## Detected by
-- source: a schema or its `required` made from a set or a comprehension over one; `json.dumps` without sorted keys, of a mapping that
+- source: a schema or its `required` made from a set or a comprehension over one; `json.dumps` without sorted keys, of a
+  mapping that
   others fill, in a definition.
 - requests: definitions that are equal but for the order of keys, or of required names.
 - guard: the same comparison, before the call leaves.
@@ -61,7 +62,9 @@ def _respelled(step: Step, change: Change) -> Evidence | None:
     pairs = paired(change) if change.level == "tools" else []
     if not pairs or not all(was.role == now.role and is_same_schema(was, now) for was, now in pairs):
         return None
-    return Evidence(f"{len(pairs)} definitions say the same with keys, or required names, in another order: {pairs[0][1].role}")
+    return Evidence(
+        f"{len(pairs)} definitions say the same with keys, or required names, in another order: {pairs[0][1].role}"
+    )
 
 
 def is_same_schema(was: Block, now: Block) -> bool:
@@ -93,13 +96,25 @@ def _is_set(node: ast.expr) -> bool:
 
 
 HAZARD = Hazard(
-    "CKT07", "schema-key-order-drift", "A", "error",
+    "CKT07",
+    "schema-key-order-drift",
+    "A",
+    "error",
     source=(
-        Flow(("unordered", "paths"), ("schema",), "the schema takes the order of {source}, which differs from process to process",
-             mends=(SORT_ITEMS,)),
-        Flow(("unsorted_json",), ("tool", "schema", "tools"), "{source} keeps the order in which the keys came, and reaches {sink}",
-             mends=(SORT_KEYS,)),
+        Flow(
+            ("unordered", "paths"),
+            ("schema",),
+            "the schema takes the order of {source}, which differs from process to process",
+            mends=(SORT_ITEMS,),
+        ),
+        Flow(
+            ("unsorted_json",),
+            ("tool", "schema", "tools"),
+            "{source} keeps the order in which the keys came, and reaches {sink}",
+            mends=(SORT_KEYS,),
+        ),
         Pattern((ast.Dict,), _required, ("required",), is_near=True, also=(("properties",),), names=("required",)),
     ),
-    requests=(RequestRule("change", _respelled, 15),), confirmed_by=("tools_changed",),
-)  # fmt: skip
+    requests=(RequestRule("change", _respelled, 15),),
+    confirmed_by=("tools_changed",),
+)

@@ -63,7 +63,10 @@ def _toggled(step: Step, change: Change) -> Evidence | None:
     moved = [*found.gone, *found.come] if found else []
     if found is None or not moved or found.held_back or found.promoted or not all(map(is_server_tool, moved)):
         return None
-    what = [f"{named(found.gone)} was switched off" if found.gone else "", f"{named(found.come)} was switched on" if found.come else ""]
+    what = [
+        f"{named(found.gone)} was switched off" if found.gone else "",
+        f"{named(found.come)} was switched on" if found.come else "",
+    ]
     return Evidence(f"{' and '.join(filter(None, what))} at call {step.turn}")
 
 
@@ -72,7 +75,9 @@ def _cited(step: Step, change: Change) -> Evidence | None:
     pairs = paired(change) if change.level == "messages" else []
     if not pairs or not all(_uncited(was) == _uncited(now) for was, now in pairs):
         return None
-    return Evidence(f"citations were switched {'on' if _is_cited(pairs[0][1]) else 'off'} for a document that was sent before")
+    return Evidence(
+        f"citations were switched {'on' if _is_cited(pairs[0][1]) else 'off'} for a document that was sent before"
+    )
 
 
 def _uncited(block: Block) -> Json:
@@ -93,7 +98,9 @@ def _is_cited(block: Block) -> bool:
 
 
 def _first_cited(step: Step) -> Evidence | None:
-    """A new document turns citations on for the whole conversation: the provider writes instructions for them into the system text."""
+    """A new document turns citations on for the whole conversation: the provider writes instructions for them into the
+    system text.
+    """
     if not is_claude(step.after) or not had_cached(step, "system") or any(change.is_cached for change in step.changes):
         return None
     if any(map(_is_cited, step.before.blocks)):
@@ -106,7 +113,11 @@ def _first_cited(step: Step) -> Evidence | None:
 def _added(node: ast.If, view: View) -> Iterator[Hit]:
     """`if wants_search: tools.append({"type": "web_search_…"})` where the model is asked."""
     added: list[ast.AST] = [call for call in calls_in(node.body) if _adds(call, view)]
-    added += [one for one in statements(node.body) if isinstance(one, ast.AugAssign) and _adds_to(one.target, [one.value], view)]
+    added += [
+        one
+        for one in statements(node.body)
+        if isinstance(one, ast.AugAssign) and _adds_to(one.target, [one.value], view)
+    ]
     if added and not view.is_constant(node.test) and view.calls_model():
         why = "a server tool is switched on for some calls only; each change computes system and messages again"
         yield from (Hit(one, why) for one in added)
@@ -123,17 +134,25 @@ def _adds_to(holder: ast.expr, given: list[ast.expr], view: View) -> bool:
 
 def _chosen(node: ast.IfExp, view: View) -> Iterator[Hit]:
     """`[WEB_SEARCH] if wants_search else []`."""
-    if view.is_constant(node.test) or not any(_is_server_tool(part, view) for side in (node.body, node.orelse) for part in walk(side)):
+    if view.is_constant(node.test) or not any(
+        _is_server_tool(part, view) for side in (node.body, node.orelse) for part in walk(side)
+    ):
         return
     if view.calls_model() and any(isinstance(above, ast.keyword) and above.arg == "tools" for above in view.parents()):
-        yield Hit(node, "a server tool is switched on for some calls only; each change computes system and messages again")
+        yield Hit(
+            node, "a server tool is switched on for some calls only; each change computes system and messages again"
+        )
 
 
 def _is_server_tool(node: ast.AST, view: View) -> bool:
     """Whether it is one, written out, made, or kept in a constant of the module."""
     if isinstance(node, ast.Name) and node.id.isupper():
         stored = (one for one in getattr(view.parents()[0], "body", ()) if isinstance(one, ast.Assign))
-        kept = (one.value for one in stored if last_name(one.targets[0]) == node.id and isinstance(one.value, ast.Dict | ast.Call))
+        kept = (
+            one.value
+            for one in stored
+            if last_name(one.targets[0]) == node.id and isinstance(one.value, ast.Dict | ast.Call)
+        )
         return any(_is_server_tool(one, view) for one in kept)
     if isinstance(node, ast.Dict):
         return bool(SERVER_TOOL.match(text_of(field(node, "type"))))
@@ -141,12 +160,23 @@ def _is_server_tool(node: ast.AST, view: View) -> bool:
 
 
 HAZARD = Hazard(
-    "CKT13", "server-tool-toggle", "D", "warning",
+    "CKT13",
+    "server-tool-toggle",
+    "D",
+    "warning",
     source=(
         Pattern((ast.If,), _added, _WORDS, is_near=True),
-        Pattern((ast.IfExp,), _chosen, _WORDS,
-                also=(("search", "Search", "fetch", "Fetch", "code_", "Code", "url", "image_generation", "WEB"),)),
+        Pattern(
+            (ast.IfExp,),
+            _chosen,
+            _WORDS,
+            also=(("search", "Search", "fetch", "Fetch", "code_", "Code", "url", "image_generation", "WEB"),),
+        ),
     ),
-    requests=(RequestRule("change", _toggled, 11), RequestRule("change", _cited, 11), RequestRule("step", _first_cited)),
+    requests=(
+        RequestRule("change", _toggled, 11),
+        RequestRule("change", _cited, 11),
+        RequestRule("step", _first_cited),
+    ),
     confirmed_by=("system_changed", "tools_changed"),
-)  # fmt: skip
+)

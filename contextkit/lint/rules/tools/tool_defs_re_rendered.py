@@ -70,7 +70,9 @@ def _rendered(step: Step, change: Change) -> Evidence | None:
     count = max(len(change.was), len(change.now))
     name = (change.now or change.was)[0].role
     what = f"{count} tool definition{'s' * (count != 1)}"
-    return Evidence(f"{what} back to what stood there before: {name}" if is_back else f"{what} made anew with other words: {name}")
+    return Evidence(
+        f"{what} back to what stood there before: {name}" if is_back else f"{what} made anew with other words: {name}"
+    )
 
 
 def _again(node: ast.FunctionDef | ast.AsyncFunctionDef, view: View) -> Iterator[Hit]:
@@ -83,7 +85,11 @@ def _again(node: ast.FunctionDef | ast.AsyncFunctionDef, view: View) -> Iterator
 
 
 def _is_kept_tools(target: ast.expr) -> bool:
-    return isinstance(target, ast.Attribute) and bool(sinks.TOOLS.match(target.attr)) and last_name(target.value) in _OWNERS
+    return (
+        isinstance(target, ast.Attribute)
+        and bool(sinks.TOOLS.match(target.attr))
+        and last_name(target.value) in _OWNERS
+    )
 
 
 def _is_made(value: ast.expr) -> bool:
@@ -94,8 +100,11 @@ def _is_made(value: ast.expr) -> bool:
 
 
 HAZARD = Hazard(
-    "CKT10", "tool-defs-re-rendered", "A", "warning",
+    "CKT10",
+    "tool-defs-re-rendered",
+    "A",
+    "warning",
     source=(Pattern((ast.FunctionDef, ast.AsyncFunctionDef), _again, _IN_AGAIN, is_near=True),),
     requests=(RequestRule("change", _rendered, 90),),
     confirmed_by=("tools_changed",),
-)  # fmt: skip
+)

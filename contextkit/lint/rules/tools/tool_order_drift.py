@@ -29,7 +29,8 @@ With contextkit `Toolbox.sorted(tools)` orders them by name, and a `Context` sea
 differs on reopening raises `HeadChanged` and names the place.
 
 ## Detected by
-- source: tools made from a set, a folder listing, entry points or tasks in order of completion, without `sorted`, or shuffled;
+- source: tools made from a set, a folder listing, entry points or tasks in order of completion, without `sorted`, or
+  shuffled;
   tools of several servers put into one list that nobody sorts. Values of a dict keep the order they were put in and
   are not reported.
 - requests: the same definitions in another order than in the call before.
@@ -59,7 +60,11 @@ from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 def _moved(step: Step, change: Change) -> Evidence | None:
     if change.level != "tools" or not is_reorder(change):
         return None
-    moved = next(now.role for was, now in zip(change.was, change.now, strict=True) if was.role != now.role or was.body != now.body)
+    moved = next(
+        now.role
+        for was, now in zip(change.was, change.now, strict=True)
+        if was.role != now.role or was.body != now.body
+    )
     return Evidence(f"the same {len(change.now)} tools stand in another order: {moved} is first to have moved")
 
 
@@ -78,7 +83,9 @@ def _asks_servers(loop: ast.For | ast.AsyncFor) -> bool:
 def _collected(function: AnyFunction, view: View) -> Iterator[Hit]:
     """What each server lists goes into one list, which is given back as it came."""
     calls = [node for node in view.nodes(function, ast.Call) if isinstance(node, ast.Call)]
-    if not any(last_name(call.func) in _LOADS for call in calls) or any(last_name(call.func) in _SORTS for call in calls):
+    if not any(last_name(call.func) in _LOADS for call in calls) or any(
+        last_name(call.func) in _SORTS for call in calls
+    ):
         return
     handed = {part.id for node in view.nodes(function, ast.Return) for part in walk(node) if isinstance(part, ast.Name)}
     for loop in view.nodes(function, ast.For, ast.AsyncFor):
@@ -90,15 +97,26 @@ def _collected(function: AnyFunction, view: View) -> Iterator[Hit]:
         for call in adds if loads else ():
             name = last_name(getattr(call.func, "value", call))
             if name in handed and view.is_tools(getattr(call.func, "value", call)):
-                yield Hit(call, "the tools of several servers are kept in the order in which they were listed, which no server promises")
+                yield Hit(
+                    call,
+                    "the tools of several servers are kept in the order in which they were listed, which no server promises",
+                )
 
 
 HAZARD = Hazard(
-    "CKT01", "tool-order-drift", "A", "error",
+    "CKT01",
+    "tool-order-drift",
+    "A",
+    "error",
     source=(
-        Flow(("unordered", "paths"), ("tools",), "tools are sent in the order of {source}, which nobody promised",
-             mends=(SORT_ITEMS, SORT_TOOLS)),
+        Flow(
+            ("unordered", "paths"),
+            ("tools",),
+            "tools are sent in the order of {source}, which nobody promised",
+            mends=(SORT_ITEMS, SORT_TOOLS),
+        ),
         Pattern(FUNCTIONS, _collected, tuple(sorted(_LOADS)), is_near=True),
     ),
-    requests=(RequestRule("change", _moved, 10),), confirmed_by=("tools_changed",),
-)  # fmt: skip
+    requests=(RequestRule("change", _moved, 10),),
+    confirmed_by=("tools_changed",),
+)

@@ -58,7 +58,11 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 def _flapped(step: Step, change: Change) -> Evidence | None:
     """All tools of a server came, went or came back together."""
     found = set_moves(step, change)
-    if found is None or found.is_rename or not are_whole_servers([*found.gone, *found.come], [*_kept(found.was, found.gone)]):
+    if (
+        found is None
+        or found.is_rename
+        or not are_whole_servers([*found.gone, *found.come], [*_kept(found.was, found.gone)])
+    ):
         return None
     what = [f"{named(found.gone)} went" * bool(found.gone), f"{named(found.come)} came" * bool(found.come)]
     return Evidence(f"tools of a server changed at call {step.turn}: {', '.join(filter(None, what))}")
@@ -77,7 +81,9 @@ def _late(step: Step, change: Change) -> Evidence | None:
     if found.come and not known & {block.role for block in found.come}:
         return Evidence(f"{counted(found.come)} appeared at call {step.turn}: {named(found.come)}")
     if found.gone and 3 * len(found.gone) <= len(found.was) and found.was[-len(found.gone) :] == found.gone:
-        return Evidence(f"{counted(found.gone)} vanished from the end of the list at call {step.turn}: {named(found.gone)}")
+        return Evidence(
+            f"{counted(found.gone)} vanished from the end of the list at call {step.turn}: {named(found.gone)}"
+        )
     return _returned(step, found)
 
 
@@ -97,11 +103,16 @@ def _listed(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
     if tools is None or (is_maker and view.loop() is None) or not is_per_turn(view):
         return
     if "server" in view.kinds(tools) or _is_listed(tools, view):
-        yield Hit(tools, "the tools of a server are listed anew for each request, so one that is late or gone changes the whole prefix")
+        yield Hit(
+            tools,
+            "the tools of a server are listed anew for each request, so one that is late or gone changes the whole prefix",
+        )
 
 
 def _is_listed(tools: ast.expr, view: View) -> bool:
-    """Whether the expression, or what the function around made its variables of, asks a server for its tools, in each turn of a loop."""
+    """Whether the expression, or what the function around made its variables of, asks a server for its tools, in each
+    turn of a loop.
+    """
     calls = (part for value in _made_of(tools, view) for part in walk(value) if isinstance(part, ast.Call))
     loop = next((one for one in view.parents() if isinstance(one, _LOOPS)), None)
     first = loop.lineno if isinstance(loop, _LOOPS) else 0
@@ -109,7 +120,9 @@ def _is_listed(tools: ast.expr, view: View) -> bool:
 
 
 def _made_of(tools: ast.expr, view: View) -> list[ast.expr]:
-    """An expression, and what the function around stores in its variables: `response` of `[… for tool in response.tools]`."""
+    """An expression, and what the function around stores in its variables: `response` of `[… for tool in
+    response.tools]`.
+    """
     function, found, names = view.function(), [tools], set[str]()
     stored = [one for one in statements(function.body) if isinstance(one, ast.Assign)] if function else []
     for value in found:
@@ -120,8 +133,19 @@ def _made_of(tools: ast.expr, view: View) -> list[ast.expr]:
 
 
 HAZARD = Hazard(
-    "CKT02", "tools-arrive-late", "A", "error",
-    source=(Pattern((ast.Call, ast.Dict), _listed, ("_tools",), also=((*as_keywords("tools"), *as_keys("tools")),),
-                    names=("tools",)),),
-    requests=(RequestRule("change", _flapped, 50), RequestRule("change", _late, 60)), confirmed_by=("tools_changed",),
-)  # fmt: skip
+    "CKT02",
+    "tools-arrive-late",
+    "A",
+    "error",
+    source=(
+        Pattern(
+            (ast.Call, ast.Dict),
+            _listed,
+            ("_tools",),
+            also=((*as_keywords("tools"), *as_keys("tools")),),
+            names=("tools",),
+        ),
+    ),
+    requests=(RequestRule("change", _flapped, 50), RequestRule("change", _late, 60)),
+    confirmed_by=("tools_changed",),
+)

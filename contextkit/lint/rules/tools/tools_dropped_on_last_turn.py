@@ -27,7 +27,8 @@ words.")`, or for one call `context.request(tool_choice={"type": "none"})`; the 
 
 ## Detected by
 - source: a branch on the last step, a step's number, a limit or a summary that sets tools to nothing, to an empty list,
-  or pops them; one on all steps but the last that alone gives them; a call behind a loop that asks the same, but without.
+  or pops them; one on all steps but the last that alone gives them; a call behind a loop that asks the same, but
+  without.
 - requests: all tools go, or all but one that finishes, or some at a call that is told to end; and their return.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).
@@ -66,7 +67,9 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import BLOCKS
 from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
-_FINISHES = re.compile(r"^(?:final|finish|submit|answer|respond|done|complete|terminate|summar|report|structured_output)", re.IGNORECASE)
+_FINISHES = re.compile(
+    r"^(?:final|finish|submit|answer|respond|done|complete|terminate|summar|report|structured_output)", re.IGNORECASE
+)
 _TOLD = re.compile(
     r"final answer|last (?:step|turn|iteration|call)|max(?:imum|\.)? (?:number of )?(?:steps|iterations|turns|tool calls)"
     r"|(?:step|iteration|turn) limit|no (?:more|further) tools?|without (?:us|call)ing (?:any )?(?:more |further )?tools?|answer now"
@@ -74,10 +77,16 @@ _TOLD = re.compile(
     re.IGNORECASE,
 )
 _LAST = re.compile(
-    r"(?:^|_)(?:last|final|finali[sz]e|max|limit|exhausted|summar\w*|remaining|recover\w*|wrap_?up|force_\w*)(?:_|$)|budget", re.IGNORECASE
+    r"(?:^|_)(?:last|final|finali[sz]e|max|limit|exhausted|summar\w*|remaining|recover\w*|wrap_?up|force_\w*)(?:_|$)|budget",
+    re.IGNORECASE,
 )
-_IN_LAST = (*in_any_case("last", "final", "max", "limit", "exhausted", "summar", "remaining", "recover", "wrap", "force", "budget"),
-            "len(", "[-")  # fmt: skip
+_IN_LAST = (
+    *in_any_case(
+        "last", "final", "max", "limit", "exhausted", "summar", "remaining", "recover", "wrap", "force", "budget"
+    ),
+    "len(",
+    "[-",
+)
 _MESSAGE = "the last call of a run is sent without its tools, and shares no prefix with the calls before it"
 _MORE = (ast.Lt, ast.LtE)
 _COUNTED = frozenset({*_MORE, ast.Gt, ast.GtE, ast.Eq})
@@ -115,7 +124,11 @@ def _back(step: Step, found: Moves) -> Evidence | None:
 def _branch(node: ast.If, view: View) -> Iterator[Hit]:
     """A branch on the last step that takes the tools away, or one on all others that alone gives them."""
     ends, others = (node.orelse, node.body) if _is_before(node.test) else (node.body, node.orelse)
-    found = [one for one in statements(ends) if _takes_away(one)] if ends or not others else [one for one in others if _gives(one)]
+    found = (
+        [one for one in statements(ends) if _takes_away(one)]
+        if ends or not others
+        else [one for one in others if _gives(one)]
+    )
     if found and _is_about_the_last(node.test, view) and is_per_turn(view):
         yield from (Hit(one, _MESSAGE) for one in found)
 
@@ -137,7 +150,11 @@ def _counts_steps(test: ast.expr, view: View) -> bool:
     sides = [test.left, *test.comparators]
     if any(isinstance(side, ast.Constant) and side.value == 0 for side in sides):
         return False
-    loops = [loop for loop in view.nodes(function, ast.For) if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in _COUNTS]
+    loops = [
+        loop
+        for loop in view.nodes(function, ast.For)
+        if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in _COUNTS
+    ]
     return not {loop.target.id for loop in loops if isinstance(loop.target, ast.Name)}.isdisjoint(map(last_name, sides))
 
 
@@ -150,16 +167,31 @@ def _gives(statement: ast.stmt) -> bool:
 def _takes_away(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        return statement.value is not None and is_nothing(statement.value) and any(last_name(target) == "tools" for target in targets)
+        return (
+            statement.value is not None
+            and is_nothing(statement.value)
+            and any(last_name(target) == "tools" for target in targets)
+        )
     if isinstance(statement, ast.Delete):
-        return any(isinstance(target, ast.Subscript) and text_of(target.slice) == "tools" for target in statement.targets)
+        return any(
+            isinstance(target, ast.Subscript) and text_of(target.slice) == "tools" for target in statement.targets
+        )
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and last_name(call.func) == "pop" and bool(call.args) and text_of(call.args[0]) == "tools"
+    return (
+        isinstance(call, ast.Call)
+        and last_name(call.func) == "pop"
+        and bool(call.args)
+        and text_of(call.args[0]) == "tools"
+    )
 
 
 def _choice(node: ast.IfExp, view: View) -> Iterator[Hit]:
     """`tools=[] if is_last else TOOLS`."""
-    if not _is_about_the_last(node.test, view) or is_nothing(node.body) == is_nothing(node.orelse) or not is_per_turn(view):
+    if (
+        not _is_about_the_last(node.test, view)
+        or is_nothing(node.body) == is_nothing(node.orelse)
+        or not is_per_turn(view)
+    ):
         return
     above = view.parents()[-1]
     is_argument = isinstance(above, ast.keyword) and above.arg == "tools"
@@ -198,9 +230,17 @@ def _behind(loop: ast.stmt, view: View) -> list[ast.stmt]:
 
 
 HAZARD = Hazard(
-    "CKT04", "tools-dropped-on-last-turn", "A", "warning",
-    source=(Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_TESTED,)),
-            Pattern((ast.IfExp,), _choice, ("tools",), tested=(_TESTED,)),
-            Pattern((ast.For, ast.AsyncFor, ast.While), _afterwards, as_keywords("tools"), is_near=True, also=(IN_HISTORY,))),
-    requests=(RequestRule("change", _dropped, 40),), confirmed_by=("tools_changed",),
-)  # fmt: skip
+    "CKT04",
+    "tools-dropped-on-last-turn",
+    "A",
+    "warning",
+    source=(
+        Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_TESTED,)),
+        Pattern((ast.IfExp,), _choice, ("tools",), tested=(_TESTED,)),
+        Pattern(
+            (ast.For, ast.AsyncFor, ast.While), _afterwards, as_keywords("tools"), is_near=True, also=(IN_HISTORY,)
+        ),
+    ),
+    requests=(RequestRule("change", _dropped, 40),),
+    confirmed_by=("tools_changed",),
+)

@@ -21,13 +21,14 @@ per session, no two sessions share their tools and system, which are often the l
 Make descriptions constants and let the value arrive later: in the first user message, in a notice, or as what the
 tool answers.
 
-    tools = [{"name": "run_shell", "description": "Run a command in the session's folder.", "input_schema": COMMAND_SCHEMA}]
-    messages = [{"role": "user", "content": f"Folder: {folder}"}, *messages]
+    tools = [{"name": "run_shell", "description": "Run a command in the session's folder.", "input_schema":
+    COMMAND_SCHEMA}] messages = [{"role": "user", "content": f"Folder: {folder}"}, *messages]
 
 With contextkit: a constant docstring under `@tool`, and `context.notice(f"The folder is {folder}.")`.
 
 ## Detected by
-- source: a clock, date, id, place, environment or person value that reaches a description; a clock, date or place in the
+- source: a clock, date, id, place, environment or person value that reaches a description; a clock, date or place in
+  the
   schema, as in the description of a parameter; a `__doc__` edited at run time.
 - requests: texts in definitions differ in a time, address, id or path only, or one of them in a few words.
 - guard: the same comparison, before the call leaves.
@@ -65,7 +66,9 @@ _IN_SCHEMAS: tuple[Kind, ...] = ("clock", "date", "place")
 def _value(step: Step, change: Change) -> Evidence | None:
     """Texts in the definitions differ in nothing but values of a kind."""
     pairs = _texts(change)
-    kind = next((kind for kind, pattern in _VALUES if pairs and all(differs_only_in(pattern, *pair) for pair in pairs)), "")
+    kind = next(
+        (kind for kind, pattern in _VALUES if pairs and all(differs_only_in(pattern, *pair) for pair in pairs)), ""
+    )
     return Evidence(f"{kind} changed in the description of {change.now[0].role}: {_shown(pairs[0])}") if kind else None
 
 
@@ -76,7 +79,11 @@ def _short(step: Step, change: Change) -> Evidence | None:
         return None
     _, was, now = differing_span(*pairs[0])
     is_value = was.strip() and now.strip() and max(len(was), len(now)) <= _LONGEST and "\n" not in was + now
-    return Evidence(f"a value changed in the description of {change.now[0].role}: {_shown(pairs[0])}") if is_value else None
+    return (
+        Evidence(f"a value changed in the description of {change.now[0].role}: {_shown(pairs[0])}")
+        if is_value
+        else None
+    )
 
 
 def _texts(change: Change) -> list[tuple[str, str]]:
@@ -103,15 +110,21 @@ def _edited(node: ast.Assign | ast.AugAssign, view: View) -> Iterator[Hit]:
     if any(isinstance(target, ast.Attribute) and last_name(target) == "__doc__" for target in targets):
         varying = view.kinds(node.value) & set(_KINDS)
         if varying and not (is_once and varying <= {"clock", "date", "id", "environ", "choice", "person"}):
-            yield Hit(node, f"a docstring that becomes a tool's description is made at run time and holds a {min(varying)}")
+            yield Hit(
+                node, f"a docstring that becomes a tool's description is made at run time and holds a {min(varying)}"
+            )
 
 
 HAZARD = Hazard(
-    "CKT08", "volatile-tool-description", "A", "error",
+    "CKT08",
+    "volatile-tool-description",
+    "A",
+    "error",
     source=(
         Flow(_KINDS, ("tool",), "{source} varies and stands in a tool's description"),
         Flow(_IN_SCHEMAS, ("schema",), "{source} varies and stands in a tool's schema"),
         Pattern((ast.Assign, ast.AugAssign), _edited, ("__doc__",), is_near=True),
     ),
-    requests=(RequestRule("change", _value, 18), RequestRule("change", _short, 35)), confirmed_by=("tools_changed",),
-)  # fmt: skip
+    requests=(RequestRule("change", _value, 18), RequestRule("change", _short, 35)),
+    confirmed_by=("tools_changed",),
+)

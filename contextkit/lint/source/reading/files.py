@@ -16,10 +16,22 @@ from pathlib import Path
 from contextkit.lint.config import LintConfig
 from contextkit.lint.source.syntax.pieces import as_meant
 
-SKIPPED = frozenset({
-    ".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox",
-    ".mypy_cache", ".ruff_cache", ".eggs",
-})  # fmt: skip
+SKIPPED = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        ".venv",
+        "venv",
+        "node_modules",
+        "__pycache__",
+        ".tox",
+        ".nox",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".eggs",
+    }
+)
 """Folders nobody wants linted."""
 _TESTS = frozenset({"test", "tests"})
 """Folders of tests: what they send is paid for by nobody."""
@@ -38,7 +50,8 @@ class SourceFile:
     package: str
     n_bytes: int
     meant: Mapping[str, str] = field(default_factory=dict)
-    """First part of an imported name → what is meant by it here, where another folder of the tree has one of the same name."""
+    """First part of an imported name → what is meant by it here, where another folder of the tree has one of the same
+    name."""
     source: bytes | None = None
     """What it holds, where that is not to be read from the disk."""
 
@@ -51,9 +64,9 @@ def source_files(
 ) -> Iterator[SourceFile]:
     """Python files under paths, each once, in order; a folder reached again through a link is not entered.
 
-    Tests are left out unless they, or a folder of them, are named or the config wants them; `left_out` gets their paths. `closed` gets
-    the path of each folder that cannot be looked into, and why. What is met in a folder and is no file (a pipe, a link to nothing) is
-    passed by.
+    Tests are left out unless they, or a folder of them, are named or the config wants them; `left_out` gets their
+    paths. `closed` gets the path of each folder that cannot be looked into, and why. What is met in a folder and is no
+    file (a pipe, a link to nothing) is passed by.
     """
     yield from _told_apart(list(_found(paths, config, left_out, closed or _nobody)))
 
@@ -63,7 +76,10 @@ def _nobody(path: str, reason: str) -> None:
 
 
 def _found(
-    paths: Iterable[str | Path], config: LintConfig, left_out: Callable[[str], None] | None, closed: Callable[[str, str], None]
+    paths: Iterable[str | Path],
+    config: LintConfig,
+    left_out: Callable[[str], None] | None,
+    closed: Callable[[str, str], None],
 ) -> Iterator[SourceFile]:
     seen = set[str]()
     for path in map(Path, paths):
@@ -80,7 +96,9 @@ def _found(
 
 
 def _told_apart(files: list[SourceFile]) -> Iterator[SourceFile]:
-    """Of packages and modules of one name in several folders, `app`, all but the first get another, `app~2`, meant by what is beside."""
+    """Of packages and modules of one name in several folders, `app`, all but the first get another, `app~2`, meant by
+    what is beside.
+    """
     places: dict[str, dict[str, None]] = defaultdict(dict)
     tops = [_folder_of_top(file) for file in files]
     for file, folder in zip(files, tops, strict=True):
@@ -91,7 +109,11 @@ def _told_apart(files: list[SourceFile]) -> Iterator[SourceFile]:
             meant[folder][top] = f"{top}~{n}"
     for file, folder in zip(files, tops, strict=True):
         names = meant.get(folder)
-        yield replace(file, name=as_meant(file.name, names), package=as_meant(file.package, names), meant=names) if names else file
+        yield (
+            replace(file, name=as_meant(file.name, names), package=as_meant(file.package, names), meant=names)
+            if names
+            else file
+        )
 
 
 def _folder_of_top(file: SourceFile) -> str:
@@ -170,14 +192,21 @@ def _is_excluded(path: str, config: LintConfig) -> bool:
 def matches(path: str, pattern: str) -> bool:
     """Whether a path is meant by a pattern of the config: a glob on its end, or the name of a folder in it."""
     posix = Path(path).as_posix()
-    return fnmatch.fnmatch(posix, pattern) or fnmatch.fnmatch(posix, f"*/{pattern}") or fnmatch.fnmatch(posix, f"*/{pattern.rstrip('/')}/*")
+    return (
+        fnmatch.fnmatch(posix, pattern)
+        or fnmatch.fnmatch(posix, f"*/{pattern}")
+        or fnmatch.fnmatch(posix, f"*/{pattern.rstrip('/')}/*")
+    )
 
 
 _packages: dict[str, str] = {}
 
 
 def _package_of(folder: str) -> str:
-    """`a.b` for a folder of packages, empty for one that is in no package; a folder in a package needs no `__init__.py` of its own."""
+    """`a.b` for a folder of packages, empty for one that is in no package.
+
+    A folder in a package needs no `__init__.py` of its own.
+    """
     found = _packages.get(folder)
     if found is None:
         above, name = os.path.split(folder)

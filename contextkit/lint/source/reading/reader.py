@@ -1,6 +1,7 @@
 """How one file is read: parsed and walked.
 
-Takes files, gives the `Module` of each; never raises for what a file holds: a file that cannot be read is a finding (CK000).
+Takes files, gives the `Module` of each; never raises for what a file holds: a file that cannot be read is a finding
+(CK000).
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Reader:
 
     def __init__(self, task: Task) -> None:
         self.task, config = task, task.config
-        met: dict[str, sinks.Arguments] = {name: {argument: sink} for name, (argument, sink) in config.call_sinks.items()}
+        met: dict[str, sinks.Arguments] = {
+            name: {argument: sink} for name, (argument, sink) in config.call_sinks.items()
+        }
         mends = dict.fromkeys(config.sanitizers, sanitizers.EVERYTHING)
         self.walk = Walk(task.patterns, dict(config.sources), mends, met, dict(config.named_sinks))
         self.roots = task.roots
@@ -98,7 +101,9 @@ def _source(file: SourceFile) -> bytes:
 
 
 def _is_template(source: bytes) -> bool:
-    """Whether it is Python once its places are filled in: `from {{folder}}.crew import {{name}}Crew` is there to be written anew."""
+    """Whether it is Python once its places are filled in: `from {{folder}}.crew import {{name}}Crew` is there to be
+    written anew.
+    """
     filled = _PLACE.sub(lambda found: b"x" if found[0].startswith(b"{{") else b"", source)
     try:
         return filled != source and bool(ast.parse(filled))
@@ -107,7 +112,9 @@ def _is_template(source: bytes) -> bool:
 
 
 def as_utf8(source: bytes) -> bytes:
-    """The text the offsets of the syntax tree count in: the file itself, or its text in UTF-8 where a cookie names another encoding."""
+    """The text the offsets of the syntax tree count in: the file itself, or its text in UTF-8 where a cookie names
+    another encoding.
+    """
     found = re.match(rb"(?:[^\n]*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", source)
     if found is None or found[1].lower() in {b"utf-8", b"utf8"}:
         return source

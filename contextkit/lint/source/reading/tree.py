@@ -16,7 +16,8 @@ from contextkit.lint.source.summary import Module
 from contextkit.lint.source.watch.patterns import CodedPattern
 
 _STARTED, _FORKED = 750_000, 25_000
-"""Bytes of source, the longest file left out, that are worth another process: a new one that imports everything, a copy of this one."""
+"""Bytes of source, the longest file left out, that are worth another process: a new one that imports everything, a copy
+of this one."""
 _CHUNK = 1_000_000
 """Bytes of source one process takes at a time, at most."""
 _TURNS = 6
@@ -33,7 +34,9 @@ def read_all(
     jobs: int | None,
     progress: Callable[[int, int], None],
 ) -> list[Module]:
-    """The module of each file, in order, read here and by up to `jobs` processes in all; `progress` gets (files done, files in all).
+    """The module of each file, in order, read here and by up to `jobs` processes in all.
+
+    `progress` gets (files done, files in all).
 
     Each is read, whatever it holds: of agents 99 % of the bytes are in files with a word of ours, or imported by one.
     """
@@ -55,7 +58,9 @@ def _read_all(files: Sequence[SourceFile], jobs: int, progress: Callable[[int, i
 def _read_chunks(files: Sequence[SourceFile], jobs: int) -> Iterator[list[Module]]:
     n_bytes, longest = _size(files), max((_size([file]) for file in files), default=0)
     n_processes = min(jobs, 1 + (n_bytes - longest) // (_FORKED if can_fork() else _STARTED))
-    chunks = sorted(_chunks(files, n_bytes, n_processes), key=_size, reverse=True)  # what takes longest is not begun last
+    chunks = sorted(
+        _chunks(files, n_bytes, n_processes), key=_size, reverse=True
+    )  # what takes longest is not begun last
     return shared(_read_chunk, chunks, n_processes, _begin, _reader[0].task)
 
 
@@ -64,7 +69,10 @@ def _size(files: Iterable[SourceFile]) -> int:
 
 
 def _chunks(files: Sequence[SourceFile], n_bytes: int, n_processes: int) -> Iterator[list[SourceFile]]:
-    """Files that follow one another; a long one has its process to itself, so that the others can take what stands around it."""
+    """Files that follow one another.
+
+    A long one has its process to itself, so that the others can take what stands around it.
+    """
     most = max(min(_CHUNK, n_bytes // (_TURNS * n_processes)), n_bytes // MOST_CHUNKS) if n_processes > 1 else _CHUNK
     chunk: list[SourceFile] = []
     size = 0

@@ -1,4 +1,5 @@
-"""Work shared among processes: each takes the next chunk as soon as it is free, and the process that asks works as well.
+"""Work shared among processes: each takes the next chunk as soon as it is free, and the process that asks works as
+well.
 
 Takes a function and chunks, gives a result for each; knows nothing of what the work is.
 """
@@ -39,11 +40,13 @@ def n_processors() -> int:
     return os.cpu_count() or 1
 
 
-def shared(work: Work, chunks: Sequence[Any], n_processes: int, begin: Callable[..., None], *given: Any) -> Iterator[Any]:
+def shared(
+    work: Work, chunks: Sequence[Any], n_processes: int, begin: Callable[..., None], *given: Any
+) -> Iterator[Any]:
     """`work(chunk)` for each chunk, in the order they are done, by at most `n_processes` processes.
 
-    Each of them calls `begin(*given)` before its first chunk, unless it is a copy of this one, where it was called already. A process that
-    ends in the midst of a chunk leaves it to this one, where an error of the work is raised.
+    Each of them calls `begin(*given)` before its first chunk, unless it is a copy of this one, where it was called
+    already. A process that ends in the midst of a chunk leaves it to this one, where an error of the work is raised.
     """
     n_processes = min(n_processes, len(chunks), _MOST_PROCESSES)
     if n_processes <= 1 or current_process().daemon:  # a daemon may have no children
@@ -80,7 +83,8 @@ def _forked(work: Work, chunks: Sequence[Any], n_helpers: int) -> Iterator[Any]:
 
 
 _ending: list[Any] = []
-"""Helpers that have no more to do: what they held takes the system a moment to take back, which nobody need wait for at once."""
+"""Helpers that have no more to do: what they held takes the system a moment to take back, which nobody need wait for at
+once."""
 
 
 @contextmanager
@@ -108,7 +112,10 @@ def _next(numbers: int) -> int | None:
 
 
 def _helper(work: Work, chunks: Sequence[Any], numbers: int, others: Sequence[Connection]) -> tuple[Connection, Any]:
-    """A process that takes chunks, and where its results arrive; `others` are where those of the processes before it do."""
+    """A process that takes chunks, and where its results arrive.
+
+    `others` are where those of the processes before it do.
+    """
     context = get_context("fork")
     results, sender = context.Pipe(duplex=False)
     _widen(sender)
@@ -119,7 +126,9 @@ def _helper(work: Work, chunks: Sequence[Any], numbers: int, others: Sequence[Co
 
 
 def _widen(sender: Connection) -> None:
-    """Room for results in the pipe, where the system has a word for it, so that a helper need not wait until they are fetched."""
+    """Room for results in the pipe, where the system has a word for it, so that a helper need not wait until they are
+    fetched.
+    """
     with suppress(ImportError, AttributeError, OSError):
         from fcntl import F_SETPIPE_SZ, fcntl
 
@@ -127,9 +136,12 @@ def _widen(sender: Connection) -> None:
 
 
 def _help(work: Work, chunks: Sequence[Any], numbers: int, sender: Connection, unread: Sequence[Connection]) -> None:
-    """Takes chunks until none is left; whatever goes wrong ends this process, and its chunk is done where the error can be raised.
+    """Takes chunks until none is left.
 
-    It lets go of the ends that are not its own to read: held open here, they would keep it waiting for a reader that was killed.
+    Whatever goes wrong ends this process, and its chunk is done where the error can be raised.
+
+    It lets go of the ends that are not its own to read: held open here, they would keep it waiting for a reader that
+    was killed.
     """
     with suppress(BaseException):
         for results in unread:

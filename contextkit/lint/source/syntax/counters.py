@@ -26,7 +26,11 @@ def counts(node: ast.AugAssign) -> bool:
 
 def counter_of(loop: ast.AST) -> ast.expr | None:
     """What says how often a loop was gone through: `n` of `for n in range(9)`, of `for n, text in enumerate(texts)`."""
-    called = last_name(loop.iter.func) if isinstance(loop, ast.For | ast.AsyncFor) and isinstance(loop.iter, ast.Call) else ""
+    called = (
+        last_name(loop.iter.func)
+        if isinstance(loop, ast.For | ast.AsyncFor) and isinstance(loop.iter, ast.Call)
+        else ""
+    )
     target = loop.target if called == "enumerate" or called in _LOOPS else None  # type: ignore[attr-defined]
     if called != "enumerate":
         return target

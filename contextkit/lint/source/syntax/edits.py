@@ -1,6 +1,8 @@
-"""Safe edits of a call or a display: one more item in the style of the others, one item less, something around an expression.
+"""Safe edits of a call or a display: one more item in the style of the others, one item less, something around an
+expression.
 
-Takes the bytes of a file and offsets in them, gives edits, None where a comment or parenthesis stands in the way; knows no syntax tree.
+Takes the bytes of a file and offsets in them, gives edits, None where a comment or parenthesis stands in the way; knows
+no syntax tree.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def appended(source: bytes, last: tuple[int, int], end: int, item: str) -> Edit 
 
 
 def _behind(source: bytes, start: int, end: int) -> tuple[int, int, bool] | None:
-    """Offset behind the last item and its parentheses, behind the comma that follows (0 where none does), and whether a comment does."""
+    """Offset behind the last item and its parentheses, behind the comma that follows (0 where none does), and whether a
+    comment does.
+    """
     closes, comma, has_comment, at = [start], 0, False, start
     while at < end:
         found = _BEHIND.match(source, at, end)
@@ -62,7 +66,11 @@ def removed(source: bytes, start: int, end: int) -> Edit | None:
     """
     behind = re.compile(rb"[ \t]*(,?)[ \t]*(\r?\n)?").match(source, end)
     head = source[source.rfind(b"\n", 0, start) + 1 : start]
-    if behind is None or source[behind.end() : behind.end() + 1] == b"#" or source[behind.start() : behind.end() + 1].strip()[:1] == b")":
+    if (
+        behind is None
+        or source[behind.end() : behind.end() + 1] == b"#"
+        or source[behind.start() : behind.end() + 1].strip()[:1] == b")"
+    ):
         return None
     if not head.strip() and behind[2]:
         return Edit(start - len(head), behind.end(), "")

@@ -16,8 +16,33 @@ from contextkit.lint.source.tables import sinks
 
 _ENDS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Name, ast.Constant})
 """What has nodes of its own, or none."""
-_PLAIN = frozenset({"id", "attr", "arg", "name", "asname", "module", "level", "names", "ctx", "op", "ops", "lineno", "kind", "conversion",
-                    "type_comment", "type_ignores", "is_async", "simple", "tag", "str", "rest", "kwd_attrs", "cls_name"})  # fmt: skip
+_PLAIN = frozenset(
+    {
+        "id",
+        "attr",
+        "arg",
+        "name",
+        "asname",
+        "module",
+        "level",
+        "names",
+        "ctx",
+        "op",
+        "ops",
+        "lineno",
+        "kind",
+        "conversion",
+        "type_comment",
+        "type_ignores",
+        "is_async",
+        "simple",
+        "tag",
+        "str",
+        "rest",
+        "kwd_attrs",
+        "cls_name",
+    }
+)
 """Fields that hold no node, or one that says how its parent is used: `ctx`, `op`."""
 _WITH_GAPS = frozenset({ast.Dict, ast.arguments})
 """What has lists with a None for an item: `{**others}`, an argument without a default."""
@@ -31,7 +56,10 @@ _forget: list[Callable[[], None]] = []
 
 
 def kept(n: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Keeps the last `n` answers of a function about nodes for the pattern that asks next; none of them is to be changed."""
+    """Keeps the last `n` answers of a function about nodes for the pattern that asks next.
+
+    None of them is to be changed.
+    """
 
     def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
         answers = lru_cache(maxsize=n)(function)
@@ -51,8 +79,12 @@ class _Fields(dict[type, tuple[str, ...]]):
     """Type of node → its fields that may hold nodes."""
 
     def __missing__(self, kind: type) -> tuple[str, ...]:
-        fields = () if kind in (ast.Constant, ast.MatchSingleton) else tuple(
-            name for name in getattr(kind, "_fields", ()) if name not in _PLAIN or _WITH_NODES.get(kind) == name
+        fields = (
+            ()
+            if kind in (ast.Constant, ast.MatchSingleton)
+            else tuple(
+                name for name in getattr(kind, "_fields", ()) if name not in _PLAIN or _WITH_NODES.get(kind) == name
+            )
         )
         self[kind] = fields
         return fields
@@ -62,7 +94,9 @@ _FIELDS = _Fields()
 
 
 def walk(node: ast.AST) -> list[ast.AST]:
-    """What `ast.walk` goes through, in its order and several times as fast; operators and contexts (`ast.Load`) left out.
+    """What `ast.walk` goes through, in its order and several times as fast.
+
+    Operators and contexts (`ast.Load`) left out.
 
     >>> [type(part).__name__ for part in walk(ast.parse("a + 1"))]
     ['Module', 'Expr', 'BinOp', 'Name', 'Constant']
@@ -154,7 +188,11 @@ def made_from(node: ast.AST) -> list[ast.AST]:
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in {"copy", "get"}:
             return [node.func.value] if node.func.attr == "copy" else list(_got(node))
-        return list(node.args[:1]) if last_name(node.func) in {"list", "sorted", "reversed", "deepcopy", "copy", "tuple", "filter"} else []
+        return (
+            list(node.args[:1])
+            if last_name(node.func) in {"list", "sorted", "reversed", "deepcopy", "copy", "tuple", "filter"}
+            else []
+        )
     if isinstance(node, ast.ListComp | ast.GeneratorExp):
         return [node.generators[0].iter]
     if isinstance(node, ast.BinOp):
@@ -186,7 +224,11 @@ def is_tool_definition(keys: Container[str]) -> bool:
 
 def is_model_call(name: str, last: str) -> bool:
     """Whether a call of this full name calls a model."""
-    return last in sinks.MODEL_METHODS or ".".join(name.rsplit(".", 2)[-2:]) in sinks.MODEL_CALLS or name in sinks.MODEL_CALLS
+    return (
+        last in sinks.MODEL_METHODS
+        or ".".join(name.rsplit(".", 2)[-2:]) in sinks.MODEL_CALLS
+        or name in sinks.MODEL_CALLS
+    )
 
 
 def keeps_its_result(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -201,7 +243,9 @@ def keeps_its_result(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         return False
     kept = ast.dump(given.value.value), given.value.attr
     targets = (target for part in function.body if type(part) is ast.Assign for target in part.targets)
-    return any(isinstance(target, ast.Attribute) and (ast.dump(target.value), target.attr) == kept for target in targets)
+    return any(
+        isinstance(target, ast.Attribute) and (ast.dump(target.value), target.attr) == kept for target in targets
+    )
 
 
 @lru_cache(maxsize=10_000)

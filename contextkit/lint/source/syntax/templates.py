@@ -33,5 +33,9 @@ def _system_texts(tree: ast.Module) -> Iterator[ast.expr]:
     for part in walk(tree):
         if type(part) is ast.Tuple and len(part.elts) == 2 and is_system_role(part.elts[0]):
             yield part.elts[1]
-        elif type(part) is ast.Call and type(part.func) is ast.Attribute and last_name(part.func.value) == "SystemMessagePromptTemplate":
+        elif (
+            type(part) is ast.Call
+            and type(part.func) is ast.Attribute
+            and last_name(part.func.value) == "SystemMessagePromptTemplate"
+        ):
             yield from part.args[:1] or [given.value for given in part.keywords if given.arg == "template"]

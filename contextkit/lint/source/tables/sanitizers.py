@@ -31,7 +31,9 @@ CALLS: Final[dict[str, frozenset[Kind]]] = {
     "canonicaljson.encode_canonical_json": ORDER | {"unsorted_json"},
 }
 """Full name of a function → what no longer varies in its result."""
-JSON_DUMPS: Final[frozenset[str]] = frozenset({"json.dumps", "orjson.dumps", "ujson.dumps", "simplejson.dumps", "rapidjson.dumps"})
+JSON_DUMPS: Final[frozenset[str]] = frozenset(
+    {"json.dumps", "orjson.dumps", "ujson.dumps", "simplejson.dumps", "rapidjson.dumps"}
+)
 """Serialisers that keep the order of keys they are given, unless an argument below says otherwise."""
 TAKES_SORT_KEYS: Final[frozenset[str]] = frozenset({"json.dumps", "simplejson.dumps"})
 """Those that take `sort_keys=True`."""
@@ -50,12 +52,26 @@ CLEAN_METHODS: Final[frozenset[str]] = _words("""
     startswith endswith isdigit isalpha isalnum isspace isupper islower exists is_file is_dir is_dir mkdir unlink count index
     find start_as_current_span start_span set_tag emit track capture increment histogram observe total_seconds
 """)
-"""Methods whose result says nothing of the arguments, and that show a prompt to no model: logging, tracing, questions about a text."""
+"""Methods whose result says nothing of the arguments, and that show a prompt to no model: logging, tracing, questions
+about a text."""
 ANSWERED: Final[frozenset[str]] = frozenset({"post", "put", "patch", "request", "urlopen", "fetch"})
 """Methods whose result is what a server says: nothing of what it was asked with."""
-LOOKED_UP: Final[frozenset[Kind]] = frozenset({
-    "id", "person", "user", "environ", "place", "entries", "counter", "jumbled", "unordered", "paths", "mapping", "unsorted_json",
-})  # fmt: skip
+LOOKED_UP: Final[frozenset[Kind]] = frozenset(
+    {
+        "id",
+        "person",
+        "user",
+        "environ",
+        "place",
+        "entries",
+        "counter",
+        "jumbled",
+        "unordered",
+        "paths",
+        "mapping",
+        "unsorted_json",
+    }
+)
 """Kinds a function that is not known looks something up with, rather than put them into its result."""
 TEXT_CALLS: Final[frozenset[str]] = _words("""
     str format format_map join replace strip lstrip rstrip dedent indent fill shorten render render_async arender from_string
@@ -68,7 +84,9 @@ TEXT_CALLS: Final[frozenset[str]] = _words("""
 """Last names of functions whose result holds the text, or the items, of their arguments."""
 STORED: Final[dict[str, bytes]] = {"write_text": b".read_text(", "set": b".get("}
 """Method that stores a value → the one of the same object that reads what was stored the last time."""
-FREEZING_DECORATORS: Final[frozenset[str]] = frozenset({"cache", "lru_cache", "cached_property", "cached", "alru_cache", "once", "memoize"})
+FREEZING_DECORATORS: Final[frozenset[str]] = frozenset(
+    {"cache", "lru_cache", "cached_property", "cached", "alru_cache", "once", "memoize"}
+)
 """Last names of decorators that keep a result."""
 
 ONCE: Final[frozenset[str]] = _words("""
@@ -93,5 +111,5 @@ SURVIVES: Final[dict[Kind, frozenset[Sink]]] = {
     "paths": frozenset({"tools", "schema"}),
     "person": frozenset(),
 }
-"""Made once per session and still a hazard: an id as cache key is new after each restart, a folder's name forks the prefix per machine,
-the order of a set differs between processes."""
+"""Made once per session and still a hazard: an id as cache key is new after each restart, a folder's name forks the
+prefix per machine, the order of a set differs between processes."""

@@ -1,4 +1,5 @@
-"""What can be asked where the walk stands: what varies in an expression, what is a history, what calls a model, what stands around.
+"""What can be asked where the walk stands: what varies in an expression, what is a history, what calls a model, what
+stands around.
 
 Takes the walk's state, answers the questions of `rule.View`; knows nothing of how expressions are evaluated.
 """
@@ -39,8 +40,16 @@ class Questions(State):
     """Answers of the walk. Satisfies `rule.View` once `evaluate` is given."""
 
     __slots__ = (
-        "_assigned", "_callers", "_functions", "_parents", "asked", "called", "display", "probed", "stored",
-    )  # fmt: skip
+        "_assigned",
+        "_callers",
+        "_functions",
+        "_parents",
+        "asked",
+        "called",
+        "display",
+        "probed",
+        "stored",
+    )
 
     stored: dict[str, list[ast.expr]]
     """Variable → the lists, calls and the like that this function stored in it."""
@@ -57,8 +66,8 @@ class Questions(State):
     def probe(self, node: ast.AST) -> Value:
         """The origins of an expression, without noting anything.
 
-        An expression is evaluated once a statement: handlers probe what they have evaluated, and nested expressions would otherwise be
-        evaluated twice at each level, 2 ** depth times in all.
+        An expression is evaluated once a statement: handlers probe what they have evaluated, and nested expressions
+        would otherwise be evaluated twice at each level, 2 ** depth times in all.
         """
         if _is_plain_name(node):
             return self._probed(node)
@@ -78,7 +87,8 @@ class Questions(State):
             self.probing = before
 
     probed: dict[ast.AST, tuple[Value, Any, Any]]
-    """Expression of the current statement → its origins, and what `called` and `display` were after it was evaluated."""
+    """Expression of the current statement → its origins, and what `called` and `display` were after it was evaluated.
+    """
     called: Any
     display: Any
 
@@ -100,7 +110,9 @@ class Questions(State):
             found |= known[key]
         return found
 
-    def _kinds_of_origin(self, origin: Origin, depth: int, known: dict[tuple[int, int], frozenset[Kind]]) -> frozenset[Kind]:
+    def _kinds_of_origin(
+        self, origin: Origin, depth: int, known: dict[tuple[int, int], frozenset[Kind]]
+    ) -> frozenset[Kind]:
         if isinstance(origin, Source):
             return frozenset({origin.kind})
         if isinstance(origin, Filtered):
@@ -120,7 +132,9 @@ class Questions(State):
 
     def is_tools(self, node: ast.AST) -> bool:
         """Whether it is a list of tools or a tool definition; see `rule.View`."""
-        return self._is_named(node, sinks.TOOLS, set()) or (isinstance(node, ast.Dict) and is_tool_definition(constant_keys(node)))
+        return self._is_named(node, sinks.TOOLS, set()) or (
+            isinstance(node, ast.Dict) and is_tool_definition(constant_keys(node))
+        )
 
     def is_prompt(self, node: ast.AST) -> bool:
         """Whether it is system text; see `rule.View`."""
@@ -136,7 +150,9 @@ class Questions(State):
                 return False
             asked.add(node.id)
             return any(self._is_named(value, words, asked) for value in self.stored.get(node.id, ()))
-        return not isinstance(node, ast.Attribute) and any(self._is_named(part, words, asked) for part in made_from(node))
+        return not isinstance(node, ast.Attribute) and any(
+            self._is_named(part, words, asked) for part in made_from(node)
+        )
 
     def stored_in(self, name: str) -> list[ast.expr]:
         """The expressions this function assigns to a variable."""
@@ -159,7 +175,9 @@ class Questions(State):
             stored = self.stored_in(node.id)
             if stored:
                 return bool(depth) and all(self.is_constant(value, depth - 1) for value in stored)
-            return node.id not in self.scope.env and (node.id in self.names or node.id in BUILTINS or node.id in self.bound)
+            return node.id not in self.scope.env and (
+                node.id in self.names or node.id in BUILTINS or node.id in self.bound
+            )
         if isinstance(node, ast.Attribute):
             is_mine = isinstance(node.value, ast.Name) and node.value.id == self.scope.myself
             return self._is_settled(node.attr) if is_mine else self.is_constant(node.value, depth)
@@ -182,7 +200,9 @@ class Questions(State):
         return self._calls_model(node, _DEPTH)
 
     def converses(self, node: ast.AST) -> bool:
-        """Whether a loop or function goes through the turns of a conversation: adds to messages that outlive it, and calls a model."""
+        """Whether a loop or function goes through the turns of a conversation: adds to messages that outlive it, and
+        calls a model.
+        """
         start, end = self.bytes_at(node)
         if not any(self.source.find(word, start, end) >= 0 for word in sinks.TALKS):
             return False
@@ -246,7 +266,9 @@ class Questions(State):
         found = self._parents.get(node)
         if found is None:
             line = getattr(node, "lineno", 0)
-            found = self._parents[node] = way_to(node, line, self.tree, True) or way_to(node, line, self.tree, False) or ()
+            found = self._parents[node] = (
+                way_to(node, line, self.tree, True) or way_to(node, line, self.tree, False) or ()
+            )
         return found
 
 

@@ -1,6 +1,7 @@
 """Where the walk stands: the file, the function, names, and what was found to vary so far.
 
-Takes a parsed file, gives numbers for origins, full names for names and places for nodes; knows nothing of what an expression is made of.
+Takes a parsed file, gives numbers for origins, full names for names and places for nodes; knows nothing of what an
+expression is made of.
 """
 
 from __future__ import annotations
@@ -61,9 +62,23 @@ class State:
     """
 
     __slots__ = (
-        "_is_ascii", "_lines", "_starts", "bound", "class_types", "ids", "in_handler", "loops", "module", "names", "probing", "roots",
-        "scope", "source", "statement", "tree",
-    )  # fmt: skip
+        "_is_ascii",
+        "_lines",
+        "_starts",
+        "bound",
+        "class_types",
+        "ids",
+        "in_handler",
+        "loops",
+        "module",
+        "names",
+        "probing",
+        "roots",
+        "scope",
+        "source",
+        "statement",
+        "tree",
+    )
 
     source: bytes
     module: Module
@@ -87,7 +102,8 @@ class State:
         self._is_ascii = source.isascii()
         self._lines: list[bytes] = []
 
-    # Origins --------------------------------------------------------------------------------------------------------------
+    # Origins
+    # --------------------------------------------------------------------------------------------------------------
 
     def number(self, origin: Origin) -> Value:
         """The value that has this one origin."""
@@ -111,7 +127,9 @@ class State:
         """An expression as it stands in the file, on one line."""
         self._index()
         if node.lineno == node.end_lineno and node.lineno <= len(self._lines):
-            return self._lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode("utf-8", "replace").strip()
+            return (
+                self._lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode("utf-8", "replace").strip()
+            )
         return re.sub(r"\s+", " ", ast.unparse(node))
 
     def frozen(self, value: Value) -> Value:
@@ -133,7 +151,12 @@ class State:
     def site(self, node: Any) -> Site:
         """Where a node stands; the text of an expression is left to who needs it."""
         try:
-            line, column, end_line, end_column = node.lineno, node.col_offset, node.end_lineno or 1, node.end_col_offset or 0
+            line, column, end_line, end_column = (
+                node.lineno,
+                node.col_offset,
+                node.end_lineno or 1,
+                node.end_col_offset or 0,
+            )
         except AttributeError:  # a module, a comprehension
             line, column, end_line, end_column = 1, 0, 1, 0
         around = self.statement
@@ -156,7 +179,8 @@ class State:
             self._starts = [*accumulate(map(len, self._lines), initial=bom)]
         return self._starts
 
-    # Names ----------------------------------------------------------------------------------------------------------------
+    # Names
+    # ----------------------------------------------------------------------------------------------------------------
 
     def dotted(self, node: ast.AST) -> str:
         """The full name something stands for; see `rule.View`."""
@@ -211,7 +235,8 @@ class State:
         """Whether a full name may be of the linted tree."""
         return name.partition(".")[0] in self.roots
 
-    # Places --------------------------------------------------------------------------------------------------------------
+    # Places
+    # --------------------------------------------------------------------------------------------------------------
 
     def bytes_at(self, node: Any) -> tuple[int, int]:
         """Byte offsets of a node; see `rule.View`."""

@@ -1,6 +1,8 @@
-"""Where a value meets the prompt, by the call, the key or the list it is given to: noted once, frozen where the session makes it once.
+"""Where a value meets the prompt, by the call, the key or the list it is given to: noted once, frozen where the session
+makes it once.
 
-Takes the walk's state and a value, gives an `Arrival` of the function it stands in; knows nothing of how values are made.
+Takes the walk's state and a value, gives an `Arrival` of the function it stands in; knows nothing of how values are
+made.
 """
 
 from __future__ import annotations
@@ -8,7 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 from contextkit.lint.source.rule import Kind, Sink
-from contextkit.lint.source.summary import CLEAN, Arrival, Called, Filtered, Frozen, Item, Parameter, Shown, Source, Value
+from contextkit.lint.source.summary import (
+    CLEAN,
+    Arrival,
+    Called,
+    Filtered,
+    Frozen,
+    Item,
+    Parameter,
+    Shown,
+    Source,
+    Value,
+)
 from contextkit.lint.source.syntax import nodes as ast
 from contextkit.lint.source.syntax.pieces import (
     KnownCall,
@@ -36,7 +49,9 @@ MEETING = MESSAGE_METHODS | FILLERS | {"update"}
 """Methods whose arguments may reach a prompt whatever they are called."""
 _REQUESTS = ("kwargs", "params", "request", "payload", "body", "data", "args", "options", "config")
 """Ends of the names of what is sent."""
-REQUEST_SINKS = frozenset({"model", "effort", "thinking", "tool_choice", "output", "headers", "template", "ttl", "stream"})
+REQUEST_SINKS = frozenset(
+    {"model", "effort", "thinking", "tool_choice", "output", "headers", "template", "ttl", "stream"}
+)
 """A choice between two constants varies only here."""
 
 
@@ -44,8 +59,16 @@ class Arrivals(Questions):
     """Notes what reaches the prompt."""
 
     __slots__ = (
-        "begun", "branches", "call_sources", "frozen_lines", "growing", "mid_conversation", "named_sinks", "settled", "template_places",
-    )  # fmt: skip
+        "begun",
+        "branches",
+        "call_sources",
+        "frozen_lines",
+        "growing",
+        "mid_conversation",
+        "named_sinks",
+        "settled",
+        "template_places",
+    )
 
     branches: list[ast.If]
     """Each `if` that stands around it, outermost first."""
@@ -58,7 +81,9 @@ class Arrivals(Questions):
     growing: dict[int, bool]
     """Loops whether they are conversations, by identity."""
 
-    def arrive(self, sink: Sink, node: ast.expr, label: str, *, is_named: bool = False, value: Value | None = None) -> None:
+    def arrive(
+        self, sink: Sink, node: ast.expr, label: str, *, is_named: bool = False, value: Value | None = None
+    ) -> None:
         """Notes that a value reaches the prompt here, if any part of it may vary."""
         if self.probing or self.statement_is_frozen() or (sink == "cache_key" and _is_conversation(node)):
             return
@@ -73,7 +98,9 @@ class Arrivals(Questions):
         if self.mid_conversation and sink == "system":
             sink = "tail"
         value, in_loop = self._settle(found, is_named) | handed, bool(self.loops or handed)
-        self.scope.function.arrivals.append(Arrival(sink, value, self.site(node), label, is_named, in_loop, self._only_for(node)))
+        self.scope.function.arrivals.append(
+            Arrival(sink, value, self.site(node), label, is_named, in_loop, self._only_for(node))
+        )
 
     def _only_for(self, node: ast.expr) -> tuple[str, str]:
         """`if kind == "system":` around it, where `kind` is a parameter."""
@@ -81,13 +108,18 @@ class Arrivals(Questions):
             test = branch.test
             if type(test) is ast.Compare and type(test.ops[0]) is ast.Eq and type(test.left) is ast.Name:
                 is_given = test.left.id in self.scope.function.named
-                word, is_inside = word_of(test.comparators[0]), branch.body[0].lineno <= node.lineno <= (branch.body[-1].end_lineno or 0)
+                word, is_inside = (
+                    word_of(test.comparators[0]),
+                    branch.body[0].lineno <= node.lineno <= (branch.body[-1].end_lineno or 0),
+                )
                 if word and is_given and is_inside:
                     return test.left.id, word
         return "", ""
 
     def but_for_the_end(self, node: ast.JoinedStr, value: Value) -> Value:
-        """The same without what tells of the machine or the user at the very end: nothing stands behind it that others could share."""
+        """The same without what tells of the machine or the user at the very end: nothing stands behind it that others
+        could share.
+        """
         n_behind, place = 0, len(node.values)
         while place and n_behind <= sanitizers.END_OF_PROMPT:
             place -= 1
@@ -97,7 +129,10 @@ class Arrivals(Questions):
         return (value - last) | self.filtered(last, sanitizers.SAME_FOR_A_SESSION) if last else value
 
     def _n_behind(self, part: ast.expr) -> int:
-        """Characters that a part adds behind; of a constant that is filled in, those of its text, or many where that stands elsewhere."""
+        """Characters that a part adds behind.
+
+        Of a constant that is filled in, those of its text, or many where that stands elsewhere.
+        """
         name = last_name(part.value) if type(part) is ast.FormattedValue else ""
         if not name.isupper() or any(self._differs_by_session(made) for made in self._module_values(name)):
             return n_characters(part)
@@ -111,11 +146,16 @@ class Arrivals(Questions):
         return not sanitizers.SAME_FOR_A_SESSION.isdisjoint(self.kinds(node))
 
     def but_behind_a_marker(self, blocks: list[ast.expr], value: Value) -> Value:
-        """What a list of blocks is made of: whoever shares what is marked loses nothing by what stands behind the last of the markers.
+        """What a list of blocks is made of: whoever shares what is marked loses nothing by what stands behind the last
+        of the markers.
 
         A last block that is marked itself stands behind the marker before it.
         """
-        marked = [at for at, block in enumerate(blocks) if type(block) is ast.Dict and sinks.MARKER_KEYS & constant_keys(block).keys()]
+        marked = [
+            at
+            for at, block in enumerate(blocks)
+            if type(block) is ast.Dict and sinks.MARKER_KEYS & constant_keys(block).keys()
+        ]
         last = len(blocks) - 1
         n_shared = (last if len(marked) > 1 else 0) if last in marked else marked[-1] + 1 if marked else 0
         if not n_shared:
@@ -131,7 +171,9 @@ class Arrivals(Questions):
         return self.varies(kind, node)
 
     def _called_by_framework(self, node: ast.expr, value: Value) -> Value:
-        """A function handed over as instructions is called once for each run: `datetime.now`, one of the tree, a lambda."""
+        """A function handed over as instructions is called once for each run: `datetime.now`, one of the tree, a
+        lambda.
+        """
         if type(node) is ast.Lambda:
             return value
         name = self.dotted(node) if type(node) in {ast.Name, ast.Attribute} else ""
@@ -179,14 +221,16 @@ class Arrivals(Questions):
     def statement_is_frozen(self) -> bool:
         """Whether `# contextkit: frozen` stands on the statement."""
         return bool(self.frozen_lines) and any(
-            line in self.frozen_lines for line in range(self.statement.lineno, self._last_line() + 1)  # type: ignore[attr-defined]
+            line in self.frozen_lines
+            for line in range(self.statement.lineno, self._last_line() + 1)  # type: ignore[attr-defined]
         )
 
     def _last_line(self) -> int:
         body = getattr(self.statement, "body", None)
         return body[0].lineno - 1 if body else self.statement.end_lineno  # type: ignore[attr-defined, no-any-return]
 
-    # Keys -----------------------------------------------------------------------------------------------------------------
+    # Keys
+    # -----------------------------------------------------------------------------------------------------------------
 
     def meet_keys(self, keys: dict[str, ast.expr], values: dict[Any, Value]) -> None:
         """What a dict's own keys say that it is."""
@@ -208,14 +252,19 @@ class Arrivals(Questions):
             if sink is not None and (values[key] or type(item) is ast.IfExp):
                 self.arrive(sink, item, label or f'`"{key}"`', is_named=not label)
 
-    # Calls ----------------------------------------------------------------------------------------------------------------
+    # Calls
+    # ----------------------------------------------------------------------------------------------------------------
 
-    def meet_call(self, node: ast.Call, last: str, known: KnownCall, values: list[Value], keywords: list[Value]) -> None:
+    def meet_call(
+        self, node: ast.Call, last: str, known: KnownCall, values: list[Value], keywords: list[Value]
+    ) -> None:
         """The arguments that reach a prompt, by the call's own name and by theirs."""
         table, is_named = known.arguments, known.is_named
         if last == "dict":
             named = zip(node.keywords, keywords, strict=True)
-            self.meet_keys({key.arg: key.value for key in node.keywords if key.arg}, {key.arg: value for key, value in named})
+            self.meet_keys(
+                {key.arg: key.value for key in node.keywords if key.arg}, {key.arg: value for key, value in named}
+            )
             return
         if last == "update" and type(node.func) is ast.Attribute:
             self._meet_update(node, node.func.value, keywords)
@@ -232,8 +281,10 @@ class Arrivals(Questions):
             sink = table.get(word)
             if sink is not None:
                 self.arrive(sink, keyword.value, f"`{word}=` of `{last}`", value=value)
-            elif word in sinks.KEYWORDS and not sinks.KEEPS.search(last) and (
-                word not in sinks.VAGUE or _takes_prompts(node, last, known)
+            elif (
+                word in sinks.KEYWORDS
+                and not sinks.KEEPS.search(last)
+                and (word not in sinks.VAGUE or _takes_prompts(node, last, known))
             ):
                 self.arrive(sinks.KEYWORDS[word], keyword.value, f"`{word}=` of `{last}`", value=value, is_named=True)
         if not is_named and type(node.func) is ast.Attribute:
@@ -267,7 +318,12 @@ class Arrivals(Questions):
 
     def meet_key(self, holder: ast.expr, key: object, node: ast.expr, value: Value) -> None:
         """`kwargs["tools"] = x`: what is set in a request."""
-        if isinstance(key, str) and key in sinks.REQUEST_KEYS and key not in self.named_sinks and _is_request_name(last_name(holder)):
+        if (
+            isinstance(key, str)
+            and key in sinks.REQUEST_KEYS
+            and key not in self.named_sinks
+            and _is_request_name(last_name(holder))
+        ):
             self.arrive(sinks.REQUEST_KEYS[key], node, f'`["{key}"]`', is_named=True, value=value)
 
     named_sinks: dict[str, Sink]
@@ -278,7 +334,11 @@ class Arrivals(Questions):
         while type(holder) is ast.Attribute and holder.attr in sinks.RESOURCES:
             holder = holder.value
         value = self.probe(holder)
-        kept = frozenset(number for number in value if getattr(self.module.origins[number], "kind", "") in {"choice", "model", "flag"})
+        kept = frozenset(
+            number
+            for number in value
+            if getattr(self.module.origins[number], "kind", "") in {"choice", "model", "flag"}
+        )
         if kept:
             self.arrive("client", func.value, "the client", value=kept)
 
@@ -296,12 +356,18 @@ class Arrivals(Questions):
         if last == "insert" and not self._has_no_system_message(func.value):
             place = node.args[0]
             is_front = isinstance(place, ast.Constant) and place.value in {0, 1}
-            self.arrive("front" if is_front else "message", node.args[-1], "the first messages" if is_front else "a message of the history")
+            self.arrive(
+                "front" if is_front else "message",
+                node.args[-1],
+                "the first messages" if is_front else "a message of the history",
+            )
         else:
             self.arrive("tail", node.args[-1], "the newest message")
 
     def adds_to_running(self, node: ast.Call) -> bool:
-        """Whether a message is added behind others: only a list that this function began empty may still get its first one."""
+        """Whether a message is added behind others: only a list that this function began empty may still get its first
+        one.
+        """
         func: Any = node.func
         name = last_name(func.value)
         if func.attr == "insert" and node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0:
@@ -327,17 +393,25 @@ class Arrivals(Questions):
 def n_characters(node: ast.expr) -> int:
     """How long the constant text of an f-string, or of a part of one, is."""
     parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-    return sum(len(part.value.strip()) for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return sum(
+        len(part.value.strip()) for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    )
 
 
 def _is_conversation(node: ast.expr) -> bool:
-    """Whether a key is made of the conversation's own id: as long as the conversation has it, its prefix is found by it."""
+    """Whether a key is made of the conversation's own id: as long as the conversation has it, its prefix is found by
+    it.
+    """
     names = [last_name(part.value if isinstance(part, ast.FormattedValue) else part) for part in _parts(node)]
     return bool(names) and all(map(sinks.CONVERSATION_ID.search, names))
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:
-    return [part for part in node.values if not isinstance(part, ast.Constant)] if isinstance(node, ast.JoinedStr) else [node]
+    return (
+        [part for part in node.values if not isinstance(part, ast.Constant)]
+        if isinstance(node, ast.JoinedStr)
+        else [node]
+    )
 
 
 def is_role(node: ast.expr) -> bool:

@@ -1,4 +1,5 @@
-"""What is stored under a name, in an attribute, under a key, and given back: names of prompts are where a value arrives.
+"""What is stored under a name, in an attribute, under a key, and given back: names of prompts are where a value
+arrives.
 
 Takes the walk's state, gives the handlers of assignments and `return`; knows nothing of blocks.
 """
@@ -13,9 +14,23 @@ from contextkit.lint.source.syntax.pieces import constant_keys, last_name, walk
 from contextkit.lint.source.tables import sanitizers, sinks, sources
 from contextkit.lint.source.walk.calls import Calls
 
-_KEEPS_ITEMS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.ListComp, ast.BinOp, ast.List, ast.Await, ast.NamedExpr,
-                          ast.Dict, ast.DictComp})  # fmt: skip
-"""Expressions that may be a list of messages or tools made from another one, or say in which order a mapping was filled."""
+_KEEPS_ITEMS = frozenset(
+    {
+        ast.Name,
+        ast.Attribute,
+        ast.Subscript,
+        ast.Call,
+        ast.ListComp,
+        ast.BinOp,
+        ast.List,
+        ast.Await,
+        ast.NamedExpr,
+        ast.Dict,
+        ast.DictComp,
+    }
+)
+"""Expressions that may be a list of messages or tools made from another one, or say in which order a mapping was
+filled."""
 
 _NAMES = frozenset({ast.Name, ast.Attribute})
 _MAKE = _NAMES | {ast.Call, ast.Await, ast.BoolOp, ast.IfExp}
@@ -55,7 +70,12 @@ class Assignments(Calls):
         """`a += value`."""
         value = self.table[type(node.value)](node.value)
         target = node.target
-        if type(target) is ast.Attribute and self.scope.node is not None and counts(node) and self.converses(self.scope.node):
+        if (
+            type(target) is ast.Attribute
+            and self.scope.node is not None
+            and counts(node)
+            and self.converses(self.scope.node)
+        ):
             value |= self.varies("counter", target)
         if type(target) is ast.Name:
             self.begun.discard(target.id)
@@ -79,7 +99,11 @@ class Assignments(Calls):
             self._store_attribute(target, value, node)  # type: ignore[arg-type]
         elif kind is ast.Subscript:
             self._store_item(target, value, node)  # type: ignore[arg-type]
-        elif isinstance(target, ast.Tuple | ast.List) and isinstance(node, ast.Tuple | ast.List) and len(target.elts) == len(node.elts):
+        elif (
+            isinstance(target, ast.Tuple | ast.List)
+            and isinstance(node, ast.Tuple | ast.List)
+            and len(target.elts) == len(node.elts)
+        ):
             for item, part in zip(target.elts, node.elts, strict=True):
                 self.store(item, self.probe(part), part)
         else:
@@ -124,7 +148,12 @@ class Assignments(Calls):
 
     def _kept_by_object(self) -> Value:
         """What this method was given and keeps in attributes of its object."""
-        stored = [value for (owner, _), values in self.module.attributes.items() if owner == self.scope.owner for value, _ in values]
+        stored = [
+            value
+            for (owner, _), values in self.module.attributes.items()
+            if owner == self.scope.owner
+            for value, _ in values
+        ]
         given = map(self.parameter, sorted(self.scope.function.named))
         return CLEAN.union(*(one for one in given if any(one <= value for value in stored)))
 
@@ -137,7 +166,10 @@ class Assignments(Calls):
             self.scope.env.update(kept)
 
     def _class_of(self, node: ast.expr) -> str:
-        """The full name of the class an expression makes one of, or of the function or class it is; empty where nothing says."""
+        """The full name of the class an expression makes one of, or of the function or class it is.
+
+        Empty where nothing says.
+        """
         if type(node) is ast.Await and type(node.value) is ast.Call:
             node = node.value
         is_call = type(node) is ast.Call
@@ -203,7 +235,9 @@ class Assignments(Calls):
         word = key.value if isinstance(key, ast.Constant) else None
         self.meet_key(holder, word, node, value)
         message = holder if isinstance(holder, ast.Subscript) and word in sinks.CONTENT_KEYS else target
-        if not (isinstance(message, ast.Subscript) and self.is_history(message.value)) or isinstance(message.slice, ast.Slice):
+        if not (isinstance(message, ast.Subscript) and self.is_history(message.value)) or isinstance(
+            message.slice, ast.Slice
+        ):
             return
         place = message.slice
         is_front = isinstance(place, ast.Constant) and place.value in {0, 1}
@@ -246,11 +280,12 @@ def _is_factory(node: ast.expr) -> bool:
 
 
 def _may_choose(node: ast.If) -> bool:
-    return any(isinstance(part, ast.Assign) and last_name(part.targets[0]) in sources.FLAGS for part in (*node.body, *node.orelse))
+    return any(
+        isinstance(part, ast.Assign) and last_name(part.targets[0]) in sources.FLAGS
+        for part in (*node.body, *node.orelse)
+    )
 
 
 def last_part(name: str) -> str:
     """The function's own name."""
     return name.rpartition(".")[2]
-
-

@@ -25,7 +25,9 @@ _NAMING = frozenset({"tool", "function_tool", "beta_tool", "beta_async_tool"})
 """Decorators that make a tool with a `name` of a function."""
 _MUTATORS = frozenset("append extend insert add update setdefault appendleft put put_nowait write writelines".split())  # noqa: SIM905
 """Methods that put their arguments into the object."""
-_KEEPING = frozenset({"unordered", "paths", "mapping", "media"})  # kinds of sources that still hold what they were given
+_KEEPING = frozenset(
+    {"unordered", "paths", "mapping", "media"}
+)  # kinds of sources that still hold what they were given
 _PATHS: frozenset[Kind] = frozenset({"paths"})
 """What one text was made of: whatever the order was, the list it stands in has another."""
 _ORDERING = frozenset({"sorted", "sort", "groupby", "nlargest", "nsmallest"})
@@ -39,9 +41,14 @@ _TAKERS = frozenset({"pop", "popleft", "index"})
 _MESSAGES = frozenset({"Message", "ChatMessage", "InputMessage"})
 """Classes whose text arrives as what their `role` says."""
 _SPECIAL = (
-    _COPIES | _TAKERS | _LISTS | _MUTATORS | sources.DAY_METHODS | sanitizers.STORED.keys()
+    _COPIES
+    | _TAKERS
+    | _LISTS
+    | _MUTATORS
+    | sources.DAY_METHODS
+    | sanitizers.STORED.keys()
     | {"get", "filter", "strftime", "join", "map", "partial", "sort"}
-)  # fmt: skip
+)
 """Last names of calls whose result is worked out from more than their arguments."""
 
 
@@ -51,10 +58,23 @@ def last_parts(*tables: Iterable[str]) -> frozenset[str]:
 
 
 TOLD = last_parts(
-    sources.CALLS, sources.METHODS, sources.RETRIEVER_METHODS, sources.GIT, sanitizers.CALLS, sanitizers.ANSWERED, sanitizers.JSON_DUMPS,
-    sanitizers.CLEAN_CALLS, sanitizers.CLEAN_METHODS, sanitizers.TEXT_CALLS, sinks.MODEL_METHODS, sinks.MODEL_CALLS, sinks.CONSTRUCTORS,
-    MEETING, _SPECIAL, _MESSAGES,
-)  # fmt: skip
+    sources.CALLS,
+    sources.METHODS,
+    sources.RETRIEVER_METHODS,
+    sources.GIT,
+    sanitizers.CALLS,
+    sanitizers.ANSWERED,
+    sanitizers.JSON_DUMPS,
+    sanitizers.CLEAN_CALLS,
+    sanitizers.CLEAN_METHODS,
+    sanitizers.TEXT_CALLS,
+    sinks.MODEL_METHODS,
+    sinks.MODEL_CALLS,
+    sinks.CONSTRUCTORS,
+    MEETING,
+    _SPECIAL,
+    _MESSAGES,
+)
 """Last parts of all names that a table tells of."""
 
 
@@ -62,8 +82,15 @@ class Calls(Dumps):
     """The handler of calls."""
 
     __slots__ = (
-        "call_sinks", "choices", "fresh", "known_calls", "method_sources", "sanitizing", "told", "tool_loops",
-    )  # fmt: skip
+        "call_sinks",
+        "choices",
+        "fresh",
+        "known_calls",
+        "method_sources",
+        "sanitizing",
+        "told",
+        "tool_loops",
+    )
 
     called: tuple[ast.expr | None, str, list[Value]]
     """The function of the call that was evaluated last, its full name, and what its keywords were given."""
@@ -143,10 +170,15 @@ class Calls(Dumps):
         is_common = not (is_source or is_answer or is_special or mends is not None)
         return KnownCall(
             is_clean=name in sanitizers.CLEAN_CALLS or (is_method and last in sanitizers.CLEAN_METHODS),
-            is_answer=is_answer, is_plain=is_named and not arguments and last not in MEETING,
-            is_common=is_common, is_ours=is_ours, is_text=last in sanitizers.TEXT_CALLS,
-            arguments=arguments, is_named=is_named, mends=mends,
-        )  # fmt: skip
+            is_answer=is_answer,
+            is_plain=is_named and not arguments and last not in MEETING,
+            is_common=is_common,
+            is_ours=is_ours,
+            is_text=last in sanitizers.TEXT_CALLS,
+            arguments=arguments,
+            is_named=is_named,
+            mends=mends,
+        )
 
     told: frozenset[str]
     """Last parts of all names that a table or the config tells of."""
@@ -158,20 +190,36 @@ class Calls(Dumps):
         value = (kind is ast.Name and self.scope.env.get(f"{holder.id}.{func.attr}")) or self.table[kind](holder)  # type: ignore[attr-defined]
         return self.message_of(value, holder) if value and func.attr in {"pop", "popleft", "__getitem__"} else value
 
-    # Results --------------------------------------------------------------------------------------------------------------
+    # Results
+    # --------------------------------------------------------------------------------------------------------------
 
-    def _result(self, node: ast.Call, known: KnownCall, name: str, last: str, receiver: Value, values: list[Value],
-                keywords: list[Value]) -> Value:  # fmt: skip
+    def _result(
+        self,
+        node: ast.Call,
+        known: KnownCall,
+        name: str,
+        last: str,
+        receiver: Value,
+        values: list[Value],
+        keywords: list[Value],
+    ) -> Value:
         """What a call gives back that a table tells of."""
         if last in _COPIES:
-            keywords = [CLEAN if key.arg in sources.ASIDE else value for key, value in zip(node.keywords, keywords, strict=True)]
+            keywords = [
+                CLEAN if key.arg in sources.ASIDE else value for key, value in zip(node.keywords, keywords, strict=True)
+            ]
         everything, is_method = self._made_of(node, last, receiver, values, keywords), type(node.func) is ast.Attribute
         kind = self._source(node, name, last)
         if kind is not None:
             return self._varying(kind, node, everything)
         if known.is_answer:
             return CLEAN
-        if last == "filter" and len(node.args) == 2 and type(node.args[0]) is ast.Lambda and self.is_of_tools(node.args[1]):
+        if (
+            last == "filter"
+            and len(node.args) == 2
+            and type(node.args[0]) is ast.Lambda
+            and self.is_of_tools(node.args[1])
+        ):
             return everything | self.filtered(self.looked_at(node.args[0].body), sanitizers.ORDER)
         if last in _LISTS and node.args and type(node.args[0]) is ast.Set:
             self._offer_named(node.args[0])
@@ -183,12 +231,19 @@ class Calls(Dumps):
             return self.by_clock(everything)
         if name in sanitizers.JSON_DUMPS:
             return self.dumped(node, name, everything)
-        if name in sources.GIT and sources.TELLS_PLACE.search(ast.unparse(node)) and "version" not in self.scope.function.name.lower():
+        if (
+            name in sources.GIT
+            and sources.TELLS_PLACE.search(ast.unparse(node))
+            and "version" not in self.scope.function.name.lower()
+        ):
             return everything | self.varies("place", node)
         if last in sanitizers.STORED and is_method and self.scope.node is not None:
             self._outlives(node, last, self.scope.node)
         if last in _MUTATORS and type(node.func) is ast.Attribute:
-            self._put_into(node.func.value, self._unordered_in(node.func, node).union(*values, *keywords, *self.orders, *self.choices))
+            self._put_into(
+                node.func.value,
+                self._unordered_in(node.func, node).union(*values, *keywords, *self.orders, *self.choices),
+            )
         if last in {"map", "partial"} and node.args and type(node.args[0]) in {ast.Name, ast.Attribute}:
             everything |= self._handed_to(node, values[1:], keywords)
         if last == "sort" and type(node.func) is ast.Attribute:
@@ -213,8 +268,17 @@ class Calls(Dumps):
             return receiver.union(self.filtered(values[0], self.looked_up(node.func)), *values[1:], *keywords)
         return receiver.union(*values[1:]) if last in _TAKERS and is_method else receiver.union(*values, *keywords)
 
-    def _common(self, node: ast.Call, known: KnownCall, name: str, last: str, receiver: Value, values: list[Value],
-                keywords: list[Value], everything: Value | None = None) -> Value:  # fmt: skip
+    def _common(
+        self,
+        node: ast.Call,
+        known: KnownCall,
+        name: str,
+        last: str,
+        receiver: Value,
+        values: list[Value],
+        keywords: list[Value],
+        everything: Value | None = None,
+    ) -> Value:
         """What a call gives back that no table says anything special of."""
         if known.is_ours:
             return self._ours(node, name, values, keywords, receiver)
@@ -247,7 +311,9 @@ class Calls(Dumps):
         """`", ".join(skill.name for skill in skills)`: a collection that changes while the program runs, as one text."""
         joined = node.args[0] if node.args else None
         source = joined.generators[0].iter if isinstance(joined, ast.GeneratorExp | ast.ListComp) else joined
-        holder = source.func.value if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) else source
+        holder = (
+            source.func.value if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) else source
+        )
         is_listing = source is not None and holder is not None and last_name(holder) in sources.LISTINGS
         return self.varies("listing", source) if is_listing and source is not None else CLEAN
 
@@ -260,7 +326,11 @@ class Calls(Dumps):
     def _order_kept(self, joined: ast.expr) -> Value:
         """The order of what a variable of the module was set to, where that is what is joined, or gone through."""
         source = joined.generators[0].iter if isinstance(joined, ast.GeneratorExp | ast.ListComp) else joined
-        kept = self.module.variables.get(source.id, ()) if type(source) is ast.Name and source.id not in self.scope.env else ()
+        kept = (
+            self.module.variables.get(source.id, ())
+            if type(source) is ast.Name and source.id not in self.scope.env
+            else ()
+        )
         return frozenset(number for value, _ in kept for number in value if self._is_order(number))
 
     def _source(self, node: ast.Call, name: str, last: str) -> Kind | None:
@@ -300,12 +370,18 @@ class Calls(Dumps):
             self._offer_sorted(number, SORT_TOOLS, node, f", key=lambda tool: tool.{by}")
 
     def _name_of(self, item: ast.expr) -> str:
-        """The attribute that holds a tool's name: of a function of this file, or of what a known decorator or class made."""
+        """The attribute that holds a tool's name: of a function of this file, or of what a known decorator or class
+        made.
+        """
         for node in self.tree.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == last_name(item):
                 made = {last_name(getattr(part, "func", part)) for part in node.decorator_list}
                 return "__name__" if not made else "name" if made <= _NAMING else ""
-            if isinstance(node, ast.Assign) and last_name(node.targets[0]) == last_name(item) and isinstance(node.value, ast.Call):
+            if (
+                isinstance(node, ast.Assign)
+                and last_name(node.targets[0]) == last_name(item)
+                and isinstance(node.value, ast.Call)
+            ):
                 return "name" if sinks.TOOL_MAKERS.match(last_name(node.value.func)) else ""
         return ""
 
@@ -319,17 +395,26 @@ class Calls(Dumps):
                     self.scope.function.arrivals[at] = one._replace(value=self.filtered(one.value, sanitizers.ORDER))
 
     def _outlives(self, node: ast.Call, last: str, function: ast.AST) -> None:
-        """`path.write_text(key)`, where the function reads what is there first: the id is drawn once, and is there after a restart."""
+        """`path.write_text(key)`, where the function reads what is there first: the id is drawn once, and is there
+        after a restart.
+        """
         argument = node.args[-1] if node.args else None
         value = self.scope.env.get(argument.id, CLEAN) if type(argument) is ast.Name else CLEAN
         start, end = self.bytes_at(function) if value and not self.probing else (0, 0)
-        if value and self.source.find(self._written(node.func.value).encode() + sanitizers.STORED[last], start, end) >= 0:  # type: ignore[attr-defined]
+        if (
+            value
+            and self.source.find(self._written(node.func.value).encode() + sanitizers.STORED[last], start, end) >= 0
+        ):  # type: ignore[attr-defined]
             self.scope.env[argument.id] = self.filtered(value, _DRAWN)  # type: ignore[union-attr]
 
     def _unordered_in(self, func: ast.Attribute, node: ast.Call) -> Value:
         """`names.update(more)`, where `names` was begun as `set()`; of one that held something its beginning is told."""
         name = func.value.id if type(func.value) is ast.Name and func.attr in {"add", "update"} else ""
-        is_begun = bool(name) and self.scope.types.get(name) == "set" and not any(map(self._is_order, self.scope.env.get(name, CLEAN)))
+        is_begun = (
+            bool(name)
+            and self.scope.types.get(name) == "set"
+            and not any(map(self._is_order, self.scope.env.get(name, CLEAN)))
+        )
         return self.varies("unordered", node) if is_begun else CLEAN
 
     def _put_into(self, holder: ast.expr, value: Value) -> None:
@@ -393,7 +478,9 @@ class Calls(Dumps):
         if found is not None:
             return found, False
         found = self.call_sinks.get(name)
-        if found is None and not (last[:1].isupper() and self.is_ours(name) and name.partition(".")[0] not in sinks.MAKERS):
+        if found is None and not (
+            last[:1].isupper() and self.is_ours(name) and name.partition(".")[0] not in sinks.MAKERS
+        ):
             found = sinks.CONSTRUCTORS.get(pair) or sinks.CONSTRUCTORS.get(last)
         if found is None and sinks.TOOL_MAKERS.match(last):
             found = sinks.TOOL_ARGUMENTS
@@ -408,4 +495,6 @@ def _is_retrieved(node: ast.Call, holder: ast.expr, last: str) -> bool:
     if name.endswith(sources.RETRIEVERS):
         is_asked = bool(node.args) and type(node.args[0]) is not ast.Constant
         return is_asked or (last != "get" and bool(node.args or node.keywords))
-    return not by.isdisjoint(sources.NEAREST_TO) or (name.endswith(sources.STORES) and not by.isdisjoint(sources.SEARCHED_BY))
+    return not by.isdisjoint(sources.NEAREST_TO) or (
+        name.endswith(sources.STORES) and not by.isdisjoint(sources.SEARCHED_BY)
+    )

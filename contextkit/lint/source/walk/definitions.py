@@ -1,6 +1,7 @@
 """Functions and classes: what each is called, which parameters it has, what its name and decorators say of its result.
 
-Takes the walk's state, gives the handlers of definitions; a function's body waits until what stands around it has been walked.
+Takes the walk's state, gives the handlers of definitions; a function's body waits until what stands around it has been
+walked.
 """
 
 from __future__ import annotations
@@ -61,9 +62,19 @@ class Definitions(Watching):
 
     def function_body(self, node: AnyFunction, outer: Scope, owner: str, loops: tuple[ast.AST, ...]) -> None:
         """The body of a function."""
-        inner = outer.function.name if outer.node is not None else f"{self.module.name}.{owner}" if owner else self.module.name
+        inner = (
+            outer.function.name
+            if outer.node is not None
+            else f"{self.module.name}.{owner}"
+            if owner
+            else self.module.name
+        )
         is_kept = keeps_its_result(node)
-        is_once = is_kept or node.name in sanitizers.ONCE or (bool(node.decorator_list) and any(map(_is_asked_once, node.decorator_list)))
+        is_once = (
+            is_kept
+            or node.name in sanitizers.ONCE
+            or (bool(node.decorator_list) and any(map(_is_asked_once, node.decorator_list)))
+        )
         function = Function(f"{inner}.{node.name}", is_once=is_once)
         if outer.node is not None:
             scope = Scope(function, node, dict(outer.env), dict(outer.types), outer.owner, outer.myself)
@@ -75,7 +86,9 @@ class Definitions(Watching):
         decorators = _decorators(node) if node.decorator_list else _NONE
         self._parameters(node, decorators, is_method=bool(owner) and outer.node is None)
         function.is_property = bool(decorators) and not decorators.isdisjoint(_PROPERTIES)
-        function.is_frozen = is_kept or not decorators.isdisjoint(sanitizers.FREEZING_DECORATORS) or node.lineno in self.frozen_lines
+        function.is_frozen = (
+            is_kept or not decorators.isdisjoint(sanitizers.FREEZING_DECORATORS) or node.lineno in self.frozen_lines
+        )
         self.returns_name, self.returns_to = node.name, self._returns_to(node, owner, decorators)
         said = [part.names for part in node.body if type(part) is ast.Global]
         self.global_names = frozenset(name for names in said for name in names) if said else frozenset()
@@ -95,7 +108,9 @@ class Definitions(Watching):
             return True
         if sinks.SELDOM.search(node.name):
             return False
-        names = {part.id for part in self.nodes(node, ast.Name)} | {part.attr for part in self.nodes(node, ast.Attribute)}
+        names = {part.id for part in self.nodes(node, ast.Name)} | {
+            part.attr for part in self.nodes(node, ast.Attribute)
+        }
         return any(map(sinks.RUNNING.search, names | self.scope.function.named))
 
     def _returns_to(self, node: AnyFunction, owner: str, decorators: frozenset[str]) -> Sink | None:
@@ -144,7 +159,10 @@ class Definitions(Watching):
 
 
 def _is_asked_once(decorator: ast.expr) -> bool:
-    """`@agent.system_prompt` of pydantic-ai is run where a conversation begins; with `dynamic=True` before each request."""
+    """`@agent.system_prompt` of pydantic-ai is run where a conversation begins.
+
+    With `dynamic=True` before each request.
+    """
     func = decorator.func if isinstance(decorator, ast.Call) else decorator
     keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
     is_dynamic = any(keyword.arg == "dynamic" and getattr(keyword.value, "value", True) for keyword in keywords)

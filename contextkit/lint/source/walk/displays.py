@@ -1,4 +1,5 @@
-"""Displays and comprehensions: lists, dicts and sets, what each part holds, and what of them is a message, a tool or a request.
+"""Displays and comprehensions: lists, dicts and sets, what each part holds, and what of them is a message, a tool or a
+request.
 
 Takes the walk's state, gives a handler for each; knows nothing of names, operators and calls.
 """
@@ -51,7 +52,9 @@ class Displays(Arrivals):
     """Whether the file sets a marker anywhere."""
 
     def _offer_marker(self, node: ast.List) -> None:
-        """The marker of a block that varies, on the last one before it that does not: all of them dicts written out in this list."""
+        """The marker of a block that varies, on the last one before it that does not: all of them dicts written out in
+        this list.
+        """
         stable: ast.Dict | None = None
         for block in node.elts:
             keys = constant_keys(block) if isinstance(block, ast.Dict) else {}
@@ -64,7 +67,9 @@ class Displays(Arrivals):
                 return
 
     def _offer_moved(self, block: ast.Dict, marker: ast.expr, content: ast.expr, stable: ast.Dict) -> None:
-        key = next(key for key, value in zip(block.keys, block.values, strict=True) if value is marker and key is not None)
+        key = next(
+            key for key, value in zip(block.keys, block.values, strict=True) if value is marker and key is not None
+        )
         start, end = self.bytes_at(key)[0], self.bytes_at(marker)[1]
         last = self.bytes_at(stable.keys[-1] or stable.values[-1])[0], self.bytes_at(stable.values[-1])[1]
         item = self.source[start:end].decode()
@@ -105,14 +110,19 @@ class Displays(Arrivals):
         known, keyed = self.display
         return [(key, part) for key, part in keyed.items() if isinstance(key, str)] if known is node else []
 
-    # Comprehensions -------------------------------------------------------------------------------------------------------
+    # Comprehensions
+    # -------------------------------------------------------------------------------------------------------
 
     def comprehension(self, node: Any) -> Value:
         """Its elements, and for a list of tools also what chose them."""
         chosen = self.generators(node.generators)
         order = self.order_of(node.generators[0].iter)
         value = self.table[type(node.elt)](node.elt) | order
-        if order and type(node) is ast.ListComp and "name" in (constant_keys(node.elt) if isinstance(node.elt, ast.Dict) else ()):
+        if (
+            order
+            and type(node) is ast.ListComp
+            and "name" in (constant_keys(node.elt) if isinstance(node.elt, ast.Dict) else ())
+        ):
             for number in order:
                 self._offer_sorted(number, SORT_TOOLS, node, ', key=lambda tool: tool["name"]')
         return value | chosen if chosen and self.is_of_tools(node.generators[0].iter) else value
@@ -186,7 +196,11 @@ class Displays(Arrivals):
     def _is_known_set(self, node: ast.expr) -> bool:
         """Whether a condition around says `isinstance(node, set)`."""
         tests = (part for branch in self.branches for part in walk(branch.test)) if type(node) is ast.Name else ()
-        asked = (test.args for test in tests if type(test) is ast.Call and last_name(test.func) == "isinstance" and len(test.args) == 2)
+        asked = (
+            test.args
+            for test in tests
+            if type(test) is ast.Call and last_name(test.func) == "isinstance" and len(test.args) == 2
+        )
         return any(last_name(one) == last_name(node) and last_name(kind) in _SETS for one, kind in asked)
 
     def dict_comprehension(self, node: ast.DictComp) -> Value:
@@ -197,7 +211,11 @@ class Displays(Arrivals):
 
     def is_of_tools(self, node: ast.expr) -> bool:
         """Whether an expression goes through tools: a list of them, or a registry's `items()` and `values()`."""
-        is_view = type(node) is ast.Call and type(node.func) is ast.Attribute and node.func.attr in {"items", "values", "keys"}
+        is_view = (
+            type(node) is ast.Call
+            and type(node.func) is ast.Attribute
+            and node.func.attr in {"items", "values", "keys"}
+        )
         holder = node.func.value if is_view else node  # type: ignore[attr-defined]
         return self.is_tools(holder) or (is_view and bool(sinks.REGISTRY.search(last_name(holder))))
 
@@ -220,7 +238,9 @@ class Displays(Arrivals):
         return (value - whole) | self.number(Item(whole, place)) if whole else value
 
     def message_of(self, value: Value, holder: ast.expr) -> Value:
-        """One message of a history: what varies in its text arrived when it was put there, and says nothing of the others."""
+        """One message of a history: what varies in its text arrived when it was put there, and says nothing of the
+        others.
+        """
         return self.filtered(value, sanitizers.MESSAGES) if value and sinks.HISTORY.match(last_name(holder)) else value
 
 
@@ -240,11 +260,15 @@ def _gone_through(node: ast.Call) -> ast.expr | None:
 
 
 def _is_of_texts(node: ast.expr) -> bool:
-    return type(node) is ast.Set and all(isinstance(item, ast.Constant) and isinstance(item.value, str) for item in node.elts)
+    return type(node) is ast.Set and all(
+        isinstance(item, ast.Constant) and isinstance(item.value, str) for item in node.elts
+    )
 
 
 def _values(items: list[ast.expr]) -> list[ast.expr]:
-    """Those of `[("system", platform.system()), ("machine", platform.machine())]`: pairs of names and values, not of roles and texts."""
+    """Those of `[("system", platform.system()), ("machine", platform.machine())]`: pairs of names and values, not of
+    roles and texts.
+    """
     pairs = [item.elts for item in items if type(item) is ast.Tuple and len(item.elts) == 2]
     names = [first.value for first, _ in pairs if type(first) is ast.Constant]
     return items if len(names) < len(items) or sinks.SPEAKERS.issuperset(names) else [value for _, value in pairs]

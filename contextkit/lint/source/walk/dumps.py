@@ -39,21 +39,27 @@ class Dumps(Expressions):
         return everything | self.varies("unsorted_json", node)
 
     def _has_loose_order(self, node: ast.expr, depth: int) -> bool:
-        """Whether the keys of what is serialised stand in an order that others chose: handed in, received, stored, of a set."""
+        """Whether the keys of what is serialised stand in an order that others chose: handed in, received, stored, of a
+        set.
+        """
         if depth < 0:
             return False
         if type(node) is ast.Name:
             stored = self.stored.get(node.id)
             if stored:
                 return self._has_loose_order(stored[-1], depth - 1)
-            return node.id == self.scope.function.extra or (node.id in self.scope.function.named and self._is_mapping(node.id))
+            return node.id == self.scope.function.extra or (
+                node.id in self.scope.function.named and self._is_mapping(node.id)
+            )
         if type(node) is ast.Call:
             return self._gives_loose_order(node, depth)
         if type(node) is ast.Attribute or type(node) is ast.Subscript:
             return bool(sources.FILLED.search(last_name(node)))
         if type(node) is ast.DictComp:
             loop = node.generators[0].iter
-            return bool(self.probe(loop) & self._of_kind("unordered", "paths", "rows")) or self._has_loose_order(loop, depth - 1)
+            return bool(self.probe(loop) & self._of_kind("unordered", "paths", "rows")) or self._has_loose_order(
+                loop, depth - 1
+            )
         if type(node) is ast.Dict:
             return any(self._has_loose_order(value, depth - 1) for value in node.values)
         return type(node) is ast.Await and self._has_loose_order(node.value, depth - 1)
@@ -68,11 +74,15 @@ class Dumps(Expressions):
         return self.dotted(node) in sources.LOADS or last in sources.LOADING
 
     def _is_mapping(self, parameter: str) -> bool:
-        """Whether a parameter may be a mapping that somebody fills, by its annotation or, where it has none, by its name."""
+        """Whether a parameter may be a mapping that somebody fills, by its annotation or, where it has none, by its
+        name.
+        """
         note = self.annotations.get(parameter)
         is_mapping = note is None or bool(sources.MAPPINGS.match(ast.unparse(note)))
         return is_mapping and bool(sources.FILLED.search(parameter))
 
     def _of_kind(self, *kinds: Kind) -> Value:
         """Numbers of the sources of some kinds met so far."""
-        return frozenset(at for at, origin in enumerate(self.module.origins) if isinstance(origin, Source) and origin.kind in kinds)
+        return frozenset(
+            at for at, origin in enumerate(self.module.origins) if isinstance(origin, Source) and origin.kind in kinds
+        )

@@ -36,14 +36,33 @@ class Expressions(Displays):
     def handlers(self) -> dict[type, Handler]:
         """Node type → handler."""
         return {
-            ast.Constant: self.nothing, ast.Name: self.name, ast.Attribute: self.attribute, ast.Subscript: self.subscript,
-            ast.JoinedStr: self.joined, ast.FormattedValue: self.formatted, ast.BinOp: self.operator, ast.BoolOp: self.boolean,
-            ast.UnaryOp: self.unary, ast.Compare: self.compare, ast.IfExp: self.ternary, ast.Lambda: self.function_value,
-            ast.Dict: self.mapping, ast.List: self.sequence, ast.Tuple: self.sequence, ast.Set: self.set_display,
-            ast.ListComp: self.comprehension, ast.GeneratorExp: self.comprehension, ast.SetComp: self.set_comprehension,
-            ast.DictComp: self.dict_comprehension, ast.Await: self.inner, ast.Starred: self.inner, ast.NamedExpr: self.walrus,
-            ast.Yield: self.given, ast.YieldFrom: self.given, ast.Slice: self.any_children,
-        }  # fmt: skip
+            ast.Constant: self.nothing,
+            ast.Name: self.name,
+            ast.Attribute: self.attribute,
+            ast.Subscript: self.subscript,
+            ast.JoinedStr: self.joined,
+            ast.FormattedValue: self.formatted,
+            ast.BinOp: self.operator,
+            ast.BoolOp: self.boolean,
+            ast.UnaryOp: self.unary,
+            ast.Compare: self.compare,
+            ast.IfExp: self.ternary,
+            ast.Lambda: self.function_value,
+            ast.Dict: self.mapping,
+            ast.List: self.sequence,
+            ast.Tuple: self.sequence,
+            ast.Set: self.set_display,
+            ast.ListComp: self.comprehension,
+            ast.GeneratorExp: self.comprehension,
+            ast.SetComp: self.set_comprehension,
+            ast.DictComp: self.dict_comprehension,
+            ast.Await: self.inner,
+            ast.Starred: self.inner,
+            ast.NamedExpr: self.walrus,
+            ast.Yield: self.given,
+            ast.YieldFrom: self.given,
+            ast.Slice: self.any_children,
+        }
 
     def evaluate(self, node: ast.AST) -> Value:
         """Origins of an expression's value; what meets the prompt inside it is noted."""
@@ -72,7 +91,8 @@ class Expressions(Displays):
             self.scope.function.returned |= self.table[type(node.value)](node.value)
         return CLEAN
 
-    # Names ----------------------------------------------------------------------------------------------------------------
+    # Names
+    # ----------------------------------------------------------------------------------------------------------------
 
     def name(self, node: ast.Name) -> Value:
         """A variable: of the function, else of the module."""
@@ -139,7 +159,8 @@ class Expressions(Displays):
     def _of_known_class(self, node: ast.Attribute) -> Value:
         """An attribute of an object whose class stands in the linted tree.
 
-        Of any other object nothing is known: that it was made with an id does not mean that each of its texts holds one.
+        Of any other object nothing is known: that it was made with an id does not mean that each of its texts holds
+        one.
         """
         owner = self.dotted(node.value)
         return self.number(Attribute(owner, node.attr)) if owner and self.is_ours(owner) else CLEAN
@@ -180,9 +201,14 @@ class Expressions(Displays):
         return value
 
     def looked_up(self, node: ast.AST) -> frozenset[Kind]:
-        """What says which one of a collection, and nothing of its text; one of several models is no other text of a prompt."""
+        """What says which one of a collection, and nothing of its text.
+
+        One of several models is no other text of a prompt.
+        """
         holder = node.value if isinstance(node, ast.Attribute | ast.Subscript) else node
-        return sanitizers.LOOKED_UP | {"choice"} if last_name(holder).lower().endswith("models") else sanitizers.LOOKED_UP
+        return (
+            sanitizers.LOOKED_UP | {"choice"} if last_name(holder).lower().endswith("models") else sanitizers.LOOKED_UP
+        )
 
     def item(self, value: Value, key: object, node: ast.expr) -> Value:
         """What stands under a constant key."""
@@ -202,7 +228,8 @@ class Expressions(Displays):
         kinds = sources.PARTS[name] if name not in sources.TITLES or not last_name(holder).endswith("plan") else ()
         return frozenset(number for number in value if getattr(self.module.origins[number], "kind", "") in kinds)
 
-    # Text and operators ---------------------------------------------------------------------------------------------------
+    # Text and operators
+    # ---------------------------------------------------------------------------------------------------
 
     def joined(self, node: ast.JoinedStr) -> Value:
         """An f-string."""
@@ -231,7 +258,10 @@ class Expressions(Displays):
         return self.number(Shown(owner, value)) if owner else value
 
     def class_of_object(self, node: ast.AST) -> str:
-        """The full name of the class of the linted tree that an object is one of, as a variable or attribute; empty where none is known."""
+        """The full name of the class of the linted tree that an object is one of, as a variable or attribute.
+
+        Empty where none is known.
+        """
         kind, scope = type(node), self.scope
         if kind is ast.Name:
             owner = scope.types.get(node.id)  # type: ignore[attr-defined]
@@ -248,7 +278,11 @@ class Expressions(Displays):
         left: ast.expr = node
         value, taken, is_reckoned = CLEAN, CLEAN, False
         while type(left) is ast.BinOp:
-            right = self.table[type(left.right)](left.right) if type(left.op) is not ast.Mod else self._filled_in(left.right)
+            right = (
+                self.table[type(left.right)](left.right)
+                if type(left.op) is not ast.Mod
+                else self._filled_in(left.right)
+            )
             if right and type(left.op) is ast.Sub:
                 taken |= right
             else:
@@ -269,7 +303,9 @@ class Expressions(Displays):
 
     def _has_set(self, value: Value) -> bool:
         """Whether an origin is a set."""
-        return any(isinstance(origin := self.module.origins[number], Source) and origin.kind == "unordered" for number in value)
+        return any(
+            isinstance(origin := self.module.origins[number], Source) and origin.kind == "unordered" for number in value
+        )
 
     watched_types: frozenset[type]
 
@@ -305,7 +341,10 @@ class Expressions(Displays):
     def function_value(self, node: ast.Lambda) -> Value:
         """What calling it gives: frameworks call it once for each run."""
         env = self.scope.env
-        self.scope.env = {**env, **{argument.arg: CLEAN for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}}
+        self.scope.env = {
+            **env,
+            **{argument.arg: CLEAN for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)},
+        }
         try:
             return self.table[type(node.body)](node.body)
         finally:

@@ -43,7 +43,11 @@ class Walk(Definitions):
     ) -> None:
         self.look_for(patterns)
         self.call_sources, self.method_sources = {**sources.CALLS, **calls}, sources.METHODS
-        self.sanitizing, self.call_sinks, self.named_sinks = {**sanitizers.CALLS, **mends}, met, {**sinks.NAMES, **names}
+        self.sanitizing, self.call_sinks, self.named_sinks = (
+            {**sanitizers.CALLS, **mends},
+            met,
+            {**sinks.NAMES, **names},
+        )
         self.called = None, "", []
         self.told = TOLD | last_parts(calls, mends, met) if calls or mends or met else TOLD
         self.known_calls, self.known_roots, self.display = {}, frozenset(), (None, {})
@@ -57,15 +61,33 @@ class Walk(Definitions):
     def statements(self) -> dict[type, Callable[[Any], Any]]:
         """Statement type → handler."""
         table: dict[type, Callable[[Any], Any]] = {
-            ast.Expr: self.inner, ast.Assign: self.assign, ast.AnnAssign: self.annotated, ast.AugAssign: self.augmented,
-            ast.Return: self.returning, ast.If: self.branch, ast.For: self.loop_over, ast.AsyncFor: self.loop_over,
-            ast.While: self.loop_while, ast.With: self.with_block, ast.AsyncWith: self.with_block, ast.Try: self.attempt,
-            ast.FunctionDef: self.define, ast.AsyncFunctionDef: self.define, ast.ClassDef: self.define_class,
-            ast.Import: self.import_names, ast.ImportFrom: self.import_from, ast.Match: self.match,
-            ast.Raise: self.any_children, ast.Assert: self.any_children, ast.Delete: self.any_children,
-            ast.Global: self.nothing, ast.Nonlocal: self.nothing, ast.Pass: self.nothing, ast.Break: self.nothing,
+            ast.Expr: self.inner,
+            ast.Assign: self.assign,
+            ast.AnnAssign: self.annotated,
+            ast.AugAssign: self.augmented,
+            ast.Return: self.returning,
+            ast.If: self.branch,
+            ast.For: self.loop_over,
+            ast.AsyncFor: self.loop_over,
+            ast.While: self.loop_while,
+            ast.With: self.with_block,
+            ast.AsyncWith: self.with_block,
+            ast.Try: self.attempt,
+            ast.FunctionDef: self.define,
+            ast.AsyncFunctionDef: self.define,
+            ast.ClassDef: self.define_class,
+            ast.Import: self.import_names,
+            ast.ImportFrom: self.import_from,
+            ast.Match: self.match,
+            ast.Raise: self.any_children,
+            ast.Assert: self.any_children,
+            ast.Delete: self.any_children,
+            ast.Global: self.nothing,
+            ast.Nonlocal: self.nothing,
+            ast.Pass: self.nothing,
+            ast.Break: self.nothing,
             ast.Continue: self.nothing,
-        }  # fmt: skip
+        }
         if hasattr(ast, "TryStar"):
             table[ast.TryStar] = self.attempt
         if hasattr(ast, "TypeAlias"):
@@ -75,8 +97,19 @@ class Walk(Definitions):
                 table[getattr(ast, name)] = handler
         return table
 
-    def read(self, module: Module, source: bytes, tree: ast.Module, roots: frozenset[str], package: str, meant: Mapping[str, str]) -> None:
-        """Walks a file; what it says stands in `module` afterwards. `meant` says what first parts of imported names stand for."""
+    def read(
+        self,
+        module: Module,
+        source: bytes,
+        tree: ast.Module,
+        roots: frozenset[str],
+        package: str,
+        meant: Mapping[str, str],
+    ) -> None:
+        """Walks a file.
+
+        What it says stands in `module` afterwards. `meant` says what first parts of imported names stand for.
+        """
         self.open(module, source, tree, roots)
         if roots is not self.known_roots:
             self.known_calls, self.known_roots = {}, roots
@@ -108,7 +141,8 @@ class Walk(Definitions):
         for word in self.silencing:
             self.module.silenced.update(silenced_lines(self.source, self._index(), word))
 
-    # Names ----------------------------------------------------------------------------------------------------------------
+    # Names
+    # ----------------------------------------------------------------------------------------------------------------
 
     def _names_of(self, body: Sequence[ast.stmt]) -> None:
         """Functions, classes and imports of a module, so that what stands above them finds them."""
@@ -141,7 +175,8 @@ class Walk(Definitions):
                 self.names[alias.asname or alias.name] = f"{head}.{alias.name}"
         return CLEAN
 
-    # Blocks ---------------------------------------------------------------------------------------------------------------
+    # Blocks
+    # ---------------------------------------------------------------------------------------------------------------
 
     def body(self, statements: Sequence[ast.stmt]) -> None:
         """Statement after statement."""

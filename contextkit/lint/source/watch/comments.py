@@ -25,7 +25,9 @@ def frozen_lines(source: bytes) -> frozenset[int]:
 
 
 def silenced_lines(source: bytes, starts: Sequence[int], word: bytes) -> Iterator[tuple[int, frozenset[str]]]:
-    """Lines with a `noqa`, spelled as the word is, and the codes it names, none for all; `starts` are the offsets of the lines.
+    """Lines with a `noqa`, spelled as the word is, and the codes it names, none for all.
+
+    `starts` are the offsets of the lines.
 
     >>> list(silenced_lines(b"a = 1\\nb = 2  # noqa: CKS01\\n", [0, 6, 26], b"noqa"))
     [(2, frozenset({'CKS01'}))]

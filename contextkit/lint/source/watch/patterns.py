@@ -1,4 +1,5 @@
-"""Which patterns may match a file, a statement and a node, by the words that stand there: made ready once for all files.
+"""Which patterns may match a file, a statement and a node, by the words that stand there: made ready once for all
+files.
 
 Takes patterns, gives numbers with a bit for each of them; knows nothing of syntax and of what a pattern looks for.
 """
@@ -21,8 +22,17 @@ MARKED, FROZEN, SILENCED = (b"cache_control",), (b"frozen",), ((b"noqa",), (b"NO
 FUNCTIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef})
 """Nodes that are shown when the walk has been through their bodies."""
 SELDOM = FUNCTIONS | {
-    ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.ExceptHandler, ast.Delete, ast.ListComp, ast.GeneratorExp, ast.IfExp,
-}  # fmt: skip
+    ast.If,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.Try,
+    ast.ExceptHandler,
+    ast.Delete,
+    ast.ListComp,
+    ast.GeneratorExp,
+    ast.IfExp,
+}
 """Nodes that are asked about wherever they stand; all others only in statements with words that tell of them."""
 Groups = tuple[Group, ...]
 """Of each of them a word stands there."""
@@ -64,7 +74,8 @@ class _Row(NamedTuple):
     in_file: int
     """Of all of them: one of each stands in a file it can match."""
     told_by: int
-    """Of the one that tells which statements to look at; 0 for a pattern that asks for what is seldom met, all for one without words."""
+    """Of the one that tells which statements to look at; 0 for a pattern that asks for what is seldom met, all for one
+    without words."""
     wanted: Wanted
     """What is asked of a node."""
 
@@ -90,7 +101,9 @@ class Patterns:
     def _row(self, code: str, pattern: Pattern, words: Groups, near: Groups, tested: Groups) -> _Row:
         bits = self.words.bits
         told_by = 0 if SELDOM.issuperset(pattern.nodes) else bits(*(*near, *tested)[:1]) or EVERYWHERE
-        return _Row(pattern, bits(*words, *near, *tested), told_by, Wanted(bits(*near), bits(*tested), code, pattern.find))
+        return _Row(
+            pattern, bits(*words, *near, *tested), told_by, Wanted(bits(*near), bits(*tested), code, pattern.find)
+        )
 
     def in_file(self, standing: int) -> int:
         """The patterns whose words stand in a file."""

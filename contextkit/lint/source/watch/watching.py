@@ -1,6 +1,7 @@
 """Which patterns are asked about which nodes: those whose words stand in the file, in the function, in the node.
 
-Takes the walk's state and patterns, gives handlers with the patterns around them; knows nothing of what a pattern looks for.
+Takes the walk's state and patterns, gives handlers with the patterns around them; knows nothing of what a pattern looks
+for.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from contextkit.lint.source.syntax import nodes as ast
 from contextkit.lint.source.syntax.pieces import last_name
 from contextkit.lint.source.walk.assignments import Assignments
 from contextkit.lint.source.walk.displays import Handler
-from contextkit.lint.source.watch.patterns import FROZEN, FUNCTIONS, MARKED, SELDOM, SILENCED, Asking, CodedPattern, Wanted, made_ready
+from contextkit.lint.source.watch.patterns import (
+    FROZEN,
+    FUNCTIONS,
+    MARKED,
+    SELDOM,
+    SILENCED,
+    Asking,
+    CodedPattern,
+    Wanted,
+    made_ready,
+)
 from contextkit.lint.source.watch.words import Standing
 
 _AFTER = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef)
@@ -41,7 +52,8 @@ class _Watch(NamedTuple):
     watched: dict[type, Handler]
     """Handlers with all of them around."""
     quiet: dict[type, Handler]
-    """Handlers for statements without a word that tells of patterns: only those around that ask for what is seldom met."""
+    """Handlers for statements without a word that tells of patterns: only those around that ask for what is seldom met.
+    """
     told_by: int
     """The groups of words that tell of patterns."""
 
@@ -50,8 +62,18 @@ class Watching(Assignments):
     """Shows nodes to patterns."""
 
     __slots__ = (
-        "marks", "may_freeze", "patterns", "plain", "quiet", "shown", "silencing", "standing", "wanted", "watched", "watches",
-    )  # fmt: skip
+        "marks",
+        "may_freeze",
+        "patterns",
+        "plain",
+        "quiet",
+        "shown",
+        "silencing",
+        "standing",
+        "wanted",
+        "watched",
+        "watches",
+    )
 
     standing: Standing
     """Where the words of all patterns stand in the file."""
@@ -162,4 +184,6 @@ class Watching(Assignments):
     def _note(self, code: str, hit: Hit) -> None:
         site = self.site(hit.node)
         place = CodePlace(self.module.path, *site[:4])
-        self.module.findings.append(Finding(code, hit.message, place, "source", (site.place(self.module.path),), hit.fix))
+        self.module.findings.append(
+            Finding(code, hit.message, place, "source", (site.place(self.module.path),), hit.fix)
+        )

@@ -1,6 +1,7 @@
 """Where words stand in a file: all of them found in one pass, then asked for by place.
 
-Takes groups of words and source, gives bits, one for each group; knows nothing of syntax and of what the words are looked for.
+Takes groups of words and source, gives bits, one for each group; knows nothing of syntax and of what the words are
+looked for.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Standing:
         return reduce(or_, map(self._of_word.__getitem__, set(self._words)), 0)
 
     def within(self, start: int, end: int) -> int:
-        """The bits of those that have one in a part of it, from the offset of its first byte to the one behind its last.
+        """The bits of those that have one in a part of it, from the offset of its first byte to the one behind its
+        last.
 
         A word that begins before it and ends in it counts, too: of `not index`, `not in` stands in `index`.
         """
@@ -72,7 +74,10 @@ class Standing:
         return reduce(or_, map(self._of_word.__getitem__, {*self._words[first : bisect_right(ends, end, first)]}))
 
     def up_to_line(self, groups: int, starts: Sequence[int]) -> Sequence[int]:
-        """How many words of some groups stand in the lines up to each, from 0 lines on; `starts` are the offsets of the lines."""
+        """How many words of some groups stand in the lines up to each, from 0 lines on.
+
+        `starts` are the offsets of the lines.
+        """
         if groups == EVERYWHERE:
             return range(len(starts) + 1)
         counts = [0] * (len(starts) + 1)

@@ -1,6 +1,7 @@
 """The four rankings joined: what an index gives for a query.
 
-Takes a connection that sees one state of the index and the terms of a query, gives what is shown; knows nothing of how either came to be.
+Takes a connection that sees one state of the index and the terms of a query, gives what is shown; knows nothing of how
+either came to be.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def answer(
     keep = max(CANDIDATES, limit) + _n_passages(connection, leave_out)
     heard = by_words(connection, groups, keep)
     meant = by_meaning(keep) if by_meaning else []
-    first = {place.id: place for place in reversed(heard + meant)}  # a document's best passage: by words, else by meaning
+    first = {
+        place.id: place for place in reversed(heard + meant)
+    }  # a document's best passage: by words, else by meaning
     ranked = {"words": _documents(heard, leave_out), "meaning": _documents(meant, leave_out)}
     seeds = [name for name, _ in fused([ids for ids in ranked.values() if ids])]
     ranked["links"] = [name for name in by_links(connection, seeds) if name not in leave_out]
@@ -56,7 +59,9 @@ def _documents(places: Iterable[Place], leave_out: frozenset[str]) -> list[str]:
 
 def _n_passages(connection: sqlite3.Connection, ids: frozenset[str]) -> int:
     """How many of a ranking's places could belong to `ids`."""
-    counted = connection.execute("SELECT count(*) FROM passage WHERE id IN (SELECT value FROM json_each(?))", (_json(sorted(ids)),))
+    counted = connection.execute(
+        "SELECT count(*) FROM passage WHERE id IN (SELECT value FROM json_each(?))", (_json(sorted(ids)),)
+    )
     return int(counted.fetchone()[0])
 
 

@@ -1,7 +1,7 @@
 """Documents by what they are linked to: breadth-first from the best that words found.
 
-Takes ids, best first, gives ids. Two documents are linked when they share a name: one's id, URL or path stands in the other, or both name
-a third thing. Each step halves what a document is worth; the best way to it counts.
+Takes ids, best first, gives ids. Two documents are linked when they share a name: one's id, URL or path stands in the
+other, or both name a third thing. Each step halves what a document is worth; the best way to it counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ FRONTIER = 64
 
 
 def by_links(connection: sqlite3.Connection, seeds: list[str]) -> list[str]:
-    """The seeds and what is linked to them, worthiest first, ties by id; nothing where nothing but the seeds is reached."""
+    """The seeds and what is linked to them, worthiest first, ties by id.
+
+    Nothing where nothing but the seeds is reached.
+    """
     rows = _rows(connection, seeds[:SEEDS])
     worth = {rows[seed]: 1 / place for place, seed in enumerate(seeds[:SEEDS], 1)}
     frontier = dict(worth)
@@ -40,7 +43,9 @@ def by_links(connection: sqlite3.Connection, seeds: list[str]) -> list[str]:
 
 def _step(connection: sqlite3.Connection, frontier: dict[int, float]) -> dict[int, float]:
     """What one step reaches from `frontier`."""
-    names = connection.execute("SELECT name, document FROM name WHERE document IN (SELECT value FROM json_each(?))", (_json([*frontier]),))
+    names = connection.execute(
+        "SELECT name, document FROM name WHERE document IN (SELECT value FROM json_each(?))", (_json([*frontier]),)
+    )
     by_name: dict[str, float] = {}
     for name, row in names:
         by_name[name] = max(by_name.get(name, 0.0), frontier[row])
@@ -61,11 +66,15 @@ def _worthiest(connection: sqlite3.Connection, frontier: dict[int, float]) -> di
 
 
 def _rows(connection: sqlite3.Connection, ids: list[str]) -> dict[str, int]:
-    return dict(connection.execute("SELECT id, row FROM document WHERE id IN (SELECT value FROM json_each(?))", (_json(ids),)))
+    return dict(
+        connection.execute("SELECT id, row FROM document WHERE id IN (SELECT value FROM json_each(?))", (_json(ids),))
+    )
 
 
 def _ids(connection: sqlite3.Connection, rows: list[int]) -> dict[int, str]:
-    return dict(connection.execute("SELECT row, id FROM document WHERE row IN (SELECT value FROM json_each(?))", (_json(rows),)))
+    return dict(
+        connection.execute("SELECT row, id FROM document WHERE row IN (SELECT value FROM json_each(?))", (_json(rows),))
+    )
 
 
 def _json(values: list[str] | list[int]) -> str:

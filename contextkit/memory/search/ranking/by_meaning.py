@@ -1,8 +1,8 @@
 """Passages by their meaning: the cosine between embeddings that a function of the user's makes.
 
-Takes vectors, gives passages, nearest first. Every passage is compared by the signs of its vector's numbers, one bit each (XOR and a
-count of bits); the nearest of these are compared exactly. With no more passages than that, every one is. Plain Python and `array`:
-NumPy is not needed here, and is the reference model's alone.
+Takes vectors, gives passages, nearest first. Every passage is compared by the signs of its vector's numbers, one bit
+each (XOR and a count of bits); the nearest of these are compared exactly. With no more passages than that, every one
+is. Plain Python and `array`: NumPy is not needed here, and is the reference model's alone.
 """
 
 from __future__ import annotations
@@ -29,10 +29,15 @@ COMPARED = 256
 
 
 def vectors_of(embed: Embed, texts: list[str], dimensions: int | None) -> list[array[float]]:
-    """What `embed` makes of `texts`, each of length 1 (all zeros stay so); raises `UsageError` for what cannot be compared."""
+    """What `embed` makes of `texts`, each of length 1 (all zeros stay so).
+
+    Raises `UsageError` for what cannot be compared.
+    """
     made = [array("f", vector) for vector in embed(texts)]
     if len(made) != len(texts):
-        raise UsageError(f"embed was given {len(texts)} texts and gave {len(made)} vectors: it must give one for each, in their order")
+        raise UsageError(
+            f"embed was given {len(texts)} texts and gave {len(made)} vectors: it must give one for each, in their order"
+        )
     wanted = dimensions or len(made[0])
     for vector in made:
         if len(vector) != wanted or not wanted:
@@ -41,7 +46,9 @@ def vectors_of(embed: Embed, texts: list[str], dimensions: int | None) -> list[a
                 "use the model the index was made with, or a new index"
             )
         if not all(map(math.isfinite, vector)):
-            raise UsageError("embed gave a vector with NaN or infinity in it, which is near to nothing: check the model")
+            raise UsageError(
+                "embed gave a vector with NaN or infinity in it, which is near to nothing: check the model"
+            )
     return [_normal(vector) for vector in made]
 
 
@@ -92,7 +99,8 @@ def by_meaning(connection: sqlite3.Connection, signs: Signs, vector: array[float
     signs.read(connection)
     rows = canonical(signs.nearest(vector, max(COMPARED, keep))).decode()
     found = connection.execute(
-        "SELECT vector, id, start, row FROM vector JOIN passage ON row = passage WHERE passage IN (SELECT value FROM json_each(?))", (rows,)
+        "SELECT vector, id, start, row FROM vector JOIN passage ON row = passage WHERE passage IN (SELECT value FROM json_each(?))",
+        (rows,),
     )
     near = [(_cosine(vector, stored), Place(*place)) for stored, *place in found]
     ordered = sorted((pair for pair in near if pair[0] > 0), key=lambda pair: (-pair[0], pair[1].id, pair[1].start))

@@ -2,10 +2,10 @@
 
 Takes the terms of a query, gives passages, best first; the same whatever the order the index was filled in.
 
-What BM25 costs is the rows it scores, about a microsecond each, and a common word stands in a third of them. So, in the manner of
-MaxScore (Turtle & Flood 1995, doi 10.1016/0306-4573(95)00020-H), the rarer terms decide which passages are scored, and the common ones
-only add to the score of these. A query of common words alone asks for passages that hold all of them; are these too many to score, their
-words tell nothing, and the newest come first.
+What BM25 costs is the rows it scores, about a microsecond each, and a common word stands in a third of them. So, in the
+manner of MaxScore (Turtle & Flood 1995, doi 10.1016/0306-4573(95)00020-H), the rarer terms decide which passages are
+scored, and the common ones only add to the score of these. A query of common words alone asks for passages that hold
+all of them; are these too many to score, their words tell nothing, and the newest come first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Place:
 def by_words(connection: sqlite3.Connection, groups: list[list[str]], keep: int = CANDIDATES) -> list[Place]:
     """At least the `keep` best passages for the terms of `groups`, best first; ties by id and place."""
     asked = list(dict.fromkeys(term for group in groups for term in group))
-    counted = connection.execute("SELECT passages, term FROM term WHERE term IN (SELECT value FROM json_each(?))", (_json(asked),))
+    counted = connection.execute(
+        "SELECT passages, term FROM term WHERE term IN (SELECT value FROM json_each(?))", (_json(asked),)
+    )
     known = [(n, term) for n, term in sorted(counted)[:MAX_TERMS]]
     if not known:
         return []
@@ -96,7 +98,9 @@ def _scored(connection: sqlite3.Connection, match: str, keep: int) -> list[Place
         rows = connection.execute(_SCORED_BY_ID, (match, keep)).fetchall()
     last = rows[min(keep, len(rows)) - 1][1] if rows else 0.0
     costs = {row: cost for row, cost in rows if cost <= last}
-    found = connection.execute("SELECT id, start, row FROM passage WHERE row IN (SELECT value FROM json_each(?))", (_json([*costs]),))
+    found = connection.execute(
+        "SELECT id, start, row FROM passage WHERE row IN (SELECT value FROM json_each(?))", (_json([*costs]),)
+    )
     return sorted((Place(*place) for place in found), key=lambda place: (costs[place.row], place.id, place.start))
 
 

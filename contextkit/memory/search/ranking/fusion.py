@@ -2,8 +2,9 @@
 
 Takes lists of ids and sets of terms; knows nothing of where they come from.
 
-`fused` is reciprocal rank fusion (Cormack, Clarke & Büttcher 2009, doi 10.1145/1571941.1572114); `diverse` is maximal marginal relevance
-(Carbonell & Goldstein 1998, doi 10.1145/290941.291025) with the cosine between sets of terms as similarity.
+`fused` is reciprocal rank fusion (Cormack, Clarke & Büttcher 2009, doi 10.1145/1571941.1572114); `diverse` is maximal
+marginal relevance (Carbonell & Goldstein 1998, doi 10.1145/290941.291025) with the cosine between sets of terms as
+similarity.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ RELEVANCE = 0.7
 
 
 def fused(lists: Sequence[Sequence[str]]) -> list[tuple[str, float]]:
-    """Every id of the lists with its score, best first: 1 is first place in all. Ties: the better place in an earlier list, then id.
+    """Every id of the lists with its score, best first: 1 is first place in all.
+
+    Ties: the better place in an earlier list, then id.
 
     >>> [id for id, _ in fused([["a", "b", "c"], ["c", "d"]])]
     ['c', 'a', 'b', 'd']
@@ -34,7 +37,9 @@ def fused(lists: Sequence[Sequence[str]]) -> list[tuple[str, float]]:
     return sorted(scores.items(), key=lambda pair: (-pair[1], places[pair[0]], pair[0]))
 
 
-def diverse(ranked: Sequence[tuple[str, float]], terms: Mapping[str, AbstractSet[str]], limit: int) -> list[tuple[str, float]]:
+def diverse(
+    ranked: Sequence[tuple[str, float]], terms: Mapping[str, AbstractSet[str]], limit: int
+) -> list[tuple[str, float]]:
     """`limit` of `ranked`, each the most relevant that says least again; ties go to the one ranked higher.
 
     >>> diverse([("a", 1.0), ("copy", 0.9), ("b", 0.8)], {"a": {"x", "y"}, "copy": {"x", "y"}, "b": {"z"}}, 2)
@@ -44,7 +49,9 @@ def diverse(ranked: Sequence[tuple[str, float]], terms: Mapping[str, AbstractSet
     left = dict.fromkeys(range(len(ranked)), 0.0)
     chosen: list[tuple[str, float]] = []
     while left and len(chosen) < limit:
-        best = max(left, key=lambda index: (RELEVANCE * ranked[index][1] / highest - (1 - RELEVANCE) * left[index], -index))
+        best = max(
+            left, key=lambda index: (RELEVANCE * ranked[index][1] / highest - (1 - RELEVANCE) * left[index], -index)
+        )
         del left[best]
         chosen.append(ranked[best])
         said = terms[ranked[best][0]]

@@ -1,7 +1,9 @@
-"""What a fix saves: by replaying the sessions that had its misses with one thing changed, where that can be done here; else by the bills.
+"""What a fix saves: by replaying the sessions that had its misses with one thing changed, where that can be done here.
 
-Takes judged calls as they come, gives a `Saving` a cause. How many calls are replayed is bounded: a page must not take as long as
-`contextkit whatif`, which has no bound.
+Else by the bills.
+
+Takes judged calls as they come, gives a `Saving` a cause. How many calls are replayed is bounded: a page must not take
+as long as `contextkit whatif`, which has no bound.
 """
 
 from __future__ import annotations
@@ -17,9 +19,13 @@ from contextkit.simulator.counterfactual.what_if import what_if_judged
 MOST_HELD, MOST_REPLAYED, MOST_BODY_BYTES = 20_000, 1_200, 32 << 20
 """Calls held until it is known which of them missed; calls replayed for one cause; bytes of bodies held."""
 FIXES: Mapping[str, tuple[str, ...]] = {
-    "ttl_expired": ("ttl-1h-per-lane", "keep-alive"), "out_of_reach": ("bridging-marker",), "tools_changed": ("sorted-tools",),
-    "system_changed": ("clock-to-tail",), "messages_changed": ("no-pruning",), "cold_fan_out": ("leader-first",),
-}  # fmt: skip
+    "ttl_expired": ("ttl-1h-per-lane", "keep-alive"),
+    "out_of_reach": ("bridging-marker",),
+    "tools_changed": ("sorted-tools",),
+    "system_changed": ("clock-to-tail",),
+    "messages_changed": ("no-pruning",),
+    "cold_fan_out": ("leader-first",),
+}
 """Cause → what can be changed in a replay to end its misses; of several the one that saves most is told."""
 
 
@@ -69,7 +75,11 @@ class Savings:
         return {cause: saving for cause, saving in answers if saving}
 
     def _answered(self, cause: str) -> Saving | None:
-        sessions = {call.exchange.session for call in self._calls if call.miss and call.miss.cause == cause and call.miss.lost_tokens}
+        sessions = {
+            call.exchange.session
+            for call in self._calls
+            if call.miss and call.miss.cause == cause and call.miss.lost_tokens
+        }
         calls = [call for call in self._calls if call.exchange.session in sessions]
         if not calls or len(calls) > MOST_REPLAYED:
             return None

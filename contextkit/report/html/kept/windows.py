@@ -1,7 +1,7 @@
 """What stood and what stands where a miss broke its prefix, quoted for the page.
 
-Takes judged calls as they come, keeps the body of each lane's last billed call within a bound; gives the words around the first difference
-of two bodies, secrets covered. Nothing where either body was not recorded.
+Takes judged calls as they come, keeps the body of each lane's last billed call within a bound; gives the words around
+the first difference of two bodies, secrets covered. Nothing where either body was not recorded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A call as OpenTelemetry's GenAI conventions say it: one span, and two or three numbers in histograms.
 
-Takes exchanges of any ledger, gives attributes, or records them with a tracer and a meter. Needs the extra `otel` to record, nothing to
-name. Source: opentelemetry.io/docs/specs/semconv/gen-ai (status Development), span `chat {model}`, metrics `gen_ai.client.token.usage`,
-`gen_ai.client.operation.duration`, `gen_ai.server.time_to_first_token`.
+Takes exchanges of any ledger, gives attributes, or records them with a tracer and a meter. Needs the extra `otel` to
+record, nothing to name. Source: opentelemetry.io/docs/specs/semconv/gen-ai (status Development), span `chat {model}`,
+metrics `gen_ai.client.token.usage`, `gen_ai.client.operation.duration`, `gen_ai.server.time_to_first_token`.
 """
 
 from __future__ import annotations
@@ -55,20 +55,32 @@ class Telemetry:
         self._tracer = (tracers or trace.get_tracer_provider()).get_tracer(_NAME)
         meter = (meters or metrics.get_meter_provider()).get_meter(_NAME)
         self._tokens = meter.create_histogram(
-            "gen_ai.client.token.usage", "{token}", "Tokens of a call.", explicit_bucket_boundaries_advisory=_TOKEN_BOUNDS
+            "gen_ai.client.token.usage",
+            "{token}",
+            "Tokens of a call.",
+            explicit_bucket_boundaries_advisory=_TOKEN_BOUNDS,
         )
         self._duration = meter.create_histogram(
-            "gen_ai.client.operation.duration", "s", "From the request to its end.", explicit_bucket_boundaries_advisory=_SECOND_BOUNDS
+            "gen_ai.client.operation.duration",
+            "s",
+            "From the request to its end.",
+            explicit_bucket_boundaries_advisory=_SECOND_BOUNDS,
         )
         self._first = meter.create_histogram(
-            "gen_ai.server.time_to_first_token", "s", "To the head of the response.", explicit_bucket_boundaries_advisory=_SECOND_BOUNDS
+            "gen_ai.server.time_to_first_token",
+            "s",
+            "To the head of the response.",
+            explicit_bucket_boundaries_advisory=_SECOND_BOUNDS,
         )
 
     def record(self, exchange: Exchange) -> None:
         """One call: its span, as long as it took, and its numbers."""
         named = _asked(exchange)
         span = self._tracer.start_span(
-            f"chat {exchange.model}".rstrip(), kind=self._client, attributes=attributes_of(exchange), start_time=round(exchange.at * _NANO)
+            f"chat {exchange.model}".rstrip(),
+            kind=self._client,
+            attributes=attributes_of(exchange),
+            start_time=round(exchange.at * _NANO),
         )
         if exchange.error is not None:
             span.set_status(self._failed)
@@ -89,7 +101,8 @@ class Telemetry:
 
 
 def configured() -> tuple[TracerProvider, MeterProvider]:
-    """Providers with the exporters that `OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` name, OTLP over HTTP where they say nothing.
+    """Providers with the exporters that `OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` name, OTLP over HTTP where
+    they say nothing.
 
     Raises `MissingExtra` without the SDK, `UsageError` for an exporter that is not installed.
     """
@@ -114,7 +127,9 @@ def _exporters(kind: str) -> list[Any]:
     wanted = [_OTLP.get(name, name) for name in names if name not in ("", "none")]
     unknown = [name for name in wanted if name not in known]
     if unknown:
-        raise UsageError(f"{variable} names {unknown[0]!r}, which is not installed: choose among {', '.join(sorted(known))}, none")
+        raise UsageError(
+            f"{variable} names {unknown[0]!r}, which is not installed: choose among {', '.join(sorted(known))}, none"
+        )
     return [known[name].load()() for name in wanted]
 
 
@@ -123,7 +138,11 @@ _OTLP = {"otlp": "otlp_proto_http"}
 
 def _asked(exchange: Exchange) -> dict[str, str | int]:
     """What both spans and metrics carry."""
-    known = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": exchange.provider, "gen_ai.request.model": exchange.model}
+    known = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": exchange.provider,
+        "gen_ai.request.model": exchange.model,
+    }
     return {name: value for name, value in known.items() if value}
 
 
@@ -134,6 +153,8 @@ def _counted(exchange: Exchange) -> dict[str, int | None]:
         return {}
     written = None if usage.write_5m is None or usage.write_1h is None else usage.write_5m + usage.write_1h
     return {
-        "gen_ai.usage.input_tokens": usage.prompt, "gen_ai.usage.output_tokens": usage.output,
-        "gen_ai.usage.cache_read.input_tokens": usage.read, "gen_ai.usage.cache_creation.input_tokens": written,
-    }  # fmt: skip
+        "gen_ai.usage.input_tokens": usage.prompt,
+        "gen_ai.usage.output_tokens": usage.output,
+        "gen_ai.usage.cache_read.input_tokens": usage.read,
+        "gen_ai.usage.cache_creation.input_tokens": written,
+    }

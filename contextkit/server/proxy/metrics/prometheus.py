@@ -1,6 +1,7 @@
 """Counters of what passed, as Prometheus reads them.
 
-Takes reports of calls, gives text. Source of the form: prometheus.io/docs/instrumenting/exposition_formats (text 0.0.4).
+Takes reports of calls, gives text. Source of the form: prometheus.io/docs/instrumenting/exposition_formats (text
+0.0.4).
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ _BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _MOST_MODELS = 200
 """Names of models come from requests: beyond this many they are counted as `other`."""
 _KINDS: Mapping[str, tuple[str, ...]] = {
-    "input": ("fresh", "read", "write_5m", "write_1h"), "read": ("read",), "write": ("write_5m", "write_1h"), "output": ("output",),
-}  # fmt: skip
+    "input": ("fresh", "read", "write_5m", "write_1h"),
+    "read": ("read",),
+    "write": ("write_5m", "write_1h"),
+    "output": ("output",),
+}
 """Label → the counters of a bill that make it; a bill that lacks one of them adds nothing there."""
 _HELP = {
     "calls_total": "Model calls that ended.",
@@ -41,7 +45,9 @@ class Metrics:
     CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
     def __init__(self) -> None:
-        self._sums: dict[str, defaultdict[tuple[tuple[str, str], ...], float]] = {name: defaultdict(float) for name in _HELP}
+        self._sums: dict[str, defaultdict[tuple[tuple[str, str], ...], float]] = {
+            name: defaultdict(float) for name in _HELP
+        }
         self._first_bytes: dict[str, list[float]] = {}
         self._models: set[str] = set()
 

@@ -1,7 +1,7 @@
 """`freeze-date`: a date or a clock in the system text stays what it was when the conversation began.
 
-Takes a body and the memory of its conversation, gives the body with the first values. Only where the text is the same but for them: a
-system text that says something else is a new one, and its dates are the first.
+Takes a body and the memory of its conversation, gives the body with the first values. Only where the text is the same
+but for them: a system text that says something else is a new one, and its dates are the first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def freeze_date(rope: Rope, wire: str, fields: Mapping[str, Json], memory: Memor
     if masked != memory.masked:
         memory.masked, memory.dates = masked, tuple(body[start:end] for start, end in found)
         return None
-    changes = [(*span, Rope.new(date)) for span, date in zip(found, memory.dates, strict=True) if body[slice(*span)] != date]
+    changes = [
+        (*span, Rope.new(date)) for span, date in zip(found, memory.dates, strict=True) if body[slice(*span)] != date
+    ]
     return rope.replaced(changes) if changes else None
 
 
@@ -77,6 +79,9 @@ def _gemini(body: bytes, fields: Mapping[str, Json]) -> Iterator[Span]:
 
 
 _PLACES: Mapping[str, _Places] = {
-    "anthropic_messages": _field("system"), "openai_chat": _messages("messages"), "openai_responses": _responses, "gemini": _gemini,
-}  # fmt: skip
+    "anthropic_messages": _field("system"),
+    "openai_chat": _messages("messages"),
+    "openai_responses": _responses,
+    "gemini": _gemini,
+}
 """Wire → where its system text stands."""

@@ -1,7 +1,7 @@
 """What a repair must remember of a conversation, found again by what the conversation says.
 
-Takes the parsed body of a request, gives the memory of the conversation it goes on from, an empty one where it begins one. Markers, and
-dates in the system text, tell no conversations apart. Bounded: who was quiet longest is forgotten.
+Takes the parsed body of a request, gives the memory of the conversation it goes on from, an empty one where it begins
+one. Markers, and dates in the system text, tell no conversations apart. Bounded: who was quiet longest is forgotten.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from contextkit.server.proxy.repairs.dates import DATES
 MOST = 20_000
 """Places in conversations that are remembered: two a request."""
 _HEAD = 400
-_ARRAYS = {"anthropic_messages": "messages", "openai_chat": "messages", "openai_responses": "input", "gemini": "contents"}
+_ARRAYS = {
+    "anthropic_messages": "messages",
+    "openai_chat": "messages",
+    "openai_responses": "input",
+    "gemini": "contents",
+}
 _SYSTEMS = ("system", "instructions", "systemInstruction", "system_instruction")
 _MARKERS = ("cache_control", "prompt_cache_breakpoint")
 
@@ -45,11 +50,18 @@ class Memories:
         self._known: OrderedDict[bytes, Memory] = OrderedDict()
 
     def of(self, wire: str, fields: Mapping[str, Json]) -> Memory:
-        """The memory of the conversation that `fields` goes on from; the next request will find it by what this one says."""
+        """The memory of the conversation that `fields` goes on from.
+
+        The next request will find it by what this one says.
+        """
         said = fields.get(_ARRAYS[wire])
         places = list(_places(_kind(wire, fields), said if isinstance(said, list) else [said]))
         # A lone first message begins a conversation, also where the same was said in another one.
-        found = next((self._known[place] for place in reversed(places) if place in self._known), None) if len(places) > 1 else None
+        found = (
+            next((self._known[place] for place in reversed(places) if place in self._known), None)
+            if len(places) > 1
+            else None
+        )
         memory = found or Memory()
         for place in (*places[:1], *places[-1:]):
             self._known[place] = memory
@@ -60,7 +72,9 @@ class Memories:
 
 
 def _kind(wire: str, fields: Mapping[str, Json]) -> bytes:
-    """What sets an agent apart from another that was asked the same: its model, whether it has tools, how its system text begins."""
+    """What sets an agent apart from another that was asked the same: its model, whether it has tools, how its system
+    text begins.
+    """
     system = next((fields[name] for name in _SYSTEMS if fields.get(name)), "")
     head = DATES.sub(b"", canonical(system)[:_HEAD])[: _HEAD // 2]
     return canonical([wire, fields.get("model"), bool(fields.get("tools"))]) + head

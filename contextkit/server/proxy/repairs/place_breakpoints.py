@@ -1,8 +1,9 @@
 """`place-breakpoints`: markers for a client that sets none, where contextkit would set them.
 
-Takes a body, gives it with markers. On `/v1/messages`: at the end of the head, at the end of the conversation, and on the way there where
-the last request ended too far back. On OpenAI's endpoints: at the end of the head, as the end of the conversation is marked by the
-provider itself; only for models whose row takes markers (gpt-5.6 and later). Other wires cache without markers.
+Takes a body, gives it with markers. On `/v1/messages`: at the end of the head, at the end of the conversation, and on
+the way there where the last request ended too far back. On OpenAI's endpoints: at the end of the head, as the end of
+the conversation is marked by the provider itself; only for models whose row takes markers (gpt-5.6 and later). Other
+wires cache without markers.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def _places(marking: _Marking, track: Track, n: int, min_tokens: int, memory: Me
     memory.n_segments = n
     if len(spans) != n:
         return []
-    return sorted(spans[mark.segment] for mark in marks)  # the body may hold its levels in another order than the prompt
+    return sorted(
+        spans[mark.segment] for mark in marks
+    )  # the body may hold its levels in another order than the prompt
 
 
 def _tools(body: bytes, fields: Mapping[bytes, Span]) -> Iterator[Span]:
@@ -111,7 +114,10 @@ def _marked(rope: Rope, body: bytes, span: Span, marking: _Marking) -> tuple[int
 
 
 def _is_explicit(fields: Mapping[str, Json]) -> bool:
-    """`explicit` without a marker switches caching off (openai/types/chat/completion_create_params.py); `instructions` take no marker."""
+    """`explicit` without a marker switches caching off (openai/types/chat/completion_create_params.py).
+
+    `instructions` take no marker.
+    """
     options = fields.get("prompt_cache_options")
     return bool(fields.get("instructions")) or (isinstance(options, dict) and options.get("mode") == "explicit")
 
@@ -119,7 +125,12 @@ def _is_explicit(fields: Mapping[str, Json]) -> bool:
 _BREAKPOINT = (b"prompt_cache_breakpoint", b'{"mode":"explicit"}')
 _MARKINGS: Mapping[str, _Marking] = {
     "anthropic_messages": _Marking(
-        b"cache_control", b'{"type":"ephemeral"}', b"text", True, lambda fields: fields.get("cache_control") is not None, _anthropic
+        b"cache_control",
+        b'{"type":"ephemeral"}',
+        b"text",
+        True,
+        lambda fields: fields.get("cache_control") is not None,
+        _anthropic,
     ),
     "openai_chat": _Marking(*_BREAKPOINT, b"text", False, _is_explicit, _openai("messages")),
     "openai_responses": _Marking(*_BREAKPOINT, b"input_text", False, _is_explicit, _openai("input")),

@@ -1,6 +1,7 @@
 """The repairs there are, and the ones that were asked for, applied to a request.
 
-Takes names, then bodies; gives a body and what it shares with the client's. A body that cannot be read is passed on as it is.
+Takes names, then bodies; gives a body and what it shares with the client's. A body that cannot be read is passed on as
+it is.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ REPAIRS: Mapping[str, Callable[[Rope, str, Mapping[str, Json], Memory], Rope | N
 """Name → repair, in the order they are applied."""
 _ANTHROPIC_OPENAI = frozenset({"anthropic_messages", "openai_chat", "openai_responses"})
 COVERS: Mapping[str, frozenset[str]] = {
-    "freeze-date": _ANTHROPIC_OPENAI | {"gemini"}, "sort-tools": _ANTHROPIC_OPENAI | {"gemini"}, "place-breakpoints": _ANTHROPIC_OPENAI,
-}  # fmt: skip
-"""Name → the wires whose bodies it mends; any other passes as it is. Bedrock's are signed by the client, body and all."""
+    "freeze-date": _ANTHROPIC_OPENAI | {"gemini"},
+    "sort-tools": _ANTHROPIC_OPENAI | {"gemini"},
+    "place-breakpoints": _ANTHROPIC_OPENAI,
+}
+"""Name → the wires whose bodies it mends; any other passes as it is. Bedrock's are signed by the client, body and all.
+"""
 
 
 class Repairs:

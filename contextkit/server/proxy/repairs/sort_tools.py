@@ -1,7 +1,7 @@
 """`sort-tools`: tools by name, in the order a conversation began with.
 
-Takes a body and the memory of its conversation, gives the same tools in another order. A tool that joins later goes behind those that
-were there; a marker stays at the place it had.
+Takes a body and the memory of its conversation, gives the same tools in another order. A tool that joins later goes
+behind those that were there; a marker stays at the place it had.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def _listed(fields: Mapping[str, Json]) -> tuple[list[Json], _Find]:
 def _declared(fields: Mapping[str, Json]) -> tuple[list[Json], _Find]:
     """Gemini's functions: a list inside one of its tools; where several hold some, none is touched."""
     tools, _ = _listed(fields)
-    places = [(at, name) for at, tool in enumerate(tools) if isinstance(tool, dict) for name in _DECLARATIONS if name in tool]
+    places = [
+        (at, name) for at, tool in enumerate(tools) if isinstance(tool, dict) for name in _DECLARATIONS if name in tool
+    ]
     at, name = places[0] if len(places) == 1 else (-1, "")
     declared = tools[at][name] if name else []
 
@@ -66,7 +68,9 @@ def _name(tool: Json) -> str:
 
 
 def _reordered(rope: Rope, body: bytes, spans: Sequence[Span], order: Sequence[int]) -> Rope:
-    return rope.replaced((*span, _with_marker(rope, body, spans[source], span)) for span, source in zip(spans, order, strict=True))
+    return rope.replaced(
+        (*span, _with_marker(rope, body, spans[source], span)) for span, source in zip(spans, order, strict=True)
+    )
 
 
 def _with_marker(rope: Rope, body: bytes, source: Span, place: Span) -> Rope:

@@ -15,7 +15,8 @@ _BLANK = b" \t\r\n"
 
 
 def members(body: bytes, start: int = 0) -> dict[bytes, Span]:
-    """Key, as it is spelled between its quotes, → where its value stands, of the object that begins at or behind `start`.
+    """Key, as it is spelled between its quotes, → where its value stands, of the object that begins at or behind
+    `start`.
 
     >>> members(b'{"a": [1, 2], "b":"x"}')
     {b'a': (6, 12), b'b': (18, 21)}

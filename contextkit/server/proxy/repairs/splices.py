@@ -1,7 +1,7 @@
 """A body changed piece by piece, that remembers which of its bytes are the client's own.
 
-Takes bytes and replacements, gives bytes, the runs both share, and a text from which the client's body can be made again. What is not
-replaced is never written anew.
+Takes bytes and replacements, gives bytes, the runs both share, and a text from which the client's body can be made
+again. What is not replaced is never written anew.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class Rope:
 
 
 def undo_of(before: bytes, shared: Sequence[Run], names: Sequence[str]) -> str:
-    """What a `repair` remark says: the repairs, and the client's body as slices `[offset, length]` of the one sent and texts that are gone.
+    """What a `repair` remark says: the repairs, and the client's body as slices `[offset, length]` of the one sent and
+    texts that are gone.
 
     >>> undo_of(b"abc", [(0, 5, 1), (2, 6, 1)], ["sort-tools"])
     '{"repairs":["sort-tools"],"before":[[5,1],"b",[6,1]]}'

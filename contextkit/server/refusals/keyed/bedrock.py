@@ -28,41 +28,79 @@ from contextkit.server.refusals.refusal import (
 
 MOST_POINTS = 4
 """cachePoints of one request (prompt-caching guide)."""
-_SOURCE = Shape({"bytes": TEXT, "text": TEXT, "s3Location": Shape({"uri": TEXT, "bucketOwner": TEXT}, "uri"), "content": ARRAY})
+_SOURCE = Shape(
+    {"bytes": TEXT, "text": TEXT, "s3Location": Shape({"uri": TEXT, "bucketOwner": TEXT}, "uri"), "content": ARRAY}
+)
 _MEDIA = Shape(
-    {"format": TEXT, "source": _SOURCE, "name": TEXT, "context": TEXT, "citations": Shape({"enabled": FLAG}), "error": OBJECT}, "source",
-)  # fmt: skip
+    {
+        "format": TEXT,
+        "source": _SOURCE,
+        "name": TEXT,
+        "context": TEXT,
+        "citations": Shape({"enabled": FLAG}),
+        "error": OBJECT,
+    },
+    "source",
+)
 _POINT = Shape({"type": one_of("default"), "ttl": one_of("5m", "1h")}, "type")
 _SEARCHED = Shape({"source": TEXT, "title": TEXT, "content": ARRAY, "citations": OBJECT}, "source title content")
 _GIVEN: Fields = {"text": TEXT, "image": _MEDIA, "document": _MEDIA, "video": _MEDIA, "searchResult": _SEARCHED}
-_RESULT = Shape({
-    "toolUseId": TEXT, "content": (Shape({**_GIVEN, "json": ANYTHING}, one_of="json " + " ".join(_GIVEN)),),
-    "status": one_of("success", "error"), "type": TEXT,
-}, "toolUseId content")  # fmt: skip
-_REASONED = Shape({"reasoningText": Shape({"text": TEXT, "signature": TEXT}, "text"), "redactedContent": TEXT},
-                  one_of="reasoningText redactedContent")  # fmt: skip
+_RESULT = Shape(
+    {
+        "toolUseId": TEXT,
+        "content": (Shape({**_GIVEN, "json": ANYTHING}, one_of="json " + " ".join(_GIVEN)),),
+        "status": one_of("success", "error"),
+        "type": TEXT,
+    },
+    "toolUseId content",
+)
+_REASONED = Shape(
+    {"reasoningText": Shape({"text": TEXT, "signature": TEXT}, "text"), "redactedContent": TEXT},
+    one_of="reasoningText redactedContent",
+)
 _BLOCK: Fields = {
-    **_GIVEN, "audio": _MEDIA, "toolUse": Shape({"toolUseId": TEXT, "name": TEXT, "input": OBJECT, "type": TEXT}, "toolUseId name input"),
-    "toolResult": _RESULT, "cachePoint": _POINT, "reasoningContent": _REASONED, "guardContent": OBJECT, "citationsContent": OBJECT,
-    "toolAddition": OBJECT, "toolRemoval": OBJECT,
-}  # fmt: skip
+    **_GIVEN,
+    "audio": _MEDIA,
+    "toolUse": Shape({"toolUseId": TEXT, "name": TEXT, "input": OBJECT, "type": TEXT}, "toolUseId name input"),
+    "toolResult": _RESULT,
+    "cachePoint": _POINT,
+    "reasoningContent": _REASONED,
+    "guardContent": OBJECT,
+    "citationsContent": OBJECT,
+    "toolAddition": OBJECT,
+    "toolRemoval": OBJECT,
+}
 _SPEC = Shape(
-    {"name": TEXT, "description": TEXT, "inputSchema": Shape({"json": OBJECT}, "json"), "strict": FLAG}, "name inputSchema"
-)  # fmt: skip
+    {"name": TEXT, "description": TEXT, "inputSchema": Shape({"json": OBJECT}, "json"), "strict": FLAG},
+    "name inputSchema",
+)
 _TOOL: Fields = {"toolSpec": _SPEC, "systemTool": Shape({"name": TEXT}, "name"), "cachePoint": _POINT}
 _SYSTEM: Fields = {"text": TEXT, "guardContent": OBJECT, "cachePoint": _POINT}
 _CHOICE = Shape({"auto": OBJECT, "any": OBJECT, "tool": Shape({"name": TEXT}, "name")}, one_of="auto any tool")
 _MESSAGE = Shape(
-    {"role": one_of("user", "assistant", "system"), "content": (Shape(_BLOCK, one_of=" ".join(_BLOCK)),)}, "role content"
-)  # fmt: skip
+    {"role": one_of("user", "assistant", "system"), "content": (Shape(_BLOCK, one_of=" ".join(_BLOCK)),)},
+    "role content",
+)
 _LIMITS = Shape({"maxTokens": WHOLE, "temperature": NUMBER, "topP": NUMBER, "stopSequences": TEXTS})
-REQUEST = Shape({
-    "modelId": TEXT, "stream": FLAG, "inferenceConfig": _LIMITS, "messages": (_MESSAGE,),
-    "system": (Shape(_SYSTEM, one_of=" ".join(_SYSTEM)),),
-    "toolConfig": Shape({"tools": (Shape(_TOOL, one_of=" ".join(_TOOL)),), "toolChoice": _CHOICE}, "tools"),
-    "additionalModelResponseFieldPaths": TEXTS, "guardrailConfig": OBJECT, "additionalModelRequestFields": OBJECT,
-    "promptVariables": OBJECT, "requestMetadata": OBJECT, "performanceConfig": OBJECT, "serviceTier": OBJECT, "outputConfig": OBJECT,
-}, "modelId messages")  # fmt: skip
+REQUEST = Shape(
+    {
+        "modelId": TEXT,
+        "stream": FLAG,
+        "inferenceConfig": _LIMITS,
+        "messages": (_MESSAGE,),
+        "system": (Shape(_SYSTEM, one_of=" ".join(_SYSTEM)),),
+        "toolConfig": Shape({"tools": (Shape(_TOOL, one_of=" ".join(_TOOL)),), "toolChoice": _CHOICE}, "tools"),
+        "additionalModelResponseFieldPaths": TEXTS,
+        "guardrailConfig": OBJECT,
+        "additionalModelRequestFields": OBJECT,
+        "promptVariables": OBJECT,
+        "requestMetadata": OBJECT,
+        "performanceConfig": OBJECT,
+        "serviceTier": OBJECT,
+        "outputConfig": OBJECT,
+    },
+    "modelId messages",
+)
 """The arguments of `converse`."""
 
 
@@ -122,7 +160,9 @@ def conversation(sent: Sent) -> Iterator[Refusal]:
         if roles[index] == roles[index - 1]:
             yield invalid(f"messages.{index}.role", "roles must alternate between user and assistant")
         elif message["role"] == "user" and calls != results:
-            yield invalid(f"messages.{index}", "expected a toolResult for each toolUse of the turn before, and no other")
+            yield invalid(
+                f"messages.{index}", "expected a toolResult for each toolUse of the turn before, and no other"
+            )
 
 
 def choice(sent: Sent) -> Iterator[Refusal]:
@@ -141,7 +181,9 @@ def window(asked: Asked) -> Iterator[Refusal]:
 
 def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     """Reasoning number `ordinal` no longer stands behind the conversation it was made from."""
-    return invalid("reasoningContent", f"block {ordinal} is bound to the conversation before it, which has changed since")
+    return invalid(
+        "reasoningContent", f"block {ordinal} is bound to the conversation before it, which has changed since"
+    )
 
 
 EARLY: tuple[Early, ...] = (authenticated, fields, points, conversation, choice)

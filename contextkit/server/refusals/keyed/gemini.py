@@ -1,4 +1,5 @@
-"""What the Gemini API refuses: fields, parts, the order of a conversation, and what must not stand beside a cached content.
+"""What the Gemini API refuses: fields, parts, the order of a conversation, and what must not stand beside a cached
+content.
 
 Tables after `google.genai.types` 3.4 and https://ai.google.dev/gemini-api/docs/caching.
 """
@@ -30,45 +31,101 @@ _DATA = Shape({"data": TEXT, "mimeType": TEXT, "displayName": TEXT}, "data mimeT
 _FILE = Shape({"fileUri": TEXT, "mimeType": TEXT, "displayName": TEXT}, "fileUri")
 _CALL = Shape({"id": TEXT, "name": TEXT, "args": OBJECT}, "name")
 _OF_MEDIA: Fields = {
-    **dict.fromkeys(("videoMetadata", "mediaResolution", "documentMetadata", "spreadsheetMetadata", "audioMetadata"), OBJECT),
+    **dict.fromkeys(
+        ("videoMetadata", "mediaResolution", "documentMetadata", "spreadsheetMetadata", "audioMetadata"), OBJECT
+    ),
     "mediaProcessing": TEXT,
-}  # fmt: skip
+}
 _SHOWN = Shape({"inlineData": _DATA, "fileData": _FILE, **_OF_MEDIA}, one_of="inlineData fileData")
 _ANSWER = Shape(
-    {"id": TEXT, "name": TEXT, "response": OBJECT, "parts": (_SHOWN,), "willContinue": FLAG, "scheduling": TEXT}, "name response",
-)  # fmt: skip
+    {"id": TEXT, "name": TEXT, "response": OBJECT, "parts": (_SHOWN,), "willContinue": FLAG, "scheduling": TEXT},
+    "name response",
+)
 _SERVED: Fields = {"id": TEXT, "toolType": TEXT}
 _HELD: Fields = {
-    "text": TEXT, "inlineData": _DATA, "fileData": _FILE, "functionCall": _CALL, "functionResponse": _ANSWER, "executableCode": OBJECT,
-    "codeExecutionResult": OBJECT, "toolCall": Shape({**_SERVED, "args": OBJECT}), "toolResponse": Shape({**_SERVED, "response": OBJECT}),
-}  # fmt: skip
+    "text": TEXT,
+    "inlineData": _DATA,
+    "fileData": _FILE,
+    "functionCall": _CALL,
+    "functionResponse": _ANSWER,
+    "executableCode": OBJECT,
+    "codeExecutionResult": OBJECT,
+    "toolCall": Shape({**_SERVED, "args": OBJECT}),
+    "toolResponse": Shape({**_SERVED, "response": OBJECT}),
+}
 """Of these a part has exactly one."""
 _PART = Shape(
-    {**_HELD, **_OF_MEDIA, "thought": FLAG, "thoughtSignature": TEXT,
-     **dict.fromkeys(("partMetadata", "speechMetadata", "audioTranscription"), OBJECT)}, one_of=" ".join(_HELD),
-)  # fmt: skip
+    {
+        **_HELD,
+        **_OF_MEDIA,
+        "thought": FLAG,
+        "thoughtSignature": TEXT,
+        **dict.fromkeys(("partMetadata", "speechMetadata", "audioTranscription"), OBJECT),
+    },
+    one_of=" ".join(_HELD),
+)
 _CONTENT = Shape({"role": one_of("user", "model"), "parts": (_PART,)}, "parts")
-_DECLARED = Shape({
-    "name": TEXT, "description": TEXT, "parameters": OBJECT, "parametersJsonSchema": OBJECT, "response": OBJECT,
-    "responseJsonSchema": OBJECT, "behavior": TEXT,
-}, "name")  # fmt: skip
-_TOOL = Shape({
-    "functionDeclarations": (_DECLARED,), "googleSearch": OBJECT, "googleMaps": OBJECT, "codeExecution": OBJECT, "urlContext": OBJECT,
-    "fileSearch": OBJECT, "computerUse": OBJECT, "googleSearchRetrieval": OBJECT, "mcpServers": ARRAY,
-    **dict.fromkeys(("enterpriseWebSearch", "parallelAiSearch", "exaAiSearch", "retrieval"), OBJECT),
-})  # fmt: skip
-_WORDS: Fields = {"model": TEXT, "systemInstruction": _CONTENT, "tools": (_TOOL,), "toolConfig": OBJECT, "contents": (_CONTENT,)}
-_LIMITS = Shape({
-    **dict.fromkeys(("maxOutputTokens", "candidateCount", "seed", "logprobs"), WHOLE), "stopSequences": TEXTS, "responseMimeType": TEXT,
-    **dict.fromkeys(("temperature", "topP", "topK", "presencePenalty", "frequencyPenalty"), NUMBER), "responseLogprobs": FLAG,
-    **dict.fromkeys(("responseSchema", "responseJsonSchema", "thinkingConfig", "speechConfig", "imageConfig"), OBJECT),
-    "responseModalities": TEXTS, "mediaResolution": TEXT,
-})  # fmt: skip
+_DECLARED = Shape(
+    {
+        "name": TEXT,
+        "description": TEXT,
+        "parameters": OBJECT,
+        "parametersJsonSchema": OBJECT,
+        "response": OBJECT,
+        "responseJsonSchema": OBJECT,
+        "behavior": TEXT,
+    },
+    "name",
+)
+_TOOL = Shape(
+    {
+        "functionDeclarations": (_DECLARED,),
+        "googleSearch": OBJECT,
+        "googleMaps": OBJECT,
+        "codeExecution": OBJECT,
+        "urlContext": OBJECT,
+        "fileSearch": OBJECT,
+        "computerUse": OBJECT,
+        "googleSearchRetrieval": OBJECT,
+        "mcpServers": ARRAY,
+        **dict.fromkeys(("enterpriseWebSearch", "parallelAiSearch", "exaAiSearch", "retrieval"), OBJECT),
+    }
+)
+_WORDS: Fields = {
+    "model": TEXT,
+    "systemInstruction": _CONTENT,
+    "tools": (_TOOL,),
+    "toolConfig": OBJECT,
+    "contents": (_CONTENT,),
+}
+_LIMITS = Shape(
+    {
+        **dict.fromkeys(("maxOutputTokens", "candidateCount", "seed", "logprobs"), WHOLE),
+        "stopSequences": TEXTS,
+        "responseMimeType": TEXT,
+        **dict.fromkeys(("temperature", "topP", "topK", "presencePenalty", "frequencyPenalty"), NUMBER),
+        "responseLogprobs": FLAG,
+        **dict.fromkeys(
+            ("responseSchema", "responseJsonSchema", "thinkingConfig", "speechConfig", "imageConfig"), OBJECT
+        ),
+        "responseModalities": TEXTS,
+        "mediaResolution": TEXT,
+    }
+)
 _NAMED = Kind("the name of a content", lambda value: isinstance(value, str | dict))
-REQUEST = Shape({
-    **_WORDS, "stream": FLAG, "generationConfig": _LIMITS, "safetySettings": ARRAY, "cachedContent": _NAMED, "serviceTier": TEXT,
-    "store": FLAG, "labels": OBJECT,
-}, "model contents")  # fmt: skip
+REQUEST = Shape(
+    {
+        **_WORDS,
+        "stream": FLAG,
+        "generationConfig": _LIMITS,
+        "safetySettings": ARRAY,
+        "cachedContent": _NAMED,
+        "serviceTier": TEXT,
+        "store": FLAG,
+        "labels": OBJECT,
+    },
+    "model contents",
+)
 """The fields of a call; the server says itself what a content holds that is named."""
 CREATED = Shape({**_WORDS, "ttl": TEXT, "displayName": TEXT}, "model")
 """Fields of a content that is made."""
@@ -118,7 +175,10 @@ def conversation(sent: Sent) -> Iterator[Refusal]:
         calls = [part["functionCall"]["name"] for part in before if "functionCall" in part]
         answers = [part["functionResponse"]["name"] for part in after if "functionResponse" in part]
         if role == "user" and len(calls) != len(answers):
-            yield invalid("contents", "the number of function response parts must equal that of the function call parts of the turn before")
+            yield invalid(
+                "contents",
+                "the number of function response parts must equal that of the function call parts of the turn before",
+            )
         if not all(answers):
             yield invalid("contents", "function_response.name: Name cannot be empty.")
 

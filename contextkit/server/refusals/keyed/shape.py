@@ -1,4 +1,5 @@
-"""What a JSON value must look like, as a tree: fields, those that must be there, and objects that name exactly one thing.
+"""What a JSON value must look like, as a tree: fields, those that must be there, and objects that name exactly one
+thing.
 
 Takes a shape and a value, gives the places that do not fit; knows no provider.
 """
@@ -30,7 +31,9 @@ class Shape:
 def faults(
     value: Json, shape: Kind | Shape | tuple[Shape], path: str, open_fields: frozenset[str] = frozenset()
 ) -> Iterator[tuple[str, str]]:
-    """(where, what is expected there) of everything that does not fit; a field nobody knows too, but in the objects at `open_fields`.
+    """(where, what is expected there) of everything that does not fit.
+
+    A field nobody knows too, but in the objects at `open_fields`.
 
     >>> from contextkit.server.refusals.refusal import TEXT
     >>> list(faults({"b": 1}, Shape({"a": TEXT}, required="a"), "$"))

@@ -1,7 +1,8 @@
-"""Recorded request bodies with one thing changed: tools in one order, a clock at the tail, old results left as they were sent.
+"""Recorded request bodies with one thing changed: tools in one order, a clock at the tail, old results left as they
+were sent.
 
-Takes parsed bodies lane by lane in their order, changes them in place. How each wire spells tools, system text, results and messages is
-one table; a wire that is not in it is left alone. Knows nothing of caches.
+Takes parsed bodies lane by lane in their order, changes them in place. How each wire spells tools, system text, results
+and messages is one table; a wire that is not in it is left alone. Knows nothing of caches.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ Lane = tuple[str, str]
 """Session, lane."""
 
 
-# How a wire spells it -----------------------------------------------------------------------------------------------------
+# How a wire spells it
+# -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,11 @@ def _anthropic_results(fields: dict[str, Json]) -> Iterator[tuple[str, dict[str,
 
 
 def _chat_results(fields: dict[str, Json]) -> Iterator[tuple[str, dict[str, Json], str]]:
-    return ((str(one.get("tool_call_id")), one, "content") for one in _objects(fields.get("messages")) if one.get("role") == "tool")
+    return (
+        (str(one.get("tool_call_id")), one, "content")
+        for one in _objects(fields.get("messages"))
+        if one.get("role") == "tool"
+    )
 
 
 def _responses_results(fields: dict[str, Json]) -> Iterator[tuple[str, dict[str, Json], str]]:
@@ -86,14 +92,17 @@ def _tell_behind(messages: list[Json], index: int, note: str) -> None:
 
 
 SPELLINGS: Mapping[str, Spelling] = {
-    "anthropic_messages": Spelling("messages", lambda fields: _texts(fields, "system"), _anthropic_results, _tell_inside),
+    "anthropic_messages": Spelling(
+        "messages", lambda fields: _texts(fields, "system"), _anthropic_results, _tell_inside
+    ),
     "openai_chat": Spelling("messages", _head("messages"), _chat_results, _tell_behind),
     "openai_responses": Spelling("input", _head("input"), _responses_results, _tell_behind),
 }
 """Wires whose bodies are edited."""
 
 
-# The edits ----------------------------------------------------------------------------------------------------------------
+# The edits
+# ----------------------------------------------------------------------------------------------------------------
 
 
 class SortTools:
@@ -105,7 +114,9 @@ class SortTools:
         if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
             return False
         markers = [(name, tool[name]) for tool in tools for name in sorted(MARKERS & tool.keys())]
-        ordered = sorted(({name: value for name, value in tool.items() if name not in MARKERS} for tool in tools), key=_tool_name)
+        ordered = sorted(
+            ({name: value for name, value in tool.items() if name not in MARKERS} for tool in tools), key=_tool_name
+        )
         if markers:
             ordered[-1] = {**ordered[-1], markers[-1][0]: markers[-1][1]}
         is_other = ordered != tools
@@ -145,7 +156,10 @@ class _Frozen:
 
 
 class FreezeClock:
-    """Dates, times and ids in system text stay what they were at first; a new value is told behind the newest message, and stays there."""
+    """Dates, times and ids in system text stay what they were at first.
+
+    A new value is told behind the newest message, and stays there.
+    """
 
     def __init__(self) -> None:
         self._lanes: defaultdict[Lane, _Frozen] = defaultdict(_Frozen)
@@ -171,9 +185,17 @@ class FreezeClock:
         return bool(frozen.notes) or words != frozen.first
 
     def _tell(self, frozen: _Frozen, words: list[list[str]], messages: list[Json]) -> None:
-        """Note what is new behind the last message of the user's side; where history was cut short, what stood behind it is gone."""
+        """Note what is new behind the last message of the user's side.
+
+        Where history was cut short, what stood behind it is gone.
+        """
         frozen.notes = [(index, note) for index, note in frozen.notes if index < len(messages)]
-        new = [now for was, are in zip(frozen.last, words, strict=True) for old, now in zip(was, are, strict=True) if old != now]
+        new = [
+            now
+            for was, are in zip(frozen.last, words, strict=True)
+            for old, now in zip(was, are, strict=True)
+            if old != now
+        ]
         at = next((i for i in range(len(messages) - 1, -1, -1) if _is_asked(messages[i])), None)
         if new and at is not None and not any(index == at for index, _ in frozen.notes):
             frozen.notes.append((at, f"[Now: {', '.join(new)}]"))

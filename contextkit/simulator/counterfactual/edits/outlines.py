@@ -1,4 +1,5 @@
-"""Recorded prompts with one thing changed that needs no text: a marker where the last request ended, a leader that goes first.
+"""Recorded prompts with one thing changed that needs no text: a marker where the last request ended, a leader that goes
+first.
 
 Takes calls with their outlines in the order they were recorded, gives as many. Knows nothing of bills.
 """
@@ -19,7 +20,8 @@ MOST_MARKS = 4
 """Breakpoints a request may carry (https://platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
 
 
-# Bridging marker ----------------------------------------------------------------------------------------------------------
+# Bridging marker
+# ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,9 @@ class _End:
 
 
 def bridged(given: Outlined) -> Edited:
-    """A mark where the last mark of the request before stood, in every request whose own marks do not look back that far."""
+    """A mark where the last mark of the request before stood, in every request whose own marks do not look back that
+    far.
+    """
     ends: dict[tuple[str, str], _End] = {}
     edited, n_changed, n_full = [], 0, 0
     for exchange, prompt in prompts_of(given.exchanges):
@@ -50,7 +54,9 @@ def bridged(given: Outlined) -> Edited:
         if written:
             last = written[-1]
             ends[lane] = _End(last.segment, prompt.key(last.segment), last.ttl_seconds)
-    return Edited(edited, n_changed, f"{n_full} requests had no marker left and gave up one of theirs" if n_full else "")
+    return Edited(
+        edited, n_changed, f"{n_full} requests had no marker left and gave up one of theirs" if n_full else ""
+    )
 
 
 def _is_needed(prompt: Prompt, end: _End) -> bool:
@@ -65,13 +71,17 @@ def _reaches(prompt: Prompt, mark: Breakpoint, segment: int) -> bool:
 
 
 def _with(marks: Sequence[Breakpoint], new: Breakpoint) -> tuple[Breakpoint, ...]:
-    """One more mark, in its place and with a lifetime that keeps the longer ones first; of a full set the second goes, not the head."""
+    """One more mark, in its place and with a lifetime that keeps the longer ones first.
+
+    Of a full set the second goes, not the head.
+    """
     kept = [mark for number, mark in enumerate(marks) if len(marks) < MOST_MARKS or number != 1]
     later = max((mark.ttl_seconds for mark in kept if mark.segment > new.segment), default=0)
     return tuple(sorted([*kept, replace(new, ttl_seconds=max(new.ttl_seconds, later))], key=lambda mark: mark.segment))
 
 
-# Leader first -------------------------------------------------------------------------------------------------------------
+# Leader first
+# -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,10 @@ class _Leader:
 
 
 def leader_first(given: Outlined) -> Edited:
-    """Calls that started before the one they share a prefix with began to answer start when it has; their lane goes on that much later."""
+    """Calls that started before the one they share a prefix with began to answer start when it has.
+
+    Their lane goes on that much later.
+    """
     prompts = _overlapping(given.exchanges)
     late: defaultdict[tuple[str, str], float] = defaultdict(float)
     flying: list[_Leader] = []
@@ -117,7 +130,9 @@ def _overlapping(exchanges: Sequence[Exchange]) -> dict[int, Prompt]:
     for place in sorted(range(len(exchanges)), key=lambda place: exchanges[place].at):
         now = exchanges[place]
         flying = [other for other in flying if _begins(exchanges[other]) > now.at]
-        siblings = [other for other in flying if (exchanges[other].session, exchanges[other].lane) != (now.session, now.lane)]
+        siblings = [
+            other for other in flying if (exchanges[other].session, exchanges[other].lane) != (now.session, now.lane)
+        ]
         beside.update(siblings, [place] if siblings else [])
         flying.append(place)
     rows = enumerate(prompts_of(exchanges))
@@ -129,7 +144,10 @@ def _copied(prompt: Prompt) -> Prompt:
 
 
 def _best(leaders: Sequence[_Leader], exchange: Exchange, prompt: Prompt, read: int) -> _Leader | None:
-    """Of those under way the one that lets most be read, of equals the first to begin; None where none lets more be read than was."""
+    """Of those under way the one that lets most be read, of equals the first to begin.
+
+    None where none lets more be read than was.
+    """
     others = [one for one in leaders if one.lane != (exchange.session, exchange.lane) and one.model == exchange.model]
     worth = [(shared, -one.begins_at, one) for one in others if (shared := _shared(one, exchange, prompt)) > read]
     return max(worth, key=lambda row: row[:2])[2] if worth else None
@@ -152,6 +170,8 @@ def _later(exchange: Exchange, seconds: float) -> Exchange:
         return exchange
     first, ended = exchange.first_byte_at, exchange.ended_at
     return replace(
-        exchange, at=exchange.at + seconds, first_byte_at=None if first is None else first + seconds,
+        exchange,
+        at=exchange.at + seconds,
+        first_byte_at=None if first is None else first + seconds,
         ended_at=None if ended is None else ended + seconds,
-    )  # fmt: skip
+    )

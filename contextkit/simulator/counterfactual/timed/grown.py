@@ -1,7 +1,7 @@
 """A prompt that is known by its sizes alone: places in a row of tokens, and what of it later prompts repeat.
 
-Takes numbers of tokens, gives prompts a cache can hold. Two prompts share exactly what was not cut away between them; what stands there is
-never known. Knows nothing of bills or times.
+Takes numbers of tokens, gives prompts a cache can hold. Two prompts share exactly what was not cut away between them;
+what stands there is never known. Knows nothing of bills or times.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Grown:
             del self._ends[index:], self._digests[index:]
 
     def place(self, n_tokens: int) -> int:
-        """Index of the segment that ends after `n_tokens`, made if it is not there: at the end something new, else a cut through one."""
+        """Index of the segment that ends after `n_tokens`, made if it is not there: at the end something new, else a
+        cut through one.
+        """
         index = bisect_left(self._ends, n_tokens)
         if index == len(self._ends) or self._ends[index] != n_tokens:
             self._n_made += 1

@@ -1,8 +1,9 @@
 """One lane under the reference cache, known by its bills and times alone; as it was, or with one thing changed.
 
-Takes the calls of a lane as they were judged, gives what each would be billed. A call repeats what it read; where it missed for a reason
-of time it repeats what was there to be read, and where the prompt itself is known to have changed it does not. What the reference cache
-cannot explain is told to it: a read it thinks dead was kept alive by somebody unseen, a miss it cannot see is a change nobody recorded.
+Takes the calls of a lane as they were judged, gives what each would be billed. A call repeats what it read; where it
+missed for a reason of time it repeats what was there to be read, and where the prompt itself is known to have changed
+it does not. What the reference cache cannot explain is told to it: a read it thinks dead was kept alive by somebody
+unseen, a miss it cannot see is a change nobody recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from contextkit.simulator.counterfactual.from_end import cache_for
 from contextkit.simulator.counterfactual.timed.grown import Grown
 
 TIMELY: frozenset[str] = frozenset({"ttl_expired", "cold_fan_out", "aborted", "early_eviction", "unknown"})
-"""Causes that leave the prompt what it was: it went on, and found nothing. Every other one changed the prompt or the place it is kept."""
+"""Causes that leave the prompt what it was: it went on, and found nothing. Every other one changed the prompt or the
+place it is kept."""
 PINGED_SECONDS = 3600.0
 """Nobody keeps a prefix alive for longer than this."""
 AS_IT_WAS = LaneChange()
@@ -98,10 +100,14 @@ class LaneRun:
         self._marks: dict[bool, int] = {}
         """Whether long → where the last mark of that kind stands."""
         self.gaps = Counter[str]()
-        """Of a run with pings: how many were sent, how many gaps were longer than the lifetime, in how many of those pings pay."""
+        """Of a run with pings: how many were sent, how many gaps were longer than the lifetime, in how many of those
+        pings pay."""
 
     def see(self, call: Call, told: Told | None = None) -> tuple[list[Paid], Told]:
-        """The next call: the bills since the last one, its own at the end; and what had to be told, found out where it is not given."""
+        """The next call: the bills since the last one, its own at the end.
+
+        And what had to be told, found out where it is not given.
+        """
         at = call.exchange.at
         bills = list(self._pinged(at)) if self._change.has_pings else []
         self._settle(at)
@@ -122,7 +128,8 @@ class LaneRun:
         is_over = self._last is None or self._last[0].exchange.lane != "main"  # a sub-agent that is done is known to be
         return list(self._pinged(float("inf"))) if is_blind and not is_over else []
 
-    # What is said ---------------------------------------------------------------------------------------------------------
+    # What is said
+    # ---------------------------------------------------------------------------------------------------------
 
     def _find_out(self, cache: PrefixCache[Prompt], call: Call) -> Told:
         """Ask the reference cache what it would read, and compare."""
@@ -168,10 +175,13 @@ class LaneRun:
 
     def _seed(self, cache: PrefixCache[Prompt], call: Call, at: float) -> None:
         """Put what was read where it can be read: somebody else wrote it, or kept it alive."""
-        seed = self._grown.prompt(call.read, [(call.read, self._ttl(call, bool(call.usage.write_1h)), True)], call.row.name.encode())
+        seed = self._grown.prompt(
+            call.read, [(call.read, self._ttl(call, bool(call.usage.write_1h)), True)], call.row.name.encode()
+        )
         cache.publish(cache.begin(seed, at), at)
 
-    # Time -----------------------------------------------------------------------------------------------------------------
+    # Time
+    # -----------------------------------------------------------------------------------------------------------------
 
     def _settle(self, now: float) -> None:
         """What began, and ended, by now."""
@@ -219,7 +229,8 @@ class LaneRun:
         self.gaps.update(long=needed > 0 and until < float("inf"), paying=0 < needed <= most)
         return most if self._reading["pinging"] != "with hindsight" else needed if needed <= most else 0
 
-    # Who is asked ---------------------------------------------------------------------------------------------------------
+    # Who is asked
+    # ---------------------------------------------------------------------------------------------------------
 
     def _cache_of(self, call: Call) -> PrefixCache[Prompt]:
         """The reference cache; the record says how much was read, so of the recorded model's own nothing is rounded."""

@@ -1,7 +1,8 @@
-"""All lanes of a recording with something changed that bills and times can answer: what it would have cost, reading by reading.
+"""All lanes of a recording with something changed that bills and times can answer: what it would have cost, reading by
+reading.
 
-Takes calls as they are judged, gives dollars by group, fix and reading. Keeps the lanes used last; one that comes back after it had to go
-starts again with what its bill says was there. O(lanes) memory, however long the recording.
+Takes calls as they are judged, gives dollars by group, fix and reading. Keeps the lanes used last; one that comes back
+after it had to go starts again with what its bill says was there. O(lanes) memory, however long the recording.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ class Lanes:
         lane = self._lanes.pop(key, None) or _Lane(group, self._fixes)
         self._lanes[key] = lane
         told = lane.see(call, recorded_usd)
-        self._told.update(calls=1, unexplained=told.is_unexplained, seeded=told.is_read_seeded and not told.is_unexplained)
+        self._told.update(
+            calls=1, unexplained=told.is_unexplained, seeded=told.is_read_seeded and not told.is_unexplained
+        )
         for fix, change, _ in self._fixes:
             reason = _not_for(change, call.row)
             self.why_not[fix.name].update([reason] if reason else [])
@@ -82,7 +85,9 @@ class Lanes:
     def calibration(self) -> Calibration:
         """How far the reference cache explains the bills by itself."""
         told, bill = self._told, self._bill
-        return Calibration("usage and times", told["calls"], bill["recorded"], bill["replayed"], told["unexplained"], told["seeded"])
+        return Calibration(
+            "usage and times", told["calls"], bill["recorded"], bill["replayed"], told["unexplained"], told["seeded"]
+        )
 
     def note(self, fix: Fix) -> str:
         """What else is to be said of a fix."""
@@ -93,7 +98,11 @@ class Lanes:
             return f"{gaps['pings']:,} pings; {gaps['paying']:,} of {gaps['long']:,} gaps longer than the lifetime are worth them"
         extra = self._extra[fix.name]
         saved = next(iter(self.sums.of(fix)))
-        return f"long writes cost {dollars(extra)} more, what is found alive saves {dollars(saved + extra)}" if change.is_long else ""
+        return (
+            f"long writes cost {dollars(extra)} more, what is found alive saves {dollars(saved + extra)}"
+            if change.is_long
+            else ""
+        )
 
     def _fold(self, lane: _Lane) -> None:
         lane.finish()
@@ -105,7 +114,9 @@ class Lanes:
             self._gaps.update(lane.gaps(change, readings[0]))
             if change.is_per_lane:
                 self._chosen[saved[0] > 0] += 1
-                saved = saved if saved[0] > 0 else [0.0] * len(saved)  # chosen by the figure, before anybody knows which reading is true
+                saved = (
+                    saved if saved[0] > 0 else [0.0] * len(saved)
+                )  # chosen by the figure, before anybody knows which reading is true
             self.sums.add(lane.group, fix.name, saved)
 
 

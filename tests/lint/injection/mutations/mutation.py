@@ -22,7 +22,7 @@ class Mutation:
     what: str
     """What the client does."""
     change: Callable[[Tape, int, Random], int | None]
-    """Does it to a tape, beginning with the call of that number; gives the number of the call that has to be named, None where the tape has
-    nothing that the hazard could touch."""
+    """Does it to a tape, beginning with the call of that number; gives the number of the call that has to be named,
+    None where the tape has nothing that the hazard could touch."""
     wires: tuple[str, ...] = EVERY
     """Where it can happen."""

@@ -73,7 +73,10 @@ def _is_result(message: Json) -> bool:
 
 
 def trimmed_to_cap(tape: Tape, turn: int, rng: Random) -> int | None:
-    """Whole exchanges fall off the front until the rest is just below a cap; the second time it does is the one to name."""
+    """Whole exchanges fall off the front until the rest is just below a cap.
+
+    The second time it does is the one to name.
+    """
     cap = len(json.dumps(_spoken_of(tape.calls[max(1, turn // 2)])))
     if cap < 5000:
         return None
@@ -91,7 +94,12 @@ def trimmed_to_cap(tape: Tape, turn: int, rng: Random) -> int | None:
     return next((b for a, b in pairwise(cuts) if b - a >= 2 and b >= 3), None)
 
 
-_CLEARED = ("[Old tool result content cleared]", "[result removed to save context]", "(cleared)", "[Tool output omitted]")
+_CLEARED = (
+    "[Old tool result content cleared]",
+    "[result removed to save context]",
+    "(cleared)",
+    "[Tool output omitted]",
+)
 
 
 def pruned(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -109,7 +117,8 @@ def pruned(tape: Tape, turn: int, rng: Random) -> int | None:
 
 
 def squeezed(tape: Tape, turn: int, rng: Random) -> int | None:
-    """A budget for all results, full when a large one comes: those before it are cut, the oldest first, until all fit again."""
+    """A budget for all results, full when a large one comes: those before it are cut, the oldest first, until all fit
+    again."""
     news = results(tape.calls[turn])[len(results(tape.calls[turn - 1])) :]
     limit = rng.choice((300, 500, 800))
     budget = sum(len(slot.text) for slot in results(tape.calls[turn - 1]))
@@ -181,7 +190,11 @@ def _think(tape: Tape) -> None:
         made: list[Json] = []
         for n, message in enumerate(call.said):
             thought = f"The next step is number {n}. I look at what came back, then decide whether to go on or to ask."
-            if call.wire == CLAUDE and message["role"] == "assistant" and message["content"][0].get("type") != "thinking":
+            if (
+                call.wire == CLAUDE
+                and message["role"] == "assistant"
+                and message["content"][0].get("type") != "thinking"
+            ):
                 signature = f"EuUFCkYIChgCKkCSj57u{n:04}XRrYbp2SI2ElbgBpEqWusF88uhKzFrBWqxxnjggGykWoXcpkl6mAw1c"
                 message["content"].insert(0, {"type": "thinking", "thinking": thought, "signature": signature})
             elif call.wire == "openai_chat" and message["role"] == "assistant":
@@ -238,7 +251,11 @@ def _asking(call: Call, model: str) -> Any:
     return replace(call.exchange, model=model)
 
 
-_NOTICES = ("[This tool is no longer available]", "Tool result unavailable: the server was disconnected.", "Error: file not found")
+_NOTICES = (
+    "[This tool is no longer available]",
+    "Tool result unavailable: the server was disconnected.",
+    "Error: file not found",
+)
 
 
 def scrubbed(tape: Tape, turn: int, rng: Random) -> int | None:

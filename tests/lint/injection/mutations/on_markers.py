@@ -64,7 +64,8 @@ def lost_on_the_way(tape: Tape, turn: int, rng: Random) -> int | None:
 
 
 def out_of_reach(tape: Tape, turn: int, rng: Random) -> int | None:
-    """Many steps were made elsewhere since the last call, so that the one marker stands more than twenty positions behind the last."""
+    """Many steps were made elsewhere since the last call, so that the one marker stands more than twenty positions
+    behind the last."""
     n = rng.randint(12, 16)
     if turn + n >= len(tape.calls) or not _is_large(tape, turn):
         return None
@@ -152,7 +153,9 @@ def on_nothing(tape: Tape, turn: int, rng: Random) -> int | None:
     answers = [message for message in call.said if message["role"] == "assistant"]
     if not answers:
         return None
-    answers[-1]["content"].insert(0, {"type": "thinking", "thinking": "So.", "signature": "EuUFCkY=", "cache_control": _SHORT})
+    answers[-1]["content"].insert(
+        0, {"type": "thinking", "thinking": "So.", "signature": "EuUFCkY=", "cache_control": _SHORT}
+    )
     return turn
 
 
@@ -199,15 +202,28 @@ def downgraded(tape: Tape, turn: int, rng: Random) -> int | None:
 def fan_out(tape: Tape, turn: int, rng: Random) -> int | None:
     """Sub-agents with one long system text start at once; the second is the first that writes what another one writes."""
     leader = tape.calls[turn]
-    guide = "You are a reviewer.\n" + "\n".join(f"Rule {n}: look at matter {n} and say what you found there." for n in range(500))
+    guide = "You are a reviewer.\n" + "\n".join(
+        f"Rule {n}: look at matter {n} and say what you found there." for n in range(500)
+    )
     made = []
     for n in range(rng.randint(3, 6)):
         body = {
-            "model": leader.body["model"], "max_tokens": 4096, "system": [{"type": "text", "text": guide, "cache_control": _SHORT}],
-            "tools": leader.body["tools"], "messages": [{"role": "user", "content": [part(leader, f"Review part {n}.")]}],
-        }  # fmt: skip
+            "model": leader.body["model"],
+            "max_tokens": 4096,
+            "system": [{"type": "text", "text": guide, "cache_control": _SHORT}],
+            "tools": leader.body["tools"],
+            "messages": [{"role": "user", "content": [part(leader, f"Review part {n}.")]}],
+        }
         at = leader.exchange.at + 0.05 * n
-        one = replace(leader.exchange, id=f"fan-{n}", lane=f"reviewer-{n}", at=at, first_byte_at=at + 3, ended_at=at + 20, usage=None)
+        one = replace(
+            leader.exchange,
+            id=f"fan-{n}",
+            lane=f"reviewer-{n}",
+            at=at,
+            first_byte_at=at + 3,
+            ended_at=at + 20,
+            usage=None,
+        )
         made.append(Call(tape.wire, one, json.loads(json.dumps(body))))
     tape.calls[turn:turn] = made
     tape.shift(turn + len(made), 30)
@@ -268,7 +284,9 @@ def evicted(tape: Tape, turn: int, rng: Random) -> int | None:
         got = head if i == turn else before
         call.exchange = replace(call.exchange, usage=Usage(0, got, size - got, 0, 50))
         before = size
-    gap = tape.calls[turn].exchange.at - (tape.calls[turn - 1].exchange.first_byte_at or tape.calls[turn - 1].exchange.at)
+    gap = tape.calls[turn].exchange.at - (
+        tape.calls[turn - 1].exchange.first_byte_at or tape.calls[turn - 1].exchange.at
+    )
     tape.shift(turn, max(0.0, 20 - gap))
     return turn if tape.calls[turn].exchange.at - tape.calls[turn - 1].exchange.at < 290 else None
 

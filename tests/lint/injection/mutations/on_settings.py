@@ -76,7 +76,10 @@ def schema_of_the_answer(tape: Tape, turn: int, rng: Random) -> int | None:
         if call.wire == CLAUDE:
             call.body.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": schema}
         elif call.wire == CHAT:
-            call.body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
+            call.body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": schema, "strict": True},
+            }
         else:
             call.body["text"] = {"format": {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}}
     return turn
@@ -104,7 +107,10 @@ def template(tape: Tape, turn: int, rng: Random) -> int | None:
     for call in tape.calls:
         call.body["chat_template_kwargs"] = {"enable_thinking": True}
     for call in _while(tape, turn, rng):
-        call.body["chat_template_kwargs"] = {"enable_thinking": True, name: False if name != "reasoning_effort" else "high"}
+        call.body["chat_template_kwargs"] = {
+            "enable_thinking": True,
+            name: False if name != "reasoning_effort" else "high",
+        }
     return turn
 
 
@@ -130,8 +136,10 @@ def other_region(tape: Tape, turn: int, rng: Random) -> int | None:
     """A balancer takes another region or platform."""
     model = tape.calls[0].body["model"]
     places: Json = {
-        CLAUDE: ("us.anthropic.{}-v1:0", "eu.anthropic.{}-v1:0"), CHAT: ("openai", "azure"), "openai_responses": ("openai", "azure"),
-    }[tape.wire]  # fmt: skip
+        CLAUDE: ("us.anthropic.{}-v1:0", "eu.anthropic.{}-v1:0"),
+        CHAT: ("openai", "azure"),
+        "openai_responses": ("openai", "azure"),
+    }[tape.wire]
     changed = [one.exchange.id for one in _while(tape, turn, rng)]
     for call in tape.calls:
         place = places[call.exchange.id in changed]
@@ -219,7 +227,12 @@ def _asking(call: Call, instruction: str, text: str) -> Json:
     """A body that asks one question."""
     said = [{"role": "user", "content": [part(call, text)]}]
     if call.wire == CLAUDE:
-        return {"model": call.body["model"], "max_tokens": 2048, "system": [{"type": "text", "text": instruction}], "messages": said}
+        return {
+            "model": call.body["model"],
+            "max_tokens": 2048,
+            "system": [{"type": "text", "text": instruction}],
+            "messages": said,
+        }
     if call.wire == CHAT:
         return {"model": call.body["model"], "messages": [{"role": "system", "content": instruction}, *said]}
     return {"model": call.body["model"], "instructions": instruction, "input": said, "store": False}
@@ -232,7 +245,11 @@ def told_again(tape: Tape, turn: int, rng: Random) -> int | None:
     text = "Conversation:\n\n" + "\n\n".join(lines)
     if turn < 2 or len(text) < 9000:
         return None
-    return _aside(tape, turn, _asking(before, rng.choice(("You summarize conversations.", "You judge whether the agent did well.")), text))
+    return _aside(
+        tape,
+        turn,
+        _asking(before, rng.choice(("You summarize conversations.", "You judge whether the agent did well.")), text),
+    )
 
 
 def same_key_for_a_title(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -240,7 +257,9 @@ def same_key_for_a_title(tape: Tape, turn: int, rng: Random) -> int | None:
     if turn < 2:
         return None
     before = tape.calls[turn - 1]
-    body = _asking(before, "You write titles of at most five words.", f"Write a title for: {texts(before, 'user')[0].text[:2000]}")
+    body = _asking(
+        before, "You write titles of at most five words.", f"Write a title for: {texts(before, 'user')[0].text[:2000]}"
+    )
     if tape.wire == CLAUDE:
         examples = (f"Example {n}: a request about matter {n} gets the title Matter {n}." for n in range(400))
         body["system"][0]["text"] += "\n" + "\n".join(examples)
@@ -264,8 +283,15 @@ def one_key_for_all(tape: Tape, turn: int, rng: Random) -> int | None:
         slot.text = f"{slot.text}\nYou speak with customer {number}."
         name = f"{call.exchange.session}-{number}"
         at = start + len(made) * 1.5
-        one.exchange = replace(call.exchange, id=f"{call.exchange.id}-{number}", session=name, at=at, first_byte_at=None, ended_at=None,
-                               model="gpt-4.1")  # fmt: skip
+        one.exchange = replace(
+            call.exchange,
+            id=f"{call.exchange.id}-{number}",
+            session=name,
+            at=at,
+            first_byte_at=None,
+            ended_at=None,
+            model="gpt-4.1",
+        )
         made.append(one)
     tape.calls = made
     return 15 if len(made) > 15 else None
@@ -273,7 +299,10 @@ def one_key_for_all(tape: Tape, turn: int, rng: Random) -> int | None:
 
 def edits_without_floor(tape: Tape, turn: int, rng: Random) -> int | None:
     """The server is asked to clear results, however little that is."""
-    edit: Json = {"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": rng.randint(5, 60) * 1000}}
+    edit: Json = {
+        "type": "clear_tool_uses_20250919",
+        "trigger": {"type": "input_tokens", "value": rng.randint(5, 60) * 1000},
+    }
     for call in tape.calls[turn:]:
         call.body["context_management"] = {"edits": [edit]}
     return turn

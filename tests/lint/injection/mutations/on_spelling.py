@@ -11,7 +11,18 @@ from random import Random
 from typing import Any, Literal
 
 from tests.lint.injection.mutations.mutation import CLAUDE, Mutation
-from tests.lint.injection.tape import Call, Slot, Tape, arguments, edit_arguments, in_content, part, requests, results, texts
+from tests.lint.injection.tape import (
+    Call,
+    Slot,
+    Tape,
+    arguments,
+    edit_arguments,
+    in_content,
+    part,
+    requests,
+    results,
+    texts,
+)
 
 Json = Any
 
@@ -25,7 +36,13 @@ def string_and_list(tape: Tape, turn: int, rng: Random) -> int | None:
             content = message.get("content")
             if not isinstance(content, str | list) or message.get("role") not in ("user", "assistant"):
                 continue
-            plain = content if isinstance(content, str) else content[0].get("text") if len(content) == 1 and "text" in content[0] else None
+            plain = (
+                content
+                if isinstance(content, str)
+                else content[0].get("text")
+                if len(content) == 1 and "text" in content[0]
+                else None
+            )
             if plain is None or (isinstance(content, list) and "cache_control" in content[0]):
                 continue
             kind = "output_text" if call.wire == "openai_responses" and message["role"] == "assistant" else None
@@ -62,7 +79,9 @@ def _parallel(call: Call) -> int | None:
         last = [one.get("type") for one in call.said[-1]["content"]]
         return len(call.said) - 1 if last.count("tool_result") == len(last) > 1 else None
     n = 0
-    while n < len(call.said) and (call.said[-1 - n].get("role") == "tool" or call.said[-1 - n].get("type") == "function_call_output"):
+    while n < len(call.said) and (
+        call.said[-1 - n].get("role") == "tool" or call.said[-1 - n].get("type") == "function_call_output"
+    ):
         n += 1
     return len(call.said) - n if n > 1 else None
 
@@ -79,7 +98,10 @@ def merged(tape: Tape, turn: int, rng: Random) -> int | None:
         elif call.wire == CLAUDE:
             message["content"].insert(0, part(call, front))
         else:
-            call.said.insert(call.first, {**message, "content": front if isinstance(message["content"], str) else [part(call, front)]})
+            call.said.insert(
+                call.first,
+                {**message, "content": front if isinstance(message["content"], str) else [part(call, front)]},
+            )
     return turn
 
 
@@ -130,20 +152,27 @@ def keys_in_another_order(tape: Tape, turn: int, rng: Random) -> int | None:
 
 
 _FOLDS: tuple[Callable[[str], str], ...] = (
-    str.strip, lambda text: "\n".join(line.rstrip() for line in text.splitlines()), lambda text: re.sub(r"\n{2,}", "\n", text),
-    lambda text: text.replace("\t", "    "), lambda text: text.replace("\n", "\r\n"), lambda text: " ".join(text.split()),
+    str.strip,
+    lambda text: "\n".join(line.rstrip() for line in text.splitlines()),
+    lambda text: re.sub(r"\n{2,}", "\n", text),
+    lambda text: text.replace("\t", "    "),
+    lambda text: text.replace("\n", "\r\n"),
+    lambda text: " ".join(text.split()),
     lambda text: re.sub(r"\n\n+", "\n\n", text.strip()),
-)  # fmt: skip
+)
 
 
 def blanks_folded(tape: Tape, turn: int, rng: Random) -> int | None:
     """Stored texts are tidied when they are loaded: answers, results, or both."""
     folds = list(_FOLDS)
     rng.shuffle(folds)
-    take: Callable[[Call], list[Slot]] = rng.choice((lambda call: texts(call, "assistant"), results,
-                                                     lambda call: [*texts(call, "assistant"), *results(call)]))  # fmt: skip
+    take: Callable[[Call], list[Slot]] = rng.choice(
+        (lambda call: texts(call, "assistant"), results, lambda call: [*texts(call, "assistant"), *results(call)])
+    )
     n = len(take(tape.calls[turn - 1]))
-    fold = next((fold for fold in folds if any(fold(slot.text) != slot.text for slot in take(tape.calls[turn - 1])[:n])), None)
+    fold = next(
+        (fold for fold in folds if any(fold(slot.text) != slot.text for slot in take(tape.calls[turn - 1])[:n])), None
+    )
     if fold is None:
         return None
     known = {slot.text for slot in take(tape.calls[turn - 1])}
@@ -153,14 +182,22 @@ def blanks_folded(tape: Tape, turn: int, rng: Random) -> int | None:
     return turn
 
 
-_ACCENTS = ("Best regards, José Muñoz, Zürich", "I am Zoë, from Málaga.", "Ciao, è tutto perché così è facile.", "Größe: 42")
+_ACCENTS = (
+    "Best regards, José Muñoz, Zürich",
+    "I am Zoë, from Málaga.",
+    "Ciao, è tutto perché così è facile.",
+    "Größe: 42",
+)
 
 
 _FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 
 
 def other_letters(tape: Tape, turn: int, rng: Random) -> int | None:
-    """Letters with accents are composed in one place and decomposed in another; a Mac's file names, a database that normalises."""
+    """Letters with accents are composed in one place and decomposed in another.
+
+    A Mac's file names, a database that normalises.
+    """
     text, forms = rng.choice(_ACCENTS), rng.sample(_FORMS, 2)
     for i, call in enumerate(tape.calls):
         slot = texts(call, "user")[0]

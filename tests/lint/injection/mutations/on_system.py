@@ -26,10 +26,18 @@ def _fill(tape: Tape, turn: int, rng: Random, before: str, values: Callable[[int
 
 
 _STAMPS = (
-    ("Current time: ", "%Y-%m-%d %H:%M:%S"), ("The current date and time is ", "%A, %B %d, %Y at %I:%M %p"),
-    ("Now: ", "%Y-%m-%dT%H:%M:%SZ"), ("<current_time>", "%H:%M</current_time>"), ("The current time is ", "%d/%m/%Y %H:%M"),
-)  # fmt: skip
-_DATES = (("Today's date: ", "%Y-%m-%d"), ("Today is ", "%A, %B %d, %Y"), ("Current date: ", "%d %B %Y"), ("Date: ", "%m/%d/%Y"))
+    ("Current time: ", "%Y-%m-%d %H:%M:%S"),
+    ("The current date and time is ", "%A, %B %d, %Y at %I:%M %p"),
+    ("Now: ", "%Y-%m-%dT%H:%M:%SZ"),
+    ("<current_time>", "%H:%M</current_time>"),
+    ("The current time is ", "%d/%m/%Y %H:%M"),
+)
+_DATES = (
+    ("Today's date: ", "%Y-%m-%d"),
+    ("Today is ", "%A, %B %d, %Y"),
+    ("Current date: ", "%d %B %Y"),
+    ("Date: ", "%m/%d/%Y"),
+)
 
 
 def clock(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -66,7 +74,7 @@ _IDS: tuple[tuple[str, Callable[[Random], str]], ...] = (
     ("trace_id=", lambda rng: f"{rng.getrandbits(128):032x}"),
     ("Session: sess_", lambda rng: f"{rng.getrandbits(48):012x}"),
     ("run-", lambda rng: "".join(rng.choices("0123456789abcdefghijklmnopqrstuvwxyz", k=20)) + "7q2"),
-)  # fmt: skip
+)
 
 
 def identifier(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -85,7 +93,11 @@ def surroundings(tape: Tape, turn: int, rng: Random) -> int | None:
 
     def block(i: int) -> str:
         own = "feature/login" if is_branch and i >= turn else branch
-        mine = state if i < turn or is_branch else sorted({*state, *[file for file in files if file not in state][: 1 + i - turn]})
+        mine = (
+            state
+            if i < turn or is_branch
+            else sorted({*state, *[file for file in files if file not in state][: 1 + i - turn]})
+        )
         changed = "\n".join(f" M {file}" for file in mine)
         return f"<env>\nWorking directory: /home/dev/app\nIs directory a git repo: Yes\nGit branch: {own}\nStatus:\n{changed}\n</env>"
 
@@ -93,10 +105,16 @@ def surroundings(tape: Tape, turn: int, rng: Random) -> int | None:
 
 
 _FACTS = (
-    "The user prefers window seats.", "The user lives in Lisbon.", "Tests run with vitest.", "The user's name is Ana.",
-    "Commits are signed.", "The user pays with a gift card.", "The project uses tabs.", "Releases happen on Mondays.",
+    "The user prefers window seats.",
+    "The user lives in Lisbon.",
+    "Tests run with vitest.",
+    "The user's name is Ana.",
+    "Commits are signed.",
+    "The user pays with a gift card.",
+    "The project uses tabs.",
+    "Releases happen on Mondays.",
     "The user is vegetarian.",
-)  # fmt: skip
+)
 
 
 def recalled(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -132,7 +150,13 @@ def plan(tape: Tape, turn: int, rng: Random) -> int | None:
 def instruction_file(tape: Tape, turn: int, rng: Random) -> int | None:
     """A file of instructions is read again on resume, and somebody had edited it."""
     name = rng.choice(("AGENTS.md", "CLAUDE.md", ".cursorrules"))
-    lines = ["Use the scripts of the repository.", "Never push to main.", "Write tests first.", "Keep functions short.", "Prefer tabs."]
+    lines = [
+        "Use the scripts of the repository.",
+        "Never push to main.",
+        "Write tests first.",
+        "Keep functions short.",
+        "Prefer tabs.",
+    ]
     edited = rng.choice(([*lines[:2], "Ask before you add a dependency.", *lines[2:]], [*lines[:3], *lines[4:]]))
     heading = rng.choice((f"# {name}\n", f"Contents of /home/dev/app/{name} (project instructions):\n\n"))
     tape.shift(turn, rng.uniform(400, 20_000))
@@ -141,8 +165,14 @@ def instruction_file(tape: Tape, turn: int, rng: Random) -> int | None:
 
 def volatile_end(tape: Tape, turn: int, rng: Random) -> int | None:
     """A few words for the turn stand behind the stable text, in the block that is marked."""
-    words = ["The user seems to be in a hurry.", "Be patient with the user.", "The user knows the subject well.",
-             "Offer a summary at the end.", "Mention the open question first.", "Do not repeat what was said."]  # fmt: skip
+    words = [
+        "The user seems to be in a hurry.",
+        "Be patient with the user.",
+        "The user knows the subject well.",
+        "Offer a summary at the end.",
+        "Mention the open question first.",
+        "Do not repeat what was said.",
+    ]
     marker = {"type": "ephemeral"}
     last = rng.choice(words)
     for i, call in enumerate(tape.calls):

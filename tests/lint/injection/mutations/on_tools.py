@@ -13,21 +13,48 @@ from tests.lint.injection.tape import SCHEMA, Call, Tape, arguments, inner, new_
 Json = Any
 VERBS = ("search", "list", "create", "update", "delete", "fetch", "comment_on", "close", "label", "assign")
 SERVERS = ("github", "linear", "slack", "notion", "sentry", "postgres")
-_WORDS = {"query": {"type": "string"}, "limit": {"type": "integer"}, "id": {"type": "string"}, "body": {"type": "string"}}
+_WORDS = {
+    "query": {"type": "string"},
+    "limit": {"type": "integer"},
+    "id": {"type": "string"},
+    "body": {"type": "string"},
+}
 
 
 def server_tools(call: Call, server: str, n: int) -> list[Json]:
     """Definitions as an MCP client names them."""
     made = []
     for verb in VERBS[:n]:
-        properties = {key: _WORDS[key] for key in (("query", "limit") if verb in ("search", "list") else ("id", "body"))}
-        made.append(new_tool(call, f"mcp__{server}__{verb}_items", f"{verb.replace('_', ' ').capitalize()} items of {server}.", properties))
+        properties = {
+            key: _WORDS[key] for key in (("query", "limit") if verb in ("search", "list") else ("id", "body"))
+        }
+        made.append(
+            new_tool(
+                call,
+                f"mcp__{server}__{verb}_items",
+                f"{verb.replace('_', ' ').capitalize()} items of {server}.",
+                properties,
+            )
+        )
     return made
 
 
 def own_tools(call: Call, n: int) -> list[Json]:
     """Definitions of a program's own."""
-    nouns = ("invoice", "ticket", "contact", "meeting", "file", "page", "order", "report", "alert", "branch", "query", "chart")
+    nouns = (
+        "invoice",
+        "ticket",
+        "contact",
+        "meeting",
+        "file",
+        "page",
+        "order",
+        "report",
+        "alert",
+        "branch",
+        "query",
+        "chart",
+    )
     properties = {"name": {"type": "string", "description": "Which one."}, "depth": {"type": "integer"}}
     return [new_tool(call, f"get_{noun}", f"Look up one {noun} by its name.", properties) for noun in nouns[:n]]
 
@@ -69,23 +96,38 @@ def dropped_at_the_end(tape: Tape, turn: int, rng: Random) -> int | None:
     """The last call of a run has no tools, or only the one that ends it."""
     del tape.calls[turn + 1 :]
     call = tape.calls[turn]
-    say(call, part(call, rng.choice(("Give your final answer now.", "You have reached the maximum number of steps. Summarize your work."))))
+    say(
+        call,
+        part(
+            call,
+            rng.choice(
+                ("Give your final answer now.", "You have reached the maximum number of steps. Summarize your work.")
+            ),
+        ),
+    )
     way = rng.randrange(3)
     if way == 0:
         del call.body["tools"]
     else:
-        call.body["tools"] = [new_tool(call, "submit_answer", "End the run.", {"answer": {"type": "string"}})] if way == 1 else []
+        call.body["tools"] = (
+            [new_tool(call, "submit_answer", "End the run.", {"answer": {"type": "string"}})] if way == 1 else []
+        )
     return turn
 
 
 def defer_above_a_threshold(tape: Tape, turn: int, rng: Random) -> int | None:
     """One server more, and everything of servers is deferred behind a search."""
     one, other = rng.sample(SERVERS, 2)
-    search = {CLAUDE: {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}, RESPONSES: {"type": "tool_search"}}
+    search = {
+        CLAUDE: {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
+        RESPONSES: {"type": "tool_search"},
+    }
     for i, call in enumerate(tape.calls):
         tools = server_tools(call, one, 8)
         if i >= turn:
-            tools = [{**tool, "defer_loading": True} for tool in tools + server_tools(call, other, 6)] + [search[call.wire]]
+            tools = [{**tool, "defer_loading": True} for tool in tools + server_tools(call, other, 6)] + [
+                search[call.wire]
+            ]
         call.body["tools"] += tools
     return turn
 
@@ -99,7 +141,9 @@ def promoted_after_a_search(tape: Tape, turn: int, rng: Random) -> int | None:
     if place < 0 or len(asked[turn - 1]) > place or len(results(tape.calls[turn])) <= place:
         return None
     for i, call in enumerate(tape.calls):
-        call.body["tools"].insert(0, new_tool(call, "search_tools", "Find a tool by what it should do.", {"query": {"type": "string"}}))
+        call.body["tools"].insert(
+            0, new_tool(call, "search_tools", "Find a tool by what it should do.", {"query": {"type": "string"}})
+        )
         if i >= turn and place < min(len(asked[i]), len(results(call))):
             asked[i][place]["name"] = "search_tools"
             given = {"query": name.replace("_", " ")}
@@ -110,7 +154,9 @@ def promoted_after_a_search(tape: Tape, turn: int, rng: Random) -> int | None:
     return turn
 
 
-def _each_tool(change: Callable[[Json, str, Random], None], *, is_anew: bool) -> Callable[[Tape, int, Random], int | None]:
+def _each_tool(
+    change: Callable[[Json, str, Random], None], *, is_anew: bool
+) -> Callable[[Tape, int, Random], int | None]:
     """From a turn on all definitions are spelled in another way, in the same one for each call or in a new one."""
 
     def mutate(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -161,10 +207,16 @@ def through_a_registry(tape: Tape, turn: int, rng: Random) -> int | None:
 def _re_rendered(tool: Json, schema: str, rng: Random) -> None:
     way = rng.randrange(3)
     if way == 0:
-        tool[schema] = {"$schema": "http://json-schema.org/draft-07/schema#", **tool[schema], "additionalProperties": False}
+        tool[schema] = {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            **tool[schema],
+            "additionalProperties": False,
+        }
     elif way == 1:
         properties = tool[schema].get("properties", {})
-        tool[schema]["properties"] = {key: {"title": key.replace("_", " ").title(), **item} for key, item in properties.items()}
+        tool[schema]["properties"] = {
+            key: {"title": key.replace("_", " ").title(), **item} for key, item in properties.items()
+        }
         tool[schema]["title"] = f"{tool['name']}Arguments"
     else:
         tool["description"] += " Results are limited to the first hundred. Ask again with an offset for more of them."
@@ -183,7 +235,9 @@ _VALUES: tuple[Callable[[Random], str], ...] = (
     lambda rng: f"Runs in /tmp/session-{rng.getrandbits(64):016x}.",
     lambda rng: f"The preview is at http://localhost:{rng.randint(20000, 65000)}/.",
     lambda rng: f"Today is 2026-0{rng.randint(1, 9)}-{rng.randint(10, 28)}.",
-    lambda rng: f"Files of this run lie in /home/{rng.choice(('ana', 'ben', 'eva'))}{rng.randint(1, 99)}/runs/{rng.randint(1, 9999)}.",
+    lambda rng: (
+        f"Files of this run lie in /home/{rng.choice(('ana', 'ben', 'eva'))}{rng.randint(1, 99)}/runs/{rng.randint(1, 9999)}."
+    ),
 )
 
 
@@ -203,7 +257,9 @@ def value_in_a_description(tape: Tape, turn: int, rng: Random) -> int | None:
 
 def skill_added(tape: Tape, turn: int, rng: Random) -> int | None:
     """The tool that runs skills lists them, and one is installed or removed."""
-    skills = rng.sample(["pdf", "xlsx", "review", "release-notes", "triage", "figma", "sql", "translate", "deploy", "forms"], 7)
+    skills = rng.sample(
+        ["pdf", "xlsx", "review", "release-notes", "triage", "figma", "sql", "translate", "deploy", "forms"], 7
+    )
     form = rng.choice(("\n- {}: use it for {} work", "<skill>{}</skill>", None))
     changed = [*skills[:3], *skills[4:]] if rng.random() < 0.5 else skills
     for i, call in enumerate(tape.calls):
@@ -237,8 +293,9 @@ def plan_mode(tape: Tape, turn: int, rng: Random) -> int | None:
 def search_switched_on(tape: Tape, turn: int, rng: Random) -> int | None:
     """The provider's web search is on for some turns."""
     tool = {
-        CLAUDE: {"type": "web_search_20250305", "name": "web_search", "max_uses": 5}, RESPONSES: {"type": "web_search"},
-    }[tape.wire]  # fmt: skip
+        CLAUDE: {"type": "web_search_20250305", "name": "web_search", "max_uses": 5},
+        RESPONSES: {"type": "web_search"},
+    }[tape.wire]
     for call in tape.calls[turn : turn + rng.randint(1, 5)]:
         call.body["tools"].append(tool)
     return turn
