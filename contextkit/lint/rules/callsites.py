@@ -1,5 +1,4 @@
-"""Where code asks a model again and again: functions called per turn, the names a condition looks at, parts of
-requests.
+"""Where code asks a model again and again: functions called per turn, the names a condition looks at, parts of requests.
 
 Takes syntax and a view of it, answers questions that several source rules share; knows no hazard.
 """

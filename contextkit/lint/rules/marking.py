@@ -1,5 +1,4 @@
-"""How code marks blocks and sends them: literal markers, assignments to markers, what a name stands for, one question
-or a conversation.
+"""How code marks blocks and sends them: literal markers, assignments to markers, what a name stands for, one question or a conversation.
 
 Takes nodes of Python's `ast` and the view of the walk, answers questions about them; knows no hazard.
 """

@@ -1,7 +1,7 @@
 """Where the markers of a call stand, which entries of earlier calls they reach, and how much text lies between.
 
-Takes calls cut into blocks, answers questions about them; knows no hazard. A marker is where a call writes an entry; a
-later call finds it by a marker of its own that stands there, or at most nineteen positions behind.
+Takes calls cut into blocks, answers questions about them; knows no hazard. A marker is where a call writes an entry; a later call finds
+it by a marker of its own that stands there, or at most nineteen positions behind.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Request parameters beside the prompt's text: where each wire keeps them, what leaving one out means, and which levels
-were cached.
+"""Request parameters beside the prompt's text: where each wire keeps them, what leaving one out means, and which levels were cached.
 
 Takes calls, gives what differs between two of them in one setting; knows no hazard.
 """

@@ -1,5 +1,4 @@
-"""What functions do to a running history, as their syntax shows it: which loops go through it, what they write into its
-messages.
+"""What functions do to a running history, as their syntax shows it: which loops go through it, what they write into its messages.
 
 Takes functions and the questions of `source.rule.View`, gives nodes; knows no hazard.
 """

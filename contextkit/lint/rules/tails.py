@@ -1,7 +1,6 @@
 """The end of a history beside what becomes of the rest of it: `[summary_of(messages[:-10]), *messages[-10:]]`.
 
-Takes expressions, gives the parts that a list is put together from and what they say of the messages in front; knows no
-hazard.
+Takes expressions, gives the parts that a list is put together from and what they say of the messages in front; knows no hazard.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What became of the tools between two calls: which came, went, changed their text or whether they are deferred, and
-what was said then.
+"""What became of the tools between two calls: which came, went, changed their text or whether they are deferred, and what was said then.
 
 Takes steps and their blocks, gives what moved on the tools level and the words that are new beside it; knows no hazard.
 """

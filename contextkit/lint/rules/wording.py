@@ -1,8 +1,6 @@
-"""What was edited in a text near the front of a prompt, and what such an edit is about: a time, an id, the machine, a
-memory, a plan.
+"""What was edited in a text near the front of a prompt, and what such an edit is about: a time, an id, the machine, a memory, a plan.
 
-Takes two texts or the change they stand in, gives the lines that differ under the heading they stand below; knows no
-hazard.
+Takes two texts or the change they stand in, gives the lines that differ under the heading they stand below; knows no hazard.
 """
 
 from __future__ import annotations

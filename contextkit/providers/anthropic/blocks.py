@@ -82,8 +82,9 @@ def tool_trait(tool: Mapping[str, Json]) -> Trait:
 
 
 _SWITCH_TRAITS = {
-    name: Trait(is_silent=True, flags=lambda block, name=name: (name, *_found(block))) for name in SWITCHES
-}  # type: ignore[misc]
+    name: Trait(is_silent=True, flags=lambda block, name=name: (name, *_found(block)))  # type: ignore[misc]
+    for name in SWITCHES
+}
 
 
 def _text(said: str) -> Json:

@@ -3,9 +3,10 @@
 ## What it does
 Finds mappings of a usage that copy input and output only, so that the cached tokens are missing or 0.
 
-## Why it costs you The cache works and the figures deny it. Time to first token and the invoice say that the prefix was
-read, the dashboard says 0 %, and somebody starts to rearrange prompts that were fine. vLLM and SGLang behave alike
-unless they are started with the option that reports cached tokens.
+## Why it costs you
+The cache works and the figures deny it. Time to first token and the invoice say that the prefix was read, the dashboard says 0 %, and
+somebody starts to rearrange prompts that were fine. vLLM and SGLang behave alike unless they are started with the option that reports
+cached tokens.
 
 ## Example
     usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
@@ -16,12 +17,9 @@ Unknown is not zero: keep the fields as they came, or None where none came, as c
     usage = {"read": getattr(reply.usage, "cache_read_input_tokens", None), "input": reply.usage.input_tokens}
 
 ## Detected by
-- source: a mapping built from a usage, or attributes set or added up one by one, that name input and output counters
-  and no cached one; not
-  what a span or a log is told, and not in a file that calls Anthropic or Bedrock and marks nothing, where nothing is
-  cached.
-- requests: a bill of a few input tokens and no cached ones for a long prompt, on a wire whose input leaves cached
-  tokens out.
+- source: a mapping built from a usage, or attributes set or added up one by one, that name input and output counters and no cached one; not
+  what a span or a log is told, and not in a file that calls Anthropic or Bedrock and marks nothing, where nothing is cached.
+- requests: a bill of a few input tokens and no cached ones for a long prompt, on a wire whose input leaves cached tokens out.
 - guard: not before sending; the reply's own usage is read as it came.
 - provider: its raw usage holds the counters.
 

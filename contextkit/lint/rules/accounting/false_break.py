@@ -1,12 +1,14 @@
 r"""false-break: a change behind the last marker is taken for a break.
 
-## What it does Explains differences that cost nothing: text that was sent and never written, because it stood behind
-the last marker, may change freely.
+## What it does
+Explains differences that cost nothing: text that was sent and never written, because it stood behind the last marker, may change
+freely.
 
-## Why it costs you Tools that compare two requests as text report such a change as a broken cache. On an explicit cache
-the question is whether it lies before the last entry that was written: a tail that is replaced on every call (a
-reminder, a status line) is billed as fresh input either way. Calling it a break sends people to repair what works, and
-hides the findings that matter. On an implicit cache everything counts, and there such a tail is a break.
+## Why it costs you
+Tools that compare two requests as text report such a change as a broken cache. On an explicit cache the question is whether it lies
+before the last entry that was written: a tail that is replaced on every call (a reminder, a status line) is billed as fresh input
+either way. Calling it a break sends people to repair what works, and hides the findings that matter. On an implicit cache everything
+counts, and there such a tail is a break.
 
 ## Example
     system = [{"type": "text", "text": RULES, "cache_control": {"type": "ephemeral"}}]

@@ -1,11 +1,13 @@
 """server-tool-inflation: one bill sums several model calls that a server tool made.
 
-## What it does Explains reads that exceed the prompt: with a server tool (web search, code execution) one response is
-the sum of several internal calls.
+## What it does
+Explains reads that exceed the prompt: with a server tool (web search, code execution) one response is the sum of several internal
+calls.
 
-## Why it costs you Each internal call reads the prefix again, and the counters at the top add them up. A read of
-400,000 tokens for a prompt of 90,000 is five calls, not an error and not a saving. Hit rate and cost per turn computed
-from it are off, and so is a trigger for compaction that takes the sum for the size of the context.
+## Why it costs you
+Each internal call reads the prefix again, and the counters at the top add them up. A read of 400,000 tokens for a prompt of 90,000 is
+five calls, not an error and not a saving. Hit rate and cost per turn computed from it are off, and so is a trigger for compaction that
+takes the sum for the size of the context.
 
 ## Example
     context_size = usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens

@@ -1,21 +1,21 @@
-"""exact-breakpoint-families: on gpt-5.6 and later only an exact breakpoint matches, and the stable instructions have
-none.
+"""exact-breakpoint-families: on gpt-5.6 and later only an exact breakpoint matches, and the stable instructions have none.
 
-## What it does Finds calls to OpenAI models from gpt-5.6 on with large, stable instructions and no explicit
-`prompt_cache_breakpoint`, where conversations share the instructions and nothing else.
+## What it does
+Finds calls to OpenAI models from gpt-5.6 on with large, stable instructions and no explicit `prompt_cache_breakpoint`, where
+conversations share the instructions and nothing else.
 
-## Why it costs you These models match at breakpoints only and fall back to no shorter prefix. The automatic one sits at
-the end of the newest eligible message, so it serves the same conversation but not the next one: every new conversation
-writes the same instructions again, at 1.25 times input (2.5 times for 12 hours), and reads nothing. Through Bedrock's
-OpenAI-compatible endpoint a report measured no hits at all without explicit breakpoints and 98.6 % with one. The
-top-level `instructions` string cannot carry a breakpoint; a developer message can.
+## Why it costs you
+These models match at breakpoints only and fall back to no shorter prefix. The automatic one sits at the end of the newest eligible
+message, so it serves the same conversation but not the next one: every new conversation writes the same instructions again, at 1.25
+times input (2.5 times for 12 hours), and reads nothing. Through Bedrock's OpenAI-compatible endpoint a report measured no hits at all
+without explicit breakpoints and 98.6 % with one. The top-level `instructions` string cannot carry a breakpoint; a developer message
+can.
 
 ## Example
-    client.responses.create(model="gpt-6.1-sol", instructions=LONG_INSTRUCTIONS, input=[{"role": "user", "content":
-    question}])
+    client.responses.create(model="gpt-6.1-sol", instructions=LONG_INSTRUCTIONS, input=[{"role": "user", "content": question}])
 
-## Use instead A developer message with a breakpoint at the end of what is shared; `OpenAIResponses` and `OpenAIChat`
-send the system prompt like that:
+## Use instead
+A developer message with a breakpoint at the end of what is shared; `OpenAIResponses` and `OpenAIChat` send the system prompt like that:
 
     head = {"type": "input_text", "text": LONG_INSTRUCTIONS, "prompt_cache_breakpoint": {"mode": "explicit"}}
     client.responses.create(
@@ -26,8 +26,7 @@ send the system prompt like that:
 - source: a Responses call with a model of these families and long `instructions`, in a file without a breakpoint.
 - requests: conversations that share tools and system text without a breakpoint at their end, and do not read them.
 - guard: not before sending: it compares a conversation with itself.
-- provider: `prompt_cache_diagnostics` tells a miss when it is given the response to compare with; of breakpoints it
-  says nothing.
+- provider: `prompt_cache_diagnostics` tells a miss when it is given the response to compare with; of breakpoints it says nothing.
 
 ## References
 - https://github.com/openai/codex/issues/35300

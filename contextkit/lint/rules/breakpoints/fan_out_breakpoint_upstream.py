@@ -1,29 +1,28 @@
 """fan-out-breakpoint-upstream: siblings share a long start, but the last marker stands before the part they share.
 
-## What it does Finds sub-agents whose only marker closes the system prompt, while the documents or the transcript that
-follow are the same for all of them and only the last message differs.
+## What it does
+Finds sub-agents whose only marker closes the system prompt, while the documents or the transcript that follow are the same for all of
+them and only the last message differs.
 
-## Why it costs you What several requests have in common is read as far as the last marker within it. If ten siblings
-share 60,000 tokens of material behind a 5,000-token head, ten times 60,000 tokens are billed as fresh input or written,
-where nine could have been read at a tenth of the price (a twentieth on Opus and Sonnet 5.5).
+## Why it costs you
+What several requests have in common is read as far as the last marker within it. If ten siblings share 60,000 tokens of material behind
+a 5,000-token head, ten times 60,000 tokens are billed as fresh input or written, where nine could have been read at a tenth of the
+price (a twentieth on Opus and Sonnet 5.5).
 
 ## Example
     def ask(question):
-        return client.messages.create(model=MODEL, max_tokens=900, system=[marked(SYSTEM)], messages=[user(MATERIAL +
-        question)])
+        return client.messages.create(model=MODEL, max_tokens=900, system=[marked(SYSTEM)], messages=[user(MATERIAL + question)])
 
-## Use instead Split the shared part from the question and mark its end. `context.fork()` gives siblings that share
-every byte said so far:
+## Use instead
+Split the shared part from the question and mark its end. `context.fork()` gives siblings that share every byte said so far:
 
     def ask(question):
-        content = [{"type": "text", "text": MATERIAL, "cache_control": {"type": "ephemeral"}}, {"type": "text", "text":
-        question}] return client.messages.create(model=MODEL, max_tokens=900, system=SYSTEM, messages=[{"role": "user",
-        "content": content}])
+        content = [{"type": "text", "text": MATERIAL, "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": question}]
+        return client.messages.create(model=MODEL, max_tokens=900, system=SYSTEM, messages=[{"role": "user", "content": content}])
 
 ## Detected by
 - source: not visible; what siblings share is known when they are asked.
-- requests: first calls of several conversations of a session that begin alike far behind the last marker they have in
-  common.
+- requests: first calls of several conversations of a session that begin alike far behind the last marker they have in common.
 - guard: not before the second sibling; it compares a conversation with itself.
 - provider: silent: each sibling is a first request.
 

@@ -1,21 +1,23 @@
 """lookback-exceeded: more than twenty positions lie between a marker and the last place that was written.
 
-## What it does Finds turns that append so much (a wide fan-out of tool calls, many small blocks) that the newest marker
-no longer reaches the entry of the request before.
+## What it does
+Finds turns that append so much (a wide fan-out of tool calls, many small blocks) that the newest marker no longer reaches the entry of
+the request before.
 
-## Why it costs you On Claude a lookup visits the marker's own position and steps back, 20 positions in all; an entry at
-15 is out of reach of a marker at
-35. What lies further back is found only through an earlier marker with a window of its own. The request then reads at
-    best the head and pays a write for everything after it. Since September 2026 the Claude API counts a run of
-    consecutive tool calls as one position, and so a run of results; Qwen's explicit cache has the same 20-block window.
+## Why it costs you
+On Claude a lookup visits the marker's own position and steps back, 20 positions in all; an entry at 15 is out of reach of a marker at
+35. What lies further back is found only through an earlier marker with a window of its own. The request then reads at best the head and
+pays a write for everything after it. Since September 2026 the Claude API counts a run of consecutive tool calls as one position, and so
+a run of results; Qwen's explicit cache has the same 20-block window.
 
 ## Example
     # 24 calls, each with its own answer, become one turn: 48 blocks, and one marker at the very end
     messages += [block for call in calls for block in (call_of(call), result_of(call))]
     mark_last(messages)
 
-## Use instead Keep the marker of the request before as a bridge whenever a turn adds twenty positions or more.
-`Context` plans it from the positions it counted:
+## Use instead
+Keep the marker of the request before as a bridge whenever a turn adds twenty positions or more. `Context` plans it from the positions
+it counted:
 
     context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=4096), system=SYSTEM, tools=TOOLS)
     for call in context.calls:

@@ -1,12 +1,14 @@
 """marker-on-varying-block: the only marker sits on a block that differs in every request.
 
-## What it does Finds a marker on the block that carries the clock, the recall or the newest question, with no other
-marker on the stable part before it. Automatic marking does the same where the last block always varies.
+## What it does
+Finds a marker on the block that carries the clock, the recall or the newest question, with no other marker on the stable part before
+it. Automatic marking does the same where the last block always varies.
 
-## Why it costs you An entry is written at the marked block and only there; the key covers everything up to it. If the
-marked block varies, each request writes an entry that no later request can match: a write at 1.25 times the input price
-every time (2 times with a one-hour lifetime), and no read at all, although tools and system never moved. Stepping back
-from the marker does not help, because a lookup only finds entries that some earlier request has written.
+## Why it costs you
+An entry is written at the marked block and only there; the key covers everything up to it. If the marked block varies, each request
+writes an entry that no later request can match: a write at 1.25 times the input price every time (2 times with a one-hour lifetime),
+and no read at all, although tools and system never moved. Stepping back from the marker does not help, because a lookup only finds
+entries that some earlier request has written.
 
 ## Example
     system = [
@@ -14,16 +16,16 @@ from the marker does not help, because a lookup only finds entries that some ear
         {"type": "text", "text": f"Now: {datetime.now()}", "cache_control": {"type": "ephemeral"}},
     ]
 
-## Use instead The marker belongs on the last block that stays the same; what varies goes behind it. `Context` marks the
-end of the head and keeps notices behind what was sent:
+## Use instead
+The marker belongs on the last block that stays the same; what varies goes behind it. `Context` marks the end of the head and keeps
+notices behind what was sent:
 
     system = [{"type": "text", "text": INSTRUCTIONS, "cache_control": {"type": "ephemeral"}}]
     context.notice(f"Now: {datetime.now()}")
 
 ## Detected by
 - source: a value that varies flows into a block that carries a marker.
-- requests: no marker before a marked block that was another one in each of three calls, or in two that wrote and read
-  nothing.
+- requests: no marker before a marked block that was another one in each of three calls, or in two that wrote and read nothing.
 - guard: named as what explains a bill that comes back short of the prediction.
 - provider: `system_changed` or `messages_changed` say that the block moved; that the marker stood on it is not said.
 

@@ -1,19 +1,21 @@
 """moving-mid-anchor: an anchor in the middle of the history is computed from its length and lands elsewhere each time.
 
-## What it does Finds markers whose place is a function of how long the conversation is (`len(messages) // 2`), so that
-no request marks a block that an earlier one has written.
+## What it does
+Finds markers whose place is a function of how long the conversation is (`len(messages) // 2`), so that no request marks a block that an
+earlier one has written.
 
-## Why it costs you A write happens at the marked block only. An anchor that moves every turn writes a new entry each
-time, at 1.25 times the input price, and the entries of the turns before lie where no marker looks, unless the new place
-is within twenty positions behind the old one. The money is spent twice: once for the write, once for the read that does
-not come.
+## Why it costs you
+A write happens at the marked block only. An anchor that moves every turn writes a new entry each time, at 1.25 times the input price,
+and the entries of the turns before lie where no marker looks, unless the new place is within twenty positions behind the old one. The
+money is spent twice: once for the write, once for the read that does not come.
 
 ## Example
     anchor = len(messages) // 2
     messages[anchor]["content"][-1]["cache_control"] = {"type": "ephemeral"}
 
-## Use instead An anchor stays where it was written until a newer one has been written and read. `Context` marks the
-head, the end of the request before when it would fall out of reach, and the new end:
+## Use instead
+An anchor stays where it was written until a newer one has been written and read. `Context` marks the head, the end of the request
+before when it would fall out of reach, and the new end:
 
     context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=4096), system=SYSTEM, tools=TOOLS)
     client.messages.create(**context.request())

@@ -1,13 +1,13 @@
 """no-breakpoint: a prompt goes to a provider that caches only what is marked, and nothing is marked.
 
-## What it does Finds calls to an explicit cache (Claude on its own API, Bedrock `Converse`, Qwen's explicit mode) whose
-body holds no `cache_control`, no `cachePoint` and no automatic marker, while the prompt is longer than the model's
-minimum.
+## What it does
+Finds calls to an explicit cache (Claude on its own API, Bedrock `Converse`, Qwen's explicit mode) whose body holds no `cache_control`,
+no `cachePoint` and no automatic marker, while the prompt is longer than the model's minimum.
 
-## Why it costs you Such a provider writes an entry at a marker and nowhere else, so every turn is billed as fresh
-input. On `claude-sonnet-5-5` that is 2 USD per million tokens where a read costs 0.10: twenty times the price for the
-whole prefix, on every call of the loop. Nothing fails and nothing warns; both cache counters simply stay at 0. Adapters
-that rebuild bodies for another endpoint are where it usually happens.
+## Why it costs you
+Such a provider writes an entry at a marker and nowhere else, so every turn is billed as fresh input. On `claude-sonnet-5-5` that is 2
+USD per million tokens where a read costs 0.10: twenty times the price for the whole prefix, on every call of the loop. Nothing fails
+and nothing warns; both cache counters simply stay at 0. Adapters that rebuild bodies for another endpoint are where it usually happens.
 
 ## Example
     client.messages.create(
@@ -26,10 +26,8 @@ One marker at the top level lets the server mark the last block it can; `Context
     client.messages.create(**context.request())
 
 ## Detected by
-- source: a call on an Anthropic or Bedrock path that is given no marker, by its arguments or a dict of them that is
-  written out, in a
-  loop or in a function called per turn; also through LiteLLM under a constant name of Claude, and through LangChain's
-  `ChatAnthropic`.
+- source: a call on an Anthropic or Bedrock path that is given no marker, by its arguments or a dict of them that is written out, in a
+  loop or in a function called per turn; also through LiteLLM under a constant name of Claude, and through LangChain's `ChatAnthropic`.
 - requests: two calls without markers, what both begin with above the model's minimum.
 - guard: not before sending: it tells what breaks a cache, and here there is none.
 - provider: silent; Anthropic's diagnosis compares the text of requests, not their markers.

@@ -3,10 +3,11 @@
 ## What it does
 Finds requests in which a one-hour marker follows a five-minute one in render order (tools, system, messages).
 
-## Why it costs you Claude bills mixed lifetimes in bands: what lies before the last one-hour marker as the long write,
-the rest as the short one. That only works when the longer come first, so the reverse is a 400. Translating gateways
-repair the order by dropping one of the lifetimes, and then the head that should live an hour is gone after five
-minutes, or everything is written at the price of the hour (2 times input instead of 1.25).
+## Why it costs you
+Claude bills mixed lifetimes in bands: what lies before the last one-hour marker as the long write, the rest as the short one. That only
+works when the longer come first, so the reverse is a 400. Translating gateways repair the order by dropping one of the lifetimes, and
+then the head that should live an hour is gone after five minutes, or everything is written at the price of the hour (2 times input
+instead of 1.25).
 
 ## Example
     system = [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}]

@@ -1,12 +1,13 @@
 """ambiguous-boundary-match: the same call twice, and a cache that searches for its place by content gives up.
 
-## What it does Finds engines that look for the boundary of a cached conversation by its content, when the same tool
-call with the same arguments stands in it twice.
+## What it does
+Finds engines that look for the boundary of a cached conversation by its content, when the same tool call with the same arguments stands
+in it twice.
 
-## Why it costs you If the boundary is found by searching for the last call rather than by counting, two equal calls
-make it ambiguous, and a careful implementation takes no cache at all. From the second identical call on, every turn is
-prefilled from the start. Reported for one local server. Identical calls also are a sign that the agent repeats itself,
-which costs more than the cache.
+## Why it costs you
+If the boundary is found by searching for the last call rather than by counting, two equal calls make it ambiguous, and a careful
+implementation takes no cache at all. From the second identical call on, every turn is prefilled from the start. Reported for one local
+server. Identical calls also are a sign that the agent repeats itself, which costs more than the cache.
 
 ## Example
     {"name": "read_file", "arguments": {"path": "main.py"}}   # turn 3
@@ -19,8 +20,7 @@ Match by position on the engine's side; on the agent's side answer a repeated re
 
 ## Detected by
 - source: not visible.
-- requests: cached tokens fall to 0 from the call on in which an identical tool call stands twice, on a self-hosted
-  engine.
+- requests: cached tokens fall to 0 from the call on in which an identical tool call stands twice, on a self-hosted engine.
 - guard: named as what explains a bill that comes back short of the prediction.
 - provider: `cached_tokens` is 0; no reason is given.
 

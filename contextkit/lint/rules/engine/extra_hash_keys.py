@@ -3,16 +3,16 @@
 ## What it does
 Finds `cache_salt`, LoRA names, `extra_key` or prompt embeddings that vary from request to request.
 
-## Why it costs you vLLM hashes the salt into the first block, and every later block into the next: another salt is
-another cache from the first token on. Adapter names, hashes of images and embeddings count in each block. A random salt
-switches caching off while it seems to be on; an adapter per user gives each of them a cache of their own for the very
-same system prompt.
+## Why it costs you
+vLLM hashes the salt into the first block, and every later block into the next: another salt is another cache from the first token on.
+Adapter names, hashes of images and embeddings count in each block. A random salt switches caching off while it seems to be on; an
+adapter per user gives each of them a cache of their own for the very same system prompt.
 
 ## Example
     client.chat.completions.create(model=MODEL, messages=messages, extra_body={"cache_salt": secrets.token_hex(16)})
 
-## Use instead A salt for each domain of trust, not for each call: one per tenant is enough to keep tenants from
-measuring each other's prompts:
+## Use instead
+A salt for each domain of trust, not for each call: one per tenant is enough to keep tenants from measuring each other's prompts:
 
     client.chat.completions.create(model=MODEL, messages=messages, extra_body={"cache_salt": tenant.salt})
 

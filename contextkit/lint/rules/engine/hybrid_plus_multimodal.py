@@ -3,9 +3,10 @@
 ## What it does
 Finds vLLM with models that mix attention and Mamba layers, in conversations whose list of images grows.
 
-## Why it costs you Hybrid models keep one state per large block (528 tokens and more), and images add their hashes to
-it. A report saw 0 cached tokens for equal block hashes as soon as several images were in the prompt: each turn
-prefilled everything, images included, and short prompts never hit at all because they fill no block.
+## Why it costs you
+Hybrid models keep one state per large block (528 tokens and more), and images add their hashes to it. A report saw 0 cached tokens for
+equal block hashes as soon as several images were in the prompt: each turn prefilled everything, images included, and short prompts
+never hit at all because they fill no block.
 
 ## Example
     content.append({"type": "image_url", "image_url": {"url": screenshot}})

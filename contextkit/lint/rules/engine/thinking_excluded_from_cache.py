@@ -1,12 +1,12 @@
 """thinking-excluded-from-cache: the engine leaves thinking out of its tree, and the template sends it back.
 
-## What it does Finds a SGLang server that strips thinking tokens from its radix tree while the chat template renders
-earlier thinking into the prompt.
+## What it does
+Finds a SGLang server that strips thinking tokens from its radix tree while the chat template renders earlier thinking into the prompt.
 
-## Why it costs you The tree holds the answer without its thinking; the next prompt contains it. Both agree up to the
-first thinking token and no further, so each turn prefills everything from there on: in an agent that thinks in its
-first step, that is nearly the whole conversation, every time. It also goes the other way round: a template that drops
-thinking needs exactly such an engine.
+## Why it costs you
+The tree holds the answer without its thinking; the next prompt contains it. Both agree up to the first thinking token and no further,
+so each turn prefills everything from there on: in an agent that thinks in its first step, that is nearly the whole conversation, every
+time. It also goes the other way round: a template that drops thinking needs exactly such an engine.
 
 ## Example
     # server: thinking is kept out of the radix tree; template: preserve_thinking is on

@@ -3,10 +3,10 @@
 ## What it does
 Finds equal prefixes on a provider whose cache is automatic, billed without cached tokens.
 
-## Why it costs you Gemini's implicit cache, OpenAI before gpt-5.6 and DeepSeek are best effort: sizes at which nothing
-hits, boundaries every 128 or 2,048 tokens, prefixes persisted only when a third request shows that they are shared,
-retention of minutes under load. Several reports found whole ranges of prompt sizes without a hit. No change in the
-request is to blame, so the finding is a note.
+## Why it costs you
+Gemini's implicit cache, OpenAI before gpt-5.6 and DeepSeek are best effort: sizes at which nothing hits, boundaries every 128 or 2,048
+tokens, prefixes persisted only when a third request shows that they are shared, retention of minutes under load. Several reports found
+whole ranges of prompt sizes without a hit. No change in the request is to blame, so the finding is a note.
 
 ## Example
     for question in questions:

@@ -3,10 +3,11 @@
 ## What it does
 Finds parallel calls with a common prefix whose starts lie before the first response began.
 
-## Why it costs you An entry becomes readable when the first response begins (Claude; SGLang when a request is through;
-vLLM at once). N siblings sent together are N misses, and on Claude N writes of the same text: with eight agents on a
-prefix of 50,000 tokens eight writes at 1.25 times input instead of one and seven reads at a tenth or less. Reported
-from OpenHands and crewAI, and described in Claude Code's own documentation.
+## Why it costs you
+An entry becomes readable when the first response begins (Claude; SGLang when a request is through; vLLM at once). N siblings sent
+together are N misses, and on Claude N writes of the same text: with eight agents on a prefix of 50,000 tokens eight writes at 1.25
+times input instead of one and seven reads at a tenth or less. Reported from OpenHands and crewAI, and described in Claude Code's own
+documentation.
 
 ## Example
     results = await asyncio.gather(*(ask(task) for task in tasks))
@@ -18,8 +19,7 @@ Send one ahead, and the others when its answer has begun. A call that generates 
     results = await asyncio.gather(*(ask(context.fork(), task) for task in tasks))
 
 ## Detected by
-- source: `asyncio.gather`, a task group or a pool of threads over calls of one function that sends instructions or
-  tools, none made ahead.
+- source: `asyncio.gather`, a task group or a pool of threads over calls of one function that sends instructions or tools, none made ahead.
 - requests: a call that starts before the first with the same marked beginning has begun to answer.
 - guard: not before sending: it compares a conversation with itself.
 - provider: silent: each sibling is a first request.

@@ -3,10 +3,10 @@
 ## What it does
 Finds keep-alive calls with an interval as long as the lifetime, or with a body built by other code than the real ones.
 
-## Why it costs you A read refreshes an entry for free, but only a read. At an interval of 300 seconds the entry is gone
-each time the timer fires, so each refresh is a write of everything at 1.25 times input: the cure costs more than the
-illness. A body with other tools, another effort or a missing marker writes an entry of its own beside the one that was
-to be kept.
+## Why it costs you
+A read refreshes an entry for free, but only a read. At an interval of 300 seconds the entry is gone each time the timer fires, so each
+refresh is a write of everything at 1.25 times input: the cure costs more than the illness. A body with other tools, another effort or a
+missing marker writes an entry of its own beside the one that was to be kept.
 
 ## Example
     KEEPALIVE_SECONDS = 300
@@ -19,11 +19,9 @@ Well below the lifetime, counted from the start of the last call, and the very b
     context.receive(context.request(max_tokens=0).send(client))
 
 ## Detected by
-- source: in a file that marks blocks for five minutes, a keep-alive interval that is not below them, by its name or by
-  the call for no more
+- source: in a file that marks blocks for five minutes, a keep-alive interval that is not below them, by its name or by the call for no more
   than one token that it stands beside.
-- requests: calls with no more than one token of output, too late or with another body than the conversation's, that
-  read nothing of it.
+- requests: calls with no more than one token of output, too late or with another body than the conversation's, that read nothing of it.
 - guard: not before sending: it compares a conversation with itself.
 - provider: `tools_changed`, `system_changed` or `messages_changed` where the keep-alive asks for a comparison.
 

@@ -3,15 +3,15 @@
 ## What it does
 Finds a pre-warming call built by its own code: other thinking, other effort, no tools, its only marker at the very end.
 
-## Why it costs you A warm-up pays a full write so that the first real call reads. If its head differs in one parameter
-that is rendered into the prompt, or if its only marker closes its own throw-away message, the real call finds nothing
-and writes again: twice the price and no gain. Claude refuses some combinations for a call that generates nothing
-(streaming, thinking switched on by budget, an answer schema, a forced tool), which tempts one to leave them out.
+## Why it costs you
+A warm-up pays a full write so that the first real call reads. If its head differs in one parameter that is rendered into the prompt, or
+if its only marker closes its own throw-away message, the real call finds nothing and writes again: twice the price and no gain. Claude
+refuses some combinations for a call that generates nothing (streaming, thinking switched on by budget, an answer schema, a forced
+tool), which tempts one to leave them out.
 
 ## Example
     client.messages.create(model=MODEL, max_tokens=1, system=SYSTEM, messages=[{"role": "user", "content": "hi"}])
-    client.messages.create(model=MODEL, max_tokens=4096, system=SYSTEM, tools=TOOLS, thinking=ADAPTIVE,
-    messages=messages)
+    client.messages.create(model=MODEL, max_tokens=4096, system=SYSTEM, tools=TOOLS, thinking=ADAPTIVE, messages=messages)
 
 ## Use instead
 The same builder, with one field changed and a marker at the end of what is shared:

@@ -3,10 +3,10 @@
 ## What it does
 Finds two calls with equal bytes, a few seconds apart, that both write.
 
-## Why it costs you The entry should be readable once the first response begins; in practice some requests come too
-early, or land on a machine that has not heard of it. Reported for Claude, undocumented for OpenAI's time from write to
-read. It is the provider's side, so nothing in the program is to be mended; only short sessions feel it, because it
-costs one more write of the head.
+## Why it costs you
+The entry should be readable once the first response begins; in practice some requests come too early, or land on a machine that has not
+heard of it. Reported for Claude, undocumented for OpenAI's time from write to read. It is the provider's side, so nothing in the
+program is to be mended; only short sessions feel it, because it costs one more write of the head.
 
 ## Example
     first = client.messages.create(**body)

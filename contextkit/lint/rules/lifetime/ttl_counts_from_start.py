@@ -3,25 +3,25 @@
 ## What it does
 Finds gaps that look shorter than the lifetime because they were measured from the end of an answer.
 
-## Why it costs you On Claude the clock starts when a request that writes or reads starts. An answer that takes four
-minutes leaves one minute of five for the tools and for whoever reads it. A scheduler that measures from the end
-believes it has time left and pays the rewrite, most often after the longest answers, which belong to the longest
-prompts.
+## Why it costs you
+On Claude the clock starts when a request that writes or reads starts. An answer that takes four minutes leaves one minute of five for
+the tools and for whoever reads it. A scheduler that measures from the end believes it has time left and pays the rewrite, most often
+after the longest answers, which belong to the longest prompts.
 
 ## Example
     reply = client.messages.create(**body)
     deadline = time.monotonic() + 300
 
-## Use instead Measure from start to start. contextkit's ledger keeps the start, the first byte and the end of every
-call, and its reference cache counts from the start:
+## Use instead
+Measure from start to start. contextkit's ledger keeps the start, the first byte and the end of every call, and its reference cache
+counts from the start:
 
     deadline = time.monotonic() + 300
     reply = client.messages.create(**body)
 
 ## Detected by
 - source: not visible; it depends on how long an answer takes.
-- requests: end to start is within the lifetime, start to start beyond it, the bytes agree, and the bill, where there is
-  one, shows it.
+- requests: end to start is within the lifetime, start to start beyond it, the bytes agree, and the bill, where there is one, shows it.
 - guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent: the text is the same.
 

@@ -1,13 +1,13 @@
 """ttl-gap: the pause between two calls is longer than the entry lives.
 
-## What it does Finds calls that come after the lifetime of what the call before wrote or read: a slow tool, an
-approval, a person who went to lunch.
+## What it does
+Finds calls that come after the lifetime of what the call before wrote or read: a slow tool, an approval, a person who went to lunch.
 
-## Why it costs you Claude's default is five minutes, counted from the start of the request, or an hour when asked for;
-OpenAI from gpt-5.6 on keeps 30 minutes at least, Kimi and Qwen five minutes or an hour. After it the bytes are the same
-and the whole prefix is written again. For 100,000 tokens on `claude-sonnet-5-5` that is 0.25 USD instead of 0.01. An
-hour costs twice the input price at the write instead of 1.25 times: worth it as soon as one such pause is likelier than
-a few writes of the newest turn.
+## Why it costs you
+Claude's default is five minutes, counted from the start of the request, or an hour when asked for; OpenAI from gpt-5.6 on keeps 30
+minutes at least, Kimi and Qwen five minutes or an hour. After it the bytes are the same and the whole prefix is written again. For
+100,000 tokens on `claude-sonnet-5-5` that is 0.25 USD instead of 0.01. An hour costs twice the input price at the write instead of 1.25
+times: worth it as soon as one such pause is likelier than a few writes of the newest turn.
 
 ## Example
     answer = input("Shall I go on? ")
@@ -22,8 +22,7 @@ The long lifetime where pauses recur, at least for the head, or a call that gene
 
 ## Detected by
 - source: not visible; pauses happen at run time.
-- requests: start to start exceeds the lifetime of the last write or read, the bytes agree, and the bill, where there is
-  one, shows it.
+- requests: start to start exceeds the lifetime of the last write or read, the bytes agree, and the bill, where there is one, shows it.
 - guard: named as what explains a bill that comes back short of the prediction.
 - provider: silent: its diagnosis compares text, and the text is the same.
 

@@ -29,8 +29,7 @@ Limit each result once, when it comes in, by what is left then; what was sent st
 In contextkit an entry's bytes are fixed when it is written, so a later result cannot touch an earlier one.
 
 ## Detected by
-- source: output truncated by a share or budget that is computed over the whole history in each call, or by what the
-  newer
+- source: output truncated by a share or budget that is computed over the whole history in each call, or by what the newer
   messages have left of one.
 - requests: an earlier item becomes shorter in the call to which a large new one was added.
 - guard: the same comparison, before the call leaves.

@@ -1,9 +1,10 @@
 """args-key-order-drift: the arguments of an earlier call are written again with other keys first, or other spacing.
 
-## What it does Arguments come as JSON. They are parsed, stored as a value (a dict, a `jsonb` column, a map of another
-language) and serialised for the next request. What comes out means the same, in another order of keys or with other
-blanks than the model wrote. The same happens to state, settings or a profile that is dumped into the prompt: the keys
-stand in the order in which somebody filled the mapping, and after a restart somebody fills it in another.
+## What it does
+Arguments come as JSON. They are parsed, stored as a value (a dict, a `jsonb` column, a map of another language) and
+serialised for the next request. What comes out means the same, in another order of keys or with other blanks than the
+model wrote. The same happens to state, settings or a profile that is dumped into the prompt: the keys stand in the order
+in which somebody filled the mapping, and after a restart somebody fills it in another.
 
 ## Why it costs you
 The prompt that was cached holds the model's own text of the call. A replay that differs breaks the prefix at the

@@ -20,8 +20,7 @@ are the largest blocks of many conversations, and they are never read from the c
 ## Use instead
 An attachment belongs where it came in, and is named later rather than repeated:
 
-    messages.append({"role": "user", "content": [*[document(file) for file in files], {"type": "text", "text":
-    question}]})
+    messages.append({"role": "user", "content": [*[document(file) for file in files], {"type": "text", "text": question}]})
     ...
     messages.append({"role": "user", "content": f"Concerning {files[0].name} again: {question}"})
 
@@ -29,8 +28,7 @@ If a block has to move, put the marker before the message that carries it, so th
 contextkit parts stay in the entry they were said in.
 
 ## Detected by
-- source: what the session keeps as attached, or what the same function takes out of all messages, added to the last one
-  anew.
+- source: what the session keeps as attached, or what the same function takes out of all messages, added to the last one anew.
 - requests: a block goes from an earlier message to the last in each call.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).

@@ -29,8 +29,7 @@ Store the id that came with the reply. Where there is none, derive one from what
 each time.
 
 ## Detected by
-- source: `uuid4` or a random part that becomes the id of a call or item, or the name of a document, where stored
-  messages are
+- source: `uuid4` or a random part that becomes the id of a call or item, or the name of a document, where stored messages are
   serialised.
 - requests: earlier turns differ only in their ids.
 - guard: the same comparison, before the call leaves.

@@ -28,10 +28,8 @@ The marker then comes and goes as a key of its own, which no cache counts as tex
 blocks, and its breakpoints are spliced into bytes that stay the same.
 
 ## Detected by
-- source: content that is wrapped into a block only where `cache_control` is added, but for files that speak to
-  Anthropic's own client.
-- requests: a message with the same text and another JSON shape when its marker has left it, where the provider asked
-  tells the two apart.
+- source: content that is wrapped into a block only where `cache_control` is added, but for files that speak to Anthropic's own client.
+- requests: a message with the same text and another JSON shape when its marker has left it, where the provider asked tells the two apart.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
 

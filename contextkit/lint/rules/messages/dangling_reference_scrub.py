@@ -1,5 +1,4 @@
-"""dangling-reference-scrub: earlier messages are scrubbed because a tool, file or server they mention is missing right
-now.
+"""dangling-reference-scrub: earlier messages are scrubbed because a tool, file or server they mention is missing right now.
 
 ## What it does
 Before each request the history is checked against what exists: a result of a tool whose server is offline, a file
@@ -22,8 +21,7 @@ price, where doing nothing would have been read at a tenth.
 ## Use instead
 What happened, happened: the result stays. Say at the tail what has changed, and refuse calls to what is gone:
 
-    messages.append({"role": "user", "content": "The server `github` is offline; its tools will answer with an error for
-    now."})
+    messages.append({"role": "user", "content": "The server `github` is offline; its tools will answer with an error for now."})
 
 Remove references only where the history is rewritten anyway, and never put them back. In contextkit results cannot be
 edited; `context.notice(...)` tells of the outage and `call.deny("github is offline")` answers a call.

@@ -1,5 +1,4 @@
-"""ephemeral-reminder-then-removed: a reminder rides on the newest message for one call and is gone when that becomes
-history.
+"""ephemeral-reminder-then-removed: a reminder rides on the newest message for one call and is gone when that becomes history.
 
 ## What it does
 The last user message gets an extra block (a reminder, a list of skills, a recap, recalled notes) in a copy made for
@@ -29,8 +28,7 @@ system messages with `clear_at` for exactly this. With contextkit, `context.noti
 and part of the history from then on.
 
 ## Detected by
-- source: a copy of the history whose last message is altered, or replaced by one with more in it, and which is sent but
-  not
+- source: a copy of the history whose last message is altered, or replaced by one with more in it, and which is sent but not
   stored; a message that is taken out of the history and put behind it again.
 - requests: a message carries a block in one call and lacks it in the next.
 - guard: the same comparison, when the second call is about to leave.

@@ -21,8 +21,8 @@ each time.
 Expect one rewrite and do not repeat it: once an image is in, leave it in. Where looking at pictures is a side task,
 give it a conversation of its own and bring back words:
 
-    seen = client.messages.create(model=MODEL, max_tokens=500, messages=[{"role": "user", "content": [image,
-    ASK_WHAT_IS_SHOWN]}]) messages.append({"role": "user", "content": f"The screen shows: {seen.content[0].text}"})
+    seen = client.messages.create(model=MODEL, max_tokens=500, messages=[{"role": "user", "content": [image, ASK_WHAT_IS_SHOWN]}])
+    messages.append({"role": "user", "content": f"The screen shows: {seen.content[0].text}"})
 
 With contextkit that is `context.spawn("What does the screen show?")`, a lane with a cache of its own.
 

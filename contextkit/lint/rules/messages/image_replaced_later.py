@@ -22,15 +22,14 @@ message level besides. An image that stays costs a tenth of its tokens per turn,
 ## Use instead
 Decide on the way in whether an image is worth keeping, at what size, and let it stay until the next compaction:
 
-    image = shrink(screenshot, longest_side=1024) content = [{"type": "image", "source": image}] if
-    worth_seeing(screenshot) else [{"type": "text", "text": describe(screenshot)}] messages.append({"role": "user",
-    "content": content})
+    image = shrink(screenshot, longest_side=1024)
+    content = [{"type": "image", "source": image}] if worth_seeing(screenshot) else [{"type": "text", "text": describe(screenshot)}]
+    messages.append({"role": "user", "content": content})
 
 If they must go, drop many at once. In contextkit a part said stays until `context.compact(summary, keep_from=entry)`.
 
 ## Detected by
-- source: functions that prune images, or keep the last few, over a history; images left out of all but the newest
-  messages.
+- source: functions that prune images, or keep the last few, over a history; images left out of all but the newest messages.
 - requests: an image block gives way to text, or is gone, at a place that was sent before.
 - guard: the same comparison, before the call leaves.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).

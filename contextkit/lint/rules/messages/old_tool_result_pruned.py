@@ -31,8 +31,7 @@ In contextkit results are frozen when `context.result(call, value)` is said; `co
 let go of old ones.
 
 ## Detected by
-- source: a loop over earlier messages that assigns a constant to their content, or nothing where the newest are left
-  out. Not in a
+- source: a loop over earlier messages that assigns a constant to their content, or nothing where the newest are left out. Not in a
   copy that is only printed or written to a file.
 - requests: the body of an earlier tool result gives way to a short constant while what follows is equal.
 - guard: the same comparison, before the call leaves.

@@ -19,8 +19,7 @@ price.
             messages.append({"role": "tool", "tool_call_id": call.id, "content": text})            # as they come
 
     def resume(calls):
-        return [{"role": "tool", "tool_call_id": call.id, "content": store.load(call.id)} for call in calls]       # as
-        they were asked
+        return [{"role": "tool", "tool_call_id": call.id, "content": store.load(call.id)} for call in calls]       # as they were asked
 
 ## Use instead
 Run them in any order, send them in the order of the calls, and store that:

@@ -1,5 +1,4 @@
-"""poisoned-block-retained: a rejected image or document is left in the transcript and dropped anew, or not, for each
-call.
+"""poisoned-block-retained: a rejected image or document is left in the transcript and dropped anew, or not, for each call.
 
 ## What it does
 The provider refuses a request because of one block: an image too large, a broken document. The error handler sends
@@ -29,8 +28,7 @@ Better, check size and type before the block is appended. With contextkit: `cont
 part, and say it again without it; the branch shares everything in front.
 
 ## Detected by
-- source: a handler of a refused request that sends a filtered copy, made there or by a function of the same file, and
-  does not keep it.
+- source: a handler of a refused request that sends a filtered copy, made there or by a function of the same file, and does not keep it.
 - requests: a block is there and not there in turn, from call to call.
 - guard: a block of the call before is missing; the alternation shows after several.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).

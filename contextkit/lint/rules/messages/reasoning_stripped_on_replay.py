@@ -34,8 +34,7 @@ at a compaction.
 thinking.
 
 ## Detected by
-- source: thinking or reasoning popped or filtered out of the older messages of a history, under a condition, or before
-  a loop that
+- source: thinking or reasoning popped or filtered out of the older messages of a history, under a condition, or before a loop that
   adds what the model said to it. What is left out in the same way in every call is not told: it was never sent.
 - requests: an assistant message loses blocks when a new user turn arrives.
 - guard: the same comparison, before the call leaves.

@@ -33,8 +33,7 @@ says `LogCorrupt`.
 ## Detected by
 - source: the loading of a session followed by functions that insert blocks into its first messages.
 - requests: a block of the first or second message is missing, new or altered; by its shape alone, any earlier message
-  that is not as it was sent. A user who goes back to an earlier question and asks another begins a branch, and breaks
-  nothing.
+  that is not as it was sent. A user who goes back to an earlier question and asks another begins a branch, and breaks nothing.
 - guard: the same comparison, where the guard has the earlier call on record.
 - provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
 

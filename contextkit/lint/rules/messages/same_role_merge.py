@@ -14,8 +14,7 @@ message. From the first merged pair on the prompt is computed again.
     def merge_consecutive(messages):
         out = []
         for message in messages:
-            if not message["content"]:                 # an answer that was cut off: the question before it was sent
-            alone
+            if not message["content"]:                 # an answer that was cut off: the question before it was sent alone
                 continue
             if out and out[-1]["role"] == message["role"]:
                 out[-1] = {**out[-1], "content": out[-1]["content"] + "\\n\\n" + message["content"]}
@@ -37,8 +36,7 @@ Settle the turns when a message is appended, and never join or split what was se
 contextkit does this once, in the log: what has become a segment is not joined with anything later.
 
 ## Detected by
-- source: a function that merges consecutive messages of one role and passes over some others, so that what stood
-  between two may
+- source: a function that merges consecutive messages of one role and passes over some others, so that what stood between two may
   be gone. What is merged in the same way in every call is not told.
 - requests: two messages become one, or one two, and their joined text is equal.
 - guard: the same comparison, before the call leaves.

@@ -13,8 +13,7 @@ rewrite.
 ## Example
     client.beta.messages.create(
         model=MODEL, max_tokens=4096, messages=messages, betas=["context-management-2025-06-27"],
-        context_management={"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value":
-        100_000}}]},
+        context_management={"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 100_000}}]},
     )
 
 ## Use instead

@@ -1,5 +1,4 @@
-"""side-call-divergent-prefix: a summary, title or judge call on the conversation is built with another prompt, not
-behind the same prefix.
+"""side-call-divergent-prefix: a summary, title or judge call on the conversation is built with another prompt, not behind the same prefix.
 
 ## What it does
 To compact or name a session, the whole transcript goes to the model once more: under a system prompt of its own,
@@ -23,8 +22,8 @@ Continue the last request by one instruction: same tools, same system, same hist
 cache.
 
     def summarise(messages):
-        ask = {"role": "user", "content": "Summarise our work so far for someone who takes over. Call no tools."} return
-        client.messages.create(model=MODEL, max_tokens=2000, system=SYSTEM, tools=TOOLS, messages=[*messages, ask])
+        ask = {"role": "user", "content": "Summarise our work so far for someone who takes over. Call no tools."}
+        return client.messages.create(model=MODEL, max_tokens=2000, system=SYSTEM, tools=TOOLS, messages=[*messages, ask])
 
 With contextkit a fork shares every byte: `branch = context.fork()`, `branch.user("Summarise …")`, and then
 `context.compact(summary, keep_from=entry)`.

@@ -23,8 +23,8 @@ its slot taken: llama.cpp keeps one prompt per slot.
 A lane of its own for each kind of side call, and no marker on what is sent once:
 
     client.responses.create(
-        model=MODEL, prompt_cache_key="titles", prompt_cache_options={"mode": "explicit"},     # explicit and none
-        marked: no write instructions="Give a title of four words.", input=text_of(messages[:2]),
+        model=MODEL, prompt_cache_key="titles", prompt_cache_options={"mode": "explicit"},     # explicit and none marked: no write
+        instructions="Give a title of four words.", input=text_of(messages[:2]),
     )
 
 `context.spawn(task)` gives a sub-agent a log and a lane of its own, and its cost stands in the same summary.

@@ -27,8 +27,7 @@ the front; `request.overflow` says when the model's window is full and `context.
 the declared cut.
 
 ## Detected by
-- source: a slice `[-N:]` of a history, `del messages[:-N]`, a `pop(0)` where there are too many, a `deque` with
-  `maxlen`, or a trimming
+- source: a slice `[-N:]` of a history, `del messages[:-N]`, a `pop(0)` where there are too many, a `deque` with `maxlen`, or a trimming
   function that keeps the last messages. Not where a summary takes the place of the rest when there is too much.
 - requests: the first messages of one call are the second or third of the call before, and so on each time.
 - guard: the same comparison, before the call leaves.

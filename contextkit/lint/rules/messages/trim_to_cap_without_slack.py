@@ -26,8 +26,7 @@ better. In contextkit the cut is `context.compact(summary, keep_from=entry)`, an
 compaction cost.
 
 ## Detected by
-- source: a loop that pops from the front of a history until a size is no longer above one limit; a loop from the newest
-  message
+- source: a loop that pops from the front of a history until a size is no longer above one limit; a loop from the newest message
   back that keeps messages until the limit is reached.
 - requests: the front of the messages jumps every few calls while the total stays near one value.
 - guard: the front has moved, before the call leaves; the pattern shows after several.

@@ -25,8 +25,7 @@ Strip for the screen if you like. `context.receive(reply)` and `context.result(c
 trims them later.
 
 ## Detected by
-- source: `strip`, `dedent` and functions of such names on text of the history, or on the answer that is appended to it
-  in the
+- source: `strip`, `dedent` and functions of such names on text of the history, or on the answer that is appended to it in the
   same function.
 - requests: the texts of a message are equal once white space is folded.
 - guard: the same comparison, before the call leaves.

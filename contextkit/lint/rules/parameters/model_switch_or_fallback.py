@@ -1,28 +1,29 @@
 """model-switch-or-fallback: another model answers in the middle of a conversation, and no cache follows it there.
 
-## What it does Finds sessions in which the model changes from one call to the next: a router that picks by difficulty,
-a fallback after an error, a cheap model for one step.
+## What it does
+Finds sessions in which the model changes from one call to the next: a router that picks by difficulty, a fallback after an error, a
+cheap model for one step.
 
-## Why it costs you Every provider keeps its entries per model, and some per account behind a fallback. The whole prompt
-is written again for the new model, and once more on the way back if its entry has expired meanwhile. With 100,000
-tokens of history at Claude's usual ratio (a write 1.25 times input, a read a tenth or a twentieth) one detour costs as
-much as twelve to twenty-five turns that stay. On newer Claude models thinking is bound to its model family, so the
-detour may lose reasoning or fail as well.
+## Why it costs you
+Every provider keeps its entries per model, and some per account behind a fallback. The whole prompt is written again for the new model,
+and once more on the way back if its entry has expired meanwhile. With 100,000 tokens of history at Claude's usual ratio (a write 1.25
+times input, a read a tenth or a twentieth) one detour costs as much as twelve to twenty-five turns that stay. On newer Claude models
+thinking is bound to its model family, so the detour may lose reasoning or fail as well.
 
 ## Example
     for model in (MAIN, FALLBACK):
         with suppress(anthropic.APIStatusError):
             return client.messages.create(model=model, max_tokens=4096, system=SYSTEM, messages=history)
 
-## Use instead Retry on the same model first; give other models tasks of their own, with a short prompt. In contextkit a
-conversation has one provider and the parts for others are separate contexts:
+## Use instead
+Retry on the same model first; give other models tasks of their own, with a short prompt. In contextkit a conversation has one provider
+and the parts for others are separate contexts:
 
     small = Context(AnthropicMessages("claude-haiku-5-5", max_tokens=500), system="Give the text a title.")
     small.user(text)
 
 ## Detected by
-- source: a loop over models, or a handler of errors, that asks again with the same history; a condition on the turn, or
-  chance,
+- source: a loop over models, or a handler of errors, that asks again with the same history; a condition on the turn, or chance,
   that decides the model.
 - requests: the model differs from that of the call before; a dated name, a region or a vendor in front does not
   count.

@@ -1,19 +1,21 @@
 """output-schema-change: the schema of the answer changes, and it stands in front of the conversation.
 
-## What it does Finds a `response_format`, an `output_config.format`, a `response_schema` or an output tool that is
-another one per call of a conversation.
+## What it does
+Finds a `response_format`, an `output_config.format`, a `response_schema` or an output tool that is another one per call of a
+conversation.
 
-## Why it costs you The schema is rendered into the prompt, or is part of the key: OpenAI counts it like a tool, Claude
-drops the conversation's cache when it changes, Gemini renders it before the contents, and an output tool changes the
-list of tools itself. Alternating between two schemas is two caches that each see every second turn.
+## Why it costs you
+The schema is rendered into the prompt, or is part of the key: OpenAI counts it like a tool, Claude drops the conversation's cache when
+it changes, Gemini renders it before the contents, and an output tool changes the list of tools itself. Alternating between two schemas
+is two caches that each see every second turn.
 
 ## Example
     schema = PLAN if step == 0 else RESULT
     client.responses.parse(model="gpt-6.1-sol", input=history, text_format=schema)
 
-## Use instead One schema for a conversation (a union of the answers), or the schema as text in the newest message,
-checked on arrival; what needs a schema of its own runs in a lane of its own. OpenAI's Responses take a
-`configuration_update` item behind what was sent:
+## Use instead
+One schema for a conversation (a union of the answers), or the schema as text in the newest message, checked on arrival; what needs a
+schema of its own runs in a lane of its own. OpenAI's Responses take a `configuration_update` item behind what was sent:
 
     context = Context(OpenAIResponses("gpt-6.1-sol", output=Plan), system=SYSTEM, tools=TOOLS)
     context.notice(OutputChanged(Result))

@@ -1,12 +1,14 @@
 """speed-or-header-flag: a speed, a beta or another header that is part of the key differs between calls.
 
-## What it does Finds `speed`, `extra_headers` or a list of betas that changes within a session: fast mode switched on
-in mid-conversation, a beta header on some calls only.
+## What it does
+Finds `speed`, `extra_headers` or a list of betas that changes within a session: fast mode switched on in mid-conversation, a beta
+header on some calls only.
 
-## Why it costs you Claude's fast and standard speed share no cache, so switching writes the whole prompt again, at the
-fast price. Beta headers can change what the server renders; the diagnosis then says that it cannot compare. Nothing is
-published of `inference_geo`; places of computing are taken to keep caches of their own. OpenAI keeps service tiers
-apart in the same way. A retry that falls back to standard speed pays it twice.
+## Why it costs you
+Claude's fast and standard speed share no cache, so switching writes the whole prompt again, at the fast price. Beta headers can change
+what the server renders; the diagnosis then says that it cannot compare. Nothing is published of `inference_geo`; places of computing are
+taken to keep caches of their own. OpenAI keeps service tiers apart in the same way. A retry that
+falls back to standard speed pays it twice.
 
 ## Example
     headers = {"anthropic-beta": FAST_MODE} if user.is_waiting else {}
@@ -19,8 +21,7 @@ Decide once per session and keep it to the end, also in retries:
 
 ## Detected by
 - source: a condition on the turn decides the speed, the service tier, the verbosity, betas, or headers that hold one.
-- requests: `speed`, `inference_geo` or the betas in the body of a Claude call, service tier or verbosity of an OpenAI
-  call differ from
+- requests: `speed`, `inference_geo` or the betas in the body of a Claude call, service tier or verbosity of an OpenAI call differ from
   the call before; headers are not recorded.
 - guard: the same, before it is sent; headers are not looked at, they hold keys.
 - provider: `model_changed` for the speed, `service_tier_changed` from OpenAI, `unavailable` for betas.

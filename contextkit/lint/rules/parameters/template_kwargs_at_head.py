@@ -1,12 +1,14 @@
 """template-kwargs-at-head: an open-weights template prints its arguments near the first token.
 
-## What it does Finds `chat_template_kwargs` (thinking on or off, reasoning level, a date, a flag for tools) that vary
-from call to call on a self-hosted model.
+## What it does
+Finds `chat_template_kwargs` (thinking on or off, reasoning level, a date, a flag for tools) that vary from call to call on a
+self-hosted model.
 
-## Why it costs you Templates print such arguments at the head, often within the first ten tokens. vLLM chains the hash
-of each block to the one before it, SGLang follows a radix tree from the root, llama.cpp keeps the longest common start:
-a difference at token 8 leaves nothing of the conversation, and a 100,000-token prompt is prefilled from the beginning.
-Dates that a template fills in by itself do the same once a day.
+## Why it costs you
+Templates print such arguments at the head, often within the first ten tokens. vLLM chains the hash of each block to the one before it,
+SGLang follows a radix tree from the root, llama.cpp keeps the longest common start: a difference at token 8 leaves nothing of the
+conversation, and a 100,000-token prompt is prefilled from the beginning. Dates that a template fills in by itself do the same once a
+day.
 
 ## Example
     client.chat.completions.create(
@@ -14,8 +16,8 @@ Dates that a template fills in by itself do the same once a day.
         extra_body={"chat_template_kwargs": {"enable_thinking": is_hard(step), "date_string": str(date.today())}},
     )
 
-## Use instead The same arguments for the whole session, the date of its start included; or a template that prints them
-behind the history:
+## Use instead
+The same arguments for the whole session, the date of its start included; or a template that prints them behind the history:
 
     KWARGS = {"enable_thinking": True, "preserve_thinking": True, "date_string": started.isoformat()}
     client.chat.completions.create(model=MODEL, messages=history, extra_body={"chat_template_kwargs": KWARGS})

@@ -1,17 +1,18 @@
 """thinking-config-change: the thinking mode or its budget differs between two calls of one conversation.
 
-## What it does Finds a `thinking` object (or Gemini's thinking config) that is built per turn: on for planning and off
-for tool steps, a budget that shrinks, a task budget that is counted down by the client.
+## What it does
+Finds a `thinking` object (or Gemini's thinking config) that is built per turn: on for planning and off for tool steps, a budget that
+shrinks, a task budget that is counted down by the client.
 
-## Why it costs you On Claude the mode and the budget are rendered into the prompt. A change computes the messages
-again, and on some models tools and system as well; only sending the default explicitly is free. An agent that toggles
-thinking pays its history at the price of a write on every toggle. A task budget (`output_config.task_budget`) is
-rendered as well: the server counts it down by itself, so a client that counts too pays its history each turn. Some
-models refuse it besides: thinking cannot be switched off on the newest ones.
+## Why it costs you
+On Claude the mode and the budget are rendered into the prompt. A change computes the messages again, and on some models tools and
+system as well; only sending the default explicitly is free. An agent that toggles thinking pays its history at the price of a write on
+every toggle. A task budget (`output_config.task_budget`) is rendered as well: the server counts it down by itself, so a client that
+counts too pays its history each turn. Some models refuse it besides: thinking cannot be switched off on the newest ones.
 
 ## Example
-    budget = max(1024, remaining // 4) client.messages.create(model=MODEL, max_tokens=8192, thinking={"type": "enabled",
-    "budget_tokens": budget}, messages=history)
+    budget = max(1024, remaining // 4)
+    client.messages.create(model=MODEL, max_tokens=8192, thinking={"type": "enabled", "budget_tokens": budget}, messages=history)
 
 ## Use instead
 One setting for a session; adaptive thinking lets the model decide how much a step needs:
@@ -20,8 +21,7 @@ One setting for a session; adaptive thinking lets the model decide how much a st
 
 ## Detected by
 - source: a condition on the turn, or the user's text, decides `thinking` of a call.
-- requests: mode, budget or task budget differ from the call before on a Claude model that had its messages cached; how
-  thinking is
+- requests: mode, budget or task budget differ from the call before on a Claude model that had its messages cached; how thinking is
   shown does not count.
 - guard: the same, before it is sent.
 - provider: Anthropic has no word of its own for it (`unavailable` or `messages_changed`).

@@ -3,10 +3,11 @@
 ## What it does
 Finds a `tool_choice`, or a `disable_parallel_tool_use`, that differs from the call before.
 
-## Why it costs you On Claude it belongs to the level of the messages: tools and system are still read, the history is
-computed again. Some open templates (Kimi K3) print it into the prompt. On OpenAI `none` and the list of allowed tools
-are neutral. It is still cheaper than taking the tools away, which loses all three levels: one project measured 632
-tokens read and 23,943 written after keeping the tools and setting the choice, where before nothing was read.
+## Why it costs you
+On Claude it belongs to the level of the messages: tools and system are still read, the history is computed again. Some open templates
+(Kimi K3) print it into the prompt. On OpenAI `none` and the list of allowed tools are neutral. It is still cheaper than taking the
+tools away, which loses all three levels: one project measured 632 tokens read and 23,943 written after keeping the tools and setting
+the choice, where before nothing was read.
 
 ## Example
     choice = {"type": "tool", "name": "finish"} if step == LAST else {"type": "auto"}
@@ -19,8 +20,7 @@ Leave the choice alone and say it in the newest message; the newest Claude model
     client.messages.create(**context.request())
 
 ## Detected by
-- source: a condition on the turn, or the user's text, decides `tool_choice` of a call that is not OpenAI's, or whether
-  calls may be
+- source: a condition on the turn, or the user's text, decides `tool_choice` of a call that is not OpenAI's, or whether calls may be
   parallel.
 - requests: the choice differs on a Claude model that had its messages cached and has the same tools; on OpenAI only
   `parallel_tool_calls`.

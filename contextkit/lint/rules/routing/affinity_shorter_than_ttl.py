@@ -3,17 +3,17 @@
 ## What it does
 Finds a sticky route that ends after five or ten idle minutes while the markers ask for an hour.
 
-## Why it costs you A one-hour write on Claude costs twice the input price, bought so that a pause of twenty minutes is
-harmless. OpenRouter's sticky route lasts ten idle minutes, LiteLLM's deployment check five by default: after the pause
-the call goes elsewhere, and the paid hour lies unused where nobody asks. The whole prefix is written again, at twice
-the price again.
+## Why it costs you
+A one-hour write on Claude costs twice the input price, bought so that a pause of twenty minutes is harmless. OpenRouter's sticky route
+lasts ten idle minutes, LiteLLM's deployment check five by default: after the pause the call goes elsewhere, and the paid hour lies
+unused where nobody asks. The whole prefix is written again, at twice the price again.
 
 ## Example
     check = PromptCachingDeploymentCheck(cache=DualCache(default_in_memory_ttl=300))
     marker = {"type": "ephemeral", "ttl": "1h"}
 
-## Use instead A pin at least as long as the longest lifetime that is asked for, or a route chosen by the session alone,
-which needs no memory:
+## Use instead
+A pin at least as long as the longest lifetime that is asked for, or a route chosen by the session alone, which needs no memory:
 
     PIN_SECONDS = 3600
     extra_body = {"session_id": session, "provider": {"order": ["anthropic"], "allow_fallbacks": False}}

@@ -1,12 +1,13 @@
 """cache-key-missing: calls carry nothing that routes them to the machine that has the prefix.
 
-## What it does Finds loops that call a provider with an automatic cache per machine and send no `prompt_cache_key`,
-`session_id` or affinity header.
+## What it does
+Finds loops that call a provider with an automatic cache per machine and send no `prompt_cache_key`, `session_id` or affinity header.
 
-## Why it costs you On OpenAI up to gpt-5.5, on xAI, Fireworks, Mistral and Cloudflare the cache lives where the last
-call was served, and the key decides where the next one goes. Without it equal prefixes hit or miss by chance: reports
-show `cached_tokens` jumping between 0 and everything for byte-identical requests. Mistral caches nothing at all without
-the key. From gpt-5.6 on the key no longer routes; it only keeps conversations apart.
+## Why it costs you
+On OpenAI up to gpt-5.5, on xAI, Fireworks, Mistral and Cloudflare the cache lives where the last call was served, and the key decides
+where the next one goes. Without it equal prefixes hit or miss by chance: reports show `cached_tokens` jumping between 0 and everything
+for byte-identical requests. Mistral caches nothing at all without the key. From gpt-5.6 on the key no longer routes; it only keeps
+conversations apart.
 
 ## Example
     for step in range(MAX_STEPS):
@@ -15,17 +16,14 @@ the key. From gpt-5.6 on the key no longer routes; it only keeps conversations a
 ## Use instead
 A key per conversation, or per group of conversations that share their head, constant for as long as it lives:
 
-    context = Context(OpenAIResponses("gpt-5.5", prompt_cache_key=f"support:{conversation_id}"), system=SYSTEM,
-    tools=TOOLS)
+    context = Context(OpenAIResponses("gpt-5.5", prompt_cache_key=f"support:{conversation_id}"), system=SYSTEM, tools=TOOLS)
 
 Or one that is derived from the head, and from what outlives the process:
 
-    context = Context.open(folder, OpenAIResponses("gpt-5.5", prompt_cache_key=CacheKey(requests_per_minute=60)),
-    system=SYSTEM)
+    context = Context.open(folder, OpenAIResponses("gpt-5.5", prompt_cache_key=CacheKey(requests_per_minute=60)), system=SYSTEM)
 
 ## Detected by
-- source: a call in a loop, or in a function that such a loop calls, with a client of OpenAI, the running history, a
-  model that needs the
+- source: a call in a loop, or in a function that such a loop calls, with a client of OpenAI, the running history, a model that needs the
   key, and without it.
 - requests: no key in a whole conversation, and calls that go on from one another within minutes read everything here
   and nothing there.

@@ -1,11 +1,13 @@
 """cache-key-reset: the cache key is made anew at each start of the program.
 
-## What it does Finds a cache key or session id that is drawn from `uuid4()` or the clock when an object is built, and
-so differs after a restart, a deploy or a resume.
+## What it does
+Finds a cache key or session id that is drawn from `uuid4()` or the clock when an object is built, and so differs after a restart, a
+deploy or a resume.
 
-## Why it costs you Different keys share nothing, even for the same bytes: the first call after each restart computes or
-writes the whole prefix again. One project counted the calls without any hit and found exactly one for each restart,
-plus the first. A pool of short-lived workers is a restart per call.
+## Why it costs you
+Different keys share nothing, even for the same bytes: the first call after each restart computes or writes the whole prefix again. One
+project counted the calls without any hit and found exactly one for each restart, plus the first. A pool of short-lived workers is a
+restart per call.
 
 ## Example
     class Agent:
@@ -18,8 +20,7 @@ Derive it from something that outlives the process:
     class Agent:
         def __init__(self, conversation):
             self.cache_key = f"agent:{conversation.id}"
-    context = Context.open(folder, OpenAIResponses("gpt-5.5", prompt_cache_key=f"agent:{conversation.id}"),
-    system=SYSTEM)
+    context = Context.open(folder, OpenAIResponses("gpt-5.5", prompt_cache_key=f"agent:{conversation.id}"), system=SYSTEM)
 
 ## Detected by
 - source: a random or clock value flows into the cache key; it is made of the whole history.

@@ -1,12 +1,13 @@
 """derived-key-drifts: a router derives its key from the first messages, and those change.
 
-## What it does Finds conversations without an explicit id behind a router that hashes the opening messages, when these
-are rewritten: by a compaction, a filled-in macro, a date.
+## What it does
+Finds conversations without an explicit id behind a router that hashes the opening messages, when these are rewritten: by a compaction,
+a filled-in macro, a date.
 
-## Why it costs you OpenRouter, when it is given no id, hashes account, model and the start of the conversation; many
-self-hosted routers do the same. A compaction replaces exactly that start. It costs a rewrite by itself; with a derived
-key the conversation also moves to another host, so that the head it still shares with the past (tools, system) is cold
-too.
+## Why it costs you
+OpenRouter, when it is given no id, hashes account, model and the start of the conversation; many self-hosted routers do the same. A
+compaction replaces exactly that start. It costs a rewrite by itself; with a derived key the conversation also moves to another host, so
+that the head it still shares with the past (tools, system) is cold too.
 
 ## Example
     history = [summary_message, *history[-6:]]

@@ -3,10 +3,10 @@
 ## What it does
 Finds clients built with a key from a pool that rotates by call, by load or after a 429.
 
-## Why it costs you Entries belong to an organisation, and on the Claude API, Claude on AWS and Foundry to a workspace
-inside it; Bedrock and Google Cloud keep them per organisation. A pool of five accounts is five caches, each written at
-1.25 times input and read one call in five. On newer Claude models thinking is bound to its account too: replayed under
-another key it is dropped or refused.
+## Why it costs you
+Entries belong to an organisation, and on the Claude API, Claude on AWS and Foundry to a workspace inside it; Bedrock and Google Cloud
+keep them per organisation. A pool of five accounts is five caches, each written at 1.25 times input and read one call in five. On newer
+Claude models thinking is bound to its account too: replayed under another key it is dropped or refused.
 
 ## Example
     def client():
@@ -20,8 +20,7 @@ One credential for a session, chosen at its start; rotate between sessions:
             self.client = anthropic.Anthropic(api_key=keys.take())
 
 ## Detected by
-- source: a random or rotating credential given to a client outside of what runs once, by chance, from an iterator or by
-  a counter.
+- source: a random or rotating credential given to a client outside of what runs once, by chance, from an iterator or by a counter.
 - requests: the account or project in the model's name, a Google Cloud project in the address, or Fireworks' key of
   isolation differs within a session; keys themselves are never recorded.
 - guard: the same, before it is sent; the guard does not look at credentials.

@@ -1,20 +1,22 @@
 """load-balancer-spread: calls of one conversation are spread over deployments, keys or regions that share no cache.
 
-## What it does Finds a router that picks at random, or the least busy, among several deployments, accounts or regions,
-with nothing that ties a conversation to one of them.
+## What it does
+Finds a router that picks at random, or the least busy, among several deployments, accounts or regions, with nothing that ties a
+conversation to one of them.
 
-## Why it costs you A cache belongs to a machine, a region, an organisation; two deployments of the same model share
-nothing. With four deployments and random choice a conversation finds its prefix on one call in four at best, and each
-deployment is paid a write of its own. Self-hosted replicas behave alike: vLLM, SGLang and llama.cpp keep their caches
-in their own memory. LiteLLM and others have several reports of hit rates that fell as soon as a second deployment was
-added.
+## Why it costs you
+A cache belongs to a machine, a region, an organisation; two deployments of the same model share nothing. With four deployments and
+random choice a conversation finds its prefix on one call in four at best, and each deployment is paid a write of its own. Self-hosted
+replicas behave alike: vLLM, SGLang and llama.cpp keep their caches in their own memory. LiteLLM and others have several reports of hit
+rates that fell as soon as a second deployment was added.
 
 ## Example
     router = litellm.Router(model_list=DEPLOYMENTS, routing_strategy="simple-shuffle")
     router.completion(model="main", messages=history)
 
-## Use instead Tie the conversation to one deployment: by session id, or by a hash of the prefix for what conversations
-share. Move it only when the deployment fails:
+## Use instead
+Tie the conversation to one deployment: by session id, or by a hash of the prefix for what conversations share. Move it only when the
+deployment fails:
 
     deployment = DEPLOYMENTS[int.from_bytes(sha256(session.encode()).digest()[:4]) % len(DEPLOYMENTS)]
     litellm.completion(**deployment, messages=history)

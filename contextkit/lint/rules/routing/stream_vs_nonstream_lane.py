@@ -1,11 +1,12 @@
 """stream-vs-nonstream-lane: only one of streaming and non-streaming calls takes part in the cache.
 
-## What it does Finds sessions that stream some calls and not others, on a stack that caches one of the two paths, or
-sends the cache key on one only.
+## What it does
+Finds sessions that stream some calls and not others, on a stack that caches one of the two paths, or sends the cache key on one only.
 
-## Why it costs you The provider's key does not contain the flag, so this should cost nothing. In adapters the two are
-separate code: one copies the key, the markers or the usage fields, and the other forgets. Half of the calls then miss,
-or appear to miss because their cached tokens are not passed on.
+## Why it costs you
+The provider's key does not contain the flag, so this should cost nothing. In adapters the two are separate code: one copies the key,
+the markers or the usage fields, and the other forgets. Half of the calls then miss, or appear to miss because their cached tokens are
+not passed on.
 
 ## Example
     if on_terminal:
@@ -20,8 +21,7 @@ One builder for both, and a measurement of both. A contextkit request is the sam
     request.stream(client) if on_terminal else request.send(client)
 
 ## Detected by
-- source: two branches, the second also behind an `if` that returns, ask the model, one streams, and one of them leaves
-  out the key, the
+- source: two branches, the second also behind an `if` that returns, ask the model, one streams, and one of them leaves out the key, the
   markers or other fields of the prefix.
 - requests: of the calls that go on from one another, only those that stream read, or only those that do not.
 - guard: not before sending; the reads of both kinds are compared afterwards.

@@ -1,12 +1,12 @@
 """upstream-host-switch: an aggregator serves the next call from another host.
 
-## What it does Finds sessions through an aggregator (OpenRouter, a reseller, a model hub) in which the upstream host
-changes between calls.
+## What it does
+Finds sessions through an aggregator (OpenRouter, a reseller, a model hub) in which the upstream host changes between calls.
 
-## Why it costs you An aggregator chooses by price, load and errors. The hosts of one open model are separate companies:
-what one has cached the next has never seen, and minimum, price and even the template may differ. `cached_tokens` drops
-to 0 for the whole prompt and comes back only if the route does. A session of 80,000 tokens that changes host every
-third call reads hardly anything.
+## Why it costs you
+An aggregator chooses by price, load and errors. The hosts of one open model are separate companies: what one has cached the next has
+never seen, and minimum, price and even the template may differ. `cached_tokens` drops to 0 for the whole prompt and comes back only if
+the route does. A session of 80,000 tokens that changes host every third call reads hardly anything.
 
 ## Example
     client.chat.completions.create(model="deepseek/deepseek-v4-pro", messages=history)
@@ -20,8 +20,7 @@ Send a session id, and after the first success name the host that has the prefix
     )
 
 ## Detected by
-- source: a client of OpenAI or LangChain with the address of an aggregator, a call posted there, or a LiteLLM model
-  `openrouter/…`, in a
+- source: a client of OpenAI or LangChain with the address of an aggregator, a call posted there, or a LiteLLM model `openrouter/…`, in a
   file that names neither a session id nor an order of hosts.
 - requests: the recorded provider differs, or the request asks another host first.
 - guard: the same, where the request itself says it.

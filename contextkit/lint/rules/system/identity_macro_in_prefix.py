@@ -26,14 +26,12 @@ Or leave the system prompt without it and name the user in the first message. Wi
 whose end is marked, and `context.notice(f"The user is {user.name}.")` first of all.
 
 ## Detected by
-- source: a person, tenant or locale value in the system text or its template, known by its name; but not at the very
-  end
+- source: a person, tenant or locale value in the system text or its template, known by its name; but not at the very end
   of it, in an f-string handed over as it is or a block behind the last marker.
 - requests: the system texts of several conversations part at one short span near the front and agree behind it;
   or within one, a name, a tenant or a locale there is another one than in the call before.
 - guard: only within a conversation; what tells one user's from another's shows in no single one.
-- provider: `system_changed` (Anthropic), `input_changed` (OpenAI) within a conversation; silent between two, since a
-  first
+- provider: `system_changed` (Anthropic), `input_changed` (OpenAI) within a conversation; silent between two, since a first
   call has nothing to be compared with.
 
 ## References

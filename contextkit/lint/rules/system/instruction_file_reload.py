@@ -27,10 +27,8 @@ Read the file when the session begins, store what was read with the session, and
 `HeadChanged`, and `context.resystem(system)` is the declared way to take it.
 
 ## Detected by
-- source: an instruction file (`AGENTS.md`, `CLAUDE.md`, `.cursorrules`, …), named there, by a variable or in a list
-  that is gone
-  through, read in a function that makes the prompt, as its name says, or where a request is given it as its system
-  text.
+- source: an instruction file (`AGENTS.md`, `CLAUDE.md`, `.cursorrules`, …), named there, by a variable or in a list that is gone
+  through, read in a function that makes the prompt, as its name says, or where a request is given it as its system text.
 - requests: the system text differs in lines below the name of such a file; by its shape alone, in one place in the
   first call after a pause.
 - guard: the same comparison, before the call leaves.

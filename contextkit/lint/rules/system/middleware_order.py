@@ -21,8 +21,9 @@ order is wrong, which is why it comes back with each new one that somebody regis
 Static sections first, then your own, then the marker, and whatever varies behind it:
 
     agent = create_agent(
-        model=MODEL, tools=TOOLS, middleware=[SkillsMiddleware(), HouseRulesMiddleware(),
-        AnthropicPromptCachingMiddleware(), MemoryMiddleware(store)],
+        model=MODEL,
+        tools=TOOLS,
+        middleware=[SkillsMiddleware(), HouseRulesMiddleware(), AnthropicPromptCachingMiddleware(), MemoryMiddleware(store)],
     )
 
 Look at one real request to see that the marker's block is followed, not preceded, by the section that changes.
@@ -30,8 +31,8 @@ contextkit has no such list: breakpoints are placed after the request is laid ou
 
 ## Detected by
 - source: a list of middlewares, written out in the call or made in a function under that name, at once or step by step,
-  in which prompt caching is followed by one that adds stable text or by whatever the user hands over, or in which
-  memory stands in front of it.
+  in which prompt caching is followed by one that adds stable text or by whatever the user hands over, or in which memory
+  stands in front of it.
 - requests: a section that changes stands in front of the last marked block of the system.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).

@@ -26,12 +26,10 @@ The tool that edits the list can return the whole of it, which is the same thing
 tool's result, or `context.notice(render(plan))`.
 
 ## Detected by
-- source: a list of tasks or a state of the plan, known by its name (`todos`, `current_plan`, `scratchpad`), or a plan
-  that the
+- source: a list of tasks or a state of the plan, known by its name (`todos`, `current_plan`, `scratchpad`), or a plan that the
   condition of a loop around the call looks at, rendered into the system text or put before the history; how many turns
   there were or are left, counted by a loop or method that adds to the messages and asks the model.
-- requests: the system text changes in a list of tasks or below such a heading, in nothing but the numbers of a line
-  that
+- requests: the system text changes in a list of tasks or below such a heading, in nothing but the numbers of a line that
   counts turns or tokens, or in the call behind one of the tool that writes the plan.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).

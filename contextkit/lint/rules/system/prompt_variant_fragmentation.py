@@ -25,8 +25,7 @@ Draw once per session, by something that lasts as long as the session, and repor
 In contextkit the variant is chosen where the `Context` is made, since its system prompt stays from then on.
 
 ## Detected by
-- source: one of several texts drawn at random (`random.choice`, `secrets.choice`), outside of what runs once, that
-  reaches the system
+- source: one of several texts drawn at random (`random.choice`, `secrets.choice`), outside of what runs once, that reaches the system
   text.
 - requests: a system text that an earlier call of the conversation had is back, or once one was, there is another still;
   a label that names a variant changes. The first change to another text looks like any other and is told as CKS10.

@@ -26,8 +26,7 @@ contextkit marks the end of a constant head and the end of the history by itself
 `context.user` or `context.notice`.
 
 ## Detected by
-- source: a constant joined with a value that is known to vary (a clock, an id, what was recalled, a plan, the user's
-  words, a
+- source: a constant joined with a value that is known to vary (a clock, an id, what was recalled, a plan, the user's words, a
   parameter named after what is on the screen) in one block that carries `cache_control`; any other parameter may be the
   session's own.
 - requests: the last marked system block changes in its later part while its beginning stays; every call writes, none

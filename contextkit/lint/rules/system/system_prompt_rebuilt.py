@@ -31,13 +31,11 @@ The prompt is part of the session. Store what was sent, load it as it is, and bu
 epoch.
 
 ## Detected by
-- source: a function that builds the system prompt, called on the way of resume, reload or switch of model, unless that
-  is done only
+- source: a function that builds the system prompt, called on the way of resume, reload or switch of model, unless that is done only
   where none is stored; the items of a set,
   joined into its text, which come in another order in each process.
 - requests: the system text differs in the call that changes the model; a request that names the response it goes on
-  from has no `instructions`, which are not carried over; by its shape alone, for no reason that a narrower hazard
-  knows.
+  from has no `instructions`, which are not carried over; by its shape alone, for no reason that a narrower hazard knows.
 - guard: the same comparison, before the call leaves.
 - provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
 

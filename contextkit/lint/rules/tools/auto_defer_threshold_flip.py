@@ -1,5 +1,4 @@
-"""auto-defer-threshold-flip: crossing a limit of tools or tokens turns inline definitions into deferred ones in
-mid-session.
+"""auto-defer-threshold-flip: crossing a limit of tools or tokens turns inline definitions into deferred ones in mid-session.
 
 ## What it does
 A harness sends tools in full while there are few of them and defers them behind a search tool above some number or

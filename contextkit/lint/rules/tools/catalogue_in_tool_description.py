@@ -18,8 +18,8 @@ run. Anthropic's documentation warns of the same effect for the skills of a cont
 ## Use instead
 Keep the description constant and announce the list in the conversation, later only what came and went:
 
-    tools = [{"name": "use_skill", "description": "Load a skill by name; the known ones are announced.", "input_schema":
-    NAME}] messages.append({"role": "user", "content": "New skill: " + ", ".join(sorted(new))})
+    tools = [{"name": "use_skill", "description": "Load a skill by name; the known ones are announced.", "input_schema": NAME}]
+    messages.append({"role": "user", "content": "New skill: " + ", ".join(sorted(new))})
 
 With contextkit: `context.notice("New skill: changelog")`, written once and never moved.
 

@@ -24,8 +24,7 @@ answer the search with `tool_reference` blocks, which are expanded where they st
 levels valid. In OpenAI's Responses append an `additional_tools` item. Elsewhere route calls through one stable bridge
 tool:
 
-    tools = [SEARCH, {"name": "call_tool", "description": "Call a tool found by search.", "input_schema":
-    NAME_AND_ARGUMENTS}]
+    tools = [SEARCH, {"name": "call_tool", "description": "Call a tool found by search.", "input_schema": NAME_AND_ARGUMENTS}]
 
 A contextkit toolbox never grows by itself; give it the bridge tool.
 

@@ -27,8 +27,7 @@ contextkit keeps one sealed toolbox per conversation; another set is `context.re
 price.
 
 ## Detected by
-- source: tools filtered, selected or searched for by the user's text, or by what was recalled, in the function that
-  asks the model; a
+- source: tools filtered, selected or searched for by the user's text, or by what was recalled, in the function that asks the model; a
   list of tools that changes in the loop that sends it.
 - requests: tools go, or others take their place, from one call to the next, and no server, mode or last turn explains
   it.

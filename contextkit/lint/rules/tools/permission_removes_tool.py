@@ -28,8 +28,7 @@ On OpenAI `tool_choice` of type `allowed_tools` restricts the choice without tou
 `context.notice(...)` for the mode, and `call.deny("plan mode")` for what comes anyway.
 
 ## Detected by
-- source: tools filtered by a mode, a role or permissions, or one of two lists by a mode, in the function that asks the
-  model;
+- source: tools filtered by a mode, a role or permissions, or one of two lists by a mode, in the function that asks the model;
   tools given to a request from a table by mode, or from a function of the same file that chooses them by the mode.
 - requests: tools go or return at the very call whose newest words name a mode or another agent, or behind a call that
   switches it. Where nobody says so, it is told by what moved alone: as CKT02 or CKT03.

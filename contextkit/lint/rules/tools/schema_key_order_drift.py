@@ -22,15 +22,14 @@ since comparing parsed schemas says that they are equal.
 Write schemas through one serialiser that sorts object keys and arrays that mean a set, such as `required`; leave
 `enum`, `oneOf` and `prefixItems` in the order of the author:
 
-    names = sorted(field.name for field in fields) schema = {"type": "object", "properties": {name: schemas[name] for
-    name in names}, "required": [n for n in names if n in required]}
+    names = sorted(field.name for field in fields)
+    schema = {"type": "object", "properties": {name: schemas[name] for name in names}, "required": [n for n in names if n in required]}
 
 `@contextkit.tool` derives the schema from the signature, in its order, and seals it as canonical JSON; `Toolbox` then
 holds those bytes.
 
 ## Detected by
-- source: a schema or its `required` made from a set or a comprehension over one; `json.dumps` without sorted keys, of a
-  mapping that
+- source: a schema or its `required` made from a set or a comprehension over one; `json.dumps` without sorted keys, of a mapping that
   others fill, in a definition.
 - requests: definitions that are equal but for the order of keys, or of required names.
 - guard: the same comparison, before the call leaves.

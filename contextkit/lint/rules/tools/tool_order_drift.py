@@ -29,8 +29,7 @@ With contextkit `Toolbox.sorted(tools)` orders them by name, and a `Context` sea
 differs on reopening raises `HeadChanged` and names the place.
 
 ## Detected by
-- source: tools made from a set, a folder listing, entry points or tasks in order of completion, without `sorted`, or
-  shuffled;
+- source: tools made from a set, a folder listing, entry points or tasks in order of completion, without `sorted`, or shuffled;
   tools of several servers put into one list that nobody sorts. Values of a dict keep the order they were put in and
   are not reported.
 - requests: the same definitions in another order than in the call before.

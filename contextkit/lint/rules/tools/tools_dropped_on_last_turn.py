@@ -27,8 +27,7 @@ words.")`, or for one call `context.request(tool_choice={"type": "none"})`; the 
 
 ## Detected by
 - source: a branch on the last step, a step's number, a limit or a summary that sets tools to nothing, to an empty list,
-  or pops them; one on all steps but the last that alone gives them; a call behind a loop that asks the same, but
-  without.
+  or pops them; one on all steps but the last that alone gives them; a call behind a loop that asks the same, but without.
 - requests: all tools go, or all but one that finishes, or some at a call that is told to end; and their return.
 - guard: the same comparison, before the call leaves.
 - provider: `tools_changed` (Anthropic and OpenAI).

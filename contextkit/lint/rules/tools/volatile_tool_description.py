@@ -21,14 +21,13 @@ per session, no two sessions share their tools and system, which are often the l
 Make descriptions constants and let the value arrive later: in the first user message, in a notice, or as what the
 tool answers.
 
-    tools = [{"name": "run_shell", "description": "Run a command in the session's folder.", "input_schema":
-    COMMAND_SCHEMA}] messages = [{"role": "user", "content": f"Folder: {folder}"}, *messages]
+    tools = [{"name": "run_shell", "description": "Run a command in the session's folder.", "input_schema": COMMAND_SCHEMA}]
+    messages = [{"role": "user", "content": f"Folder: {folder}"}, *messages]
 
 With contextkit: a constant docstring under `@tool`, and `context.notice(f"The folder is {folder}.")`.
 
 ## Detected by
-- source: a clock, date, id, place, environment or person value that reaches a description; a clock, date or place in
-  the
+- source: a clock, date, id, place, environment or person value that reaches a description; a clock, date or place in the
   schema, as in the description of a parameter; a `__doc__` edited at run time.
 - requests: texts in definitions differ in a time, address, id or path only, or one of them in a few words.
 - guard: the same comparison, before the call leaves.

@@ -401,10 +401,8 @@ class Calls(Dumps):
         argument = node.args[-1] if node.args else None
         value = self.scope.env.get(argument.id, CLEAN) if type(argument) is ast.Name else CLEAN
         start, end = self.bytes_at(function) if value and not self.probing else (0, 0)
-        if (
-            value
-            and self.source.find(self._written(node.func.value).encode() + sanitizers.STORED[last], start, end) >= 0
-        ):  # type: ignore[attr-defined]
+        written = self._written(node.func.value).encode() if value else b""  # type: ignore[attr-defined]
+        if value and self.source.find(written + sanitizers.STORED[last], start, end) >= 0:
             self.scope.env[argument.id] = self.filtered(value, _DRAWN)  # type: ignore[union-attr]
 
     def _unordered_in(self, func: ast.Attribute, node: ast.Call) -> Value:
