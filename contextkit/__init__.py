@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from contextkit.context import Context as Context
     from contextkit.errors import ContextKitError as ContextKitError
     from contextkit.ledger.ledger import Ledger as Ledger
-    from contextkit.lint.guard.watch import watch as watch
     from contextkit.log.entry import Entry as Entry
     from contextkit.log.log import Log as Log
     from contextkit.log.variation import Variation as Variation
@@ -25,25 +24,26 @@ if TYPE_CHECKING:
     from contextkit.providers.openai.responses import OpenAIResponses as OpenAIResponses
     from contextkit.providers.openai_compatible import OpenAICompatible as OpenAICompatible
     from contextkit.providers.request import Request as Request
-    from contextkit.providers.settings.affinity import CacheKey as CacheKey
+    from contextkit.providers.settings import CacheKey as CacheKey
     from contextkit.tools.phases import Phase as Phase
     from contextkit.tools.phases import Phases as Phases
-    from contextkit.tools.signature.grammar import Grammar as Grammar
+    from contextkit.tools.signature import Grammar as Grammar
     from contextkit.tools.tool import Tool as Tool
     from contextkit.tools.tool import tool as tool
     from contextkit.tools.toolbox import Toolbox as Toolbox
+    from contextkit.watcher.client import watch as watch
 
 __version__ = "0.1.0"
 
 _PLACES = {
     "AssumedModelWarning": "contextkit.models",
     "AnthropicMessages": "contextkit.providers.anthropic.messages",
-    "CacheKey": "contextkit.providers.settings.affinity",
+    "CacheKey": "contextkit.providers.settings",
     "Context": "contextkit.context",
     "ContextKitError": "contextkit.errors",
     "Entry": "contextkit.log.entry",
     "FileMemory": "contextkit.memory.filestore",
-    "Grammar": "contextkit.tools.signature.grammar",
+    "Grammar": "contextkit.tools.signature",
     "Ledger": "contextkit.ledger.ledger",
     "Log": "contextkit.log.log",
     "OpenAIChat": "contextkit.providers.openai.chat",
@@ -60,9 +60,9 @@ _PLACES = {
     "Variation": "contextkit.log.variation",
     "register_models": "contextkit.prices",
     "register_price": "contextkit.prices",
-    "simulate": "contextkit.simulator.simulate",
+    "simulate": "contextkit.analysis.simulate",
     "tool": "contextkit.tools.tool",
-    "watch": "contextkit.lint.guard.watch",
+    "watch": "contextkit.watcher.client",
 }
 """Public name → where it lives; imported on first use, so that `import contextkit` costs nothing."""
 

@@ -17,8 +17,8 @@ import pytest
 from contextkit.errors import UsageError
 
 if TYPE_CHECKING:
+    from contextkit.ledger.calls import Record
     from contextkit.ledger.ledger import Ledger
-    from contextkit.ledger.row import Record
     from contextkit.lint.finding import Finding
     from contextkit.server.local import LocalServer
 
@@ -37,7 +37,7 @@ def assert_prefix_kept(before: Any, after: Any) -> None:
     >>> assert_prefix_kept(before, {"model": "gpt-5", "messages": [said, {"role": "assistant", "content": "hi"}]})
     """
     __tracebackhide__ = True
-    from contextkit.lint.guard.breaks import breaks
+    from contextkit.watcher.breaks import breaks
 
     found = breaks(before, after)
     if found:
@@ -74,7 +74,7 @@ def _check_share(at_least: object) -> None:
 
 def _records_of(ledger: object) -> Iterable[Record]:
     """What a ledger, its path, or a choice of its rows holds."""
-    from contextkit.ledger.exchange import Exchange, Remark
+    from contextkit.ledger.calls import Exchange, Remark
     from contextkit.ledger.ledger import Ledger
 
     if isinstance(ledger, str | os.PathLike):
@@ -144,7 +144,7 @@ class CacheGuard:
     """Watches every client made while it runs, and holds the test that is running to account."""
 
     def __init__(self) -> None:
-        from contextkit.lint.guard.watch import watch_all
+        from contextkit.watcher.client import watch_all
 
         self._found: list[Finding] = []
         self._is_exempt = False
@@ -190,7 +190,7 @@ class CacheGuard:
 
     def _taken(self) -> str:
         """What was found since it was asked last, in words; empty where nothing broke, or may."""
-        from contextkit.lint.guard.breaks import listed
+        from contextkit.watcher.breaks import listed
 
         broken = [finding for finding in self._found if finding.detector == "guard" and not self._is_exempt]
         self._found.clear()

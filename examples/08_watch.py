@@ -5,7 +5,7 @@ leaves.
 from provider import SYSTEM, anthropic_client, says
 
 from contextkit import watch
-from contextkit.lint.guard.tell import described
+from contextkit.watcher.notify import described
 
 REPLIES = [says("Hi."), says("Still here."), says("Lunch time.")]
 TIMES = ["10:30", "10:30", "10:31"]

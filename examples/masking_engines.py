@@ -6,8 +6,7 @@ import openai
 from provider import SYSTEM, asks, says
 
 from contextkit import Context, Phase, Phases, Tool
-from contextkit.providers.masking.engines import ENGINES
-from contextkit.providers.masking.formats import FORMATS, name_regex
+from contextkit.providers.masking import ENGINES, FORMATS, name_regex
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.server import LocalServer
 

@@ -12,7 +12,7 @@ from provider import SYSTEM, asks, says
 
 from contextkit import AnthropicMessages, Context, FileMemory, tool
 from contextkit.canonical import parse
-from contextkit.log.change import DateChanged
+from contextkit.log.entry import DateChanged
 from contextkit.memory import Memory, Recitation
 from contextkit.server import LocalServer
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contextkit.importers.found import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 
 
 def made_up(folder: str) -> str:

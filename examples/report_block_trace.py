@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from contextkit.analysis.blocks.caches import Setting
+from contextkit.analysis.compare import compare
 from contextkit.importers.block_trace import BlockTraces
-from contextkit.simulator.blocks.caches import Setting
-from contextkit.simulator.compare import compare
 
 
 def made_up(folder: str) -> str:

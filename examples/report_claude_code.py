@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contextkit.importers.found import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.judged import judged
+from contextkit.ledger.misses import judged
 
 
 def made_up(folder: str) -> str:

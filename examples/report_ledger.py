@@ -13,7 +13,7 @@ from pathlib import Path
 from contextkit import Ledger, Usage
 from contextkit.importers.found import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.summary import summarise
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contextkit.importers.found import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, Exchange
 
 
 def made_up(folder: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contextkit.importers.found import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.judged import judged
+from contextkit.ledger.misses import judged
 
 
 def record(number: int, host: str, cached: int) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contextkit.importers.found import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 
 MADE_UP = """2026-04-09T01:00:00Z
 vllm:prefix_cache_queries_total{engine="0",model_name="llama"} 941

@@ -9,13 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
 from contextkit.importers.found import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import model_named
-from contextkit.simulator.counterfactual.what_if import what_if
 
 
 def made_up(folder: str) -> str:

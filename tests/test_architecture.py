@@ -23,14 +23,17 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = {
     0: {"errors"},
     1: {"facts"},
-    2: {"cache", "models", "canonical", "terminal", "redact", "content_encoding", "private_files"},
-    3: {"prices", "log", "tools", "economics", "transformer"},
-    4: {"layout", "memory"},
+    2: {"cache", "canonical", "content_encoding", "models", "private_files", "redact", "terminal"},
+    3: {"economics", "log", "prices", "tools", "transformer"},
+    4: {"memory", "prompt"},
     5: {"providers"},
     6: {"ledger"},
-    7: {"simulator"},
-    8: {"context", "server", "lint", "report", "importers"},
-    9: {"cli", "bridges", "pytest_plugin"},
+    7: {"analysis"},
+    8: {"context", "importers", "lint", "report"},
+    9: {"watcher"},
+    10: {"server"},
+    11: {"proxy"},
+    12: {"bridges", "cli", "pytest_plugin"},
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 ROOF = {"__init__", "__main__"}
@@ -129,7 +132,7 @@ def test_a_room_imports_only_rooms_on_lower_floors() -> None:
         f"{place(path)}:{line}: {room(importer)} (floor {FLOOR_OF.get(room(importer))}) imports {target}"
         for path, line, importer, target in our_imports()
         if room(importer) not in ROOF | {room(target)}
-        and FLOOR_OF.get(room(importer), 0) <= FLOOR_OF.get(room(target), 10)
+        and FLOOR_OF.get(room(importer), 0) <= FLOOR_OF.get(room(target), 99)
     ]
     assert not found, "\n".join(found)
 

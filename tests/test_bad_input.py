@@ -36,7 +36,7 @@ from contextkit import (
     watch,
 )
 from contextkit.errors import InvalidContent, LogCorrupt, LogLocked, StorageError, UnknownModel, UsageError
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.memory import Memory, Offload, Recitation
 
 

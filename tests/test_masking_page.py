@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.providers.masking.engines import ROWS
-from contextkit.providers.masking.formats import FORMATS
-from contextkit.providers.masking.mechanisms import CHOICES, TELLINGS
+from contextkit.providers.masking import CHOICES, FORMATS, ROWS, TELLINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "masking.md"

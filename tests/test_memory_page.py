@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.log.change import (
+from contextkit.log.entry import (
     Change,
     DateChanged,
     EffortChanged,
@@ -21,8 +21,8 @@ from contextkit.log.change import (
     ModeChanged,
     PermissionChanged,
 )
-from contextkit.providers.changes.mechanisms import NOTICINGS, SETTINGS
-from contextkit.providers.settings.output import OutputChanged
+from contextkit.providers.notices import NOTICINGS, SETTINGS
+from contextkit.providers.settings import OutputChanged
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "memory.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z ]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)

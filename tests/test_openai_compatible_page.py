@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from contextkit.cache.hosted.rules import HOSTED
-from contextkit.providers.openai_compatible.hosts import HOSTS, Host
+from contextkit.providers.openai_compatible import HOSTS, Host
 from contextkit.providers.templates.causes import CAUSES, DATE, GENERATION, PRINTED_CHOICE, TEMPLATE
 
 ROOT = Path(__file__).resolve().parents[1]

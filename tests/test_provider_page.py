@@ -14,25 +14,23 @@ from typing import Any
 
 import pytest
 
-from contextkit.layout.layout import Layout
-from contextkit.layout.segment import LEVELS
-from contextkit.layout.track import Track
 from contextkit.log.log import Log
-from contextkit.providers.anthropic import reply as anthropic_reply
+from contextkit.prompt.prompt import LEVELS, Layout, Track
+from contextkit.providers.anthropic import response as anthropic_reply
+from contextkit.providers.anthropic.blocks import KEYING
 from contextkit.providers.anthropic.messages import AnthropicMessages
-from contextkit.providers.anthropic.prompt import KEYING
-from contextkit.providers.bedrock import reply as bedrock_reply
+from contextkit.providers.bedrock import response as bedrock_reply
 from contextkit.providers.bedrock.converse import KEYING as BEDROCK_KEYING
 from contextkit.providers.bedrock.converse import BedrockConverse
-from contextkit.providers.gemini import reply as gemini_reply
+from contextkit.providers.gemini import response as gemini_reply
 from contextkit.providers.gemini.generate import KEYING as GEMINI_KEYING
 from contextkit.providers.gemini.generate import Gemini
-from contextkit.providers.namespaces import Keying
-from contextkit.providers.openai import chat_reply, responses_reply
+from contextkit.providers.openai import chat as chat_reply
+from contextkit.providers.openai import responses as responses_reply
 from contextkit.providers.openai.chat import OpenAIChat
-from contextkit.providers.openai.endings import KEYINGS
 from contextkit.providers.openai.responses import OpenAIResponses
-from contextkit.providers.provider import Provider
+from contextkit.providers.openai.shared import KEYINGS
+from contextkit.providers.provider import Keying, Provider
 from contextkit.tools.late import tool_search
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "providers.md"

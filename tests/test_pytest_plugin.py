@@ -13,7 +13,7 @@ import pytest
 from contextkit import AnthropicMessages, Context, OpenAIChat
 from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, StorageError, UsageError
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.pytest_plugin import assert_hit_rate, assert_prefix_kept
 

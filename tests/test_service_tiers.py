@@ -13,9 +13,8 @@ from contextkit.cache.usage import tier_named
 from contextkit.errors import UnknownModel
 from contextkit.importers.found import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange, decode, encode
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.row import decode, encode
 from contextkit.ledger.summary import summarise
 from contextkit.prices import cost_usd
 
@@ -128,7 +127,7 @@ def test_a_report_prices_each_call_at_its_tier_and_names_what_has_no_price(engin
             ledger.append(one)
     if engine == "duckdb":
         pytest.importorskip("duckdb")
-        from contextkit.ledger.engines.duck import summarise_files
+        from contextkit.ledger.duckdb_ledger import summarise_files
 
         summary = summarise_files([str(path)]).summary
     else:

@@ -18,16 +18,16 @@ from contextkit.bridges.crossing import Crossing, crossed, listening
 from contextkit.bridges.mending import Mending
 from contextkit.bridges.notes import Noting
 from contextkit.errors import MissingExtra
-from contextkit.ledger.exchange import Exchange
-from contextkit.ledger.judged import judged
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.misses import judged
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.lint.finding import Finding
-from contextkit.lint.guard.guard import Guard
-from contextkit.lint.guard.tell import Caller, OnBreak, Teller, described
 from contextkit.models import model_named
 from contextkit.report.contents import Gathering
 from contextkit.report.terminal import text
+from contextkit.watcher.guard import Guard
+from contextkit.watcher.notify import Caller, OnBreak, Teller, described
 
 Client = TypeVar("Client")
 KEPT = ("sort-tools", "place-breakpoints")

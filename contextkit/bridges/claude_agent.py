@@ -23,9 +23,9 @@ from typing import Any
 from contextkit.bridges.bridge import framework
 from contextkit.importers.found import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange
-from contextkit.ledger.judged import judged
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.misses import judged
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.report.contents import Gathering
 from contextkit.report.terminal import text

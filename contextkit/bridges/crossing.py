@@ -16,9 +16,9 @@ from typing import Any, Protocol, TypeVar
 
 from contextkit.bridges.mending import Mending
 from contextkit.errors import UsageError
-from contextkit.lint.guard.guard import PATHS, Guard
-from contextkit.lint.guard.wire.transport import Call, Watcher, attach, cloned, library_of
 from contextkit.terminal import sanitize
+from contextkit.watcher.guard import PATHS, Guard
+from contextkit.watcher.transport import Call, Watcher, attach, cloned, library_of
 
 Client = TypeVar("Client")
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 
 from contextkit.errors import ContextKitError
-from contextkit.server.proxy.repairs.repairs import Repairs
-from contextkit.server.proxy.repairs.spans import Span, elements, members
+from contextkit.proxy.repairs.repairs import Repairs
+from contextkit.proxy.repairs.spans import Span, elements, members
 
 _OPENING, _CLOSING = b'[{"type":"text","text":', b"}]"
 _MARKER = b'"cache_control"'

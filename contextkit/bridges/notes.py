@@ -15,19 +15,18 @@ from time import time
 
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
+from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.errors import ContextKitError, StorageError
-from contextkit.ledger.exchange import Bodies, Exchange
-from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.recorder import Recorder
-from contextkit.lint.guard.recording import Recording
+from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.models import model_named
 from contextkit.providers import PARSERS
-from contextkit.providers.stateful.histories import named_in
+from contextkit.providers.server_state import named_in
 from contextkit.redact import redact
-from contextkit.simulator.reference import reference_cache
 from contextkit.terminal import sanitize
+from contextkit.watcher.guard import Recording
 
 
 @dataclass(frozen=True, slots=True)

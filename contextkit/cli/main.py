@@ -26,7 +26,7 @@ COMMANDS = {
     "explain-edit": "contextkit.cli.transformer.command",
     "lint": "contextkit.cli.lint",
     "lock": "contextkit.cli.lock.command",
-    "proxy": "contextkit.cli.proxy.command",
+    "proxy": "contextkit.cli.proxy",
     "replay": "contextkit.cli.replay",
     "report": "contextkit.cli.report",
     "serve": "contextkit.cli.serve",

@@ -29,9 +29,9 @@ from contextkit.importers.recording import (
     Thinking,
     UserSaid,
 )
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
-from contextkit.log.media import is_base64
+from contextkit.log.content import is_base64
 from contextkit.log.variation import Variation
 from contextkit.memory.memory import Memory
 from contextkit.providers.provider import Provider

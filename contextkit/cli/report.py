@@ -17,8 +17,8 @@ from contextkit.terminal import echo, echo_error, echo_json
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
-    from contextkit.ledger.judged import Judged, Judging
-    from contextkit.ledger.row import Record
+    from contextkit.ledger.calls import Record
+    from contextkit.ledger.misses import Judged, Judging
     from contextkit.report.contents import Contents, Gathering
     from contextkit.report.html.columns import Columns
     from contextkit.report.watching import Watch
@@ -283,7 +283,7 @@ def _read(
     """
     from contextkit.importers.found import files_at
     from contextkit.importers.source import Faults
-    from contextkit.ledger.judged import judged
+    from contextkit.ledger.misses import judged
     from contextkit.report.contents import Chosen, Gathering
     from contextkit.report.html.columns import Columns
 
@@ -401,7 +401,7 @@ class _Growing:
 
     def _start(self) -> None:
         from contextkit.importers.live import LiveFiles
-        from contextkit.ledger.judged import Judging
+        from contextkit.ledger.misses import Judging
         from contextkit.report.contents import Chosen, Gathering
 
         chosen = Chosen(self._options.since, self._options.until, self._options.session)

@@ -13,7 +13,7 @@ from contextkit.canonical import Json, parse
 from contextkit.cli.replaying import Road
 from contextkit.context import Context
 from contextkit.errors import UnreadableReply
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.providers.request import Request
 from contextkit.server.answer import CHAT, MESSAGES, RESPONSES, answer
 from contextkit.server.local import LocalServer

@@ -10,9 +10,9 @@ import click
 from contextkit.terminal import echo
 
 if TYPE_CHECKING:
-    from contextkit.providers.anthropic.billing import BillingHeader
+    from contextkit.analysis.engines import Engine
+    from contextkit.providers.anthropic.blocks import BillingHeader
     from contextkit.server.replies import ReplySource
-    from contextkit.simulator.engines import Engine
 
 
 @click.command("serve")
@@ -106,7 +106,7 @@ def command(
 
 def _engine(name: str | None, options: dict[str, int | str | None]) -> Engine | None:
     """The engine that is asked for; raises `UsageError` where there is none, or where it has no such option."""
-    from contextkit.simulator.engines import engine
+    from contextkit.analysis.engines import engine
 
     given = [option for option, value in options.items() if value is not None]
     if name is None and given:
@@ -116,8 +116,8 @@ def _engine(name: str | None, options: dict[str, int | str | None]) -> Engine | 
 
 def _transformer(cache: str | None, options: dict[str, int | str | None]) -> tuple[ReplySource, Engine]:
     """The reference model as what replies and as what bills; raises `UsageError` for a cache or an option it has not."""
+    from contextkit.analysis.engines import Engine
     from contextkit.cli.transformer.serving import TransformerServer
-    from contextkit.simulator.engines import Engine
 
     given = {option: value for option, value in options.items() if value is not None}
     wrong = [option for option in given if option not in ("block_size", "capacity_tokens")]

@@ -17,11 +17,11 @@ from contextkit.errors import UsageError
 from contextkit.terminal import echo_error, echo_json
 
 if TYPE_CHECKING:
+    from contextkit.analysis.blocks.caches import Setting
+    from contextkit.analysis.blocks.request import BlockRequest
+    from contextkit.analysis.compare import Comparison, Outcome
     from contextkit.ledger.ledger import Ledger
     from contextkit.report.watching import Watch
-    from contextkit.simulator.blocks.caches import Setting
-    from contextkit.simulator.blocks.request import BlockRequest
-    from contextkit.simulator.compare import Comparison, Outcome
 
 UNITS = {"k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 """What a letter behind a capacity means."""
@@ -226,9 +226,9 @@ def command(traces: tuple[str, ...], **given: Any) -> None:
 
 
 def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparison:
+    from contextkit.analysis.compare import compare
+    from contextkit.analysis.hosted import PROVIDERS
     from contextkit.importers.block_trace import found_in
-    from contextkit.simulator.compare import compare
-    from contextkit.simulator.hosted import PROVIDERS
 
     hosted = [cache for cache in options.caches if cache in PROVIDERS]
     settings = _settings([cache for cache in options.caches if cache not in PROVIDERS], options)
@@ -264,8 +264,8 @@ def _given(names: Sequence[str]) -> str | None:
 
 def _billed(ledger: Ledger, hosted: Sequence[str], options: Options, watch: Watch) -> Comparison:
     """Hosted caches one after another."""
-    from contextkit.simulator.compare import Comparison
-    from contextkit.simulator.hosted import replay_hosted, why_no_price
+    from contextkit.analysis.compare import Comparison
+    from contextkit.analysis.hosted import replay_hosted, why_no_price
 
     given: dict[str, Any] = {"servers": options.servers, "per_minute": options.per_minute}
     outcomes = []
@@ -298,8 +298,8 @@ def _has_curve(settings: Sequence[Setting], options: Options) -> bool:
 
 def _settings(caches: Sequence[str], options: Options) -> list[Setting]:
     """Every combination; raises `UsageError` naming what there is where one of them is none."""
-    from contextkit.simulator.blocks.caches import CACHES, Setting
-    from contextkit.simulator.hosted import PROVIDERS
+    from contextkit.analysis.blocks.caches import CACHES, Setting
+    from contextkit.analysis.hosted import PROVIDERS
 
     for cache in caches:
         if cache not in CACHES:
@@ -318,9 +318,9 @@ def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
 
     Raises `UsageError` where only some did.
     """
+    from contextkit.analysis.selfhosted import has_tokens
     from contextkit.importers.block_trace import STDIN
     from contextkit.importers.found import is_ledger, ledger_at
-    from contextkit.simulator.selfhosted import has_tokens
 
     asked = (
         (name, name != STDIN and Path(name).is_file() and is_ledger(name) and has_tokens(ledger_at(name)[1]))
@@ -340,8 +340,8 @@ def _served(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
 
     Raises `UsageError` for what such a ledger cannot be asked.
     """
-    from contextkit.simulator.compare import Comparison
-    from contextkit.simulator.selfhosted import block_tokens, replay_engine
+    from contextkit.analysis.compare import Comparison
+    from contextkit.analysis.selfhosted import block_tokens, replay_engine
 
     for option, is_asked in (
         ("--instances", options.instances > 1),
@@ -367,7 +367,7 @@ def _served(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
 
 def _sizes(cache: str, policy: str | None, capacity: int | None, options: Options) -> dict[str, Any]:
     """What the engine is given: sizes as `serve` takes them, those in blocks made tokens."""
-    from contextkit.simulator.selfhosted import block_tokens, room_of
+    from contextkit.analysis.selfhosted import block_tokens, room_of
 
     size = block_tokens(cache, options.block_size)
     given = {option: getattr(options, option) for option in SERVED}
@@ -386,8 +386,8 @@ def _ledger_in(name: str) -> list[str]:
 
 
 def _requests(names: Sequence[str], arrival: str, watch: Watch) -> Iterator[BlockRequest]:
+    from contextkit.analysis.blocks.request import requests_of
     from contextkit.importers.block_trace import BlockTraces, content_of
-    from contextkit.simulator.blocks.request import requests_of
 
     traces = BlockTraces()
     if arrival == "together":
@@ -410,7 +410,7 @@ def _requests(names: Sequence[str], arrival: str, watch: Watch) -> Iterator[Bloc
 
 def _instead(ledger: Ledger) -> str:
     """What can be asked of a ledger that has no ids."""
-    from contextkit.ledger.exchange import Outline
+    from contextkit.ledger.calls import Outline
 
     has_outlines = any(isinstance(exchange.prompt, Outline) for exchange in ledger)
     return "use --cache anthropic or openai" if has_outlines else "contextkit whatif FILE works with bodies and bills"

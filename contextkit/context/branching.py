@@ -17,6 +17,7 @@ from contextkit.context.fan_out import FanOut
 from contextkit.context.lanes import AGENTS, has_entries, ids_in
 from contextkit.context.origin import Origin
 from contextkit.errors import UsageError
+from contextkit.ledger.account import Account
 from contextkit.ledger.ledger import Ledger
 from contextkit.log.content import content_parts
 from contextkit.log.entry import Entry
@@ -28,10 +29,9 @@ from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
 from contextkit.providers.adoption import check_switch
 from contextkit.providers.provider import Provider
-from contextkit.providers.settings.affinity import routing
-from contextkit.providers.stateful.continuing import apart
-from contextkit.simulator.account import Account
-from contextkit.tools.late.search import catalogues
+from contextkit.providers.server_state import apart
+from contextkit.providers.settings import routing
+from contextkit.tools.late import catalogues
 from contextkit.tools.phases import Phases
 from contextkit.tools.toolbox import Toolbox
 

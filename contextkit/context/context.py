@@ -12,22 +12,18 @@ from typing import Any
 from contextkit.canonical import Json, parse
 from contextkit.context.remembering import Remembering
 from contextkit.errors import InvalidCall, InvalidContent, MemoryRefused, StorageError, UsageError
+from contextkit.ledger.receiving import Passing, take
 from contextkit.ledger.summary import Summary, summarise
-from contextkit.log.binary import binary_part
-from contextkit.log.change import Change
-from contextkit.log.content import check_result_parts, content_parts, said_text
-from contextkit.log.entry import Entry
+from contextkit.log.content import binary_part, check_result_parts, content_parts, said_text
+from contextkit.log.entry import Change, Entry
 from contextkit.log.turns import OpenCall
 from contextkit.providers.adoption import check_provider
-from contextkit.providers.parameters import is_prewarm, parameters, prewarming
 from contextkit.providers.request import Request
-from contextkit.providers.settings.affinity import routing
-from contextkit.providers.stateful.compacting import summed_up
-from contextkit.simulator.receiving import take
-from contextkit.simulator.streaming import Passing
-from contextkit.tools.call import Call, run_all
+from contextkit.providers.server_state import summed_up
+from contextkit.providers.settings import is_prewarm, parameters, prewarming, routing
 from contextkit.tools.phases import Phases
 from contextkit.tools.render import answer, unrenderable
+from contextkit.tools.tool import Call, run_all
 from contextkit.tools.toolbox import Toolbox
 
 

@@ -20,13 +20,10 @@ from contextkit.context.folder import check_log_is_there
 from contextkit.context.lanes import Lanes
 from contextkit.context.origin import KEY, Origin
 from contextkit.errors import HeadChanged, MemoryRefused, StorageError, UsageError
-from contextkit.layout.layout import Layout
-from contextkit.layout.planning.explanation import Planned
-from contextkit.layout.planning.known import Known
+from contextkit.ledger.account import Account
 from contextkit.ledger.ledger import Ledger
-from contextkit.log.change import Changes
 from contextkit.log.content import content_parts
-from contextkit.log.entry import Entry, Kind
+from contextkit.log.entry import Changes, Entry, Kind
 from contextkit.log.log import Log, check_clock
 from contextkit.log.postgres import PostgresStorage, is_url
 from contextkit.log.storage import folder_at
@@ -35,6 +32,8 @@ from contextkit.log.variation import Variation
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.keeping import Keeping
 from contextkit.memory.memory import Memory
+from contextkit.prompt.planner import Known, Planned
+from contextkit.prompt.prompt import Layout
 from contextkit.providers.adoption import (
     MAIN,
     adopt,
@@ -45,14 +44,12 @@ from contextkit.providers.adoption import (
     opening,
     renewed,
 )
-from contextkit.providers.late.arriving import can_join, check_joining, widened
-from contextkit.providers.late.late_tools import LateTools
-from contextkit.providers.masking.permission import Permission, permit_of
+from contextkit.providers.late_tools import LateTools, can_join, check_joining, widened
+from contextkit.providers.masking import Permission, permit_of
 from contextkit.providers.provider import Provider
-from contextkit.providers.settings.affinity import routing
-from contextkit.providers.stateful.continuing import Continuity
-from contextkit.providers.tracks import Tracks
-from contextkit.simulator.account import Account
+from contextkit.providers.rendering import Tracks
+from contextkit.providers.server_state import Continuity
+from contextkit.providers.settings import routing
 from contextkit.tools.adopt import adopted
 from contextkit.tools.mask import Limits, Permit
 from contextkit.tools.phases import Phases

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from contextkit.errors import StorageError
-from contextkit.ledger.exchange import Outline
+from contextkit.ledger.calls import Outline
 from contextkit.ledger.ledger import Ledger
 from contextkit.log.log import Log
 

@@ -12,9 +12,8 @@ from typing import Any, Self
 from contextkit.canonical import Json, canonical, parse
 from contextkit.context.branching import Branching
 from contextkit.errors import UsageError
-from contextkit.log.change import Change
 from contextkit.log.content import content_parts
-from contextkit.log.entry import Entry
+from contextkit.log.entry import Change, Entry
 from contextkit.memory.compaction import INSTRUCTION, goal_of, opening, replaced
 from contextkit.memory.keeping import NO_READER, references_of
 from contextkit.memory.memory import Memory
@@ -23,8 +22,7 @@ from contextkit.memory.recall.current import name_of
 from contextkit.memory.recall.recall import recall
 from contextkit.memory.reference import Reference
 from contextkit.memory.search.entries import entry_id
-from contextkit.providers.settings.affinity import routing
-from contextkit.providers.settings.output import (
+from contextkit.providers.settings import (
     FIELD,
     IN_BAND,
     OutputChanged,
@@ -33,6 +31,7 @@ from contextkit.providers.settings.output import (
     out_of_band,
     output_of,
     read,
+    routing,
 )
 
 

@@ -26,8 +26,7 @@ from contextkit.importers.rows import bare, rows
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
 from contextkit.importers.whose import UNKNOWN
-from contextkit.ledger.exchange import Exchange, Outline
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Exchange, Outline, Record
 
 BYTES_PER_TOKEN = 4
 """UTF-8 bytes to a token, an estimate for English and code."""

@@ -33,11 +33,11 @@ from typing import Any
 
 import orjson
 
+from contextkit.analysis.blocks.request import BlockRequest
 from contextkit.errors import UnreadableLog
 from contextkit.importers.source import Source, open_file, standard_input
-from contextkit.ledger.exchange import BlockIds, Exchange
+from contextkit.ledger.calls import BlockIds, Exchange
 from contextkit.ledger.ledger import Ledger
-from contextkit.simulator.blocks.request import BlockRequest
 
 MOONCAKE_BLOCK = 512
 """Tokens in a block of a Mooncake trace, whose lines do not say (FAST25 release)."""

@@ -47,8 +47,7 @@ from contextkit.importers.claude_code_lines import (
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import has_blanks, natural, parsed, plausible, spelled
-from contextkit.ledger.exchange import Exchange, Remark
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Exchange, Record, Remark
 from contextkit.models import find_model, model_named
 
 OPEN = 16

@@ -25,8 +25,7 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import has_blanks, natural, parsed, plausible, spelled
-from contextkit.ledger.exchange import Exchange, Remark, RemarkKind
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
 
 NEAR = 400
 """Bytes at the front of a line in which its own keys stand."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from contextkit.layout.normal_form import MARKERS
+from contextkit.prompt.normal_form import MARKERS
 
 MOST_POOLS = 4_096
 """Pools kept."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from contextkit.importers.source import Source
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Record
 
 
 def not_by_line(source: Source) -> None:

@@ -28,9 +28,8 @@ from contextkit.importers import (
 )
 from contextkit.importers.format import Format, by_line, first_line
 from contextkit.importers.source import STDIN, Faults, Source
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange, Record
 from contextkit.ledger.ledger import Ledger, Rows, check_header
-from contextkit.ledger.row import Record
 
 
 class _Ours:

@@ -24,7 +24,7 @@ from contextkit.importers.format import first_line
 from contextkit.importers.pairing import Body, Heard, Pairs, body_of
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Record
 
 PIECE = 4 << 20
 """Bytes read at once of a larger one: an entry that a piece ends inside is looked through twice."""

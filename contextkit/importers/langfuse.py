@@ -28,8 +28,7 @@ from contextkit.importers.source import Source
 from contextkit.importers.spans import Span, Traces
 from contextkit.importers.transcript import natural, plausible
 from contextkit.importers.whose import whose
-from contextkit.ledger.exchange import Exchange
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Exchange, Record
 
 WRAPPERS = {"data": 2, "observations": 2}
 COUNTS: dict[str, tuple[str, ...]] = {

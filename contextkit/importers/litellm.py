@@ -27,8 +27,7 @@ from contextkit.importers.rows import Row, bare, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
 from contextkit.importers.whose import whose
-from contextkit.ledger.exchange import Bodies, Exchange, Remark
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
 
 WRAPPERS = {"data": 2, "spend_logs": 2, "logs": 2}
 PAYLOAD = "standardloggingobject"

@@ -14,7 +14,7 @@ from contextkit.errors import UnreadableLog
 from contextkit.importers.format import Lines
 from contextkit.importers.found import format_of, unknown
 from contextkit.importers.source import HEAD, Faults, Source, is_packed, told
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Record
 
 BEFORE = 256
 """Bytes at the front, and before the place that was read to, by which a file is known again."""

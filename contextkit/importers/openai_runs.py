@@ -21,8 +21,7 @@ from contextkit.importers.rows import bare, rows
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import EARLIEST, plausible
 from contextkit.importers.whose import UNKNOWN, whose
-from contextkit.ledger.exchange import Bodies, Exchange
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Bodies, Exchange, Record
 
 MESSAGES = ("traj", "messages", "trajectory")
 """Names of the list of messages in a run."""

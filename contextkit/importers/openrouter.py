@@ -20,7 +20,7 @@ from contextkit.importers.format import first_line
 from contextkit.importers.pairing import Heard, Pairs
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import natural, parsed, plausible
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Record
 
 NAME = "openrouter"
 

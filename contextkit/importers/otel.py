@@ -27,8 +27,7 @@ from contextkit.importers.source import Source
 from contextkit.importers.spans import Span, Traces
 from contextkit.importers.transcript import plausible
 from contextkit.importers.whose import whose
-from contextkit.ledger.exchange import Exchange, RemarkKind
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Exchange, Record, RemarkKind
 from contextkit.models import find_model
 
 ATTRIBUTES: dict[str, tuple[str, ...]] = {

@@ -22,10 +22,9 @@ from contextkit.importers.conversing import Conversations
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.transcript import plausible
-from contextkit.ledger.bodies.reading import wire_of
-from contextkit.ledger.exchange import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodies, Exchange, Remark
-from contextkit.ledger.row import Record
-from contextkit.providers.stateful.histories import Histories, Unknown, named_in
+from contextkit.ledger.calls import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodies, Exchange, Record, Remark
+from contextkit.ledger.prompts import wire_of
+from contextkit.providers.server_state import Histories, Unknown, named_in
 
 MAIN = "main"
 BLOT = "[not kept]"

@@ -61,7 +61,7 @@ from contextkit.importers.recording import (
 )
 from contextkit.importers.source import Source, open_file
 from contextkit.importers.transcript import CUT, natural
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 
 VERSION = 3

@@ -30,8 +30,8 @@ from contextkit.importers.recording import (
     Thinking,
     UserSaid,
 )
-from contextkit.ledger.exchange import Exchange, Outline
-from contextkit.ledger.outlines import outline
+from contextkit.ledger.calls import Exchange, Outline
+from contextkit.ledger.prompts import outline
 from contextkit.models import find_model
 
 MAIN = "main"

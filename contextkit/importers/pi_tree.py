@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from contextkit.importers.pi_calls import MAIN, Calls
 from contextkit.importers.recording import AssistantSaid, Compacted, Event
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 
 
 @dataclass(frozen=True, slots=True, eq=False)

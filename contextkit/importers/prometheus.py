@@ -27,8 +27,7 @@ from pathlib import Path
 from contextkit.cache.usage import Usage
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.transcript import EARLIEST, moment, plausible
-from contextkit.ledger.exchange import Exchange, Remark
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Exchange, Record, Remark
 
 Place = tuple[str, str, str]
 """Engine, model, and which of several engines of one server."""

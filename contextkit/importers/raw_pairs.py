@@ -23,8 +23,8 @@ from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.pairing import SESSION_NAMES, Body, Heard, Pairs, body_of
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import moment, parsed, plausible
-from contextkit.ledger.bodies.reading import wire_of
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Record
+from contextkit.ledger.prompts import wire_of
 
 REQUESTS = ("request", "req", "request_body", "requestBody", "input_body", "request_json")
 RESPONSES = (

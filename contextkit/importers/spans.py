@@ -18,8 +18,7 @@ from copy import copy
 from dataclasses import dataclass
 
 from contextkit.importers.source import Source
-from contextkit.ledger.exchange import Exchange, Remark, RemarkKind
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
 
 MAIN = "main"
 OPEN = 20_000

@@ -1,36 +1,385 @@
-"""Why each cache miss happened: the first cause in one ordered table that the record bears out.
+"""The table of causes: what can be seen in two neighbouring calls that explains why the second read less.
+
+Takes what is known of a call, of the one before it and of their lane; gives evidence or None, one function a cause. The
+order of `CAUSES` is the order they are asked in: what changed the prompt comes before what time or timing did.
+
+Two recorded bodies side by side, only where a call missed: what exactly is not what it was.
+
+Takes the calls of a recording as they come, keeps the body of each lane's last billed call, within a bound; gives a
+`Pair` whose calls know their segments and marks, and the place of the first difference. A call that read what it could
+costs nothing here.
+
+Why each cache miss happened: the first cause in one ordered table that the record bears out.
 
 Takes exchanges, gives a `Miss` for every call that read clearly less than the calls before it had left in the cache,
 and for every call that had nothing to read yet. Bills decide whether there is a miss; prompts and times only name its
 cause. Where nothing that was recorded explains it, the cause is `unknown`. Knows nothing of reports.
+
+A recording judged call by call: each with its bill, its two prices, its miss, and what was said of it.
+
+Takes records as they come, gives one `Judged` an exchange; keeps one call a lane and what the remarks said, so a
+recording may be larger than memory. Whoever adds up, draws or lists reads this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal
 
 from contextkit import prices
 from contextkit.cache.prompt import Prompt
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import ZERO, Usage
 from contextkit.errors import UnknownModel
-from contextkit.ledger.bodies.comparing import KeptBodies
-from contextkit.ledger.causes import (
-    CAUSES,
-    NOTHING_SAID,
-    Call,
-    Cause,
-    Lane,
-    Mark,
-    Pair,
-    call_of,
-    not_yet,
-    nothing_visible,
-)
-from contextkit.ledger.exchange import Bodies, Exchange, Outline
-from contextkit.ledger.outlines import Growing
+from contextkit.ledger.calls import Bodies, Exchange, Outline, Record, Remark
+from contextkit.ledger.prompts import Growing, Read, outline, read_body
 from contextkit.models import Model, find_model, model_named
+from contextkit.prompt.diff import divergence
+from contextkit.prompt.prompt import LEVELS
+
+DEFAULT_TTL_SECONDS, LONG_TTL_SECONDS = 300, 3600
+"""Assumed where neither the prompt nor the model table says; the second for lanes that were billed long writes
+(https://platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
+
+Cause = Literal[
+    "below_minimum",
+    "first_write",
+    "model_changed",
+    "compaction",
+    "params_changed",
+    "tools_changed",
+    "system_changed",
+    "messages_changed",
+    "ttl_expired",
+    "cold_fan_out",
+    "out_of_reach",
+    "aborted",
+    "unknown",
+]
+
+NOTHING_SAID: Mapping[Cause, str] = MappingProxyType({})
+"""Where nobody remarked anything."""
+
+Evidence = tuple[str, bool]
+"""Where, and whether it was recorded rather than assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The end of a prefix that a call may have left in the cache."""
+
+    segment: int
+    """Index of its last segment."""
+    digest: bytes
+    """Running digest there."""
+    position: int
+    """Lookback position there."""
+    n_tokens: int
+    """Its size."""
+    ttl_seconds: int | None
+    """Lifetime; None where the prompt names no breakpoints, and the end of the prompt stands in for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What must be kept of a call to judge the next one; prompts are borrowed, so their facts are copied."""
+
+    exchange: Exchange
+    """The row."""
+    usage: Usage
+    """Its bill, every part of the prompt known."""
+    prompt_tokens: int
+    """Size of the prompt, as billed."""
+    outline: Outline | None
+    """Its prompt, as a difference; None where it was not recorded."""
+    namespaces: tuple[bytes, ...]
+    """Of the prompt; empty where it was not recorded."""
+    n: int
+    """Its segments."""
+    marks: tuple[Mark, ...]
+    """What it may have left readable, in rising order."""
+
+    @property
+    def began_at(self) -> float | None:
+        """When its writes became readable, the end standing in for an unknown beginning."""
+        return self.exchange.ended_at if self.exchange.first_byte_at is None else self.exchange.first_byte_at
+
+
+@dataclass(slots=True)
+class Lane:
+    """What one lane has shown so far."""
+
+    before: Call | None = None
+    """The last call with a bill."""
+    high_tokens: int = 0
+    """High-water mark of what is in the cache; starts again after a miss or a shorter prompt."""
+    kept: int = 0
+    """Leading segments unchanged since `before`."""
+    unbilled: int = 0
+    """Calls without a bill since `before`: they may have kept the cache warm, or not."""
+    is_long: bool = False
+    """Whether long writes were billed."""
+    entries: list[int] = field(default_factory=list)
+    """Log sequence of each segment."""
+    said: Mapping[Cause, str] = field(default_factory=lambda: NOTHING_SAID)
+    """Causes that were remarked since `before`, with the words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A call beside the one before it."""
+
+    lane: Lane
+    """Where both stand."""
+    before: Call
+    """The last call with a bill."""
+    now: Call
+    """The call that is judged."""
+    prompt: Prompt | None
+    """What `now` sent."""
+    row: Model | None
+    """The model table on `now`."""
+    place: str = ""
+    """Where the two bodies first differ, where they were recorded: `messages[4] byte 812`."""
+    is_whole: bool = False
+    """Whether bodies were compared, which hold all that was sent."""
+
+
+def call_of(exchange: Exchange, usage: Usage, prompt: Prompt | None) -> Call:
+    """The facts of one call, copied out of its borrowed prompt."""
+    outline = exchange.prompt if isinstance(exchange.prompt, Outline) else None
+    size = usage.prompt or 0
+    if prompt is None or not prompt.n:
+        return Call(exchange, usage, size, outline, (), 0, ())
+    return Call(exchange, usage, size, outline, prompt.namespaces, prompt.n, _marks(prompt))
+
+
+def _marks(prompt: Prompt) -> tuple[Mark, ...]:
+    ends: list[tuple[int, int | None]] = [
+        (mark.segment, mark.ttl_seconds) for mark in prompt.breakpoints if mark.is_written
+    ]
+    ends = ends or [(prompt.n - 1, None)]
+    return tuple(Mark(i, prompt.digests[i], prompt.positions[i], prompt.ends_tokens[i], ttl) for i, ttl in ends)
+
+
+def _model_changed(pair: Pair) -> Evidence | None:
+    was, now = pair.before.exchange, pair.now.exchange
+    is_same = (was.provider, was.model) == (now.provider, now.model)
+    return None if is_same else (f"{was.provider}/{was.model} → {now.provider}/{now.model}", True)
+
+
+def _compaction(pair: Pair) -> Evidence | None:
+    was, now = pair.before.outline, pair.now.outline
+    said = pair.lane.said.get("compaction")
+    sizes = f"prompt {pair.before.prompt_tokens:,} → {pair.now.prompt_tokens:,} tokens"
+    if was is None or now is None or was.epoch == now.epoch:
+        return (f"{said}, {sizes}", True) if said else None
+    return f"epoch {was.epoch} → {now.epoch}, {sizes}", True
+
+
+def _params_changed(pair: Pair) -> Evidence | None:
+    levels = zip(LEVELS, pair.before.namespaces, pair.now.namespaces, strict=False)
+    level = next((level for level, was, now in levels if was != now), None)
+    if level:
+        return f"{level}: a request setting outside the prompt's text", True
+    said = pair.lane.said.get("params_changed")
+    return (said, True) if said else None
+
+
+def _text_changed(level: int) -> Callable[[Pair], Evidence | None]:
+    def ask(pair: Pair) -> Evidence | None:
+        segment = first_change(pair)
+        if segment is None or _level(pair, segment) != level:
+            return None
+        if pair.place:
+            return pair.place, True
+        entry = pair.lane.entries[segment] if segment < len(pair.lane.entries) else -1
+        place = f"{LEVELS[level]} segment {segment}"
+        return (f"{place}, entry {entry}" if entry >= 0 else place), True
+
+    return ask
+
+
+def first_change(pair: Pair) -> int | None:
+    """Index of the first segment that is not what it was, None where all that was cached is still there.
+
+    A change behind the last breakpoint was never in the cache, and is none here.
+    """
+    prompt = pair.prompt
+    if prompt is None or not pair.before.marks:
+        return None
+    last = pair.before.marks[-1]
+    if prompt.n > last.segment and prompt.digests[last.segment] == last.digest:
+        return None
+    return pair.lane.kept
+
+
+def _level(pair: Pair, segment: int) -> int:
+    """The level it stands on in either prompt, the earlier one where they differ: a tool put behind the tools moves all
+    the rest.
+    """
+    ends = [(call.outline.level_ends, call.n) for call in (pair.before, pair.now) if call.outline]
+    return min((segment >= tools) + (segment >= system) for (tools, system), n in ends if segment < n)
+
+
+def _ttl(pair: Pair) -> tuple[int, bool]:
+    """Lifetime of what the lane left in the cache, and whether it was recorded."""
+    recorded = pair.before.marks[-1].ttl_seconds if pair.before.marks else None
+    if recorded is not None:
+        return recorded, True
+    if pair.row:
+        return (pair.row.ttls_seconds[-1] if pair.lane.is_long else pair.row.default_ttl_seconds), False
+    return (LONG_TTL_SECONDS if pair.lane.is_long else DEFAULT_TTL_SECONDS), False
+
+
+def _gap(pair: Pair) -> float:
+    """From start to start: a lifetime counts from the start of the request that wrote or read."""
+    return pair.now.exchange.at - pair.before.exchange.at
+
+
+def _ttl_expired(pair: Pair) -> Evidence | None:
+    gap, (ttl, is_recorded) = _gap(pair), _ttl(pair)
+    shown = f"{gap:.1f}" if int(gap) == ttl else f"{int(gap)}"
+    return (f"gap {shown} s > {ttl} s", is_recorded and not pair.lane.unbilled) if gap > ttl else None
+
+
+def not_yet(call: Call, now: Call) -> Evidence | None:
+    """Whether `now` started before `call` began to answer, so that it could not read what `call` wrote."""
+    if call.began_at is None or now.exchange.at >= call.began_at:
+        return None
+    early = call.began_at - now.exchange.at
+    return (
+        f"started {early:.1f} s before the response of {call.exchange.id!r} began",
+        call.exchange.first_byte_at is not None,
+    )
+
+
+def _cold_fan_out(pair: Pair) -> Evidence | None:
+    return not_yet(pair.before, pair.now)
+
+
+def _out_of_reach(pair: Pair) -> Evidence | None:
+    if pair.prompt is None or not pair.before.marks or pair.before.marks[-1].ttl_seconds is None:
+        return None
+    last, positions = pair.before.marks[-1], pair.prompt.positions
+    behind = [
+        (positions[mark.segment] - last.position, mark.lookback)
+        for mark in pair.prompt.breakpoints
+        if mark.segment >= last.segment
+    ]
+    if not behind:
+        return f"no breakpoint at or behind segment {last.segment}, up to which the call before was cached", True
+    if any(distance < lookback for distance, lookback in behind):
+        return None
+    distance, lookback = min(behind)
+    return f"{distance} positions behind the last breakpoint, a lookup visits {lookback}", True
+
+
+def _aborted(pair: Pair) -> Evidence | None:
+    call = pair.before
+    has_begun = call.exchange.first_byte_at is not None or bool(call.usage.output)
+    return (
+        None
+        if call.exchange.error is None or has_begun
+        else (f"{call.exchange.id!r} ended before its response began", False)
+    )
+
+
+CAUSES: tuple[tuple[Cause, Callable[[Pair], Evidence | None]], ...] = (
+    ("model_changed", _model_changed),
+    ("compaction", _compaction),
+    ("params_changed", _params_changed),
+    ("tools_changed", _text_changed(0)),
+    ("system_changed", _text_changed(1)),
+    ("messages_changed", _text_changed(2)),
+    ("ttl_expired", _ttl_expired),
+    ("cold_fan_out", _cold_fan_out),
+    ("out_of_reach", _out_of_reach),
+    ("aborted", _aborted),
+)
+"""Asked from the top; the first that has evidence is the cause."""
+
+
+def nothing_visible(pair: Pair) -> str:
+    """What can be said of a miss that nothing explains."""
+    gap, (ttl, _) = _gap(pair), _ttl(pair)
+    if pair.prompt and pair.before.outline:
+        intact = (
+            "prefix intact"
+            if pair.is_whole or pair.prompt.level_ends[1]
+            else "messages intact, tools and system not in the record"
+        )
+        return f"{intact}, gap {int(gap)} s ≤ {ttl} s"
+    was, now = pair.before.prompt_tokens, pair.now.prompt_tokens
+    shrunk = f", and shrank from {was:,} to {now:,} tokens" if now < was else ""
+    return f"the prompt was not recorded{shrunk}; gap {int(gap)} s ≤ {ttl} s"
+
+
+MOST_BYTES = 64 << 20
+"""Bodies kept, all lanes together; of a lane whose body had to go only times and bills are compared."""
+
+
+class KeptBodies:
+    """The body of the last billed call of each lane, the lanes used last at the end."""
+
+    __slots__ = ("_kept", "_n_bytes")
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._n_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, exchange: Exchange) -> None:
+        """`exchange` is its lane's last billed call from now on."""
+        place = exchange.session, exchange.lane
+        self._n_bytes -= len(self._kept.pop(place, b""))
+        if isinstance(exchange.prompt, Bodies):
+            self._kept[place] = exchange.prompt.request
+            self._n_bytes += len(exchange.prompt.request)
+            while self._n_bytes > MOST_BYTES and len(self._kept) > 1:
+                self._n_bytes -= len(self._kept.popitem(last=False)[1])
+
+    def compared(self, pair: Pair, raw: bytes) -> Pair:
+        """`pair` with what both bodies say; as it was where either cannot be read. `raw` is the body of `pair.now`."""
+        older, newer = self._read(pair.before), _read(pair.now, raw)
+        if older is None or newer is None:
+            return pair
+        found = divergence(older.layout, newer.layout)
+        place = f"{found.path} byte {found.offset:,}" if found else ""
+        lane = replace(pair.lane, kept=found.segment if found else older.prompt.n, entries=[])
+        before, now = _told(pair.before, older), _told(pair.now, newer)
+        return replace(pair, lane=lane, before=before, now=now, prompt=newer.prompt, place=place, is_whole=True)
+
+    def beside(self, now: Call, raw: bytes, siblings: Iterable[Call]) -> tuple[Call, Prompt | None, list[Call]]:
+        """A lane's first call and those of other lanes that had not begun to answer when it started, each with its
+        segments.
+        """
+        late = [call for call in siblings if call.began_at is not None and call.began_at > now.exchange.at]
+        newer = _read(now, raw) if late else None
+        if newer is None:
+            return now, None, late
+        return _told(now, newer), newer.prompt, [_told(call, read) for call in late if (read := self._read(call))]
+
+    def _read(self, call: Call) -> Read | None:
+        raw = self._kept.get((call.exchange.session, call.exchange.lane))
+        return _read(call, raw) if raw else None
+
+
+def _read(call: Call, raw: bytes) -> Read | None:
+    return read_body(raw, call.exchange.provider, call.exchange.model)
+
+
+def _told(call: Call, read: Read) -> Call:
+    """`call` with the facts of its prompt."""
+    said = outline(None, read.prompt, [-1] * read.prompt.n, 0)
+    return call_of(replace(call.exchange, prompt=said), call.usage, read.prompt)
+
 
 SHARE = 0.05
 """A shortfall up to this share of what was expected is noise (pydantic-ai-harness 0.62.0, `WarnOnCacheBusts`)."""
@@ -307,3 +656,115 @@ def _had_it_been_read(usage: Usage, lost: int) -> Usage:
         0,
         service_tier=usage.service_tier,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One call."""
+
+    index: int
+    """Its place in the recording, from 0."""
+    exchange: Exchange
+    """As recorded."""
+    usage: Usage | None
+    """Its bill, None where a part of its prompt is unknown."""
+    cost_usd: float | None
+    """What it cost at the list price of its day, None where the bill or the price is unknown."""
+    cost_uncached_usd: float | None
+    """What it would have cost without any cache."""
+    has_model_price: bool
+    """Whether its model has a price."""
+    miss: Miss | None
+    """Why it read less than it could have, None where it did not."""
+    verdict: str
+    """The provider's own diagnosis, empty where it gave none."""
+    project: str
+    """Where its conversation was held, empty where nobody says."""
+    agent: str
+    """Who its lane is: a remark's word, else the lane's name."""
+
+
+class Judging:
+    """Is shown a recording record by record, and judges each call as it comes; a remark speaks of what comes after it."""
+
+    __slots__ = ("_index", "_judge", "_said")
+
+    def __init__(self) -> None:
+        self._judge, self._said, self._index = Judge(), _Said(), 0
+
+    def hear(self, record: Record) -> Judged | None:
+        """The next record; gives its call, None for a remark."""
+        if isinstance(record, Remark):
+            self._said.hear(record)
+            return None
+        call = _judged(self._index, record, self._said.judged(self._judge, record), self._said)
+        self._index += 1
+        return call
+
+    def copied(self) -> Judging:
+        """Another one that knows what this one knows, and goes on by itself."""
+        return deepcopy(self, {id(NOTHING_SAID): NOTHING_SAID})
+
+
+def judged(records: Iterable[Record]) -> Iterator[Judged]:
+    """Each exchange of `records`, in order, as `Judging` sees it."""
+    hear = Judging().hear
+    return (call for record in records if (call := hear(record)) is not None)
+
+
+class _Said:
+    """What the remarks said so far; a word about one call is forgotten once that call came."""
+
+    __slots__ = ("_kept", "agents", "breaks", "projects", "sums", "verdicts")
+
+    def __init__(self) -> None:
+        self.verdicts: dict[str, str] = {}
+        self.projects: dict[str, str] = {}
+        self.agents: dict[str, str] = {}
+        self.sums: dict[str, str] = {}
+        self.breaks: dict[str, Mapping[Cause, str]] = {}
+        self._kept = {"verdict": self.verdicts, "project": self.projects, "agent": self.agents, "sum": self.sums}
+
+    def hear(self, remark: Remark) -> None:
+        kept, cause = self._kept.get(remark.kind), BREAKS.get(remark.kind)
+        if kept is not None:
+            kept[remark.about] = remark.text
+        if cause is not None:
+            self.breaks[remark.about] = {**self.breaks.get(remark.about, NOTHING_SAID), cause: remark.text}
+
+    def judged(self, judge: Judge, exchange: Exchange) -> Miss | None:
+        """The miss of a call; a row that adds up several calls has none."""
+        if self.sums and f"{exchange.session}/{exchange.lane}" in self.sums:
+            judge.pass_over()
+            return None
+        return judge.see(exchange, self.breaks.pop(exchange.id, NOTHING_SAID) if self.breaks else NOTHING_SAID)
+
+
+BREAKS: dict[str, Cause] = {"compaction": "compaction", "setting": "params_changed"}
+"""Kind of a remark → the cause it is of, should its call have missed."""
+
+
+def _judged(index: int, exchange: Exchange, miss: Miss | None, said: _Said) -> Judged:
+    usage = measured(exchange)
+    cost, uncached, has_price = _priced(exchange, usage)
+    return Judged(
+        index,
+        exchange,
+        usage,
+        cost,
+        uncached,
+        has_price,
+        miss,
+        said.verdicts.pop(exchange.id, ""),
+        said.projects.get(exchange.session, ""),
+        said.agents.get(f"{exchange.session}/{exchange.lane}", exchange.lane),
+    )
+
+
+def _priced(exchange: Exchange, usage: Usage | None) -> tuple[float | None, float | None, bool]:
+    asked = exchange.provider, exchange.model, usage or ZERO, exchange.at
+    try:
+        cost, uncached = prices.cost_usd(*asked), prices.cost_uncached_usd(*asked)
+    except UnknownModel:
+        return None, None, False  # the summary names the model
+    return (None, None, True) if usage is None or cost is None or uncached is None else (cost, uncached, True)

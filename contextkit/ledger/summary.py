@@ -14,9 +14,8 @@ from datetime import UTC, datetime
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
-from contextkit.ledger.judged import Judged, judged
-from contextkit.ledger.misses import Miss
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Record
+from contextkit.ledger.misses import Judged, Miss, judged
 
 MOST_RATES = 1 << 20
 """Hit rates kept; of a longer recording each is the mean of as many neighbours together as it takes, a power of two."""

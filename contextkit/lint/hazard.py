@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from contextkit.lint.requests.rule import RequestRule
 from contextkit.lint.source.rule import Flow, Pattern
-from contextkit.lint.trace.rule import RequestRule
 
 Grade = Literal["A", "B", "C", "D", "I"]
 """A measured or fixed in a public tracker; B reported; C another tool's rule; D provider documentation; I inferred."""

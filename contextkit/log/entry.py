@@ -1,12 +1,23 @@
 """One thing that was said or done, frozen when it was written.
 
 Takes JSON values, gives entries whose bytes never change again. Knows nothing of providers.
+
+What changed while a conversation runs, told in band: a new date, mode, effort, folder, memory, permission or file.
+
+Takes values, gives the text the model reads and the fields a provider may take instead; the text is frozen when the
+entry is written. Knows nothing of providers. A change is never an edit: what was true before stays in the history, the
+news stands behind it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import date
+from typing import ClassVar, Literal
+
+from contextkit.canonical import Json, parse
+from contextkit.errors import InvalidContent
 
 Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "tools", "switch", "epoch"]
 """What an entry is; the table of their bodies stands in `docs/architecture.md`.
@@ -66,3 +77,221 @@ class Native:
     """The model that said them."""
     body: bytes
     """JSON array in the wire's normal form: content blocks, one message, or output items."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that is different from here on. Subclasses are the kinds there are."""
+
+    kind: ClassVar[str]
+    """What sort of change, as the entry's `event.type` says it."""
+
+    @property
+    def text(self) -> str:
+        """What the model is told."""
+        raise InvalidContent(
+            f"{type(self).__name__} says nothing: use one of the kinds of change in contextkit.log.entry"
+        )
+
+    @property
+    def body(self) -> Json:
+        """Body of the `notice` entry. Raises `InvalidContent` for a change that says nothing."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        optional = {field.name for field in fields(self) if field.default is None}
+        wrong = next(
+            (name for name, value in values.items() if not _is_told(value, is_optional=name in optional)), None
+        )
+        if wrong is not None:
+            raise InvalidContent(
+                f"{type(self).__name__}({wrong}=…) is text, or a date, not {type(values[wrong]).__name__}"
+            )
+        told = {name: str(value) for name, value in values.items() if value is not None}
+        empty = next((name for name, value in told.items() if not value.strip()), None)
+        if empty is not None:
+            raise InvalidContent(f"{type(self).__name__}({empty}='') says nothing: give the new value")
+        return {"text": self.text, "event": {"type": self.kind, **told}}
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the same words twice are two events, and not one told twice."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class DateChanged(Change):
+    """Another day has begun.
+
+    >>> DateChanged(date(2026, 11, 21)).text
+    'The date is now 2026-11-21.'
+    """
+
+    kind = "date"
+    date: date | str
+    """The new date; ISO form where it is text."""
+
+    @property
+    def text(self) -> str:
+        """What the model is told."""
+        return f"The date is now {self.date}."
+
+
+@dataclass(frozen=True, slots=True)
+class ModeChanged(Change):
+    """The program works in another mode now: planning, editing, reviewing."""
+
+    kind = "mode"
+    mode: str
+    """Its name."""
+    meaning: str | None = None
+    """What the model should do differently, in a sentence."""
+
+    @property
+    def text(self) -> str:
+        """What the model is told."""
+        return f"The mode is now {self.mode}." + (f" {self.meaning}" if self.meaning else "")
+
+
+@dataclass(frozen=True, slots=True)
+class EffortChanged(Change):
+    """How much the model should think from here on; a parameter would lose the cache of the messages."""
+
+    kind = "effort"
+    effort: str
+    """As the provider names it: low, medium, high."""
+
+    @property
+    def text(self) -> str:
+        """What the model is told."""
+        return f"Reasoning effort from here on: {self.effort}."
+
+
+@dataclass(frozen=True, slots=True)
+class FolderChanged(Change):
+    """Commands run in another folder now."""
+
+    kind = "folder"
+    path: str
+    """The new working folder."""
+
+    @property
+    def text(self) -> str:
+        """What the model is told."""
+        return f"The working folder is now {self.path}."
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUpdated(Change):
+    """A memory file changed while the conversation ran."""
+
+    kind = "memory"
+    path: str
+    """The file, as the memory tool names it."""
+    what: str | None = None
+    """What is new, in a sentence."""
+
+    @property
+    def text(self) -> str:
+        """What the model is told."""
+        return f"The memory file {self.path} was updated." + (
+            f" {self.what}" if self.what else " Read it again where it matters."
+        )
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the same words twice are two events."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionChanged(Change):
+    """Something is allowed or forbidden from here on that was not before."""
+
+    kind = "permission"
+    rule: str
+    """The new rule, in a sentence."""
+
+    @property
+    def text(self) -> str:
+        """What the model is told."""
+        return f"Permissions changed: {self.rule}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanged(Change):
+    """Somebody else changed a file the model has read."""
+
+    kind = "file"
+    path: str
+    """The file."""
+    digest: str | None = None
+    """Of the new content: told once for each; without it, every notice is told."""
+
+    @property
+    def text(self) -> str:
+        """What the model is told."""
+        return f"{self.path} was changed outside this conversation: read it again before relying on it."
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the same words twice are two events."""
+        return self.digest is None
+
+
+class Changes:
+    """The last change of each kind that the prompt says; fed every entry of a log, in order."""
+
+    __slots__ = ("_holding", "_last", "_lost")
+
+    def __init__(self, log: Iterable[Entry] = ()) -> None:
+        self._last: dict[str, tuple[bytes, int]] = {}
+        self._holding: dict[str, bytes] = {}
+        """Subject → body of the notice that holds until another one about it comes; those for a while change nothing
+        here."""
+        self._lost: dict[str, bytes] = {}
+        """Those of them that an epoch took out of the prompt."""
+        for entry in log:
+            self.feed(entry)
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry; an epoch takes what was told out of the prompt."""
+        if entry.kind == "epoch":
+            self._last, self._lost = {}, dict(self._holding)
+        elif entry.kind == "notice" and (event := (body := parse(entry.body)).get("event")):
+            subject = _subject(event)
+            self._last[subject] = entry.body, entry.sequence
+            if subject in _LASTING and "until" not in body:
+                self._holding[subject] = entry.body
+                self._lost.pop(subject, None)
+
+    @property
+    def output(self) -> Json:
+        """The event that says the form of replies, None where none does."""
+        said = self._last[_OUTPUT][0] if _OUTPUT in self._last else self._holding.get(_OUTPUT)
+        return None if said is None else parse(said)["event"]
+
+    def due(self) -> tuple[Kind, Json] | None:
+        """A notice that an epoch took out and that holds on: the form of replies, the effort.
+
+        None where the prompt says all of them.
+        """
+        return ("notice", parse(next(iter(self._lost.values())))) if self._lost else None
+
+    def told(self, change: Change, body: bytes) -> int | None:
+        """Sequence of the entry that says the same already, None where it is news."""
+        last, sequence = self._last.get(_subject(parse(body)["event"]), (b"", -1))
+        return sequence if last == body and not change.is_repeatable else None
+
+
+_OUTPUT, _EFFORT = "output ", "effort "
+"""Subjects of changes of the form of replies, which what reads them relies on, and of how hard the model thinks."""
+_LASTING = (_OUTPUT, _EFFORT)
+"""What holds until it is changed again, through every epoch."""
+
+
+def _is_told(value: object, *, is_optional: bool) -> bool:
+    return isinstance(value, str | date) or (value is None and is_optional)
+
+
+def _subject(event: Json) -> str:
+    """What an event is about: the last one about it holds."""
+    return f"{event['type']} {event.get('path', '') if event['type'] in ('file', 'memory') else ''}"

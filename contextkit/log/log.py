@@ -16,7 +16,7 @@ from typing import Self, overload
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UsageError
 from contextkit.log.entry import Entry, Kind
-from contextkit.log.jsonl.line import GENESIS, KINDS, digest_of
+from contextkit.log.jsonl import GENESIS, KINDS, digest_of
 from contextkit.log.storage import JSONLStorage, MemoryStorage, Storage
 
 

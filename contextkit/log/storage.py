@@ -24,8 +24,7 @@ from typing import Protocol, runtime_checkable
 from contextkit.canonical import parse
 from contextkit.errors import LogCorrupt, StorageError, UsageError
 from contextkit.log.entry import Entry
-from contextkit.log.jsonl.line import GENESIS, is_torn, read_line, write_line
-from contextkit.log.jsonl.lock import MODE, FileLock, is_same_file
+from contextkit.log.jsonl import GENESIS, MODE, FileLock, is_same_file, is_torn, read_line, write_line
 from contextkit.terminal import sanitize
 
 _BINARY = getattr(os, "O_BINARY", 0)

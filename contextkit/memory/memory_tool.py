@@ -17,7 +17,7 @@ from contextkit.canonical import Json
 from contextkit.errors import MemoryRefused, ToolRefusal
 from contextkit.memory.files.names import shown
 from contextkit.memory.filestore import FileMemory
-from contextkit.tools.signature.fitting import misfit
+from contextkit.tools.signature import misfit
 from contextkit.tools.tool import Tool
 
 ROOT = "/memories"

@@ -16,7 +16,7 @@ from hashlib import sha256
 
 from contextkit.canonical import Json
 from contextkit.errors import FileMissing, SourceChanged, UsageError
-from contextkit.log.binary import is_binary
+from contextkit.log.content import is_binary
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.preview import kind_of, preview
 from contextkit.memory.reference import Reference

@@ -22,9 +22,8 @@ from contextkit.errors import (
 from contextkit.log.entry import Entry
 from contextkit.log.log import Log
 from contextkit.log.turns import Turns
-from contextkit.providers.parameters import MODEL_FIELDS
-from contextkit.providers.plain import plain, sendable
-from contextkit.providers.provider import Provider, Reply, Turn, kept
+from contextkit.providers.provider import Provider, Reply, Turn, kept, plain, sendable
+from contextkit.providers.settings import MODEL_FIELDS
 
 FORMAT = 1
 """Version of the entry bodies."""

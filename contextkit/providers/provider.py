@@ -1,23 +1,60 @@
 """What an adapter is: a conversation in a provider's words, and back; no sockets.
 
 Every adapter is two tables, kind → blocks and block → piece, read in both directions. What they share stands here.
+
+An SDK's typed object as the JSON it came from, without what the SDK added to it.
+
+Takes a pydantic model of `anthropic` or `openai`, or a dict; gives a dict. Knows no endpoint.
+
+What besides the segments must be equal for a prefix to be re-used, per level.
+
+Takes a request's parameters and the flags its segments raise, gives three keys: a parameter that invalidates a level
+stands in that level's key and in those behind it. Only parameters that a table names are in a key: a field that no
+documented rule names, one that a newer client adds included, is neutral. Knows no provider: the tables come with the
+call.
+
+One block of a request body → one piece, remembered.
+
+The client cuts what it renders, the server what it received; both come through here, so both count the same bytes. What
+was cut once is kept by its bytes: a server that sees the same conversation 500 times cuts each block once.
+
+Another wire's blocks and tools, and tools a model does not know, as far as any wire can say them.
+
+Takes what one provider keeps in its own words, gives text or a function. Knows no wire of its own.
+
+A tool that is called with text, in OpenAI's words.
+
+Takes a neutral definition, gives a custom tool (chat/chat_completion_custom_tool_param.py,
+responses/custom_tool_param.py).
+
+Neutral parts and tools in one wire's words, and back: what comes back renders to the block it came from, or is that
+block verbatim.
+
+Takes the tables of one endpoint, gives both directions. Knows no endpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Protocol
 
-from contextkit.cache.prompt import Prompt
+from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
-from contextkit.canonical import Json
-from contextkit.layout.breakpoints import Plan
-from contextkit.layout.layout import Layout
-from contextkit.layout.segment import Piece
-from contextkit.layout.track import Grammar
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import InvalidTool, NotSerialisable, UnreadableReply, UnreadableRequest
+from contextkit.log.content import is_deeper
 from contextkit.log.entry import Entry, Kind, Native
-from contextkit.models import Model
+from contextkit.models import Model, model_named
+from contextkit.prompt.breakpoints import Plan
+from contextkit.prompt.normal_form import VERBATIM, marker_of, normal
+from contextkit.prompt.prompt import Grammar, Layout, Level, Piece, Track
+from contextkit.prompt.tokens import counter_for
+from contextkit.tools.tool import INVALID_ARGUMENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +161,7 @@ class Provider(Protocol):
 
     @property
     def noticing(self) -> str:
-        """How it is told an event: a row of `providers/changes/mechanisms.py`."""
+        """How it is told an event: a row of `providers/notices.py`."""
 
     @property
     def announcing(self) -> str:
@@ -171,3 +208,528 @@ class Provider(Protocol):
     def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
         """The response that a complete stream of events amounts to, as a dict."""
         ...
+
+
+HELPERS = frozenset({"parsed", "parsed_output", "parsed_arguments", "_request_id"})
+"""Fields the SDKs add for their callers (`parse()` helpers); no request type accepts them."""
+
+
+def plain(value: Any) -> dict[str, Json]:
+    """The dict of a response, event or item, nulls and helper fields left out; key order kept.
+
+    Raises `UnreadableReply` for anything else.
+    """
+    dump = getattr(value, "model_dump", None)
+    raw = value if dump is None else dump(mode="json", exclude_unset=True, by_alias=True, warnings=False)
+    if dump is not None and _has_null_argument(raw):
+        raw = _with_numbers(raw, dump(exclude_unset=True, by_alias=True, warnings=False))
+    if not isinstance(raw, Mapping):
+        raise UnreadableReply(f"a reply is the SDK's object or its dict, not {type(value).__name__}")
+    cleaned: dict[str, Json] = _without_nulls(raw)
+    return cleaned
+
+
+def _has_null_argument(value: Json, *, is_inside: bool = False) -> bool:
+    """Whether arguments hold a null: pydantic writes NaN and the infinities so."""
+    if isinstance(value, Mapping):
+        return any(_has_null_argument(item, is_inside=is_inside or key in _ARGUMENTS) for key, item in value.items())
+    if isinstance(value, list):
+        return any(_has_null_argument(item, is_inside=is_inside) for item in value)
+    return value is None and is_inside
+
+
+def _with_numbers(written: Json, typed: Any) -> Json:
+    """`written` with the numbers of `typed` that JSON has no form for, where `written` has null."""
+    if isinstance(written, Mapping) and isinstance(typed, Mapping):
+        return {key: _with_numbers(item, typed.get(key)) for key, item in written.items()}
+    if isinstance(written, list) and isinstance(typed, list | tuple) and len(written) == len(typed):
+        return [_with_numbers(item, one) for item, one in zip(written, typed, strict=True)]
+    return typed if written is None and isinstance(typed, float) else written
+
+
+def sendable(value: Any) -> Json:
+    """A response's JSON as JSON can carry it: surrogate pairs joined, lone surrogates escaped, NaN and the like as
+    text.
+
+    Python's JSON reader lets all of these through. Objects that a model wrote as arguments stay as they are: each wire
+    decides about them.
+
+    >>> sendable({"text": "\\ud83d\\ude00 \\ud83d", "n": float("nan"), "input": {"n": float("nan")}})
+    {'text': '😀 \\\\ud83d', 'n': 'nan', 'input': {'n': nan}}
+    """
+    if isinstance(value, str):
+        return _joined_pairs(value)
+    if isinstance(value, Mapping):
+        return {
+            _joined_pairs(str(key)): item if key in _ARGUMENTS and isinstance(item, Mapping) else sendable(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [sendable(item) for item in value]
+    if isinstance(value, bytes):
+        return value  # the wire packs them
+    try:
+        canonical(value)
+    except NotSerialisable:
+        return repr(value) if isinstance(value, float) else hex(value) if isinstance(value, int) else str(value)
+    return value
+
+
+_ARGUMENTS = frozenset({"input", "arguments", "args"})
+"""Fields that hold what a model wrote as arguments, where they hold an object."""
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def _joined_pairs(text: str) -> str:
+    """Text with surrogate pairs (halves that came in two events of a stream) as characters and lone surrogates as JSON
+    escapes.
+    """
+    whole = _PAIR.sub(lambda pair: pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text)
+    return whole.encode("utf-8", "backslashreplace").decode()
+
+
+def _without_nulls(value: Any) -> Json:
+    if isinstance(value, Mapping):
+        known = {key: item for key, item in value.items() if item is not None and key not in HELPERS}
+        return {key: item if key in VERBATIM else _without_nulls(item) for key, item in known.items()}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+TOOLS, SYSTEM, MESSAGES = 0, 1, 2
+"""Levels as numbers, in the order of `layout.segment.LEVELS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keying:
+    """Which parameter invalidates what, for one wire."""
+
+    levels: Mapping[str, int]
+    """Parameter → first level it invalidates. Every other parameter is neutral."""
+    neutral: frozenset[str]
+    """Parameters that are known and that no cache looks at."""
+    defaults: Mapping[str, Json] = field(default_factory=dict)
+    """Values that mean the same as leaving the parameter out."""
+    flags: Mapping[str, int] = field(default_factory=dict)
+    """Flag a segment raises → first level its presence invalidates; MESSAGES for others."""
+
+
+def namespaces(keying: Keying, params: Mapping[str, Json], flags: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
+    """Keys of the three levels, each covering the one before."""
+    facts = [
+        (keying.levels[name], name, value)
+        for name, value in sorted(params.items())
+        if name in keying.levels and value is not None and keying.defaults.get(name) != value
+    ]
+    facts += [(keying.flags.get(flag, MESSAGES), "flag", flag) for flag in flags]
+    return _keys(canonical(facts))
+
+
+def keyed(
+    keying: Keying,
+    params: Mapping[str, Json],
+    flags: tuple[str, ...],
+    track: Track,
+    n: int,
+    marks: tuple[Breakpoint, ...],
+) -> Prompt:
+    """What a cache sees of the first `n` segments of `track`, with these marks."""
+    ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
+    return Prompt(namespaces(keying, params, flags), ends, track.digests, track.ends_tokens, track.positions, marks, n)
+
+
+@lru_cache(maxsize=4096)
+def _keys(facts: bytes) -> tuple[bytes, bytes, bytes]:
+    import orjson
+
+    rows = orjson.loads(facts)
+    tools, system, messages = (_key([row for row in rows if row[0] <= level]) for level in (TOOLS, SYSTEM, MESSAGES))
+    return tools, system, messages
+
+
+def _key(facts: list[Json]) -> bytes:
+    return blake2b(canonical(facts, sort=True), digest_size=8).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """What a wire's table says about one type of block."""
+
+    run: str = ""
+    """Lookback run it belongs to."""
+    is_markable: bool = True
+    """Whether the wire accepts a marker on it."""
+    is_thinking: bool = False
+    """Whether it is reasoning that some models strip."""
+    is_silent: bool = False
+    """Whether it enters no digest of its own level."""
+    is_passing: bool = False
+    """Whether it leaves the prompt when a user message follows."""
+    flags: Callable[[Mapping[str, Json]], tuple[str, ...]] = field(default=lambda block: ())
+    """Flags it raises, from the block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A piece and the marker it came with."""
+
+    piece: Piece
+    marker: Json
+    """The marker as sent, None where there was none."""
+
+
+_Key = tuple[bytes, Level, str, Trait, str, tuple[bytes, bytes], bool]
+"""Everything a piece is made from."""
+
+
+def cut(
+    block: Json,
+    level: Level,
+    role: str,
+    trait: Trait,
+    model: str,
+    frame: tuple[bytes, bytes] = (b"", b""),
+    *,
+    is_turn: bool = False,
+) -> Cut:
+    """The piece `block` makes on `level`, counted for `model`, in the message that `frame` opens and closes.
+
+    Raises `NotSerialisable` for what JSON cannot carry.
+    """
+    raw = canonical(block)
+    if not _budget_bytes:
+        return _cut(raw, level, role, trait, model, frame, is_turn)
+    key = (raw, level, role, trait, model, frame, is_turn)
+    found = _MEMO.get(key)
+    return found if found is not None else _keep(key, _cut(*key))
+
+
+def remember(n_bytes: int) -> None:
+    """Keep what is cut from now on, up to `n_bytes` of blocks: for whoever is sent the same conversations again and
+    again.
+
+    A client cuts each block once and keeps it on its track; it needs no memo and has none.
+    """
+    global _budget_bytes  # noqa: PLW0603 - the one memo of a process
+    _budget_bytes = max(_budget_bytes, n_bytes)
+
+
+def expect(value: Json, kind: type | tuple[type, ...], path: str, what: str) -> Json:
+    """`value` if it is of `kind`, else `UnreadableRequest` at `path`."""
+    if not isinstance(value, kind):
+        raise UnreadableRequest(path, f"Input should be {what}")
+    return value
+
+
+_MEMO: dict[_Key, Cut] = {}
+_memo_bytes = 0
+_budget_bytes = 0
+
+
+def _keep(key: _Key, made: Cut) -> Cut:
+    """Keep what was cut; a full memo starts anew, which costs one more cut of what is still in use."""
+    global _memo_bytes  # noqa: PLW0603 - the one counter of a process-wide memo
+    size = len(key[0]) + len(made.piece.body)
+    if _memo_bytes + size > _budget_bytes:
+        _MEMO.clear()
+        _memo_bytes = 0
+    _MEMO[key] = made
+    _memo_bytes += size
+    return made
+
+
+def _cut(
+    raw: bytes, level: Level, role: str, trait: Trait, model: str, frame: tuple[bytes, bytes], is_turn: bool
+) -> Cut:
+    block = parse(raw)
+    counter = counter_for(model_named(model))
+    is_markable = trait.is_markable and not (isinstance(block, dict) and block.get("text") == "")
+    flags = trait.flags(block) if isinstance(block, dict) else ()
+    piece = Piece(
+        level,
+        role,
+        canonical(normal(block)),
+        counter.count(block),
+        trait.run,
+        frame[0],
+        frame[1],
+        is_markable=is_markable,
+        is_thinking=trait.is_thinking,
+        is_turn=is_turn,
+        is_silent=trait.is_silent,
+        is_passing=trait.is_passing,
+        flags=flags,
+    )
+    return Cut(piece, marker_of(block))
+
+
+MAX_ARGUMENT_DEPTH = 200
+"""Levels of nesting in what a model wrote as arguments; deeper values cannot be counted and spelled on every Python's
+stack."""
+
+
+def spoken(block: Mapping[str, Json]) -> str:
+    """The text of a block of another wire, or its type in brackets where it has none; a tool's definition as JSON.
+
+    >>> spoken({"role": "system", "content": [{"type": "text", "text": "Be brief."}]})
+    'Be brief.'
+    >>> spoken({"type": "thinking", "thinking": "…"}), spoken({"video": {"format": "mp4"}})
+    ('[thinking]', '[video]')
+    """
+    if isinstance(block.get("parameters"), Mapping) and "name" in block:
+        return _row(block)
+    inside = next((block[key] for key in ("text", "content", "output") if block.get(key)), None)
+    if isinstance(inside, list):
+        inside = "".join(spoken(part) for part in inside if isinstance(part, dict))
+    return inside if isinstance(inside, str) else _held(block)
+
+
+def _held(block: Mapping[str, Json]) -> str:
+    """The same of a block that is named by the key of what it holds, as Bedrock and Gemini name theirs."""
+    name, held = next(((key, value) for key, value in block.items() if isinstance(value, Mapping)), ("item", {}))
+    words = spoken(held) if "type" not in block and held else "["
+    return f"[{block.get('type', name)}]" if words.startswith("[") else words
+
+
+def reminder(text: str) -> str:
+    """What the program says in the user's turn, so that it is not taken for the user's own words.
+
+    >>> reminder("Phase report: call no tool."), reminder("")
+    ('<system>Phase report: call no tool.</system>', '')
+    """
+    return f"<system>{text}</system>" if text else ""
+
+
+def object_of(arguments: Json) -> Json:
+    """Arguments as an object: what another wire's model wrote that was none stands under one key.
+
+    >>> object_of("{torn")
+    {'arguments': '{torn'}
+    """
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
+
+
+def written_object(written: str) -> Json:
+    """Arguments as a stream wrote them, where only objects are taken back: what is cut off or none stands under a key
+    that says so.
+
+    Source: platform.claude.com "Fine-grained tool streaming", Handling invalid JSON in tool responses.
+
+    >>> written_object("{torn")
+    {'INVALID_JSON': '{torn'}
+    """
+    try:
+        value = parse(written)
+        canonical(value)
+    except NotSerialisable:
+        value = written
+    is_object = isinstance(value, dict) and not is_deeper(value, MAX_ARGUMENT_DEPTH)
+    return value if is_object else {INVALID_ARGUMENTS: written}
+
+
+def read_object(value: Json) -> Json:
+    """The arguments of a call, where only objects are taken back: another value, or one that JSON cannot carry, as
+    `written_object` has it.
+
+    The SDKs let NaN, lone surrogates and nesting without end through.
+
+    >>> read_object({"n": 1}), read_object({"n": float("nan")}), read_object([1])
+    ({'n': 1}, {'INVALID_JSON': '{"n": NaN}'}, {'INVALID_JSON': '[1]'})
+    """
+    if isinstance(value, dict) and not is_deeper(value, MAX_ARGUMENT_DEPTH):
+        try:
+            canonical(value)
+        except NotSerialisable:
+            pass
+        else:
+            return value
+    return {INVALID_ARGUMENTS: json_text(value)}
+
+
+def json_text(value: Json) -> str:
+    """The JSON text of a value with what only Python's JSON reads (NaN, lone surrogates as escapes).
+
+    A remark where there is none.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    except (RecursionError, TypeError, ValueError):
+        return "(nested too deep, or no JSON at all)"
+
+
+def heard(body: Mapping[str, Json]) -> Json:
+    """What somebody said between replies, where a system message cannot stand there: the program's words as reminders.
+
+    >>> heard({"role": "system", "content": [{"type": "text", "text": "Be brief."}]})
+    [{'type': 'text', 'text': '<system>Be brief.</system>'}]
+    """
+    if body.get("role") != "system":
+        return body["content"]
+    return [{"type": "text", "text": reminder(spoken(part.get("block", part)))} for part in body["content"]]
+
+
+UNNAMED = "call#"
+"""Begins the id of a call that its provider gave none (Gemini): no other wire takes a `#` in one."""
+
+
+def call_id(name: str) -> str:
+    """The id of a call as any wire takes it.
+
+    >>> call_id("call#0"), call_id("toolu_1")
+    ('call-0', 'toolu_1')
+    """
+    return name.replace("#", "-") if name.startswith(UNNAMED) else name
+
+
+def announcement(body: Mapping[str, Json]) -> str:
+    """Tools that came late, in words: a line for each, its definition as JSON.
+
+    >>> print(announcement({"text": "New tools:", "definitions": [{"name": "ping", "description": "", "parameters": {}}]}))
+    New tools:
+    {"name":"ping","description":"","parameters":{}}
+    """
+    return "\n".join([body["text"], *map(_row, body["definitions"])])
+
+
+def taken(definition: Mapping[str, Json], model: Model) -> Mapping[str, Json]:
+    """The definition as `model` takes it: a function where it knows no custom tools, or cannot ask its caller for
+    tools.
+
+    >>> from contextkit.models import model_named
+    >>> sql = {"name": "sql", "description": "", "parameters": {}, "format": {"type": "text"}}
+    >>> [list(taken(sql, model_named(name))) for name in ("gpt-5.2", "gpt-4o")]
+    [['name', 'description', 'parameters', 'format'], ['name', 'description', 'parameters']]
+    """
+    is_custom, is_search = "format" in definition, is_tool_search(definition) and "instead" in definition
+    if (is_custom and not model.accepts_custom_tools) or (is_search and not model.accepts_tool_search):
+        return dict(zip(_FUNCTION, function_of(definition), strict=True))
+    return definition
+
+
+def is_tool_search(definition: Mapping[str, Json]) -> bool:
+    """Whether a definition is that of a search which the model asks its caller to run."""
+    block = (definition.get("native") or {}).get("block") or {}
+    return (block.get("type"), block.get("execution")) == ("tool_search", "client")
+
+
+_FUNCTION = ("name", "description", "parameters")
+
+
+def _row(definition: Mapping[str, Json]) -> str:
+    return canonical(dict(zip(_FUNCTION, function_of(definition), strict=True))).decode()
+
+
+def function_of(definition: Mapping[str, Json]) -> tuple[Json, Json, Json]:
+    """Name, description and parameters of a definition, another wire's included.
+
+    Raises `InvalidTool` for a tool only its own provider runs.
+    """
+    block = definition.get("instead") or (definition["native"]["block"] if "native" in definition else definition)
+    fields = block["function"] if isinstance(block.get("function"), dict) else block
+    parameters = fields.get("parameters", fields.get("input_schema"))
+    if parameters is None or "name" not in fields:
+        raise InvalidTool(
+            f"tool of type {block.get('type')!r} runs at its own provider only: leave it out or give a function"
+        )
+    return fields["name"], fields.get("description", ""), parameters
+
+
+def _chat(said: Mapping[str, Json], written: Mapping[str, Json]) -> Json:
+    """A grammar stands one level deeper than on Responses."""
+    grammar = {key: value for key, value in written.items() if key != "type"}
+    return {
+        "type": "custom",
+        "custom": {**said, "format": {"type": written["type"], **({"grammar": grammar} if grammar else {})}},
+    }
+
+
+_SPELLED: Mapping[str, Callable[[Mapping[str, Json], Mapping[str, Json]], Json]] = {
+    "openai_chat": _chat,
+    "openai_responses": lambda said, written: {"type": "custom", **said, "format": written},
+}
+"""Endpoint → (name and description, format) → tool."""
+
+
+def custom_tool(definition: Mapping[str, Json], wire: str) -> Json:
+    """The custom tool that a definition is, None for one that is called with named arguments, and where an endpoint
+    knows none.
+
+    >>> custom_tool({"name": "sql", "description": "", "parameters": {}, "format": {"type": "text"}}, "openai_responses")
+    {'type': 'custom', 'name': 'sql', 'description': '', 'format': {'type': 'text'}}
+    """
+    if "format" not in definition or wire not in _SPELLED:
+        return None
+    return _SPELLED[wire]({key: definition[key] for key in ("name", "description")}, definition["format"])
+
+
+Block = Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How one endpoint spells the parts of a message."""
+
+    wire: str
+    """The endpoint."""
+    text: Callable[[str], Json]
+    """A text → its block."""
+    media: Mapping[str, Callable[[Any], Json]]
+    """Type of a picture or document → block."""
+    candidates: Callable[[Block], list[Json]]
+    """Block → neutral pictures and documents that might be spelled so."""
+
+    def blocks(self, parts: Json) -> list[Json]:
+        """Neutral parts as blocks: native ones of this wire stand as they are, others are said as far as they can be."""
+        return [self.block(part) for part in parts]
+
+    def block(self, part: Block) -> Json:
+        """One of them."""
+        if part["type"] == "native":
+            return part["block"] if part["wire"] == self.wire else self.text(spoken(part["block"]))
+        return self.text(part["text"]) if part["type"] == "text" else self.media[part["type"]](part)
+
+    def neutral(self, blocks: Json) -> list[Json]:
+        """Blocks as neutral parts."""
+        return [self.part(block) for block in blocks]
+
+    def part(self, block: Block) -> Json:
+        """The neutral part that renders back to `block`, or the block verbatim."""
+        likely = (
+            [{"type": "text", "text": block["text"]}] if isinstance(block.get("text"), str) else self.candidates(block)
+        )
+        found = next((part for part in likely if normal(self.block(part)) == normal(block)), None)
+        return verbatim(self.wire, block) if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """How one endpoint spells tools."""
+
+    wire: str
+    """The endpoint."""
+    tool: Callable[[Any, Any, Any], Json]
+    """(name, description, schema) → tool."""
+    function: Callable[[Block], tuple[Json, Json, Json]]
+    """Tool → the same three, whatever stands in their places."""
+
+    def sent(self, definition: Block) -> Json:
+        """A neutral definition as it is sent: one this wire wrote stands as it is."""
+        own = definition.get("native")
+        if own and own["wire"] == self.wire:
+            return own["block"]
+        return custom_tool(definition, self.wire) or self.tool(*function_of(definition))
+
+    def definition(self, tool: Block) -> Json:
+        """The neutral definition that renders back to `tool`, or the tool verbatim."""
+        name, description, schema = self.function(tool)
+        if normal(self.tool(name, description, schema)) != normal(tool):
+            return {"native": _kept(self.wire, tool)}
+        return {"name": name, "description": description, "parameters": schema}
+
+
+def verbatim(wire: str, block: Block) -> Json:
+    """A block of `wire`, kept verbatim as a part."""
+    return {"type": "native", **_kept(wire, block)}
+
+
+def _kept(wire: str, block: Block) -> dict[str, Json]:
+    return {"wire": wire, "block": dict(block)}

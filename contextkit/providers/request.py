@@ -1,4 +1,9 @@
-"""One request, ready to leave: a mapping for the stock client, and prepared bytes for the fast road.
+"""How a request reaches an SDK that takes no prepared bytes: boto3 and google-genai write their own, from keyword
+arguments.
+
+Takes a body and a client, gives the typed call. What leaves has the meaning of `request.body`, in the SDK's spelling.
+
+One request, ready to leave: a mapping for the stock client, and prepared bytes for the fast road.
 
 Takes a layout and parameters, gives bytes. The stock typed method gets `**request`; `.send` hands the same bytes to the
 SDK's own `client.post(content=…)`, with its auth, retries, time-outs and typed result, and skips its walk over the
@@ -19,12 +24,91 @@ from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UsageError
-from contextkit.layout.layout import Layout
 from contextkit.models import Model
-from contextkit.providers.masking.lowering import Lowered
-from contextkit.providers.parameters import output_tokens
-from contextkit.providers.sending.roads import ROADS, called
-from contextkit.providers.stateful.continuing import Continued
+from contextkit.prompt.prompt import Layout
+from contextkit.providers.keyed_blocks import RAW, unpacked
+from contextkit.providers.masking import Lowered
+from contextkit.providers.server_state import Continued
+from contextkit.providers.settings import output_tokens
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Road:
+    """The typed methods of one SDK."""
+
+    client: str
+    """As it is made, for errors."""
+    keywords: Callable[[Fields, Mapping[str, str]], Fields]
+    """(body, extra headers) → keyword arguments."""
+    method: Callable[[Any], Any]
+    """Client → the method, None for what is no client."""
+    amethod: Callable[[Any], Any]
+    """The same for `await`; None where the SDK has none, and a thread makes the call."""
+    streaming: Callable[[Any], Any]
+    """Client → the method that streams."""
+    events: Callable[[Any], Any]
+    """What that method returned → its events."""
+
+
+def _converse(body: Fields, headers: Mapping[str, str]) -> Fields:
+    if headers:
+        raise UsageError(
+            "boto3 takes no headers for one call: leave extra_headers out, or register a handler of its events"
+        )
+    keywords: Fields = unpacked(body, RAW["bedrock_converse"])
+    return keywords
+
+
+def _generate(body: Fields, headers: Mapping[str, str]) -> Fields:
+    given: Fields = unpacked(body, RAW["gemini"])
+    beside = {name: value for name, value in given.items() if name not in ("model", "contents", "generationConfig")}
+    options = {"httpOptions": {"headers": dict(headers)}} if headers else {}
+    return {
+        "model": given["model"],
+        "contents": given["contents"],
+        "config": {**beside, **given.get("generationConfig", {}), **options},
+    }
+
+
+def _at(*path: str) -> Callable[[Any], Any]:
+    def find(client: Any) -> Any:
+        for name in path:
+            client = getattr(client, name, None)
+        return client
+
+    return find
+
+
+ROADS: Mapping[str, Road] = {
+    "bedrock_converse": Road(
+        'boto3.client("bedrock-runtime")',
+        _converse,
+        _at("converse"),
+        lambda client: None,
+        _at("converse_stream"),
+        lambda response: response["stream"],
+    ),
+    "gemini": Road(
+        "genai.Client()",
+        _generate,
+        _at("models", "generate_content"),
+        _at("aio", "models", "generate_content"),
+        _at("models", "generate_content_stream"),
+        lambda response: response,
+    ),
+}
+"""Wire → its road; every other wire takes prepared bytes (`providers/request.py`)."""
+
+
+def called(find: Callable[[Any], Any], road: Road, client: Any) -> Callable[..., Any]:
+    """The method of `client`; raises `UsageError` for what is no client of this SDK."""
+    method = find(client)
+    if not callable(method):
+        raise UsageError(f"{type(client).__name__} is no client for this request: pass {road.client}")
+    found: Callable[..., Any] = method
+    return found
 
 
 @dataclass(frozen=True, slots=True)

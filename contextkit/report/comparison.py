@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, TextIO
 
+from contextkit.analysis.compare import Comparison, Counts, Outcome
 from contextkit.canonical import Json
-from contextkit.simulator.compare import Comparison, Counts, Outcome
 from contextkit.terminal import rich_console
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from contextkit.ledger.judged import Judged
-from contextkit.ledger.misses import Miss
+from contextkit.ledger.misses import Judged, Miss
 from contextkit.ledger.summary import MOST_MISSES, Row, Summary, Tally
 
 Fault = tuple[str, int, str]

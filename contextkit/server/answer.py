@@ -18,9 +18,9 @@ from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, UnreadableRequest
-from contextkit.layout.normal_form import normal
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.models import Model
+from contextkit.prompt.normal_form import normal
 from contextkit.server.billing.books import Books, Said
 from contextkit.server.diagnostics import Fingerprint
 from contextkit.server.notices import HEADER, Notice, is_retired, of_model, unknown_fields

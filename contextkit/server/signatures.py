@@ -14,8 +14,8 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from contextkit.canonical import Json, canonical, parse
-from contextkit.layout.layout import Layout
-from contextkit.layout.normal_form import normal
+from contextkit.prompt.normal_form import normal
+from contextkit.prompt.prompt import Layout
 
 _THINKING = (b'{"type":"thinking"', b'{"type":"redacted_thinking"', b'{"reasoningContent"')
 """How a block in normal form begins that a client may leave out."""

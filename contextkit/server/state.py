@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from threading import RLock
 from typing import Any
 
+from contextkit.analysis.engines import Engine
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.ledger import Ledger
-from contextkit.providers.anthropic.billing import BillingHeader
-from contextkit.providers.cutting import remember
+from contextkit.providers.anthropic.blocks import BillingHeader
+from contextkit.providers.provider import remember
 from contextkit.server.billing.books import Books
 from contextkit.server.billing.hosted import Hosted
 from contextkit.server.billing.selfhosted import SelfHosted
@@ -25,7 +26,6 @@ from contextkit.server.replies import Replies, ReplySource
 from contextkit.server.signatures import Signatures
 from contextkit.server.stored.stored import Stored
 from contextkit.server.wires.wire import Wire
-from contextkit.simulator.engines import Engine
 
 
 class Clock:
@@ -90,7 +90,7 @@ class State:
         """`engine` bills the OpenAI-compatible endpoints where it is given.
 
         `is_strict` refuses unknown fields and unknown or retired models; `billing_header` as in
-        `providers/anthropic/billing.py`.
+        `providers/anthropic/blocks.py`.
         """
         remember(REMEMBERED_BYTES)
         self.lock = RLock()

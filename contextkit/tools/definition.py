@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidTool, NotSerialisable
-from contextkit.tools.signature.grammar import check_format
+from contextkit.tools.signature import check_format
 
 PORTABLE = 64
 """Longest name every provider accepts, in characters (openai/types/shared_params/function_definition.py)."""

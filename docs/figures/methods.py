@@ -16,18 +16,18 @@ import numpy as np
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parents[1]))
 
-from contextkit.cli.transformer.picture import COLOURS, INK, MUTED, label  # noqa: E402
-from contextkit.transformer.engine import Engine  # noqa: E402
-from contextkit.transformer.kv_cache import Pool  # noqa: E402
-from contextkit.transformer.methods.blended import alone, blended, furthest  # noqa: E402
-from contextkit.transformer.methods.diffusion import Elastic, everything  # noqa: E402
-from contextkit.transformer.methods.prefix_blocks import PrefixEngine, names  # noqa: E402
-from contextkit.transformer.methods.pruned import PrunedModel, Pruning  # noqa: E402
-from contextkit.transformer.methods.shifted import logits_shifted  # noqa: E402
-from contextkit.transformer.methods.streaming import SinkCache, stream, with_sink  # noqa: E402
-from contextkit.transformer.model import Model, Work  # noqa: E402
-from contextkit.transformer.ops import Array  # noqa: E402
-from contextkit.transformer.weights import Shape, seeded  # noqa: E402
+from contextkit.cli.transformer.picture import COLOURS, INK, MUTED, label
+from contextkit.transformer.engine import Engine
+from contextkit.transformer.kv_cache import Pool
+from contextkit.transformer.methods.blended import alone, blended, furthest
+from contextkit.transformer.methods.diffusion import Elastic, everything
+from contextkit.transformer.methods.prefix_blocks import PrefixEngine, names
+from contextkit.transformer.methods.pruned import PrunedModel, Pruning
+from contextkit.transformer.methods.shifted import logits_shifted
+from contextkit.transformer.methods.streaming import SinkCache, stream, with_sink
+from contextkit.transformer.model import Model, Work
+from contextkit.transformer.ops import Array
+from contextkit.transformer.weights import Shape, seeded
 
 GQA = Shape(n_kv_heads=2)
 MASK = 257

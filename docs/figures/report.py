@@ -19,8 +19,8 @@ sys.path.insert(0, str(FOLDER.parents[1]))
 
 from rich.console import Console  # noqa: E402
 
-from contextkit.report import terminal  # noqa: E402
-from contextkit.report.html.page import page  # noqa: E402
+from contextkit.report import terminal
+from contextkit.report.html.page import page
 from tests.report.made_up import gathered, one_session  # noqa: E402
 
 SHOTS = (("report-page", 1000, 1130, "light"), ("report-page-narrow", 400, 860, "dark"))

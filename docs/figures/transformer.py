@@ -13,12 +13,12 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parents[1]))
 
-from contextkit.cli.transformer.picture import svg  # noqa: E402
-from contextkit.transformer.costs import kv_bytes  # noqa: E402
-from contextkit.transformer.explain_edit import Edit, explain_edit  # noqa: E402
-from contextkit.transformer.model import Bytes, Model  # noqa: E402
-from contextkit.transformer.real_shapes import REAL  # noqa: E402
-from contextkit.transformer.weights import Shape, seeded  # noqa: E402
+from contextkit.cli.transformer.picture import svg
+from contextkit.transformer.costs import kv_bytes
+from contextkit.transformer.explain_edit import Edit, explain_edit
+from contextkit.transformer.model import Bytes, Model
+from contextkit.transformer.real_shapes import REAL
+from contextkit.transformer.weights import Shape, seeded
 
 TEXT = "You have read, search and write. It is 14:02. Find the three cheapest GPUs, please."
 EDITS = {

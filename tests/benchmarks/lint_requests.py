@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.trace.detect import Detector
+from contextkit.lint.requests.detect import Detector
 
 WORDS = [
     "the",

@@ -230,7 +230,7 @@ def read_all(folder: Path) -> dict[str, Any]:
     from contextkit.importers.collecting import seldom_collecting
     from contextkit.importers.found import records_in
     from contextkit.importers.source import Faults
-    from contextkit.ledger.exchange import Exchange
+    from contextkit.ledger.calls import Exchange
     from contextkit.prices import bills_writes
 
     bills_writes("anthropic", MODELS[0])  # loads the price list, which is done once however much is read
@@ -257,7 +257,7 @@ def report(folder: Path) -> dict[str, Any]:
 def bills_alone(folder: Path) -> dict[str, Any]:
     """Making a call and its bill out of values that are at hand, 100,000 times: what no reader in Python can save."""
     from contextkit.cache.usage import Usage
-    from contextkit.ledger.exchange import Exchange
+    from contextkit.ledger.calls import Exchange
 
     start = time.process_time()
     for n in range(100_000):

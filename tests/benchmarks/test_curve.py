@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from contextkit.analysis.blocks.caches import Setting
+from contextkit.analysis.blocks.request import BlockRequest
+from contextkit.analysis.compare import compare
+from contextkit.analysis.reuse_distance import Curve, Distances
 from contextkit.importers.block_trace import BlockTraces, found_in
-from contextkit.simulator.blocks.caches import Setting
-from contextkit.simulator.blocks.request import BlockRequest
-from contextkit.simulator.compare import compare
-from contextkit.simulator.reuse_distance import Curve, Distances
 from tests.benchmarks.blocks import ordered_dict
 
 pytest.importorskip("numpy", reason="the extra numpy is not installed")

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from contextkit import watch
-from contextkit.lint.guard.guard import Passage
-from contextkit.lint.guard.wire import transport
 from contextkit.providers.provider import Provider
+from contextkit.watcher import transport
+from contextkit.watcher.guard import Passage
 from tests.benchmarks.conversations import Talk
 from tests.benchmarks.loopback import provider
 from tests.benchmarks.test_send import CASES

@@ -11,7 +11,7 @@ import tracemalloc
 
 from contextkit import Phase, Phases, Toolbox
 from contextkit.tools.mask import Permit
-from contextkit.tools.masking import TokenMask, Vocabulary
+from contextkit.tools.token_mask import TokenMask, Vocabulary
 
 VERBS = ("open", "close", "read", "write", "list", "search", "create", "delete", "update", "merge")
 NAMES = [

@@ -20,9 +20,9 @@ from contextkit.bridges.mending import in_blocks
 from contextkit.bridges.openai_agents import model_provider
 from contextkit.bridges.pydantic_ai import capability
 from contextkit.errors import MissingExtra, PrefixBroken, UsageError
-from contextkit.ledger.exchange import Bodies, Outline
+from contextkit.ledger.calls import Bodies, Outline
 from contextkit.ledger.ledger import Ledger
-from contextkit.lint.guard.tell import PrefixWarning
+from contextkit.watcher.notify import PrefixWarning
 
 pytest.importorskip("uvicorn", reason="the local provider needs the extra `server`")
 

@@ -15,10 +15,10 @@ import pytest
 
 from contextkit.bridges import langchain, openai_agents, pydantic_ai
 from contextkit.bridges.bridge import KEPT, Bridge
-from contextkit.ledger.exchange import Outline
+from contextkit.ledger.calls import Outline
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
-from contextkit.lint.guard.tell import PrefixWarning
+from contextkit.watcher.notify import PrefixWarning
 from tests.bridges.loops import LOOPS, MODULES, WAYS, WIRES, Habits, script
 
 pytest.importorskip("uvicorn", reason="the local provider needs the extra `server`")

@@ -16,10 +16,10 @@ from contextkit.cache.hosted.rules import HOSTED, Rule
 from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prompt import Breakpoint
+from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.errors import StorageError, UsageError
 from contextkit.models import model_named
-from contextkit.simulator.reference import reference_cache
 from tests.cache.hosted_prompts import bill, call, marked, talk
 
 STREAMS = {False: 100, True: 10_000}

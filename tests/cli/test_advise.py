@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.ledger import Ledger
 from tests.cli.conftest import Run
 from tests.simulator.test_compactions import session

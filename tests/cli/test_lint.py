@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from contextkit.importers.found import records_at
-from contextkit.ledger.exchange import Bodies, Exchange, Remark
+from contextkit.ledger.calls import Bodies, Exchange, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.lint.catalogue import hazards
 from tests.cli.conftest import COMMAND, Run

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from contextkit.canonical import canonical
 from contextkit.cli.lock.text import lock_text, read_lock
-from contextkit.layout.lock import LockedBlock, LockedHead
+from contextkit.prompt.lock import LockedBlock, LockedHead
 from tests.cli.conftest import COMMAND, Ended, Run
 
 AGENTS = '''

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.ledger.row import Record, encode
+from contextkit.ledger.calls import Record, encode
 from tests.cli.conftest import COMMAND, Run, Start, pi_session
 from tests.report.made_up import many_sessions, one_session
 

@@ -19,11 +19,11 @@ from xml.etree import ElementTree as ET
 import openai
 import pytest
 
+from contextkit.analysis.engines import engine
+from contextkit.analysis.hosted import PROVIDERS
 from contextkit.importers.block_trace import BlockTraces, ledger_of
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
-from contextkit.simulator.engines import engine
-from contextkit.simulator.hosted import PROVIDERS
 from tests.cli.conftest import COMMAND, Run, Start, pi_session
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
 from contextkit.cli.whatif.table import text
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
-from contextkit.simulator.counterfactual.what_if import what_if
 from tests.cli.conftest import Run
 
 

@@ -10,7 +10,7 @@ import pytest
 from contextkit import OpenAICompatible
 from contextkit.cache.usage import Usage
 from contextkit.importers.billed import usage_of
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from tests.cli.conftest import Run

@@ -17,8 +17,7 @@ from typing import Any
 
 from contextkit import Context, Phase, Phases, Toolbox
 from contextkit.canonical import parse
-from contextkit.providers.masking.engines import engine_fields, prefilled
-from contextkit.providers.masking.formats import FORMATS
+from contextkit.providers.masking import FORMATS, engine_fields, prefilled
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.tools.mask import Mask, Permit
 from tests.conformance.grammars import SCHEMAS, TOOLS

@@ -14,7 +14,7 @@ import pytest
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
 from contextkit.canonical import parse
 from contextkit.errors import InvalidCall, UsageError
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.server import LocalServer
 from tests.context.desk import WIRES, Desk, asks, bill, goes_on, honest, refuses, says
 from tests.context.head import SYSTEM, add, shout

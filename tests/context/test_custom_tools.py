@@ -18,7 +18,7 @@ from contextkit.errors import InvalidCall, InvalidTool
 from contextkit.providers.provider import Provider
 from contextkit.server import LocalServer
 from contextkit.tools.phases import Phase, Phases
-from contextkit.tools.signature.grammar import Grammar
+from contextkit.tools.signature import Grammar
 from tests.context.desk import WIRES, Desk, honest, says
 from tests.context.head import SYSTEM, add
 from tests.providers.strict import faults

@@ -22,7 +22,7 @@ from contextkit.errors import (
     StorageError,
     UsageError,
 )
-from contextkit.log.change import Change, DateChanged, ModeChanged
+from contextkit.log.entry import Change, DateChanged, ModeChanged
 from contextkit.memory import Memory, Offload, Recitation
 
 _numbers = count()

@@ -10,7 +10,7 @@ import pytest
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses, tool
 from contextkit.errors import FileMissing, UsageError
-from contextkit.log.change import DateChanged, EffortChanged, FileChanged
+from contextkit.log.entry import DateChanged, EffortChanged, FileChanged
 from contextkit.log.variation import Variation, repetition
 from contextkit.memory import FileMemory, Memory, Offload, Recitation
 from contextkit.memory.facts.facts import Facts

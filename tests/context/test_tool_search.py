@@ -13,7 +13,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses, Tool, Toolbox, tool
 from contextkit.canonical import parse
 from contextkit.errors import InvalidTool, UsageError
-from contextkit.providers.late.mechanisms import SEARCHES, Asked, searching
+from contextkit.providers.late_tools import SEARCHES, Asked, searching
 from contextkit.providers.provider import Provider
 from contextkit.server import LocalServer
 from contextkit.tools.late import call_tool, tool_search

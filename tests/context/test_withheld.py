@@ -12,8 +12,8 @@ from openai.types.responses import Response
 
 from contextkit import AnthropicMessages, Context, OpenAIResponses
 from contextkit.canonical import parse
-from contextkit.ledger.judged import judged
-from contextkit.providers.anthropic.reply import joined
+from contextkit.ledger.misses import judged
+from contextkit.providers.anthropic.response import joined
 from contextkit.server import LocalServer
 from tests.context.desk import WIRES, Desk, asks, bill, says
 from tests.context.head import SYSTEM, add, shout

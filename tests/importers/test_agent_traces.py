@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from contextkit.cli.main import cli
 from contextkit.importers.found import records_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange
-from contextkit.ledger.outlines import prompts_of
+from contextkit.ledger.calls import Exchange
+from contextkit.ledger.prompts import prompts_of
 
 FIXTURE = Path(__file__).parent / "fixtures" / "agent_traces" / "greenhouse.jsonl"
 PUBLIC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "agent-traces"

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from contextkit.analysis.blocks.request import BlockRequest
 from contextkit.errors import UnreadableLog
 from contextkit.importers.block_trace import BlockTraces, content_of, found_in, is_block_trace
 from contextkit.importers.found import ledger_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import BlockIds, Exchange
-from contextkit.simulator.blocks.request import BlockRequest
+from contextkit.ledger.calls import BlockIds, Exchange
 
 LINES = [
     {"timestamp": 0, "input_length": 1000, "output_length": 6, "hash_ids": [0, 1]},

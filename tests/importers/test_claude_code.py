@@ -17,8 +17,8 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.claude_code import is_claude_code
 from contextkit.importers.found import records_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange, Remark
-from contextkit.ledger.judged import Judged, judged
+from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.misses import Judged, judged
 from contextkit.ledger.summary import summarise
 
 FIXTURES = Path(__file__).parent / "fixtures" / "claude_code"

@@ -15,8 +15,8 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.codex import is_codex
 from contextkit.importers.found import records_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange, Remark
-from contextkit.ledger.judged import judged
+from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.misses import judged
 
 ROLLOUT = Path(__file__).parent / "fixtures" / "codex" / "rollout-2026-07-03T18-15-10-019c846c.jsonl"
 SESSION = "019c846c-made-up"

@@ -15,7 +15,7 @@ import pytest
 
 from contextkit.importers.found import FORMATS, records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from tests.importers.test_pi import HEAD, assistant, result, user

@@ -16,8 +16,7 @@ from contextkit.cache.usage import Usage
 from contextkit.importers import har
 from contextkit.importers.found import records_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Bodies, Exchange
-from contextkit.ledger.row import encode
+from contextkit.ledger.calls import Bodies, Exchange, encode
 
 ARCHIVE = Path(__file__).parent / "fixtures" / "har" / "session.har"
 BILL = Usage(12, 2000, 100, 200, 25)

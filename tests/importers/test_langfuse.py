@@ -12,7 +12,7 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.found import records_at
 from contextkit.importers.langfuse import settled
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.calls import Exchange, Remark
 
 FIXTURES = Path(__file__).parent / "fixtures" / "langfuse"
 BILLS = [

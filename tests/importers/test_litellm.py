@@ -12,7 +12,7 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.importers.found import records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Bodies, Exchange, Remark
+from contextkit.ledger.calls import Bodies, Exchange, Remark
 from contextkit.ledger.summary import summarise
 
 FIXTURES = Path(__file__).parent / "fixtures" / "litellm"

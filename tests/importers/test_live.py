@@ -15,9 +15,8 @@ import pytest
 from contextkit.importers.found import records_in
 from contextkit.importers.live import LiveFiles
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange, Record
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.row import Record
 from contextkit.ledger.summary import summarise
 from tests.importers.test_codex import count, use
 from tests.report.made_up import one_session

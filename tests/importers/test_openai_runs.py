@@ -10,7 +10,7 @@ import pytest
 
 from contextkit.importers.found import records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, Exchange
 
 FIXTURE = Path(__file__).parent / "fixtures" / "openai_runs" / "runs.json"
 PUBLIC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "tau-bench" / "gpt-4o-airline.json.gz"

@@ -11,8 +11,8 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.found import records_at, records_in
 from contextkit.importers.openrouter import is_openrouter
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange
-from contextkit.ledger.judged import judged
+from contextkit.ledger.calls import Exchange
+from contextkit.ledger.misses import judged
 from contextkit.report.contents import Gathering
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.page import page

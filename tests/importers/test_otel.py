@@ -16,7 +16,7 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.found import records_at
 from contextkit.importers.otel import ATTRIBUTES
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.summary import summarise
 
 FIXTURES = Path(__file__).parent / "fixtures" / "otel"

@@ -24,7 +24,7 @@ from contextkit.importers.recording import (
     Thinking,
     UserSaid,
 )
-from contextkit.ledger.exchange import Outline
+from contextkit.ledger.calls import Outline
 from contextkit.ledger.misses import misses
 from contextkit.ledger.summary import summarise
 

@@ -16,7 +16,7 @@ from contextkit.importers.found import ledger_at, records_at
 from contextkit.importers.pi import read_pi
 from contextkit.importers.recording import AssistantSaid, Compacted, EffortChanged, Text, UserSaid
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.misses import misses
 from contextkit.ledger.summary import summarise
 

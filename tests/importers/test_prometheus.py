@@ -12,8 +12,8 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.found import records_in
 from contextkit.importers.prometheus import is_scrape
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange, Remark
-from contextkit.ledger.judged import judged
+from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.misses import judged
 
 FIXTURES = Path(__file__).parent / "fixtures" / "prometheus"
 LABELS = '{engine="0",model_name="m"}'

@@ -20,9 +20,8 @@ from contextkit.importers.billed import provider_of, usage_of
 from contextkit.importers.found import ledger_at, records_at, records_in
 from contextkit.importers.raw_pairs import is_raw_pairs
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Bodies, Exchange, Remark
-from contextkit.ledger.judged import judged
-from contextkit.ledger.row import Record, encode
+from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
+from contextkit.ledger.misses import judged
 
 FIXTURES = Path(__file__).parent / "fixtures" / "raw_pairs"
 ANTHROPIC, EVERY_WIRE = FIXTURES / "anthropic.jsonl", FIXTURES / "every_wire.jsonl"
@@ -408,7 +407,7 @@ def test_packed_and_found_by_content(tmp_path: Path) -> None:
 
 def test_lint_can_look_at_the_bodies() -> None:
     from contextkit.lint.catalogue import hazards
-    from contextkit.lint.trace.detect import find_in_requests
+    from contextkit.lint.requests.detect import find_in_requests
 
     codes = {finding.code for finding in find_in_requests(calls(ANTHROPIC), hazards())}
     assert "CKT01" in codes  # the order of the tools

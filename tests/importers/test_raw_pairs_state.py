@@ -9,9 +9,9 @@ from typing import Any
 import openai
 import pytest
 
-from contextkit.ledger.bodies.reading import read_body
-from contextkit.ledger.exchange import Bodies, Exchange
-from contextkit.ledger.judged import judged
+from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.misses import judged
+from contextkit.ledger.prompts import read_body
 from contextkit.server import LocalServer
 from tests.importers.test_raw_pairs import AT, calls, put, read
 

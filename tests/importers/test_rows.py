@@ -18,7 +18,7 @@ from contextkit.importers.found import records_in
 from contextkit.importers.in_time import in_time
 from contextkit.importers.rows import rows
 from contextkit.importers.source import Faults, Source
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.summary import summarise
 
 ROWS: list[dict[str, Any]] = [{"a": 1, "text": 'x"}]{\\'}, {"a": 2, "inner": [{"b": [1, {}]}]}, {"a": 3}]

@@ -21,8 +21,8 @@ from openai.types.chat import (
 )
 from openai.types.responses import ResponseInputItemParam
 
-from contextkit.providers.changes.betas import BLOCKS
-from contextkit.providers.masking.mechanisms import INLINE_TOOLS, TOOL_CHANGES
+from contextkit.providers.masking import INLINE_TOOLS, TOOL_CHANGES
+from contextkit.providers.notices import BLOCKS
 from tests.providers import filled_params, filled_shapes, oracles
 
 Json = Any

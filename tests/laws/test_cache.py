@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit import Context
+from contextkit.analysis.simulate import simulate
 from contextkit.cache.usage import ZERO
 from contextkit.canonical import parse
 from contextkit.providers import PARSERS
-from contextkit.simulator.simulate import simulate
 from tests.laws.conversations import BREAKING, SAYING, Conversation, Sent, operations
 from tests.laws.wires import PROVIDERS, Server, atoms, common
 

@@ -26,7 +26,7 @@ from openai.types.responses import ResponseInputItemParam
 from contextkit import Context
 from contextkit.canonical import canonical, parse
 from contextkit.providers import PARSERS
-from contextkit.providers.openai_compatible.hosts import HOSTS
+from contextkit.providers.openai_compatible import HOSTS
 from contextkit.providers.request import Request
 from contextkit.server import LocalServer
 from tests.laws.every_block import ROWS, bodies, conversation_of, heads_of, words_in

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, Phase, Phases
+from contextkit.analysis.engines import ENGINES, engine
 from contextkit.canonical import parse
-from contextkit.layout.segment import Segment
 from contextkit.models import MODELS
+from contextkit.prompt.prompt import Segment
 from contextkit.providers.provider import Provider
 from contextkit.server.answer import CHAT, CONVERSE, GENERATE, MESSAGES, RESPONSES, Outcome, answer
 from contextkit.server.state import Clock, State
-from contextkit.simulator.engines import ENGINES, engine
 from tests.laws.conversations import (
     BREAKING,
     MORE_TOOLS,

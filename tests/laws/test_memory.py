@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit import AnthropicMessages, Context, OpenAIChat
-from contextkit.log.change import (
+from contextkit.log.entry import (
     DateChanged,
     EffortChanged,
     FileChanged,

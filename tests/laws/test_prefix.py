@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from contextkit import Context
 from contextkit.canonical import parse
 from contextkit.errors import HeadChanged
-from contextkit.layout.divergence import divergence
-from contextkit.layout.layout import Layout
+from contextkit.prompt.diff import divergence
+from contextkit.prompt.prompt import Layout
 from contextkit.providers import PARSERS
 from tests.laws.conversations import BREAKING, MORE_TOOLS, SAYING, SYSTEM, TOOLS, Conversation, Operation, operations
 from tests.laws.wires import PROVIDERS, atoms, common

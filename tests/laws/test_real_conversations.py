@@ -24,7 +24,7 @@ from contextkit.importers.recording import (
     Thinking,
     UserSaid,
 )
-from contextkit.layout.divergence import divergence
+from contextkit.prompt.diff import divergence
 from contextkit.providers import PARSERS
 from tests.laws.wires import Server, answer, atoms, common
 

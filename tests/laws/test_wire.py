@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from contextkit import AnthropicMessages, Context
 from contextkit.canonical import canonical, parse
 from contextkit.errors import UnreadableRequest
-from contextkit.layout.normal_form import VERBATIM, normal
+from contextkit.prompt.normal_form import VERBATIM, normal
 from contextkit.providers import PARSERS
 from tests.laws.conversations import ARGUMENTS, BREAKING, PNG, SAYING, TEXT, TOOLS, Conversation, operations
 from tests.laws.every_block import ROWS

@@ -12,13 +12,13 @@ from typing import Any
 from contextkit import AnthropicMessages, OpenAIChat, OpenAIResponses
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
+from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.models import model_named
 from contextkit.providers import PARSERS, BedrockConverse, Gemini
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.providers.provider import Provider
-from contextkit.simulator.reference import reference_cache
 
 Json = Any
 

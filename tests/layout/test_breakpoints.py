@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.prompt import Breakpoint, Prompt
-from contextkit.layout.breakpoints import Plan, plan
-from contextkit.layout.segment import Piece
-from contextkit.layout.track import Track
+from contextkit.prompt.breakpoints import Plan, plan
+from contextkit.prompt.prompt import Piece, Track
 from contextkit.providers.anthropic.messages import GRAMMAR
 
 laws = settings.get_profile("laws")

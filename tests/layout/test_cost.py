@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
-from contextkit.layout.breakpoints import Plan, plan
-from contextkit.layout.layout import Layout
-from contextkit.layout.segment import Piece
-from contextkit.layout.track import Track
+from contextkit.prompt.breakpoints import Plan, plan
+from contextkit.prompt.prompt import Layout, Piece, Track
 from contextkit.providers.anthropic.messages import GRAMMAR
 from contextkit.providers.provider import Provider
 from tests.benchmarks.conversations import Talk
@@ -78,7 +76,7 @@ def talk(name: str) -> Talk:
 def appended(context: Context) -> int:
     with counted("call") as calls:
         context.request()
-    return calls["contextkit.layout.track", "Track.append"]
+    return calls["contextkit.prompt.prompt", "Track.append"]
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
@@ -109,7 +107,7 @@ def test_each_segment_is_hashed_once(name: str) -> None:
     with counted("c_call") as calls:
         going.until(110)
         context.request()
-    assert calls["contextkit.layout.track", "digest"] == len(context.request().layout.track) - so_far
+    assert calls["contextkit.prompt.prompt", "digest"] == len(context.request().layout.track) - so_far
 
 
 @pytest.mark.parametrize("name", PROVIDERS)

@@ -6,10 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit import AnthropicMessages, Context, OpenAIChat
-from contextkit.layout.divergence import divergence, path_of
-from contextkit.layout.layout import Layout
-from contextkit.layout.segment import Piece
-from contextkit.layout.track import Track
+from contextkit.prompt.diff import divergence, path_of
+from contextkit.prompt.prompt import Layout, Piece, Track
 from contextkit.providers.anthropic.messages import GRAMMAR
 from tests.layout.test_track import pieces
 

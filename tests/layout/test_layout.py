@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from contextkit.cache.prompt import Breakpoint
 from contextkit.canonical import parse
-from contextkit.layout.layout import Layout
-from contextkit.layout.segment import Piece
-from contextkit.layout.track import Track
+from contextkit.prompt.prompt import Layout, Piece, Track
 from contextkit.providers.anthropic.messages import GRAMMAR
 from tests.laws.wires import unmarked
 from tests.layout.test_track import pieces

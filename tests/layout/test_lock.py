@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
-from contextkit.layout.lock import HeadChange, Live, LockedHead, compare, head_of
+from contextkit.cache.reference import reference_cache
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
+from contextkit.prompt.lock import HeadChange, Live, LockedHead, compare, head_of
 from contextkit.providers.provider import Provider
-from contextkit.simulator.reference import reference_cache
 
 SYSTEM = "You are a careful researcher; you say where a number comes from. " * 120
 TOOLS: list[dict[str, Any]] = [

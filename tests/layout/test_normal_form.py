@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit.canonical import canonical
-from contextkit.layout.normal_form import MARKERS, VERBATIM, marker_of, normal
+from contextkit.prompt.normal_form import MARKERS, VERBATIM, marker_of, normal
 
 laws = settings.get_profile("laws")
 KEYS = st.sampled_from(

@@ -13,15 +13,13 @@ from contextkit.cache.usage import Usage
 from contextkit.economics.lifetimes.coverage import Chances, Coverage, chances, pays
 from contextkit.economics.lifetimes.rates import Rates, rates_at
 from contextkit.economics.rhythm import Prior, Rhythm
-from contextkit.layout.breakpoints import Plan, plan
-from contextkit.layout.planning.choice import choose
-from contextkit.layout.planning.known import Known, Left
-from contextkit.layout.segment import Piece
-from contextkit.layout.track import Track
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
+from contextkit.prompt.breakpoints import Plan, plan
+from contextkit.prompt.planner import Known, Left, choose
+from contextkit.prompt.prompt import Piece, Track
 from contextkit.providers.anthropic.messages import GRAMMAR
-from contextkit.providers.openai.endings import plan_of
+from contextkit.providers.openai.shared import plan_of
 from tests.layout.planned.cost import Planner, expected, no_marks
 from tests.layout.planned.exhaustive import tried
 from tests.layout.planned.oracle import Oracle

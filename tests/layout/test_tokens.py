@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from contextkit.errors import NotSerialisable
-from contextkit.layout.tokens import TokenCounter, chunks, counter_for
 from contextkit.models import model_named
+from contextkit.prompt.tokens import TokenCounter, chunks, counter_for
 
 SESSION = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "pi" / "before-compaction.jsonl"
 RANKS_FILE = hashlib.sha1(b"https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken").hexdigest()
@@ -318,7 +318,7 @@ def test_a_block_of_the_wrong_shape_is_counted_all_the_same(kind: str, content: 
 def test_the_same_count_in_every_process(tmp_path: Path) -> None:
     """Under other hash seeds, and for a text counted before or not."""
     program = (
-        "from contextkit.layout.tokens import TokenCounter as C;"
+        "from contextkit.prompt.tokens import TokenCounter as C;"
         "block = {'type': 'tool_use', 'name': 'n', 'input': {'b': 'word ' * 9000, 'a': [1]}};"
         "c = [C('o200k_base', 4.0), C('bytes', 3.28)]; print([k.count(block) for k in c] + [k.count(block) for k in c])"
     )

@@ -11,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit.canonical import canonical, parse
-from contextkit.layout.layout import Layout
-from contextkit.layout.segment import Piece
-from contextkit.layout.track import Track
+from contextkit.prompt.prompt import Layout, Piece, Track
 from contextkit.providers.anthropic.messages import GRAMMAR
-from contextkit.providers.openai.endings import grammar
+from contextkit.providers.openai.shared import grammar
 
 laws = settings.get_profile("laws")
 CHAT = grammar("messages")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.bodies import comparing
-from contextkit.ledger.bodies.reading import read_body, wire_of
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger import misses as comparing
+from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.misses import Judge, misses
+from contextkit.ledger.prompts import read_body, wire_of
 
 MARKED = {"cache_control": {"type": "ephemeral"}}
 

@@ -12,7 +12,7 @@ import pytest
 
 from contextkit import AnthropicMessages, Context
 from contextkit.errors import ContextKitError, LogCorrupt, UnreadableLog
-from contextkit.ledger.exchange import Exchange, Outline
+from contextkit.ledger.calls import Exchange, Outline
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from tests.cli.conftest import Run, run
@@ -173,7 +173,7 @@ def without(folder: Path, row: int, *, is_old: bool) -> Ledger:
 
 @pytest.mark.parametrize("is_old", [False, True])
 def test_prompts_behind_a_damaged_row_are_right_or_unknown(folder: Path, is_old: bool) -> None:
-    from contextkit.ledger.outlines import Growing
+    from contextkit.ledger.prompts import Growing
 
     whole = Ledger.read(folder / "ledger.jsonl").prompts()
     prompts = {exchange.id: (prompt.n, list(prompt.digests)) for exchange, prompt in whole if prompt}

@@ -18,12 +18,10 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.errors import LogCorrupt
 from contextkit.ledger import summary as summary_module
-from contextkit.ledger.engines.sessions import COLUMNS, judged_rows
-from contextkit.ledger.exchange import Exchange, Outline, Remark
-from contextkit.ledger.judged import judged
+from contextkit.ledger.calls import Exchange, Outline, Record, Remark, decode, encode
+from contextkit.ledger.duckdb_ledger import COLUMNS, judged_rows
 from contextkit.ledger.ledger import HEADER
-from contextkit.ledger.misses import Miss
-from contextkit.ledger.row import Record, decode, encode
+from contextkit.ledger.misses import Miss, judged
 from contextkit.ledger.summary import GROUPS, Tally, dearest, summarise
 
 MODELS = (
@@ -83,7 +81,7 @@ def is_like(one: Any, other: Any) -> bool:
 @pytest.mark.parametrize("by", ["", *GROUPS])
 def test_duckdb_gives_the_summary_of_this_process(by: str, tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
-    from contextkit.ledger.engines.duck import summarise_files
+    from contextkit.ledger.duckdb_ledger import summarise_files
 
     records = a_ledger()
     found = summarise_files([str(written(tmp_path / "ledger.jsonl", records, b'{"id":"cut'))], by)
@@ -101,7 +99,7 @@ def test_duckdb_gives_the_summary_of_this_process(by: str, tmp_path: Path) -> No
 
 def test_duckdb_reads_prompts_that_stand_as_differences_and_several_files(tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
-    from contextkit.ledger.engines.duck import summarise_files
+    from contextkit.ledger.duckdb_ledger import summarise_files
 
     def call(number: int, keep: int, digests: list[str], usage: Usage) -> Exchange:
         n = range(len(digests))
@@ -131,7 +129,7 @@ def test_duckdb_reads_prompts_that_stand_as_differences_and_several_files(tmp_pa
 
 def test_an_empty_ledger_has_an_empty_summary(tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
-    from contextkit.ledger.engines.duck import summarise_files
+    from contextkit.ledger.duckdb_ledger import summarise_files
 
     assert is_like(summarise_files([str(written(tmp_path / "ledger.jsonl", []))]).summary, summarise([]))
 
@@ -166,7 +164,7 @@ def test_sessions_judged_in_processes_of_their_own_say_what_the_whole_says() -> 
 
 def test_the_lines_put_together_by_session_say_what_the_whole_says(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
-    from contextkit.ledger.engines.duck import write_by_session
+    from contextkit.ledger.duckdb_ledger import write_by_session
 
     records, to = a_ledger(), tmp_path / "it's.parquet"
     assert write_by_session([str(written(tmp_path / "ledger.jsonl", records))], str(to)) == len(records)

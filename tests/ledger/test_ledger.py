@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
 from contextkit.errors import LogCorrupt, UnreadableLog
-from contextkit.ledger.exchange import BlockIds, Bodies, Exchange, Outline
-from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.outlines import outline
-from contextkit.ledger.recorder import Recorder
-from contextkit.ledger.row import decode, encode
+from contextkit.ledger.calls import BlockIds, Bodies, Exchange, Outline, decode, encode
+from contextkit.ledger.ledger import Ledger, Recorder
+from contextkit.ledger.prompts import outline
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 counts = st.none() | st.integers(0, 2**70)

@@ -10,10 +10,9 @@ import pytest
 
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
-from contextkit.ledger.exchange import Exchange
-from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.calls import Exchange
+from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.misses import Miss, misses
-from contextkit.ledger.recorder import Recorder
 
 HEAD = ["tool", "system"]
 SETTINGS = (b"t", b"s", b"m")

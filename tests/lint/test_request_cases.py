@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import RequestPlace
-from contextkit.lint.trace.detect import find_in_requests
+from contextkit.lint.requests.detect import find_in_requests
 
 CASES = Path(__file__).resolve().parents[1] / "lint_cases" / "requests"
 FILLER = (

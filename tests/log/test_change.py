@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from contextkit.canonical import canonical, parse
 from contextkit.errors import InvalidContent
-from contextkit.log.change import (
+from contextkit.log.entry import (
     Change,
     Changes,
     DateChanged,
@@ -116,7 +116,7 @@ def test_a_change_that_says_nothing_is_refused(change: Change) -> None:
 
 SAY = """
 from contextkit.canonical import canonical
-from contextkit.log.change import FileChanged, ModeChanged
+from contextkit.log.entry import FileChanged, ModeChanged
 print(canonical([ModeChanged("naïve", "x").body, FileChanged("a").body]))
 """
 

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.cli.proxy.frames import Hurry, framed
-from contextkit.ledger.exchange import Bodies
+from contextkit.ledger.calls import Bodies
 from contextkit.ledger.ledger import Ledger
-from contextkit.server.proxy.passage import Departed, Ended, Timeouts
+from contextkit.proxy.frames import Hurry, framed
+from contextkit.proxy.passage import Departed, Ended, Timeouts
 from tests.cli.conftest import COMMAND
 from tests.server.proxied import Seen, Wire, client, passing, provider
 
@@ -171,7 +171,7 @@ def test_in_a_hurry_calls_are_recorded_and_not_analysed(tmp_path: Path) -> None:
     frames += [
         framed(Ended(n, 200, "application/json", "", answer.replace(b"9", b"%d" % n), 1.5, 2.0, "")) for n in (1, 2)
     ]
-    command = [sys.executable, "-m", "contextkit.cli.proxy.judge", str(path), "https://api.anthropic.com"]
+    command = [sys.executable, "-m", "contextkit.proxy.analyzer", str(path), "https://api.anthropic.com"]
     subprocess.run(command, input=b"".join(frames), stdout=subprocess.PIPE, check=True, timeout=120)
     rows = list(Ledger.read(path))
     assert [row.id for row in rows] == ["msg_1", "msg_2"] and all(row.usage and row.usage.output == 4 for row in rows)

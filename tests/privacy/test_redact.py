@@ -9,9 +9,9 @@ from pathlib import Path
 import anthropic
 import pytest
 
-from contextkit.lint.guard.watch import watch
 from contextkit.redact import credentials_of, redact, redact_path
 from contextkit.server import LocalServer
+from contextkit.watcher.client import watch
 from tests.privacy.kinds import TEXTS, Kind, kinds, traces_of
 
 KINDS = kinds()

@@ -61,7 +61,7 @@ PRINTS = re.compile(
     r"(^|\.)(print|secho)$|^click\.echo$|(stdout|stderr)(\.buffer)?\.write(lines)?$|^Console$|^rich\.print$"
 )
 OWN = {
-    "cli/proxy/judge.py": "a pipe to another process of ours",
+    "proxy/analyzer.py": "a pipe to another process of ours",
     "lint/catalogue.py": "a script for developers, whose table is its own",
 }
 

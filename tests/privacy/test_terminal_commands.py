@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.exchange import Bodies, Exchange, Remark
+from contextkit.ledger.calls import Bodies, Exchange, Remark
 from contextkit.ledger.ledger import Ledger
 from tests.cli.conftest import COMMAND
 from tests.privacy.test_terminal import ATTACKS, OBEYED

@@ -30,8 +30,8 @@ from contextkit import AnthropicMessages, Context
 from contextkit.cache.usage import Usage
 from contextkit.canonical import canonical, parse
 from contextkit.errors import ContextKitError, UnreadableReply
-from contextkit.providers.anthropic.reply import STOPS, joined, reply, usage
-from contextkit.providers.plain import HELPERS
+from contextkit.providers.anthropic.response import STOPS, joined, reply, usage
+from contextkit.providers.provider import HELPERS
 from tests.providers.filled import variants
 from tests.providers.strict import faults
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from contextkit import Context
 from contextkit.canonical import parse
 from contextkit.errors import InvalidContent, UsageError
-from contextkit.layout.normal_form import normal
+from contextkit.prompt.normal_form import normal
 from contextkit.providers import BedrockConverse, Gemini
-from contextkit.providers.blockwise.raw import unpacked
+from contextkit.providers.keyed_blocks import unpacked
 from contextkit.server import LocalServer
 from tests.laws.conversations import BREAKING, SAYING, Conversation, operations
 from tests.laws.every_block import spoken_by

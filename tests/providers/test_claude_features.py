@@ -18,10 +18,10 @@ from anthropic.types.beta.message_create_params import MessageCreateParamsNonStr
 from contextkit import AnthropicMessages, Context, tool
 from contextkit.canonical import canonical, parse
 from contextkit.errors import UsageError
-from contextkit.layout.layout import Layout
+from contextkit.prompt.prompt import Layout
 from contextkit.providers import PARSERS
-from contextkit.providers.anthropic.editing import PLACEHOLDER, seen
-from contextkit.providers.changes.betas import BLOCKS, COMPACT, CONTEXT_MANAGEMENT, FIELDS, SUMMARIZE
+from contextkit.providers.anthropic.blocks import PLACEHOLDER, seen
+from contextkit.providers.notices import BLOCKS, COMPACT, CONTEXT_MANAGEMENT, FIELDS, SUMMARIZE
 from contextkit.server import LocalServer
 from contextkit.server.answer import MESSAGES, answer
 from contextkit.server.state import Clock, State

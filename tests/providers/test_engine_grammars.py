@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from contextkit.providers.masking.formats import FORMATS, name_regex, prefill, structural_tag, words_only
-from contextkit.tools.masking import TokenMask
+from contextkit.providers.masking import FORMATS, name_regex, prefill, structural_tag, words_only
+from contextkit.tools.token_mask import TokenMask
 from tests.conformance.grammars import ALLOWED, CALL_TOKENS, END, ENGINES, TOOLS, Engine, wrong
 
 VOCABULARY = [*(bytes([byte]) if byte < 128 else None for byte in range(256)), None, *CALL_TOKENS]

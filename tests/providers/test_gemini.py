@@ -18,8 +18,8 @@ from contextkit import AnthropicMessages, Context
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UsageError
 from contextkit.providers import Gemini
-from contextkit.providers.gemini.contents import cached_content
 from contextkit.providers.gemini.generate import parse
+from contextkit.providers.gemini.parts import cached_content
 from contextkit.server import LocalServer
 from tests.laws.conversations import BREAKING, SAYING, Conversation, operations
 from tests.laws.every_block import ROWS, spoken_by

@@ -22,9 +22,8 @@ from contextkit.canonical import parse
 from contextkit.errors import UsageError
 from contextkit.log.turns import Turns
 from contextkit.models import model_named
-from contextkit.providers.masking.engines import ENGINES
-from contextkit.providers.openai_compatible import OpenAICompatible
-from contextkit.providers.openai_compatible.hosts import HOSTS
+from contextkit.providers.masking import ENGINES
+from contextkit.providers.openai_compatible import HOSTS, OpenAICompatible
 from contextkit.server import LocalServer
 
 pytest.importorskip("uvicorn", reason="the local server needs the extra `server`")

@@ -10,10 +10,9 @@ from openai.types.chat.completion_create_params import CompletionCreateParams
 from openai.types.responses.response_create_params import ResponseCreateParams
 
 from contextkit.canonical import canonical, parse
-from contextkit.layout.breakpoints import plan
-from contextkit.layout.layout import Layout
-from contextkit.layout.track import Track
 from contextkit.log.entry import Entry
+from contextkit.prompt.breakpoints import plan
+from contextkit.prompt.prompt import Layout, Track
 from contextkit.providers import PARSERS
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.responses import OpenAIResponses

@@ -10,10 +10,9 @@ from contextkit.cache.prompt import Breakpoint
 from contextkit.canonical import canonical
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest, UsageError
-from contextkit.layout.breakpoints import plan
-from contextkit.layout.layout import Layout
-from contextkit.layout.track import Track
 from contextkit.models import AssumedModelWarning
+from contextkit.prompt.breakpoints import plan
+from contextkit.prompt.prompt import Layout, Track
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.chat import parse as parse_chat
 from contextkit.providers.openai.responses import OpenAIResponses

@@ -16,8 +16,7 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import canonical, parse
 from contextkit.errors import InvalidTool, UnreadableReply
 from contextkit.providers.openai.chat import OpenAIChat
-from contextkit.providers.openai.responses import OpenAIResponses
-from contextkit.providers.openai.responses_items import OUTPUTS
+from contextkit.providers.openai.responses import OUTPUTS, OpenAIResponses
 from contextkit.providers.provider import Reply, ReplyCall
 from tests.providers.filled import filled, variants
 from tests.providers.speech import entry

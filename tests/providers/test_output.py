@@ -22,10 +22,9 @@ from contextkit.canonical import parse
 from contextkit.errors import UnreadableReply, UsageError
 from contextkit.providers.bedrock.converse import BedrockConverse
 from contextkit.providers.gemini.generate import Gemini
-from contextkit.providers.settings.output import OutputChanged
-from contextkit.providers.settings.schemas import claude, strict
+from contextkit.providers.settings import OutputChanged, claude, strict
 from contextkit.server import LocalServer
-from contextkit.tools.signature.schema import without_titles
+from contextkit.tools.signature import without_titles
 from tests.context.desk import WIRES, Desk, bill, honest, says
 from tests.context.head import SYSTEM, add
 from tests.providers.strict import faults

@@ -8,9 +8,9 @@ import pytest
 
 from contextkit import AnthropicMessages, Context
 from contextkit.canonical import parse
-from contextkit.log.change import DateChanged, EffortChanged
+from contextkit.log.entry import DateChanged, EffortChanged
 from contextkit.providers import PARSERS
-from contextkit.providers.changes.mechanisms import CLEAR_AT, MESSAGE_EFFORT
+from contextkit.providers.notices import CLEAR_AT, MESSAGE_EFFORT
 from contextkit.server.answer import MESSAGES, answer
 from contextkit.server.state import Clock, State
 from tests.context.test_remembering import Loop

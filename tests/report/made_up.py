@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from random import Random
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.exchange import Bodies, Exchange, Remark
-from contextkit.ledger.judged import judged
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
+from contextkit.ledger.misses import judged
 from contextkit.report.contents import Contents, Gathering
 from contextkit.report.html.columns import Columns
 

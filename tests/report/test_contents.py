@@ -10,9 +10,8 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger import summary
-from contextkit.ledger.exchange import Exchange
-from contextkit.ledger.judged import judged
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Exchange, Record
+from contextkit.ledger.misses import judged
 from contextkit.report import contents
 from contextkit.report.contents import Contents, Gathering
 from contextkit.report.html.columns import Columns

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
+from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
-from contextkit.ledger.exchange import Bodies, Exchange, Remark
-from contextkit.ledger.row import Record
+from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
 from contextkit.report.html.markup import money
 from contextkit.report.html.page import page
 from contextkit.report.html.waterfall import MOST_CALLS, MOST_SESSIONS
-from contextkit.simulator.counterfactual.what_if import what_if
 from tests.report.made_up import OPUS, START, gathered, many_sessions, one_session, with_bodies
 
 

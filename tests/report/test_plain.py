@@ -13,9 +13,8 @@ from typing import get_args
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.causes import Cause
-from contextkit.ledger.exchange import Exchange, Remark
-from contextkit.ledger.judged import judged
+from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.misses import Cause, judged
 from contextkit.report.contents import Chosen, Gathering
 from contextkit.report.fixes import FIXES, is_agreed, provider_says
 from contextkit.report.plain.csv import CALLS, Calls, write_groups

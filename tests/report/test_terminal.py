@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.report.figures import RAMP, UNKNOWN, buckets, losses, shares, sparkline

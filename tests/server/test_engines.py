@@ -17,21 +17,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contextkit.analysis.engines import ENGINES, engine
+from contextkit.analysis.simulate import simulate
 from contextkit.cache.block.block_cache import BlockCache
 from contextkit.cache.block.engine import Shape
 from contextkit.cache.block.trace_cache import TraceCache
 from contextkit.cache.usage import Usage
 from contextkit.cli.main import main
 from contextkit.errors import LogCorrupt, UsageError
-from contextkit.ledger.exchange import BlockIds, Exchange, Tokens
+from contextkit.ledger.calls import BlockIds, Exchange, Tokens, encode
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.row import encode
 from contextkit.ledger.summary import summarise
 from contextkit.server import LocalServer
 from contextkit.server.answer import CHAT, RESPONSES, answer
 from contextkit.server.state import Clock, State
-from contextkit.simulator.engines import ENGINES, engine
-from contextkit.simulator.simulate import simulate
 from tests.cli.conftest import COMMAND
 
 HEAD = "You are careful. " * 40

@@ -10,9 +10,9 @@ import httpx2
 import pytest
 
 from contextkit.errors import UsageError
+from contextkit.proxy.proxy import Page
 from contextkit.server import LocalServer
 from contextkit.server.http.hosts import Hosts
-from contextkit.server.proxy.proxy import Page
 from tests.server.conftest import asking
 from tests.server.proxied import Wire, client, passing
 

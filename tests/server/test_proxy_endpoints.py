@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
-from contextkit.cli.proxy.journal import Journal
-from contextkit.cli.proxy.judging import Judging
-from contextkit.cli.proxy.shown import Shown
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.cli.proxy_output import Shown
+from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
-from contextkit.server.proxy.metrics.prometheus import Metrics
-from contextkit.server.proxy.passage import Departed, Ended, Passed, wire_of
+from contextkit.proxy.journal import Journal
+from contextkit.proxy.judging import Judging
+from contextkit.proxy.metrics.prometheus import Metrics
+from contextkit.proxy.passage import Departed, Ended, Passed, wire_of
 from tests.server.proxied import Seen, Wire, client, passing, provider
 
 GEMINI = "/v1beta/models/gemini-2.5-pro:generateContent"

@@ -11,11 +11,10 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
-from contextkit.ledger.exchange import Exchange
-from contextkit.ledger.row import encode
-from contextkit.server.proxy.metrics.otel import Telemetry, attributes_of
-from contextkit.server.proxy.metrics.prometheus import Metrics
-from contextkit.server.proxy.proxy import Page
+from contextkit.ledger.calls import Exchange, encode
+from contextkit.proxy.metrics.otel import Telemetry, attributes_of
+from contextkit.proxy.metrics.prometheus import Metrics
+from contextkit.proxy.proxy import Page
 from tests.server.proxied import client, passing
 
 CALL = Exchange(

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from contextkit.errors import UsageError
 from contextkit.providers import PARSERS
-from contextkit.server.proxy.passage import Repaired
-from contextkit.server.proxy.repairs.repairs import REPAIRS, Repairs
-from contextkit.server.proxy.repairs.spans import elements, members
-from contextkit.server.proxy.repairs.splices import Rope, undo_of, undone
+from contextkit.proxy.passage import Repaired
+from contextkit.proxy.repairs.repairs import REPAIRS, Repairs
+from contextkit.proxy.repairs.spans import elements, members
+from contextkit.proxy.repairs.splices import Rope, undo_of, undone
 
 LONG = "You are careful. " * 800
 WIRE = "anthropic_messages"

@@ -15,8 +15,8 @@ import pytest
 
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
-from contextkit.providers.changes.betas import BLOCKS, FIELDS
-from contextkit.providers.masking.mechanisms import INLINE_TOOLS, TOOL_CHANGES
+from contextkit.providers.masking import INLINE_TOOLS, TOOL_CHANGES
+from contextkit.providers.notices import BLOCKS, FIELDS
 from contextkit.server import LocalServer
 from tests.server.test_any_body import PATHS
 

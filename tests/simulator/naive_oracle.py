@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from contextkit.layout.tokens import counter_for
 from contextkit.models import model_named
+from contextkit.prompt.tokens import counter_for
 
 MARKS = ("cache_control", "prompt_cache_breakpoint")
 ORDERED = ("input", "input_schema", "parameters", "arguments")

@@ -9,11 +9,11 @@ from typing import Any
 import openai
 import pytest
 
+from contextkit.analysis.simulate import simulate
 from contextkit.cache.hosted.hosted_cache import hosted_cache
 from contextkit.cache.hosted.rules import HOSTED, Rule, behind
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
-from contextkit.simulator.simulate import simulate
 
 
 def conversation(turns: int) -> Ledger:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from contextkit.analysis.blocks.caches import Setting
+from contextkit.analysis.blocks.request import BlockRequest
+from contextkit.analysis.compare import compare
 from contextkit.importers.block_trace import BlockTraces, found_in
-from contextkit.simulator.blocks.caches import Setting
-from contextkit.simulator.blocks.request import BlockRequest
-from contextkit.simulator.compare import compare
 
 CAPACITIES = (None, 100_000, 50_000, 30_000, 10_000, 5_859, 1_000)
 LRU = (0.6396, 0.6396, 0.6396, 0.6242, 0.4235, 0.3094, 0.0825)

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from contextkit.analysis.compactions.recorded import Advised, advised
 from contextkit.cache.usage import Usage
 from contextkit.importers.found import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.exchange import Exchange, Remark
-from contextkit.ledger.judged import judged
-from contextkit.ledger.row import Record
-from contextkit.simulator.compactions.recorded import Advised, advised
+from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.misses import judged
 
 START = 1_765_000_000.0
 

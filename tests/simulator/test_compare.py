@@ -6,15 +6,15 @@ import random
 
 import pytest
 
+from contextkit.analysis.blocks.caches import CACHES, Setting, build
+from contextkit.analysis.blocks.request import BlockRequest, requests_of
+from contextkit.analysis.compare import compare
+from contextkit.analysis.hosted import replay_hosted
 from contextkit.cache.usage import Usage
 from contextkit.errors import UsageError
 from contextkit.importers.block_trace import ledger_of
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
-from contextkit.simulator.blocks.caches import CACHES, Setting, build
-from contextkit.simulator.blocks.request import BlockRequest, requests_of
-from contextkit.simulator.compare import compare
-from contextkit.simulator.hosted import replay_hosted
 
 
 def conversations(n: int, turns: int, seed: int = 1) -> list[BlockRequest]:

@@ -12,15 +12,15 @@ from typing import Any
 import anthropic
 import pytest
 
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.analysis.counterfactual.answer import Answer
+from contextkit.analysis.counterfactual.edits.bodies import VOLATILE, FreezeClock, KeepResults, SortTools
+from contextkit.analysis.counterfactual.what_if import what_if
+from contextkit.analysis.simulate import simulate
+from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.outlines import outline
+from contextkit.ledger.prompts import outline
 from contextkit.prices import cost_usd
 from contextkit.providers import PARSERS
-from contextkit.simulator.counterfactual.answer import Answer
-from contextkit.simulator.counterfactual.edits.bodies import VOLATILE, FreezeClock, KeepResults, SortTools
-from contextkit.simulator.counterfactual.what_if import what_if
-from contextkit.simulator.simulate import simulate
 
 pytest.importorskip("uvicorn", reason="the local server needs the extra `server`")
 from contextkit.server import LocalServer

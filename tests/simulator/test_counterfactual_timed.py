@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contextkit.analysis.counterfactual.answer import Answer, WhatIf
+from contextkit.analysis.counterfactual.fix import readings_of
+from contextkit.analysis.counterfactual.fixes import FIXES
+from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
 from contextkit.errors import UsageError
-from contextkit.ledger.exchange import Exchange, Remark
+from contextkit.ledger.calls import Exchange, Remark
 from contextkit.models import model_named
-from contextkit.simulator.counterfactual.answer import Answer, WhatIf
-from contextkit.simulator.counterfactual.fix import readings_of
-from contextkit.simulator.counterfactual.fixes import FIXES
-from contextkit.simulator.counterfactual.what_if import what_if
 
 OPUS = "claude-opus-4-5"
 INPUT, WRITE_5M, WRITE_1H, READ, OUTPUT = (price / 1e6 for price in (5, 6.25, 10, 0.5, 25))

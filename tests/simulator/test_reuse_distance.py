@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contextkit.analysis.blocks.caches import ORDERS, Setting, build
+from contextkit.analysis.blocks.request import BlockRequest
+from contextkit.analysis.reuse_distance import Curve, Distances
 from contextkit.errors import MissingExtra, UsageError
-from contextkit.simulator.blocks.caches import ORDERS, Setting, build
-from contextkit.simulator.blocks.request import BlockRequest
-from contextkit.simulator.reuse_distance import Curve, Distances
 
 np = pytest.importorskip("numpy", reason="the extra numpy is not installed")
 

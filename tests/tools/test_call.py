@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from contextkit.errors import InvalidCall, UsageError
-from contextkit.tools.call import Call
 from contextkit.tools.render import answer
-from contextkit.tools.tool import Tool, tool
+from contextkit.tools.tool import Call, Tool, tool
 
 
 def made(of: Tool, arguments: Mapping[str, Any] | None = None) -> Call:

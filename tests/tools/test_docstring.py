@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contextkit.tools.signature.docstring import read_docstring
+from contextkit.tools.signature import read_docstring
 
 GOOGLE = """Summary over
     two lines.

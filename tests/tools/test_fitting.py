@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from contextkit import Tool
 from contextkit.errors import InvalidCall
-from contextkit.tools.signature.fitting import misfit
+from contextkit.tools.signature import misfit
 
 
 class Arguments(TypedDict):

@@ -12,13 +12,13 @@ import openai
 import pytest
 from click.testing import CliRunner
 
+from contextkit.analysis.engines import Engine
 from contextkit.cache.block.ids import Adapter, TokenIds
 from contextkit.cli.main import cli
 from contextkit.cli.transformer.serving import TransformerServer
 from contextkit.cli.transformer.speaking import choice
 from contextkit.errors import ContextKitError
 from contextkit.server.local import LocalServer
-from contextkit.simulator.engines import Engine
 
 TOOLS: Any = [
     {

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contextkit.tools.masking import TokenMask, Vocabulary
+from contextkit.tools.token_mask import TokenMask, Vocabulary
 from contextkit.transformer.engine import Engine, Run
 from contextkit.transformer.kv_cache import PagedCache, Pool
 from contextkit.transformer.masking import HEAD, OPEN, Mode, by_mode, generate_masked, prefill, sampled

@@ -11,8 +11,8 @@ from contextkit.cli.terminal.streams import for_programs, interruptible
 from contextkit.terminal import echo, echo_error, echo_json, sanitize
 
 if TYPE_CHECKING:
+    from contextkit.analysis.compactions.recorded import Advised, Compaction, Standing
     from contextkit.economics.break_even import Advice
-    from contextkit.simulator.compactions.recorded import Advised, Compaction, Standing
 
 SHOWN = 10
 """Lanes told on a terminal, the last ones where there are more."""
@@ -42,10 +42,10 @@ def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_js
     contextkit advise session.jsonl
     contextkit advise ~/.claude/projects/app --json
     """
+    from contextkit.analysis.compactions.recorded import advised
     from contextkit.importers.found import check_any_read, records_in
     from contextkit.importers.source import Faults
-    from contextkit.ledger.judged import judged
-    from contextkit.simulator.compactions.recorded import advised
+    from contextkit.ledger.misses import judged
 
     faults = Faults()
     with interruptible("advice needs the whole recording; no figures"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from contextkit.errors import UsageError
 from contextkit.importers.found import files_at, is_ledger
-from contextkit.ledger.engines.duck import summarise_files
+from contextkit.ledger.duckdb_ledger import summarise_files
 from contextkit.report.contents import BILLED, Contents, Fault
 
 

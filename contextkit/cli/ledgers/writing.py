@@ -11,9 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from contextkit.errors import UsageError
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, Exchange, Record, encode
 from contextkit.ledger.ledger import HEADER
-from contextkit.ledger.row import Record, encode
 from contextkit.private_files import private_opener
 from contextkit.redact import redact
 

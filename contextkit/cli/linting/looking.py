@@ -26,7 +26,7 @@ from contextkit.terminal import echo_error
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
-    from contextkit.ledger.exchange import Exchange, Remark
+    from contextkit.ledger.calls import Exchange, Remark
 
 TOLD = 5
 """Folders that are named before the rest is counted."""
@@ -111,8 +111,8 @@ class Look:
 
     def _in_recording(self, file: str, faults: Faults, tell: Callable[[str], None]) -> Iterator[Finding]:
         from contextkit.importers.found import check_any_read, records_in
-        from contextkit.ledger.exchange import Remark
-        from contextkit.lint.trace.detect import Detector
+        from contextkit.ledger.calls import Remark
+        from contextkit.lint.requests.detect import Detector
 
         verdicts, rerouted = dict[str, str](), dict[str, str]()
         detector = Detector(hazards(), verdicts=verdicts, rerouted=rerouted)
@@ -139,7 +139,7 @@ class Look:
 
 def _note(remark: Remark, verdicts: dict[str, str], rerouted: dict[str, str]) -> None:
     """Keep what the detector is to know of a call."""
-    from contextkit.ledger.exchange import OTHER_PROJECT, REROUTED
+    from contextkit.ledger.calls import OTHER_PROJECT, REROUTED
 
     if remark.kind == "verdict":
         verdicts[remark.about] = remark.text

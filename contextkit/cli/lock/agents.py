@@ -15,7 +15,7 @@ from typing import Any
 from contextkit.cli.lock.settings import Agent
 from contextkit.context import Context
 from contextkit.errors import ContextKitError, UsageError
-from contextkit.layout.lock import LockedHead, head_of
+from contextkit.prompt.lock import LockedHead, head_of
 
 _PARTS = 3
 """Provider, system, tools."""

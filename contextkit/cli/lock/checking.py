@@ -14,7 +14,7 @@ from contextkit.canonical import Json
 from contextkit.cli.lock.settings import Agent, Settings
 from contextkit.cli.lock.text import shown
 from contextkit.errors import UsageError
-from contextkit.layout.lock import HeadChange, Live, LockedHead, compare
+from contextkit.prompt.lock import HeadChange, Live, LockedHead, compare
 
 
 @dataclass(frozen=True, slots=True)

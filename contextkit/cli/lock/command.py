@@ -11,7 +11,7 @@ from contextkit.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from contextkit.cli.lock.settings import Settings
-    from contextkit.layout.lock import LockedHead
+    from contextkit.prompt.lock import LockedHead
 
 
 @click.group("lock")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from contextkit.errors import UsageError
-from contextkit.layout.lock import Live
+from contextkit.prompt.lock import Live
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UsageError
-from contextkit.layout.lock import LockedBlock, LockedHead, digest_of
-from contextkit.layout.segment import LEVELS
+from contextkit.prompt.lock import LockedBlock, LockedHead, digest_of
+from contextkit.prompt.prompt import LEVELS
 
 VERSION = 1
 _OPENING = """# What stands first in every prompt of each agent: written by `contextkit lock write`, held by `contextkit lock check`.

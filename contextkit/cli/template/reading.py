@@ -59,7 +59,7 @@ def _logged(file: Path) -> Mapping[str, Json]:
     from contextkit.log.log import Log
     from contextkit.log.turns import Turns
     from contextkit.providers.openai_compatible import OpenAICompatible
-    from contextkit.providers.tracks import Tracks
+    from contextkit.providers.rendering import Tracks
 
     with Log.open(file) as log:
         provider = OpenAICompatible("any", host="vllm")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+from contextkit.analysis.engines import Engine
 from contextkit.cache.block.block_cache import BlockCache
 from contextkit.cache.block.engine import Shape as Blocks
 from contextkit.cache.block.groups import Group
@@ -26,7 +27,6 @@ from contextkit.providers.provider import Parsed
 from contextkit.server.billing.selfhosted import SelfHosted
 from contextkit.server.refusals.refusal import Asked, Sent
 from contextkit.server.wires import openai_chat
-from contextkit.simulator.engines import Engine
 from contextkit.transformer.engine import Run, likeliest
 from contextkit.transformer.kv_cache import ContiguousCache, Pool
 from contextkit.transformer.masking import sampled

@@ -13,10 +13,10 @@ from contextkit.errors import UnreadableLog
 from contextkit.terminal import echo_error, echo_json
 
 if TYPE_CHECKING:
+    from contextkit.analysis.counterfactual.answer import WhatIf
     from contextkit.importers.source import Faults
-    from contextkit.ledger.row import Record
+    from contextkit.ledger.calls import Record
     from contextkit.report.watching import Watch
-    from contextkit.simulator.counterfactual.answer import WhatIf
 
 
 @click.command("whatif")
@@ -79,9 +79,9 @@ def _answered(
     *,
     by_session: bool,
 ) -> WhatIf:
+    from contextkit.analysis.counterfactual.fixes import fixes_named
+    from contextkit.analysis.counterfactual.what_if import what_if
     from contextkit.models import model_named
-    from contextkit.simulator.counterfactual.fixes import fixes_named
-    from contextkit.simulator.counterfactual.what_if import what_if
 
     rows = [model_named(model) for model in models]
     fixes_named(fixes, rows)  # a wrong name is said before anything is read

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
+from contextkit.analysis.counterfactual.answer import Answer, WhatIf
+from contextkit.analysis.counterfactual.fix import ASSUMPTIONS
 from contextkit.ledger.summary import dollars
-from contextkit.simulator.counterfactual.answer import Answer, WhatIf
-from contextkit.simulator.counterfactual.fix import ASSUMPTIONS
 from contextkit.terminal import rich_console, sanitize_for
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
+from contextkit.lint.requests.rule import Block, Sent, Step
 from contextkit.lint.rules.marks import n_bytes, n_tokens
-from contextkit.lint.trace.rule import Block, Sent, Step
 
 _INERT = frozenset(
     {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from contextkit.lint.trace.rule import Block, Sent, Step
+from contextkit.lint.requests.rule import Block, Sent, Step
 
 LOOKBACK = 20
 """Positions that a lookup visits, the marker's own included:

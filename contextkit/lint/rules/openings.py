@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.rule import Sent
+from contextkit.lint.requests.blocks import text_of
+from contextkit.lint.requests.rule import Sent
 
 
 class Calls(Protocol):

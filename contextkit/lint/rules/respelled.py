@@ -13,8 +13,8 @@ import unicodedata
 import orjson
 
 from contextkit.canonical import Json
+from contextkit.lint.requests.rule import Block, Change
 from contextkit.lint.rules.shapes import paired
-from contextkit.lint.trace.rule import Block, Change
 
 
 class Respelling(enum.Enum):

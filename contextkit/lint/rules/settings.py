@@ -12,9 +12,9 @@ from typing import NamedTuple
 import orjson
 
 from contextkit.canonical import Json
-from contextkit.ledger.exchange import OTHER_PROJECT
-from contextkit.lint.trace.compare import reach_of
-from contextkit.lint.trace.rule import Change, Evidence, Sent, Step
+from contextkit.ledger.calls import OTHER_PROJECT
+from contextkit.lint.requests.compare import reach_of
+from contextkit.lint.requests.rule import Change, Evidence, Sent, Step
 
 Paths = Mapping[str, Sequence[str]]
 """Wire → where it keeps a setting."""

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 import orjson
 
 from contextkit.canonical import Json
-from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.rule import Block, Change
+from contextkit.lint.requests.blocks import text_of
+from contextkit.lint.requests.rule import Block, Change
 
 
 def paired(change: Change) -> list[tuple[Block, Block]]:

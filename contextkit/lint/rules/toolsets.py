@@ -12,9 +12,9 @@ from difflib import SequenceMatcher
 
 import orjson
 
+from contextkit.lint.requests.blocks import text_of
+from contextkit.lint.requests.rule import Block, Change, Sent, Step
 from contextkit.lint.rules.history import messages, tail
-from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.rule import Block, Change, Sent, Step
 
 SERVER_TOOL = re.compile(
     r"^(?:web_search|web_fetch|code_?execution|code_?interpreter|file_?search|google_?search|url_?context|x_search|image_generation)",

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from contextkit.lint.requests.rule import Change, Step
 from contextkit.lint.rules.shapes import differing_span, differs_only_in, texts_of
-from contextkit.lint.trace.rule import Change, Step
 
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?"

@@ -12,7 +12,7 @@ from typing import Any, LiteralString, TypeAlias
 from contextkit.canonical import parse
 from contextkit.errors import LogCorrupt, NotSerialisable
 from contextkit.log.entry import Entry
-from contextkit.log.jsonl.line import check
+from contextkit.log.jsonl import check
 from contextkit.log.postgres.connection import Rows
 
 PAGE = 1_000

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from contextkit.errors import ConcurrentAppend, LogCorrupt, LogLocked, StorageError, UsageError
 from contextkit.log.entry import Entry
-from contextkit.log.jsonl.line import GENESIS
+from contextkit.log.jsonl import GENESIS
 from contextkit.log.postgres.connection import (
     LOCKED,
     SERIALIZATION_FAILURE,

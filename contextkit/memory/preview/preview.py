@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable
-from contextkit.log.media import pixels
+from contextkit.log.content import pixels
 
 _LONGEST = 400
 """Characters of one line that are shown."""

@@ -1,19 +1,244 @@
-"""Anthropic's content blocks: neutral parts and log entries in its words, and back.
+"""Claude Code's billing header: a system block that is no part of the prompt, which is an assumption.
+
+Claude Code opens its system prompt with a text block of its own, `x-anthropic-billing-header: cc_version=2.1.197.996;
+cc_entrypoint=cli;`. The last part of the version is a hash that differs after `/compact`, in sub-agents and between
+sessions. Public evidence on what the API makes of it conflicts: some reports say that it is taken out before the prompt
+is cached, others that it ends the cached prefix. Assumed here: it is taken out (`neutral`), so the block enters no
+cache key and counts no tokens. `significant` treats it as any other text.
+
+What the API does to a conversation before its cache sees it: edits, compactions, tools that a reference brings in.
+
+Takes a layout and the fields of a request, gives the track that is cached instead, and what was cleared. Used by
+whoever predicts a bill and by whoever makes one. The client goes on sending everything, so a request that is edited
+costs one walk over its blocks. Sources: the context editing, compaction and tool search docs;
+`anthropic/types/beta/beta_clear_*_param.py`, beta_compaction_block_param.py.
+
+Anthropic's content blocks: neutral parts and log entries in its words, and back.
 
 Two tables, read in both directions. Block fields are those of `anthropic.types` 2.11; facts about caching from the
 prompt-caching docs.
+
+What Anthropic's cache sees of a request: what is left after edits, what each level is keyed on, and where the marks
+stand.
+
+Takes a layout and the fields of a request, gives a prompt. Source of every rule: the prompt-caching docs
+(platform.claude.com/docs/en/build-with-claude/prompt-caching).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Literal
 
-from contextkit.canonical import Json
-from contextkit.layout.normal_form import normal
-from contextkit.providers.anthropic.editing import COMPACTED, REFERRING, SERVED
-from contextkit.providers.cutting import Trait
-from contextkit.providers.foreign import announcement, call_id, heard, object_of, reminder
-from contextkit.providers.neutral.parts import Parts, Tools, verbatim
+from contextkit.cache.prompt import Breakpoint, Prompt
+from contextkit.canonical import Json, canonical, parse
+from contextkit.models import model_named
+from contextkit.prompt.breakpoints import LOOKBACK
+from contextkit.prompt.normal_form import normal
+from contextkit.prompt.prompt import Layout, Track
+from contextkit.prompt.tokens import counter_for
+from contextkit.providers.provider import (
+    MESSAGES,
+    SYSTEM,
+    TOOLS,
+    Keying,
+    Parts,
+    Tools,
+    Trait,
+    announcement,
+    call_id,
+    expect,
+    heard,
+    keyed,
+    object_of,
+    reminder,
+    verbatim,
+)
+
+BillingHeader = Literal["neutral", "significant"]
+"""What the cache makes of the block."""
+_PREFIX = "x-anthropic-billing-header:"
+
+
+def is_billing_header(block: Json) -> bool:
+    """Whether a system block holds the header, and nothing else.
+
+    >>> is_billing_header({"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.197.996; cc_entrypoint=cli;"})
+    True
+    >>> is_billing_header({"type": "text", "text": "x-anthropic-billing-header: a\\nYou are Claude Code."})
+    False
+    """
+    text = block.get("text") if isinstance(block, Mapping) and block.get("type") == "text" else None
+    return isinstance(text, str) and text.startswith(_PREFIX) and "\n" not in text.strip()
+
+
+COMPACTED, REFERRING, SERVED = "compaction", "tool_reference", "server_tool_result"
+EFFECTS = frozenset({COMPACTED, REFERRING, SERVED})
+"""Flags that tell of an effect on the prompt, and key nothing by themselves."""
+PLACEHOLDER = "[cleared]"
+"""Stands where a tool result was. The API's own wording is not published."""
+_TRIGGER: Json = {"type": "input_tokens", "value": 100_000}
+_KEPT_USES, _KEPT_TURNS = 3, 1
+"""Defaults of context editing."""
+
+
+def seen(layout: Layout, params: Mapping[str, Json], dropped: Collection[int] = ()) -> tuple[Track, list[Json]]:
+    """The track as the cache sees it, and `applied_edits`.
+
+    `dropped` are segments the API leaves out, thinking that no longer holds.
+    """
+    edits = (params.get("context_management") or {}).get("edits") or []
+    flags = EFFECTS.intersection(layout.track.raised(layout.n))
+    if not edits and not dropped and not flags - {SERVED}:
+        return layout.track, []
+    track = layout.track.rewound(layout.n)
+    hide(track, {*dropped, *_before_summary(track)})
+    steps = ((_EDITS[edit["type"]], edit) for edit in edits if edit.get("type") in _EDITS)
+    applied = [told for step, edit in steps if (told := step(track, edit, str(params["model"]))) is not None]
+    _expand(track)
+    return track, applied
+
+
+def hide(track: Track, segments: Collection[int]) -> int:
+    """Take segments out of the prompt; how many tokens that saves."""
+    before = _total(track)
+    track.silent.update(segments)
+    track._recount(min(segments, default=len(track)))
+    return before - _total(track)
+
+
+def thinking_in(track: Track, n: int) -> list[int]:
+    """Segments of thinking among the first `n`."""
+    return [
+        index
+        for index in range(n)
+        if track.body(index).startswith((b'{"type":"thinking"', b'{"type":"redacted_thinking"'))
+    ]
+
+
+def _total(track: Track) -> int:
+    return track.ends_tokens[-1] if len(track) else 0
+
+
+def _before_summary(track: Track) -> Iterator[int]:
+    """Messages that a compaction stands for, and compactions that failed: the API takes those for nothing."""
+    blocks = [index for index, run in enumerate(track.runs) if run == COMPACTED]
+    held = [index for index in blocks if parse(track.body(index)).get("content") is not None]
+    yield from (index for index in blocks if index not in held)
+    yield from range(track.level_ends[1], held[-1]) if held else ()
+
+
+def _expand(track: Track) -> None:
+    """Deferred tools enter the prompt where they are referred to; every reference is expanded."""
+    deferred = [index for index in range(track.level_ends[0]) if index in track.silent]
+    tools = {parse(track.body(index)).get("name"): index for index in deferred}
+    found = (
+        [index for index in range(track.level_ends[1], len(track)) if b'"tool_reference"' in track.body(index)]
+        if tools
+        else []
+    )
+    for index in found:
+        block = parse(track.body(index))
+        named = [tools[name] for name in _names(block) if name in tools] if block.get("type") != "tool_removal" else []
+        definitions = b"".join(map(track.body, named))
+        _say(
+            track, index, track.body(index) + definitions, track.sizes[index] + sum(track.sizes[tool] for tool in named)
+        )
+    track._recount(min(found, default=len(track)))
+
+
+def _names(value: Json) -> Iterator[str]:
+    """Tools a block refers to."""
+    if isinstance(value, dict):
+        if value.get("type") == "tool_reference":
+            yield str(value.get("tool_name") or value.get("name"))
+        value = [inner for key, inner in value.items() if key in ("content", "tool_references", "tool")]
+    for inner in value if isinstance(value, list) else ():
+        yield from _names(inner)
+
+
+def _say(track: Track, index: int, body: bytes, n_tokens: int) -> None:
+    """Let a segment stand for other bytes: the wire of this copy is never sent."""
+    track.bodies[index] = len(track.wire)
+    track.wire += body
+    track.ends[index], track.sizes[index] = len(track.wire), n_tokens
+
+
+def _clear_tool_uses(track: Track, edit: Mapping[str, Json], model: str) -> Json:
+    """The oldest results give way to a placeholder.
+
+    Assumed: each request is looked at anew, and its whole clearing is measured.
+    """
+    uses = list(_uses(track))
+    trigger = {**_TRIGGER, **(edit.get("trigger") or {})}
+    if (len(uses) if trigger["type"] == "tool_uses" else _total(track)) <= trigger["value"]:
+        return None
+    kept = (edit.get("keep") or {}).get("value", _KEPT_USES)
+    spared = set(edit.get("exclude_tools") or ())
+    old = [use for use in (uses[:-kept] if kept else uses) if use[2]["name"] not in spared]
+    tasks = [task for use in old for task in _emptied(use, edit.get("clear_tool_inputs"))]
+    count = counter_for(model_named(model)).count
+    sized = [
+        (index, block, count(block) + track.sizes[index] - count(parse(track.body(index)))) for index, block in tasks
+    ]
+    saved = sum(track.sizes[index] - size for index, _, size in sized)
+    if not old or saved < ((edit.get("clear_at_least") or {}).get("value") or 0):
+        return None
+    for index, block, size in sized:
+        _say(track, index, canonical(block), size)
+    track._recount(min(index for index, _, _ in sized))
+    return {"type": edit["type"], "cleared_tool_uses": len(old), "cleared_input_tokens": saved}
+
+
+_Use = tuple[int, int, dict[str, Json], dict[str, Json]]
+"""Segment of a call, segment of its result, the blocks."""
+
+
+def _uses(track: Track) -> Iterator[_Use]:
+    """Answered calls, oldest first."""
+    calls: dict[str, tuple[int, dict[str, Json]]] = {}
+    for index, run in enumerate(track.runs):
+        if index in track.silent or run not in ("tool_use", "tool_result"):
+            continue
+        block = parse(track.body(index))
+        if run == "tool_use":
+            calls[block["id"]] = index, block
+        elif block["tool_use_id"] in calls:
+            at, call = calls.pop(block["tool_use_id"])
+            yield at, index, call, block
+
+
+def _emptied(use: _Use, inputs: Json) -> Iterator[tuple[int, dict[str, Json]]]:
+    at, index, call, result = use
+    yield index, {**result, "content": [{"type": "text", "text": PLACEHOLDER}]}
+    if inputs is True or (isinstance(inputs, list) and call["name"] in inputs):
+        yield at, {**call, "input": {}}
+
+
+def _clear_thinking(track: Track, edit: Mapping[str, Json], model: str) -> Json:
+    """Thinking leaves with all but the last turns that have some; a turn reaches from one user's words to the next."""
+    keep = edit.get("keep") or {}
+    if keep == "all" or keep.get("type") == "all":
+        return None
+    turns: dict[int, list[int]] = {}
+    said, speaker, thoughts = 0, "", set(thinking_in(track, len(track)))
+    for index in range(track.level_ends[1], len(track)):
+        speaker = track.roles[index] or speaker
+        said += speaker == "user" and track.runs[index] != "tool_result"
+        if index in thoughts and index not in track.silent:
+            turns.setdefault(said, []).append(index)
+    gone = list(turns.values())[: -keep.get("value", _KEPT_TURNS) or None]
+    saved = hide(track, [index for turn in gone for index in turn])
+    return {"type": edit["type"], "cleared_thinking_turns": len(gone), "cleared_input_tokens": saved} if gone else None
+
+
+_EDITS: Mapping[str, Callable[[Track, Mapping[str, Json], str], Json]] = {
+    "clear_tool_uses_20250919": _clear_tool_uses,
+    "clear_thinking_20251015": _clear_thinking,
+}
+"""Type of an edit → what it does to the prompt. `compact_20260112` does nothing to it: its block, in a later request,
+does."""
+
 
 WIRE = "anthropic_messages"
 
@@ -122,7 +347,7 @@ PARTS = Parts(
     },
     _candidates,
 )
-TOOLS = Tools(
+TOOL_FORMAT = Tools(
     WIRE,
     lambda name, description, schema: {"name": name, "description": description, "input_schema": schema},
     lambda tool: (tool.get("name"), tool.get("description"), tool.get("input_schema")),
@@ -227,7 +452,9 @@ PHASES: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
 
 def added(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     """Tools that came late, defined where they come (anthropic/types/beta/beta_tool_change_tool_definition_param.py)."""
-    tools = ({"type": "tool_definition", "definition": TOOLS.sent(definition)} for definition in body["definitions"])
+    tools = (
+        {"type": "tool_definition", "definition": TOOL_FORMAT.sent(definition)} for definition in body["definitions"]
+    )
     return "system", [{"type": "tool_addition", "tool": tool} for tool in tools]
 
 
@@ -258,3 +485,112 @@ KINDS: dict[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
 def noticed(told: str) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]:
     """How a notice is said: an event as `told` names it, the program's plain words in the user's turn."""
     return lambda body: PHASES[told](body) if "event" in body else ("user", _noticed(body["text"]))
+
+
+TTLS = {"5m": 300, "1h": 3600}
+"""`cache_control.ttl` → seconds (anthropic/types/cache_control_ephemeral_param.py)."""
+KEYING = Keying(
+    levels={
+        "model": TOOLS,
+        "inference_geo": TOOLS,
+        "speed": SYSTEM,
+        "container.skills": SYSTEM,
+        **dict.fromkeys(
+            ("tool_choice", "thinking", "output_config.effort", "output_config.format", "output_config.task_budget"),
+            MESSAGES,
+        ),
+    },
+    neutral=frozenset(
+        {
+            "max_tokens",
+            "stop_sequences",
+            "metadata",
+            "stream",
+            "service_tier",
+            "cache_control",
+            "diagnostics",
+            "temperature",
+            "top_p",
+            "top_k",
+            "betas",
+            "context_management",
+            "compaction",
+            "mcp_servers",
+            "container",
+            "fallbacks",
+            "fallback_credit_token",
+            "billing_policy",
+            "anthropic_version",
+            "anthropic_beta",
+            "thinking.display",
+            "thinking.block_binding",
+        }
+    ),
+    defaults={
+        "speed": "standard",
+        "tool_choice": {"type": "auto"},
+        "thinking": {"type": "disabled"},
+        "output_config.effort": "high",
+    },
+    flags={"image": MESSAGES, "citations": SYSTEM, "web_search": SYSTEM, "web_fetch": SYSTEM},
+)
+"""What invalidates what (prompt-caching docs). Not published, and assumed: inference_geo separates pools;
+`output_config.format` costs the messages, as the structured outputs docs say, and no level before them; the list of
+skills stands in the system prompt; the rest of a container, MCP servers beside their toolset, and a fallback's own
+model are in no key."""
+_SPLIT = {
+    "output_config": ("effort", "format", "task_budget"),
+    "thinking": ("display", "block_binding"),
+    "container": ("skills",),
+}
+"""Parameter → fields of it that are keyed apart from the rest of it, each as `parameter.field`."""
+
+
+def prompt(layout: Layout, params: Mapping[str, Json], dropped: Collection[int] = ()) -> Prompt:
+    """The prompt of a request: what edits leave, keyed, with the marks it carries and those the API sets.
+
+    Without `dropped` segments.
+    """
+    track, n = seen(layout, params, dropped)[0], layout.n
+    flags = layout.track.raised(n)
+    marks = _with_automatic(layout, params.get("cache_control"))
+    marks = _with_served(track, n, marks) if SERVED in flags and marks else marks
+    return keyed(KEYING, dict(_split(params)), tuple(flag for flag in flags if flag not in EFFECTS), track, n, marks)
+
+
+def _split(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+    """Parameters, the fields that count by themselves apart."""
+    for name, value in params.items():
+        fields = _SPLIT.get(name, ()) if isinstance(value, dict) else ()
+        rest = {key: inner for key, inner in value.items() if key not in fields} if fields else value
+        yield from ((f"{name}.{field}", value.get(field)) for field in fields)
+        yield from ((name, rest),) if rest or not fields else ()
+
+
+def _with_automatic(layout: Layout, marker: Json) -> tuple[Breakpoint, ...]:
+    """A top-level `cache_control` marks the last block that can carry one, unless that one is marked."""
+    if marker is None:
+        return layout.breakpoints
+    place = next((i for i in range(layout.n - 1, -1, -1) if layout.track.marks[i] >= 0), None)
+    if place is None or any(mark.segment == place for mark in layout.breakpoints):
+        return layout.breakpoints
+    return (*layout.breakpoints, Breakpoint(place, lifetime(marker), LOOKBACK))
+
+
+def _with_served(track: Track, n: int, marks: tuple[Breakpoint, ...]) -> tuple[Breakpoint, ...]:
+    """What a server's tool gave is marked for five minutes where anything is (prompt-caching docs): the last of it.
+
+    Where a mark behind it asks for longer it is not, which is assumed.
+    """
+    place = next((i for i in range(n - 1, -1, -1) if track.runs[i] == SERVED), None)
+    if place is None or any(
+        mark.segment == place or (mark.segment > place and mark.ttl_seconds > TTLS["5m"]) for mark in marks
+    ):
+        return marks
+    return tuple(sorted((*marks, Breakpoint(place, TTLS["5m"], LOOKBACK)), key=lambda mark: mark.segment))
+
+
+def lifetime(marker: Json) -> int:
+    """Seconds a marker asks for."""
+    ttl = expect(marker, dict, "cache_control", "an object").get("ttl") or "5m"
+    return TTLS[expect(ttl if ttl in tuple(TTLS) else None, str, "cache_control.ttl", "'5m' or '1h'")]

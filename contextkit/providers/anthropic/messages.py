@@ -13,26 +13,29 @@ from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UsageError
-from contextkit.layout.breakpoints import LOOKBACK, Plan
-from contextkit.layout.layout import Layout
-from contextkit.layout.segment import Piece
-from contextkit.layout.track import Grammar, Track
 from contextkit.log.entry import Entry
 from contextkit.models import model_named
+from contextkit.prompt.breakpoints import LOOKBACK, Plan
+from contextkit.prompt.prompt import Grammar, Layout, Piece, Track
+from contextkit.providers.adapter import Adapter, Answering, chosen_model
 from contextkit.providers.anthropic import blocks as words
-from contextkit.providers.anthropic import reply as answers
-from contextkit.providers.anthropic.billing import BillingHeader, is_billing_header
-from contextkit.providers.anthropic.blocks import PLAIN, TRAITS, WIRE, tidied
-from contextkit.providers.anthropic.prompt import TTLS, lifetime, prompt
-from contextkit.providers.changes.betas import lacking
-from contextkit.providers.changes.mechanisms import set_by, settings_for
-from contextkit.providers.chosen import chosen_model
-from contextkit.providers.cutting import Cut, Trait, cut, expect
-from contextkit.providers.late.mechanisms import Asked
-from contextkit.providers.masking.mechanisms import Endpoint
-from contextkit.providers.neutral.adapter import Adapter, Answering
-from contextkit.providers.provider import Parsed, Turn, kept
-from contextkit.providers.settings.given import BETA
+from contextkit.providers.anthropic import response as answers
+from contextkit.providers.anthropic.blocks import (
+    PLAIN,
+    TRAITS,
+    TTLS,
+    WIRE,
+    BillingHeader,
+    is_billing_header,
+    lifetime,
+    prompt,
+    tidied,
+)
+from contextkit.providers.late_tools import Asked
+from contextkit.providers.masking import Endpoint
+from contextkit.providers.notices import lacking, set_by, settings_for
+from contextkit.providers.provider import Cut, Parsed, Trait, Turn, cut, expect, kept
+from contextkit.providers.settings import BETA
 
 _MARKERS = {300: b',"cache_control":{"type":"ephemeral"}', 3600: b',"cache_control":{"type":"ephemeral","ttl":"1h"}'}
 _FRAMES = {role: (b'{"role":"%b","content":[' % role.encode(), b"]}") for role in ("user", "assistant", "system")}
@@ -105,7 +108,7 @@ class AnthropicMessages(Adapter):
     def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
         """Pieces of tools and system."""
         for definition in tools:
-            yield replace(_tool(words.TOOLS.sent(definition), self.model.name).piece, entry=entry)
+            yield replace(_tool(words.TOOL_FORMAT.sent(definition), self.model.name).piece, entry=entry)
         for block in words.PARTS.blocks(system):
             yield replace(_system(block, self.model.name).piece, entry=entry)
 
@@ -133,7 +136,7 @@ class AnthropicMessages(Adapter):
     def turns(self, body: Json) -> tuple[Json, Json, list[Turn]]:
         """System parts, tool definitions and turns of a request body."""
         system = words.neutral(_blocks(body.get("system") or [], "system"))
-        definitions = [words.TOOLS.definition(words.unmarked(tool)) for tool in body.get("tools") or []]
+        definitions = [words.TOOL_FORMAT.definition(words.unmarked(tool)) for tool in body.get("tools") or []]
         return system, definitions, list(_turns(body, self.model.name))
 
 

@@ -11,10 +11,8 @@ import re
 from collections.abc import Mapping
 
 from contextkit.canonical import Json
-from contextkit.providers.blockwise.speaker import text
-from contextkit.providers.foreign import call_id
-from contextkit.providers.neutral.parts import Block, Parts, Tools
-from contextkit.providers.provider import ReplyCall
+from contextkit.providers.keyed_blocks import text
+from contextkit.providers.provider import Block, Parts, ReplyCall, Tools, call_id
 
 WIRE = "bedrock_converse"
 _IMAGES = {f"image/{name}": name for name in ("png", "jpeg", "gif", "webp")}

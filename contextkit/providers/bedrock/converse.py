@@ -14,18 +14,15 @@ from urllib.parse import quote
 from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UsageError
-from contextkit.layout.breakpoints import Plan
-from contextkit.layout.track import Grammar, Track
 from contextkit.models import Model
-from contextkit.providers.bedrock import blocks, reply
+from contextkit.prompt.breakpoints import Plan
+from contextkit.prompt.prompt import Grammar, Track
+from contextkit.providers.adapter import Answering, chosen_model
+from contextkit.providers.bedrock import blocks
+from contextkit.providers.bedrock import response as reply
 from contextkit.providers.bedrock.blocks import WIRE
-from contextkit.providers.blockwise.speaker import RESULT, Place, Speaker, Words, listed, understood
-from contextkit.providers.chosen import chosen_model
-from contextkit.providers.cutting import Trait, expect
-from contextkit.providers.namespaces import MESSAGES, TOOLS, Keying
-from contextkit.providers.neutral.adapter import Answering
-from contextkit.providers.neutral.parts import Block
-from contextkit.providers.provider import Parsed
+from contextkit.providers.keyed_blocks import RESULT, Place, Speaker, Words, listed, understood
+from contextkit.providers.provider import MESSAGES, TOOLS, Block, Keying, Parsed, Trait, expect
 
 TTLS = {"5m": 300, "1h": 3600}
 """`cachePoint.ttl` → seconds (CacheTTL)."""

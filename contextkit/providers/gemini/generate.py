@@ -16,20 +16,15 @@ from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UsageError
-from contextkit.layout.breakpoints import Plan
-from contextkit.layout.layout import Layout
-from contextkit.layout.track import Grammar, Track
 from contextkit.models import Model
-from contextkit.providers.blockwise.speaker import RESULT, Place, Speaker, Words, listed, understood
-from contextkit.providers.chosen import chosen_model
-from contextkit.providers.cutting import Trait, expect
-from contextkit.providers.gemini import parts, reply
-from contextkit.providers.gemini.contents import CachedContent, cached_content, quoted
-from contextkit.providers.gemini.parts import WIRE
-from contextkit.providers.namespaces import MESSAGES, TOOLS, Keying
-from contextkit.providers.neutral.adapter import Answering
-from contextkit.providers.neutral.parts import Block
-from contextkit.providers.provider import Parsed
+from contextkit.prompt.breakpoints import Plan
+from contextkit.prompt.prompt import Grammar, Layout, Track
+from contextkit.providers.adapter import Answering, chosen_model
+from contextkit.providers.gemini import parts
+from contextkit.providers.gemini import response as reply
+from contextkit.providers.gemini.parts import WIRE, CachedContent, cached_content, quoted
+from contextkit.providers.keyed_blocks import RESULT, Place, Speaker, Words, listed, understood
+from contextkit.providers.provider import MESSAGES, TOOLS, Block, Keying, Parsed, Trait, expect
 
 _FRAMES = {role: (b'{"role":"%b","parts":[' % role.encode(), b"]}") for role in ("user", "model")}
 _DECLARED = (b'{"functionDeclarations":[', b"]}")

@@ -1,4 +1,16 @@
-"""`POST /responses`: OpenAI's models through the Responses API.
+"""Responses items: neutral parts and log entries in OpenAI's words, and back.
+
+Field names are those of `openai.types.responses` 3.52. What the endpoint has no words for is projected: a failed tool's
+output begins `Error: `, a plain-text document is a text part, another wire's thinking is dropped. An item with no
+neutral form is kept whole, as a native part. A custom tool's call is answered by an item of its own kind, so its
+neutral id carries the prefix `CUSTOM`; a search for tools that the model asks us to run is a call too, of
+`tool_search`, and its answer the definitions found (`SEARCH`).
+
+What the Responses API answers: a response, or the events that amount to one.
+
+Field names are those of `openai.types.responses.Response`, its output items and stream events (3.52).
+
+`POST /responses`: OpenAI's models through the Responses API.
 
 The words of that endpoint; what it shares with Chat Completions is `wording.py`. Field names are those of
 `openai.types.responses` 3.52. `instructions` are the same developer message that stands first in the input, and are
@@ -7,24 +19,398 @@ read as it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
-from contextkit.canonical import Json
-from contextkit.errors import UnreadableRequest, UsageError
-from contextkit.layout.normal_form import marker_of
-from contextkit.providers.chosen import chosen_model
-from contextkit.providers.cutting import Cut, Trait, cut, expect
-from contextkit.providers.masking.mechanisms import Endpoint
-from contextkit.providers.neutral.adapter import Answering
-from contextkit.providers.openai import responses_items as words
-from contextkit.providers.openai import responses_reply as replies
-from contextkit.providers.openai.endings import TTLS, grammar
-from contextkit.providers.openai.responses_items import OUTPUTS, WIRE, answers, result_of, said_by, whole
-from contextkit.providers.openai.wording import Speaker, Wording, understood
-from contextkit.providers.provider import Parsed, Turn
-from contextkit.providers.stateful.continuing import CONVERSATION, PREVIOUS, continuing
+from contextkit.cache.usage import Usage, served
+from contextkit.canonical import Json, canonical
+from contextkit.errors import UnreadableReply, UnreadableRequest, UsageError
+from contextkit.log.entry import Native
+from contextkit.prompt.normal_form import VERBATIM, marker_of, normal
+from contextkit.providers.adapter import Answering, chosen_model
+from contextkit.providers.late_tools import SEARCHES_SEARCH as SEARCH
+from contextkit.providers.late_tools import TOOL, answers_search, found, is_ours
+from contextkit.providers.masking import Endpoint
+from contextkit.providers.notices import updates
+from contextkit.providers.openai import shared as spelling
+from contextkit.providers.openai import shared as spellings
+from contextkit.providers.openai.shared import TTLS, Speaker, Wording, grammar, read_arguments, understood
+from contextkit.providers.provider import (
+    Cut,
+    Parsed,
+    Parts,
+    Reply,
+    ReplyCall,
+    Tools,
+    Trait,
+    Turn,
+    cut,
+    expect,
+    kept,
+    plain,
+    read_object,
+    spoken,
+    verbatim,
+)
+from contextkit.providers.server_state import CONVERSATION, PREVIOUS, continuing
+
+WIRE = "openai_responses"
+CUSTOM = "custom_tool_call-"
+"""Stands before the id of a custom tool's call."""
+TYPES = frozenset({"input_text", "input_image", "input_file", "input_audio"})
+"""Types of content parts; everything else in a native part is a whole item."""
+_MACHINE = frozenset({"id", "status"})
+"""Fields the API adds to items it lists; on what users and tools say they are no part of a prompt."""
+NULLABLE: Mapping[str, tuple[str, ...]] = {
+    "code_interpreter_call": ("code", "outputs"),
+    "image_generation_call": ("result",),
+    "tool_search_call": ("arguments",),
+    "double_click": ("keys",),
+    "function": ("parameters", "strict"),
+    "mcp_tool_execution_error": ("content",),
+    "image_generation_call.error": ("code", "param"),
+}
+"""Type of an item, or of what stands inside one → fields a request must have even when they are null."""
+OUTPUTS: Mapping[str, str] = {"function_call_output": "", "custom_tool_call_output": CUSTOM}
+"""Type of an item that answers a call → prefix of the call's neutral id."""
+
+
+def answers(item: Mapping[str, Json]) -> str | None:
+    """Prefix of the neutral id of the call that an item answers, None for one that answers none.
+
+    The API answers its own searches.
+    """
+    return SEARCH if answers_search(item) else OUTPUTS.get(str(item.get("type")))
+
+
+def items_of(role: str, parts: Json) -> list[Json]:
+    """Neutral parts as one message of `role`; native whole items among them stand alone."""
+    items: list[Json] = []
+    for is_part, group in groupby(PARTS.blocks(parts), key=lambda block: block.get("type") in TYPES):
+        blocks = list(group)
+        items += [{"role": role, "content": blocks}] if is_part else blocks
+    return items
+
+
+def whole(item: Mapping[str, Json]) -> dict[str, Json]:
+    """An item in its one spelling: typed, without nulls, what users and tools say without ids.
+
+    An output of one text part is a string.
+
+    >>> whole({"type": "function_call_output", "id": "fc_1", "call_id": "c", "output": [{"type": "input_text", "text": "4"}]})
+    {'type': 'function_call_output', 'call_id': 'c', 'output': '4'}
+    """
+    kind = item.get("type") or ("message" if "role" in item else None)
+    is_said = kind in OUTPUTS or (kind == "message" and item.get("role") != "assistant")
+    said = {key: value for key, value in item.items() if value is not None and not (is_said and key in _MACHINE)}
+    output = normal(said.get("output")) if kind in OUTPUTS else None
+    if (
+        isinstance(output, list)
+        and len(output) == 1
+        and output[0].keys() == {"type", "text"}
+        and output[0]["type"] == "input_text"
+    ):
+        said["output"] = output[0]["text"]
+    return {
+        "type": kind,
+        **dict.fromkeys(NULLABLE.get(str(kind), ())),
+        **{key: value for key, value in said.items() if key != "type"},
+    }
+
+
+def _tool(name: str, description: str, schema: Json) -> Json:
+    return {"type": "function", "name": name, "description": description, "parameters": schema, "strict": False}
+
+
+TOOLS = Tools(WIRE, _tool, lambda tool: (tool.get("name"), tool.get("description"), tool.get("parameters")))
+
+
+def _text(text: str) -> Json:
+    return {"type": "input_text", "text": text}
+
+
+def _document(part: Mapping[str, Json]) -> Json:
+    if spelling.is_text(part):
+        return _text(spelling.text_of(part))
+    if "url" in part:
+        return {
+            "type": "input_file",
+            "file_url": part["url"],
+            **({"filename": part["title"]} if "title" in part else {}),
+        }
+    return {"type": "input_file", "file_data": spelling.url_of(part), "filename": spelling.filename(part)}
+
+
+def _candidates(block: Mapping[str, Json]) -> list[Json]:
+    if block.get("type") == "input_image":
+        return [{"type": "image", **spelling.media_of(spelling.at(block, "image_url"))}]
+    url = spelling.at(block, "file_data") or spelling.at(block, "file_url")
+    return spelling.titled(spelling.media_of(url), spelling.at(block, "filename"))
+
+
+PARTS = Parts(
+    WIRE,
+    _text,
+    {
+        "image": lambda part: {"type": "input_image", "detail": "auto", "image_url": spelling.url_of(part)},
+        "document": _document,
+    },
+    _candidates,
+)
+
+
+def answered(body: Mapping[str, Json]) -> list[Json]:
+    """What a tool gave."""
+    blocks = PARTS.blocks(body["content"])
+    if len(blocks) == 1 and answers(blocks[0]) is not None:
+        return blocks
+    if body["call_id"].startswith(SEARCH):
+        return [found(body, blocks)]
+    blocks = [block if block.get("type") in TYPES else _text(spoken(block)) for block in blocks]
+    output = spelling.as_error(blocks, "input_text") if body["is_error"] else blocks
+    kind = "custom_tool_call_output" if body["call_id"].startswith(CUSTOM) else "function_call_output"
+    return [{"type": kind, "call_id": body["call_id"].removeprefix(CUSTOM), "output": output or ""}]
+
+
+def replied(body: Mapping[str, Json]) -> list[Json]:
+    """What the model said: its own items, or another wire's reply in ours."""
+    native = body["native"]
+    if native["wire"] == WIRE:
+        return list(native["body"])
+    text: list[Json] = [{"type": "message", "role": "assistant", "content": body["text"]}] if body["text"] else []
+    return text + [_call(call) for call in body["calls"]]
+
+
+def _call(call: Mapping[str, Json]) -> Json:
+    written = spelling.written_arguments(call["arguments"])
+    return {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": written}
+
+
+WAYS: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+    "configuration_update": lambda body: (
+        updates(body["event"]) or items_of("developer", [{"type": "text", "text": body["text"]}])
+    ),
+    "additional_tools": lambda body: [
+        {
+            "type": "additional_tools",
+            "role": "developer",
+            "tools": [TOOLS.sent(definition) for definition in body["definitions"]],
+        }
+    ],
+}
+"""How an event or a tool that comes late is told here and on no other endpoint → items."""
+
+
+def said_by(item: Mapping[str, Json], role: str) -> Iterator[Json]:
+    """The neutral parts of a message that should have `role`; the whole item, kept, where it is anything else."""
+    plain = whole(item)
+    content = plain.get("content")
+    parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content or []
+    is_plain = plain.keys() == {"type", "role", "content"} and all(part["type"] in TYPES for part in parts)
+    if is_plain and (plain["type"], plain["role"]) == ("message", role):
+        yield from PARTS.neutral(normal(parts))
+    else:
+        yield verbatim(WIRE, normal(plain))
+
+
+def result_of(item: Mapping[str, Json]) -> Json:
+    """An item that answers a call as the body of a result."""
+    plain = normal(whole(item))
+    output = plain.get("output", plain.get("tools"))
+    content = [{"type": "text", "text": output}] if isinstance(output, str) else PARTS.neutral(output)
+    prefix = answers(plain)
+    body = {
+        "call_id": f"{prefix}{plain['call_id']}",
+        "name": TOOL if prefix == SEARCH else "",
+        "content": content,
+        "is_error": False,
+    }
+    if normal(whole(answered(body)[0])) != plain:
+        body["content"] = [verbatim(WIRE, plain)]
+    return body
+
+
+_INPUTS = frozenset(
+    {
+        "function_call_output",
+        "custom_tool_call_output",
+        "computer_call_output",
+        "local_shell_call_output",
+        "shell_call_output",
+        "apply_patch_call_output",
+        "mcp_approval_response",
+        "additional_tools",
+        "configuration_update",
+        "compaction_trigger",
+    }
+)
+"""Types of items that do not come from the model (responses/response_input_item_param.py)."""
+_UNSENDABLE: Mapping[str, frozenset[str]] = {
+    "custom_tool_call": frozenset({"created_by", "status"}),
+    "custom_tool_call_output": frozenset({"created_by", "status"}),
+    "computer_call_output": frozenset({"created_by", "status"}),
+}
+"""Type of an item → fields that come with a reply and that no request takes; `created_by` for the others."""
+_ANY = frozenset({"created_by"})
+_CALLS: dict[str, Callable[[Mapping[str, Json]], ReplyCall]] = {
+    "function_call": lambda item: ReplyCall(item["call_id"], item["name"], read_arguments(item["arguments"])),
+    "custom_tool_call": lambda item: ReplyCall(CUSTOM + item["call_id"], item["name"], item["input"]),
+    "tool_search_call": lambda item: ReplyCall(SEARCH + item["call_id"], TOOL, item["arguments"]),
+}
+STOPS = {"max_output_tokens": "truncated", "content_filter": "refused"}
+"""Why a response is incomplete → what the loop does next (responses/response.py); anything else cut it short."""
+
+
+COMPACTED = "response.compaction"
+"""What `client.responses.compact` returns (responses/compacted_response.py): items that stand in place of the whole
+input."""
+
+
+def reply(response: Any) -> Reply:
+    """A `Response`, its dict, or what a stream amounted to.
+
+    Raises `UnreadableReply` for one that failed: nothing of it may be sent again.
+    """
+    answer = plain(response)
+    if answer.get("object", "response") not in ("response", COMPACTED) or not isinstance(answer.get("output"), list):
+        raise UnreadableReply(
+            f"not a response (object {answer.get('object')!r}): pass what client.responses.create returned"
+        )
+    if answer.get("status") in ("failed", "cancelled"):
+        code = (answer.get("error") or {}).get("code", "no code given")
+        raise UnreadableReply(f"response {answer.get('id')!r} {answer['status']} ({code}): send the request again")
+    items = [_sendable(item) for item in answer["output"]]
+    native = Native(WIRE, answer.get("model", ""), canonical(items))
+    said = (
+        _responses_reply_text(items),
+        _calls(items),
+        _stop(answer, items),
+        served(usage(answer.get("usage") or {}), answer),
+    )
+    return Reply(
+        answer.get("id", ""),
+        native,
+        *said,
+        {one["id"]: one["reason"] for one in answer.get("input_transformations") or ()},
+    )
+
+
+def turn(items: list[Json], model: str) -> Json:
+    """Items of a request body that the model said as the body of an entry."""
+    said = normal(items)
+    return kept(WIRE, model, said, _responses_reply_text(said), _calls(said))
+
+
+def is_output(item: Mapping[str, Json]) -> bool:
+    """Whether an item of a request body came from the model."""
+    return (
+        item["role"] == "assistant"
+        if item["type"] == "message"
+        else item["type"] not in _INPUTS and answers(item) is None
+    )
+
+
+def usage(counters: Mapping[str, Json]) -> Usage:
+    """The counters of Responses in ours."""
+    details = counters.get("input_tokens_details") or {}
+    return spellings.usage(counters.get("input_tokens"), details, counters.get("output_tokens"))
+
+
+def _sendable(item: Mapping[str, Json]) -> dict[str, Json]:
+    said: dict[str, Json] = normal(whole(_requested(item, "")))
+    if said.get("type") == "tool_search_call" and isinstance(said.get("arguments"), dict):
+        said["arguments"] = read_object(said["arguments"])
+    return said
+
+
+def _requested(value: Json, inside: str) -> Json:
+    """`value` with the fields a request has, at every depth.
+
+    `inside` names what it is part of, where it has no type of its own.
+    """
+    if isinstance(value, list):
+        return [_requested(item, inside) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kind = inside if inside in NULLABLE else str(value.get("type", ""))
+    unsendable = _UNSENDABLE.get(kind, _ANY)
+    known = {
+        key: item if key in VERBATIM else _requested(item, f"{kind}.{key}")
+        for key, item in value.items()
+        if key not in unsendable
+    }
+    return {**dict.fromkeys(NULLABLE.get(kind, ())), **known}
+
+
+def _calls(items: list[Json]) -> tuple[ReplyCall, ...]:
+    """Calls we are to answer: a search that ran at the API is none."""
+    return tuple(_CALLS[item["type"]](item) for item in items if item["type"] in _CALLS and is_ours(item))
+
+
+def _responses_reply_text(items: list[Json]) -> str:
+    """What was said; a refusal where nothing else was."""
+    contents = [item["content"] for item in items if item["type"] == "message"]
+    parts = [part for content in contents for part in ([{"text": content}] if isinstance(content, str) else content)]
+    return "".join(part.get("text", "") for part in parts) or "".join(part.get("refusal", "") for part in parts)
+
+
+def _stop(answer: Mapping[str, Json], items: list[Json]) -> str:
+    if answer.get("object") == COMPACTED:
+        return "compacted"
+    if answer.get("status", "completed") != "completed":
+        return STOPS.get((answer.get("incomplete_details") or {}).get("reason", ""), "truncated")
+    parts = [part for item in items if item["type"] == "message" for part in item["content"]]
+    refused = any(part["type"] == "refusal" for part in parts)
+    return "refused" if refused else "calls" if _calls(items) else "done"
+
+
+def joined(events: Iterable[Any]) -> Mapping[str, Json]:
+    """The response that events amount to; of one cut short, the items that were finished.
+
+    Raises `UnreadableReply` when not even `response.created` is among them.
+    """
+    response: dict[str, Json] = {}
+    items: dict[int, Json] = {}
+    for event in map(plain, events):
+        _EVENTS.get(event.get("type", ""), _ignored)(response, items, event)
+    if not response:
+        raise UnreadableReply("the stream ended before response.created: nothing was said")
+    return response if response.get("output") else {**response, "output": [items[index] for index in sorted(items)]}
+
+
+_Events = Callable[[dict[str, Json], dict[int, Json], Mapping[str, Json]], None]
+
+
+def _ignored(response: dict[str, Json], items: dict[int, Json], event: Mapping[str, Json]) -> None:
+    """Deltas, progress and kinds of event whose content comes again with the finished item."""
+
+
+def _stated(response: dict[str, Json], items: dict[int, Json], event: Mapping[str, Json]) -> None:
+    response.clear()
+    response.update(event["response"])
+
+
+def _itemised(response: dict[str, Json], items: dict[int, Json], event: Mapping[str, Json]) -> None:
+    items[event["output_index"]] = event["item"]
+
+
+def _failed(response: dict[str, Json], items: dict[int, Json], event: Mapping[str, Json]) -> None:
+    response.update(status="failed", error={"code": event.get("code", "error")})
+
+
+_EVENTS: dict[str, _Events] = {
+    "response.created": _stated,
+    "response.queued": _stated,
+    "response.in_progress": _stated,
+    "response.completed": _stated,
+    "response.incomplete": _stated,
+    "response.failed": _stated,
+    "response.output_item.done": _itemised,
+    "error": _failed,
+}
+
 
 _OUTPUT = Trait(run="tool", is_markable=False)
 _ITEM = Trait(run="other", is_markable=False)
@@ -104,9 +490,9 @@ def _one(item: Mapping[str, Json], path: str, model: str) -> Cut:
 
 
 def _turns(items: list[Json], model: str) -> Iterator[Turn]:
-    for is_model, group in groupby(items, key=lambda item: replies.is_output(whole(item))):
+    for is_model, group in groupby(items, key=lambda item: is_output(whole(item))):
         if is_model:
-            yield Turn("assistant", replies.turn(list(map(whole, group)), model))
+            yield Turn("assistant", turn(list(map(whole, group)), model))
         else:
             yield from map(_said, group)
 
@@ -125,18 +511,18 @@ WORDS = Wording(
     "input",
     frozenset({"tools", "input", "instructions"}),
     "input_text",
-    words.items_of,
-    words.replied,
-    words.answered,
+    items_of,
+    replied,
+    answered,
     said_by,
-    words.TOOLS,
+    TOOLS,
     _listed,
     role=lambda item: str(item["role"]) if _kind(item) == "message" else "",
     besides=_besides,
     tool=lambda tool: _TOOLS[bool(tool.get("defer_loading"))],
     one=_one,
     turns=_turns,
-    ways=words.WAYS,
+    ways=WAYS,
 )
 
 
@@ -158,10 +544,10 @@ class OpenAIResponses(Speaker):
     path = "/responses"
     grammar = WORDS.grammar
     answering = Answering(
-        replies.reply,
+        reply,
         lambda response: response.get("status") in ("completed", "incomplete"),
-        replies.usage,
-        replies.joined,
+        usage,
+        joined,
     )
 
     def __init__(

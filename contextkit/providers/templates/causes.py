@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from contextkit.canonical import Json
-from contextkit.layout.normal_form import normal
+from contextkit.prompt.normal_form import normal
 from contextkit.providers.templates.seen import REASONING
 
 _KWARGS = ("chat_template", "chat_template_kwargs", "reasoning_effort", "documents")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from array import array
 from math import isnan, nan
 
-from contextkit.ledger.judged import Judged
-from contextkit.ledger.misses import Miss
+from contextkit.ledger.misses import Judged, Miss
 from contextkit.report.html.kept.savings import Savings
 from contextkit.report.html.kept.windows import Sides, Windows
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TextIO
 
-from contextkit.ledger.judged import Judged
-from contextkit.ledger.misses import Miss
+from contextkit.ledger.misses import Judged, Miss
 from contextkit.ledger.summary import Row
 from contextkit.terminal import sanitized_cells
 

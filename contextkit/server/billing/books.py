@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
-from contextkit.ledger.exchange import Outline, Tokens
+from contextkit.ledger.calls import Outline, Tokens
 from contextkit.models import Model
 from contextkit.providers.provider import Parsed
 from contextkit.server.refusals.refusal import Asked, Sent

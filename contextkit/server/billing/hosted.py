@@ -12,23 +12,23 @@ from typing import Any
 
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
+from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.errors import UnknownModel
-from contextkit.layout.tokens import counter_for
-from contextkit.ledger.exchange import Outline
-from contextkit.ledger.outlines import outline
+from contextkit.ledger.calls import Outline
+from contextkit.ledger.prompts import outline
 from contextkit.models import Model, model_named
+from contextkit.prompt.tokens import counter_for
 from contextkit.providers import PARSERS
 from contextkit.providers.anthropic import messages
-from contextkit.providers.anthropic.billing import BillingHeader
+from contextkit.providers.anthropic.blocks import BillingHeader
 from contextkit.providers.provider import Parsed
 from contextkit.server.billing.books import Said
 from contextkit.server.refusals.refusal import Asked, Sent
 from contextkit.server.replies import Part
 from contextkit.server.wires import anthropic_messages
 from contextkit.server.wires.wire import Wire
-from contextkit.simulator.reference import reference_cache
 
 _FAMILIES = frozenset({"anthropic", "openai", "google", "aws"})
 """Providers with endpoints of their own here; every other one speaks OpenAI's."""
@@ -46,7 +46,7 @@ def _row(name: str, family: str) -> Model:
 
 
 class Hosted:
-    """The providers of the model table; satisfies `Books`. `billing_header` as in `providers/anthropic/billing.py`."""
+    """The providers of the model table; satisfies `Books`. `billing_header` as in `providers/anthropic/blocks.py`."""
 
     def __init__(self, billing_header: BillingHeader = "neutral", *, is_strict: bool = False) -> None:
         self._is_strict = is_strict

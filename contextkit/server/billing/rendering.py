@@ -21,9 +21,9 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from contextkit.canonical import Json, canonical, parse
-from contextkit.layout.layout import Layout
-from contextkit.layout.normal_form import VERBATIM
-from contextkit.log.media import OPENAI_IMAGE
+from contextkit.log.content import OPENAI_IMAGE
+from contextkit.prompt.normal_form import VERBATIM
+from contextkit.prompt.prompt import Layout
 
 _PIECE = re.compile(rb" ?[A-Za-z]{1,5}|[0-9]{1,3}| ?[!-/:-@\[-`{-~]{1,2}|[\x80-\xff]{1,3}|\s{1,4}|[\x00-\x1f\x7f]")
 _READ_BY_TEMPLATE = ("chat_template", "chat_template_kwargs", "reasoning_effort", "documents")

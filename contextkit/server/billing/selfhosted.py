@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
+from contextkit.analysis.engines import Engine
+from contextkit.analysis.engines.recorded import TokenLanes, token_prompt
 from contextkit.cache.block.ids import TokenIds
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
-from contextkit.ledger.exchange import Tokens
+from contextkit.ledger.calls import Tokens
 from contextkit.models import Model, model_named
 from contextkit.providers import PARSERS
 from contextkit.providers.provider import Parsed
@@ -39,8 +41,6 @@ from contextkit.server.refusals.refusal import TEXT, Asked, Early, Refusal, Sent
 from contextkit.server.replies import Part
 from contextkit.server.wires import openai_chat, openai_responses
 from contextkit.server.wires.wire import Wire
-from contextkit.simulator.engines import Engine
-from contextkit.simulator.engines.recorded import TokenLanes, token_prompt
 
 _ROW = "gpt-4o"
 """The row of the model table a body is cut by: the endpoint's plain rules, none of a provider's own."""

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 
 from contextkit.canonical import Json, parse
 from contextkit.errors import UnreadableRequest
+from contextkit.ledger.calls import encode
 from contextkit.ledger.ledger import HEADER
-from contextkit.ledger.row import encode
 from contextkit.server.refusals.refusal import ARRAY, NUMBER, Kind
 from contextkit.server.state import State
 

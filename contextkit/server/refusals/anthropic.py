@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from contextkit.canonical import Json
-from contextkit.layout.layout import Layout
+from contextkit.prompt.prompt import Layout
 from contextkit.server.refusals.anthropic_betas import compactions, edits, opted_in, platform, threadless
 from contextkit.server.refusals.anthropic_shape import (
     NEW_VERSION,

@@ -1,6 +1,6 @@
 """What Anthropic refuses of features in beta, and what other platforms refuse of all of them.
 
-Sources: `contextkit/providers/changes/betas.py` for headers, `anthropic.types` 2.11 (compaction_*_error_details.py,
+Sources: `contextkit/providers/notices.py` for headers, `anthropic.types` 2.11 (compaction_*_error_details.py,
 thread_unsupported_request_error_details.py, beta/message_create_params.py), context editing, compaction and platform
 docs.
 """
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from contextkit.canonical import Json
-from contextkit.providers.anthropic.editing import thinking_in
+from contextkit.providers.anthropic.blocks import thinking_in
 from contextkit.providers.anthropic.messages import without
-from contextkit.providers.changes.betas import BINDING, BLOCKS, MESSAGE_FIELDS, lacking
+from contextkit.providers.notices import BINDING, BLOCKS, MESSAGE_FIELDS, lacking
 from contextkit.server.refusals.anthropic_shape import NEW_VERSION, VERSIONS, invalid, placed
 from contextkit.server.refusals.refusal import ARRAY, OBJECT, WHOLE, Asked, Early, Refusal, Sent
 

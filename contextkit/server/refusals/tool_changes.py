@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from contextkit.canonical import Json, canonical
-from contextkit.providers.masking.mechanisms import INLINE_TOOLS, TOOL_CHANGES
+from contextkit.providers.masking import INLINE_TOOLS, TOOL_CHANGES
 from contextkit.server.refusals import anthropic_shape as anthropic
 from contextkit.server.refusals.refusal import Refusal, Sent
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from contextkit.canonical import Json
-from contextkit.providers.openai.responses_items import OUTPUTS
-from contextkit.providers.stateful.continuing import CONVERSATION, PREVIOUS
-from contextkit.providers.stateful.histories import Histories, Unknown, named_in
+from contextkit.providers.openai.responses import OUTPUTS
+from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.server.refusals.openai_shape import invalid
 from contextkit.server.refusals.refusal import Refusal, Sent
 

@@ -13,7 +13,7 @@ from typing import Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
-from contextkit.providers.anthropic.editing import seen
+from contextkit.providers.anthropic.blocks import seen
 from contextkit.server.diagnostics import anthropic_diagnosis
 from contextkit.server.refusals import anthropic as refusals
 from contextkit.server.refusals.anthropic_betas import dropped, transformations

@@ -11,8 +11,7 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
-from contextkit.providers.stateful.continuing import PREVIOUS
-from contextkit.providers.stateful.histories import named_in
+from contextkit.providers.server_state import PREVIOUS, named_in
 from contextkit.server.diagnostics import openai_diagnosis
 from contextkit.server.refusals import openai as refusals
 from contextkit.server.refusals.openai_shape import RESPONSES

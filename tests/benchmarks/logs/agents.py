@@ -155,9 +155,8 @@ def pi(folder: Path, n_bytes: int, words: Words) -> None:
 def ledger(folder: Path, n_bytes: int, words: Words) -> None:
     """Ours, prompts as outlines of one segment a message."""
     from contextkit.cache.usage import Usage
-    from contextkit.ledger.exchange import Exchange, Outline
+    from contextkit.ledger.calls import Exchange, Outline, encode
     from contextkit.ledger.ledger import HEADER
-    from contextkit.ledger.row import encode
 
     with (folder / "ledger.jsonl").open("wb") as file:
         file.write(HEADER)
@@ -202,9 +201,8 @@ def ledger(folder: Path, n_bytes: int, words: Words) -> None:
 def ledger_bills(folder: Path, n_bytes: int, words: Words) -> None:
     """Ours, bills only."""
     from contextkit.cache.usage import Usage
-    from contextkit.ledger.exchange import Exchange
+    from contextkit.ledger.calls import Exchange, encode
     from contextkit.ledger.ledger import HEADER
-    from contextkit.ledger.row import encode
 
     with (folder / "ledger.jsonl").open("wb") as file:
         file.write(HEADER)

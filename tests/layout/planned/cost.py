@@ -17,10 +17,9 @@ from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
 from contextkit.economics.rhythm import Rhythm
-from contextkit.layout.breakpoints import Plan
-from contextkit.layout.planning.choice import choose
-from contextkit.layout.planning.known import NOTHING, Known, Left
 from contextkit.prices import cost_usd
+from contextkit.prompt.breakpoints import Plan
+from contextkit.prompt.planner import NOTHING, Known, Left, choose
 from tests.layout.planned.sessions import Session
 
 Marks = tuple[Breakpoint, ...]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from contextkit.cache.prompt import Breakpoint
-from contextkit.layout.track import Track
+from contextkit.prompt.prompt import Track
 from contextkit.providers.anthropic.messages import parse
 from tests.layout.planned.cost import Fixed, Marks
 from tests.layout.planned.sessions import Session

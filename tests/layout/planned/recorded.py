@@ -24,10 +24,9 @@ from contextkit.importers.recording import (
     Thinking,
     UserSaid,
 )
-from contextkit.layout.breakpoints import Plan
-from contextkit.layout.planning.choice import choose
-from contextkit.layout.planning.known import NOTHING, Known, Left
 from contextkit.models import model_named
+from contextkit.prompt.breakpoints import Plan
+from contextkit.prompt.planner import NOTHING, Known, Left, choose
 from tests.layout.planned.cost import Policy, price_of
 from tests.layout.planned.sessions import LAWS, Law, Session, before_reply, shared_segments
 from tests.layout.planned.sessions import Call as Asked

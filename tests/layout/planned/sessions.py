@@ -14,8 +14,8 @@ from typing import Any
 
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.economics.rhythm import SIZES, Prior
-from contextkit.layout.track import Track
 from contextkit.models import Model, model_named
+from contextkit.prompt.prompt import Track
 from contextkit.providers.anthropic.messages import parse
 
 Json = Any

@@ -6,7 +6,7 @@ from typing import Any
 
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 
 CLAUDE, GPT = "claude-sonnet-5-5", "gpt-6.1-sol"
 HEAD = "You are careful. " * 400

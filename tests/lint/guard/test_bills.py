@@ -19,11 +19,11 @@ from click.testing import CliRunner
 from contextkit import Ledger, watch
 from contextkit.cache.usage import Usage
 from contextkit.cli.main import cli
-from contextkit.ledger.exchange import Bodies, Remark
-from contextkit.lint.guard.tell import described
-from contextkit.lint.guard.wire.bill import bytes_of
+from contextkit.ledger.calls import Bodies, Remark
 from contextkit.redact import redact
 from contextkit.server import LocalServer
+from contextkit.watcher.notify import described
+from contextkit.watcher.response import bytes_of
 from tests.lint.guard.talk import CLAUDE, GPT, HAZARDS, HEAD, Talk, Told
 
 BIG = HEAD * 3
@@ -112,9 +112,9 @@ def test_another_model_is_told_by_its_name_and_not_by_its_bill(told: Told) -> No
 
 
 def test_an_idle_gap_is_no_surprise(server: LocalServer, told: Told) -> None:
-    from contextkit.lint.guard.guard import Guard
-    from contextkit.lint.guard.tell import Teller
-    from contextkit.lint.guard.wire.transport import attach
+    from contextkit.watcher.guard import Guard
+    from contextkit.watcher.notify import Teller
+    from contextkit.watcher.transport import attach
 
     now = [1000.0]
     http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8020), "m2"))

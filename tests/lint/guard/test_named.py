@@ -12,8 +12,8 @@ import pytest
 
 from contextkit import Ledger, watch
 from contextkit.errors import UsageError
-from contextkit.lint.guard import conversation
 from contextkit.server import LocalServer
+from contextkit.watcher import conversation
 from tests.lint.guard.talk import GPT, HAZARDS, HEAD, Talk, Told
 from tests.lint.guard.test_watch import claude, gpt, place_of
 

@@ -13,13 +13,13 @@ import pytest
 from contextkit import Ledger, watch
 from contextkit.canonical import parse
 from contextkit.errors import PrefixBroken
-from contextkit.ledger.exchange import Bodies
+from contextkit.ledger.calls import Bodies
 from contextkit.ledger.misses import misses
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import RequestPlace
-from contextkit.lint.guard.pasts import Pasts
-from contextkit.lint.trace.detect import find_in_requests
+from contextkit.lint.requests.detect import find_in_requests
 from contextkit.server import LocalServer
+from contextkit.watcher.guard import Pasts
 from tests.lint.guard.talk import GPT, HEAD, Told
 
 TOOLS = [{"type": "function", "name": "look_up", "parameters": {"type": "object", "properties": {}}}]

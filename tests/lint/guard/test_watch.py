@@ -22,8 +22,8 @@ import pytest
 from contextkit import watch
 from contextkit.errors import ContextKitError, PrefixBroken, UsageError
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.guard import PrefixWarning
 from contextkit.server import LocalServer
+from contextkit.watcher import PrefixWarning
 from tests.lint.guard.talk import GPT, HAZARDS, HEAD, Talk, Told
 
 
@@ -441,7 +441,7 @@ def test_a_stream_is_passed_on_as_it_comes(server: LocalServer) -> None:
 
 def test_a_rule_that_fails_is_a_warning_and_the_call_goes_on(server: LocalServer) -> None:
     from contextkit.lint.hazard import Hazard
-    from contextkit.lint.trace.rule import RequestRule
+    from contextkit.lint.requests.rule import RequestRule
 
     def fails(step: object, change: object) -> None:
         raise ZeroDivisionError("oh")

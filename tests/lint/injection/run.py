@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.trace.detect import find_in_requests
+from contextkit.lint.requests.detect import find_in_requests
 from tests.lint.injection.mutations import (
     on_history,
     on_markers,

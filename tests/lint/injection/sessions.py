@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, Exchange
 
 Json = Any
 WIRES = ("anthropic_messages", "openai_chat", "openai_responses")
@@ -51,7 +51,7 @@ def coding_session(shared: Path, wire: str) -> tuple[Exchange, ...]:
 
 
 def _rendered(path: Path, wire: str) -> tuple[Exchange, ...]:
-    from contextkit.cli.replay import MODELS, replayed  # brings the local provider along, which the runs do not need
+    from contextkit.cli.replay import MODELS, replayed
 
     bodies: list[bytes] = []
     name = _REPLAYED[wire]

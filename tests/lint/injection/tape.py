@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, Exchange
 
 Json = Any
 ARRAY = {"anthropic_messages": "messages", "openai_chat": "messages", "openai_responses": "input"}

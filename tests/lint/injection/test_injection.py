@@ -14,10 +14,10 @@ from random import Random
 
 import pytest
 
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import RequestPlace
-from contextkit.lint.trace.detect import find_in_requests
+from contextkit.lint.requests.detect import find_in_requests
 from tests.lint.injection.run import MUTATIONS, Score, explained, run
 from tests.lint.injection.sessions import WIRES, beginning_of_the_coding_session, coding_session, service_runs
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from contextkit.ledger.exchange import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.trace.detect import sent_of
-from contextkit.lint.trace.rule import Change, Evidence, On, RequestRule, Sent, Step
+from contextkit.lint.requests.detect import sent_of
+from contextkit.lint.requests.rule import Change, Evidence, On, RequestRule, Sent, Step
 
 Json = Any
 WORDS = "You are a careful researcher; you say where a number comes from. " * 120

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from contextkit.lint.finding import RequestPlace
-from contextkit.lint.trace.cut import MOST_BYTES
-from contextkit.lint.trace.detect import Detector, find_in_requests
+from contextkit.lint.requests.cut import MOST_BYTES
+from contextkit.lint.requests.detect import Detector, find_in_requests
 from tests.lint.trace.calls import MODELS, anthropic, assistant, call, spelled, user
 from tests.lint.trace.test_cut import BODIES
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from contextkit.lint.trace.compare import compare, reach_of
-from contextkit.lint.trace.rule import Change, Sent
+from contextkit.lint.requests.compare import compare, reach_of
+from contextkit.lint.requests.rule import Change, Sent
 from contextkit.models import model_named
 from tests.lint.trace.calls import anthropic, assistant, paths, sent, text, tool, user
 

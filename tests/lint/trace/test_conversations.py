@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.lint.catalogue import hazards
-from contextkit.lint.trace.detect import Calls, Detector, find_in_requests
-from contextkit.lint.trace.rule import Evidence
+from contextkit.lint.requests.detect import Calls, Detector, find_in_requests
+from contextkit.lint.requests.rule import Evidence
 from tests.lint.trace.calls import WORDS, anthropic, assistant, call, hazard, text, tool, user
 
 Json = Any

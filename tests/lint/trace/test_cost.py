@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.exchange import Exchange
+from contextkit.ledger.calls import Exchange
 from contextkit.lint.catalogue import hazards
-from contextkit.lint.trace.detect import find_in_requests
+from contextkit.lint.requests.detect import find_in_requests
 from contextkit.prices import cost_usd
 from tests.lint.trace.calls import WORDS, anthropic, assistant, call, text, user
 

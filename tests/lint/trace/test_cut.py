@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.cut import sent_of
-from contextkit.lint.trace.rule import Sent
+from contextkit.lint.requests.blocks import text_of
+from contextkit.lint.requests.cut import sent_of
+from contextkit.lint.requests.rule import Sent
 from contextkit.models import find_model
 from tests.lint.trace.calls import SCHEMA, anthropic, assistant, call, sent, spelled, text, tool, user
 

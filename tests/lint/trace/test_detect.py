@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.exchange import BlockIds
+from contextkit.ledger.calls import BlockIds
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.trace.detect import Calls, Detector, agreement, find_in_requests, grouped
-from contextkit.lint.trace.rule import Change, Evidence, Sent, Step
+from contextkit.lint.requests.detect import Calls, Detector, agreement, find_in_requests, grouped
+from contextkit.lint.requests.rule import Change, Evidence, Sent, Step
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
 from contextkit.providers import PARSERS

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from contextkit.lint.finding import RequestPlace
-from contextkit.lint.trace.detect import Detector, find_in_requests, sent_of
-from contextkit.lint.trace.rule import Sent
+from contextkit.lint.requests.detect import Detector, find_in_requests, sent_of
+from contextkit.lint.requests.rule import Sent
 from tests.lint.injection.sessions import WIRES, body_of, coding_session, service_runs, with_body
 
 COMPACTED = [174, 304]

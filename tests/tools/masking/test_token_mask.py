@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from contextkit.errors import UsageError
-from contextkit.tools.masking import TokenMask, Vocabulary
+from contextkit.tools.token_mask import TokenMask, Vocabulary
 
 LETTERS = "ab_"
 TEXTS = [bytes(letters) for n in (1, 2, 3) for letters in product(b'ab_"x', repeat=n)]

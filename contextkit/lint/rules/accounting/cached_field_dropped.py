@@ -36,6 +36,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.bills import counted
 from contextkit.lint.rules.callsites import in_any_case, is_nothing, last_name, text_of
 from contextkit.lint.rules.marking import AnyFunction, resolved, says
@@ -45,7 +46,6 @@ from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.rules.usages import field, holder, root
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _PAIRS = {
     "input_tokens": "output_tokens",

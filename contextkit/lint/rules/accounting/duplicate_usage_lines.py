@@ -35,12 +35,12 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.bills import counted
 from contextkit.lint.rules.lifetimes import expired
 from contextkit.lint.rules.marks import reach
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _COUNTERS = frozenset({"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"})
 _KEYS = ("requestId", "request_id", "seen", "dedup", "unique", "message_id", "already")

@@ -33,9 +33,9 @@ Take the last internal call where the provider lists them, or count what is sent
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.bills import counted, read, uses_server_tools
 from contextkit.lint.rules.marks import estimated
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _FAR_MORE = 1.8
 _LEAST_TOKENS = 2000

@@ -37,11 +37,11 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.bills import bytes_a_token, counted, uses_server_tools
 from contextkit.lint.rules.marks import n_bytes
 from contextkit.lint.rules.usages import field, holder
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _WHOLE = ("prompt_tokens", "input_tokens")
 _PART = "cached_tokens"

@@ -38,12 +38,12 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.bills import is_silent
 from contextkit.lint.rules.callsites import as_keywords, has_unknown_keywords, keyword
 from contextkit.lint.rules.marking import constant, literal_markers, resolved
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 from contextkit.models import find_model
 
 _CLEARLY = 0.8

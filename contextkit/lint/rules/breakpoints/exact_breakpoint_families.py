@@ -41,12 +41,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.bills import read
 from contextkit.lint.rules.callsites import keyword
 from contextkit.lint.rules.marking import all_keywords, assigned, constant, is_parameter, resolved, says
 from contextkit.lint.rules.marks import estimated, n_head, n_tokens
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _SHORT_CHARS = 4000
 """A literal shorter than this is below the 1,024 tokens that are cached at all."""

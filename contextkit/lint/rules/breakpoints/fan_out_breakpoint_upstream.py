@@ -36,10 +36,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.cut import common_bytes
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.bills import common, read
 from contextkit.lint.rules.marks import has_markers, marks_of, n_bytes, n_tokens
-from contextkit.lint.trace.cut import common_bytes
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _LEAST_TOKENS = 2000
 

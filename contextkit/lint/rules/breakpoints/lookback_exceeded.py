@@ -39,8 +39,8 @@ it counted:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.marks import LOOKBACK, distance, has_markers, is_reached, marks_of, n_tokens, reach
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _LEAST_TOKENS = 100
 

@@ -33,8 +33,8 @@ the planner is the only one who marks; the blocks that are said carry none:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, in_messages, marks_of, n_head, n_shared, n_tokens
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _LEAST_TOKENS = 100
 

@@ -40,11 +40,11 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import field
 from contextkit.lint.rules.marking import constant
 from contextkit.lint.rules.marks import Mark, estimated, has_markers, in_messages, marks_of, n_tokens, reach
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _BLOCK_KEYS = ("type", "text")
 _LEAST_TOKENS = 100

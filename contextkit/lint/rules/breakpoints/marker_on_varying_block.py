@@ -37,10 +37,10 @@ notices behind what was sent:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.bills import read, written
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of
 from contextkit.lint.source.rule import MOVE_MARKER, Flow
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
 
 
 def _varying(step: Step) -> Evidence | None:

@@ -37,10 +37,10 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.marking import MARKER_KEYS, constant, marker_sets, takes_markers_off
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, in_messages, marks_of, n_tokens, reach
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _LIMIT = re.compile(
     r"(?i)max\w*(?:marker|breakpoint|cache|anchor)|(?:marker|breakpoint|cache|anchor)\w*(?:max|limit|budget)"

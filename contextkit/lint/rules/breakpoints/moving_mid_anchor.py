@@ -36,12 +36,12 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.history import has_thinking, stays
 from contextkit.lint.rules.marking import MARKER_KEYS, is_marker_target, resolved
 from contextkit.lint.rules.marks import has_markers, in_messages, marks_of, n_tokens, reach, was_marked
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _LEAST_TOKENS = 100
 

@@ -45,6 +45,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.finding import Fix
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.bills import is_silent
 from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.rules.marking import (
@@ -60,7 +61,6 @@ from contextkit.lint.rules.marking import (
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of, n_shared
 from contextkit.lint.source.rule import MARK_LAST, Hit, Pattern, View
 from contextkit.lint.source.syntax.edits import appended
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _OWN_WIRES = ("anthropic_messages", "bedrock_converse")
 """Wires on which nobody adds markers behind the recording."""

@@ -34,9 +34,9 @@ Two of the four markers on the newest two turns, one at a boundary that outlives
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.bills import read
 from contextkit.lint.rules.marks import has_markers, in_messages, marks_of, n_head, n_tokens, reach
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _LEAST_TOKENS = 1000
 _ABOUT = 1.2

@@ -37,6 +37,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.callsites import as_keys, as_keywords, field, keyword, last_name
 from contextkit.lint.rules.marking import MARKER_KEYS, constant, is_marker_target, literal_markers
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, marks_of
@@ -44,7 +45,6 @@ from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables.sanitizers import ONCE
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _MANY = re.compile(
     r"(?:^|_)(?:blocks|parts|contents?|documents|docs|attachments|chunks|files|memories|memory|sections|system|tools|messages)$"

@@ -37,11 +37,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.callsites import field, keyword
 from contextkit.lint.rules.marking import constant, literal_markers, resolved
 from contextkit.lint.rules.marks import has_markers, marks_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _IN_ORDER = ("tools", "system", "messages", "cache_control")
 _SECONDS = {"5m": 300, "1h": 3600}

@@ -35,11 +35,11 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.callsites import field
 from contextkit.lint.rules.marking import constant
 from contextkit.lint.rules.marks import has_markers, is_markable
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _THINKING = ("thinking", "redacted_thinking")
 

@@ -31,9 +31,9 @@ Match by position on the engine's side; on the agent's side answer a repeated re
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.bills import is_kept, is_self_hosted, read, repeated
 from contextkit.lint.rules.marks import n_shared, n_tokens
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _LEAST_TOKENS = 500
 

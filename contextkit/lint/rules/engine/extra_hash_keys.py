@@ -30,8 +30,8 @@ A salt for each domain of trust, not for each call: one per tenant is enough to 
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
 from contextkit.lint.source.rule import Flow
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _KEYS = ("cache_salt", "extra_key", "lora_path", "lora_name", "lora_request", "lora_adapter")
 """Fields of vLLM and SGLang that enter the hash of every block (vLLM's and SGLang's `protocol.py`)."""

@@ -31,10 +31,10 @@ A lane for images with a short history, its findings carried over as text, or an
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.bills import is_kept, is_self_hosted, read
 from contextkit.lint.rules.engine.swa_or_recurrent_no_rollback import NO_ROLLBACK
 from contextkit.lint.rules.marks import n_shared, n_tokens
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _LEAST_TOKENS = 1000
 

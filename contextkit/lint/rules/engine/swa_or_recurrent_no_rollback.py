@@ -36,9 +36,9 @@ from __future__ import annotations
 import re
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.bills import is_same_request, is_self_hosted, left_by, read, read_of_shared
 from contextkit.lint.rules.marks import n_shared
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 NO_ROLLBACK = re.compile(
     r"(?i)gemma-?[234]|gpt-oss|mamba|jamba|falcon-?h1|qwen-?3[-.]?(?:next|[5-9])|lfm-?2|granite-?4|nemotron-?h|rwkv|kimi-linear"

@@ -33,9 +33,9 @@ Bring template and engine into line: both keep thinking, or neither does:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.bills import is_kept, is_self_hosted, read
 from contextkit.lint.rules.marks import n_shared, n_tokens
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _LEAST_TOKENS = 1000
 _ABOUT, _SLACK_TOKENS = 0.15, 64

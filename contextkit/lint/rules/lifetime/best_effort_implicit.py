@@ -33,9 +33,9 @@ An explicit cache where the saving must be certain; otherwise expect a hit rate,
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.bills import is_kept, read
 from contextkit.lint.rules.marks import n_shared, n_tokens
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _MOST_SECONDS = 300.0
 _LEAST_TOKENS = 1024

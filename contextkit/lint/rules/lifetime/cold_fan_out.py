@@ -37,13 +37,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.bills import began, by_session, common, read
 from contextkit.lint.rules.callsites import is_model_call, keyword, last_name, text_of
 from contextkit.lint.rules.marking import module_of, resolved
 from contextkit.lint.rules.marks import estimated, is_reached, marks_of, n_tokens
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import functions_in, walk
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _READ = 0.5
 _WAITS = frozenset({"asyncio.gather", "asyncio.as_completed", "asyncio.wait"})

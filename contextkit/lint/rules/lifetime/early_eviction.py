@@ -31,10 +31,10 @@ such misses apart from those with a cause in the text:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.bills import began, is_kept, left_by, read
 from contextkit.lint.rules.history import has_thinking, is_image_toggled
 from contextkit.lint.rules.marks import has_markers, marks_of, n_head, n_tokens, reach
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _SOON_SECONDS = 5.0
 _LEAST_TOKENS = 2000

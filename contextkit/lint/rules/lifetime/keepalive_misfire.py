@@ -36,6 +36,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.bills import asks_nothing, by_session, left_by, limit_path, read
 from contextkit.lint.rules.callsites import in_any_case, keyword
 from contextkit.lint.rules.lifetimes import finds_entry_of, has_kin_head
@@ -44,7 +45,6 @@ from contextkit.lint.rules.marks import has_markers, marks_of, n_tokens
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import functions_in
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _INTERVAL = re.compile(
     r"(?i)^_*(?:\w*cache\w*_)?(?:keep_?alive|keep_?warm|refresh|ping|heartbeat|warm\w*)\w*(?:seconds|secs|_sec|_s|interval|period|every|minutes)\w*$"

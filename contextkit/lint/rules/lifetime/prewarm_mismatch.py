@@ -37,13 +37,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.bills import asks_nothing, by_session, read
 from contextkit.lint.rules.callsites import calls_in, has_unknown_keywords, is_model_call, is_nothing, keyword
 from contextkit.lint.rules.lifetimes import finds_entry_of, has_kin_head
 from contextkit.lint.rules.marking import constant, module_of
 from contextkit.lint.rules.marks import has_markers, n_head, n_tokens
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _KEYING = ("tools", "thinking", "output_config", "system")
 """Arguments that are rendered into the prompt: what the real call has and the warm-up has not makes two prompts of

@@ -31,9 +31,9 @@ Nothing, or a short wait after a warm-up; do not go looking for a change that is
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.bills import began, is_kept, read, written
 from contextkit.lint.rules.marks import has_markers, reach
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _SOON_SECONDS = 5.0
 _LEAST_TOKENS = 500

@@ -32,8 +32,8 @@ counts from the start:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.lifetimes import expired
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 
 def _used_up_by_the_answer(step: Step) -> Evidence | None:

@@ -35,9 +35,9 @@ The long lifetime where pauses recur, at least for the head, or a call that gene
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.bills import asks_nothing
 from contextkit.lint.rules.lifetimes import expired
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 
 def _too_late(step: Step) -> Evidence | None:

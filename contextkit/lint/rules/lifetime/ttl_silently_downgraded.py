@@ -37,12 +37,12 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.bills import uses_server_tools
 from contextkit.lint.rules.callsites import field, mentions, text_of
 from contextkit.lint.rules.marking import constant, resolved
 from contextkit.lint.rules.marks import has_markers, in_messages, marks_of
 from contextkit.lint.source.rule import Flow, Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _HOUR = 3600
 _LEAST_TOKENS = 500

@@ -47,6 +47,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.blocks import text_of
+from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import is_elided, messages, shortened, size, tail
 from contextkit.lint.rules.syntax import (
     FUNCTIONS,
@@ -59,8 +61,6 @@ from contextkit.lint.rules.syntax import (
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _LARGE, _MARK = 2_000, 24
 

@@ -50,10 +50,10 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.respelled import Respelling, respelling
 from contextkit.lint.rules.syntax import constant_keys, keyword, last_name
 from contextkit.lint.source.rule import SORT_KEYS, Flow, Hit, Pattern, View
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _respelled(step: Step, change: Change) -> Evidence | None:

@@ -44,11 +44,11 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import MEDIA, floated, is_answer, messages, stays
 from contextkit.lint.rules.syntax import last_name, left_out, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _LARGE = 1_000
 """Bytes from which on a block of text that moves is an attached file."""

@@ -48,11 +48,11 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.history import come, messages, size
 from contextkit.lint.rules.syntax import inside, last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
 
 
 def _folded(step: Step, change: Change) -> Evidence | None:

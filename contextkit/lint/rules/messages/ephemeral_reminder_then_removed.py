@@ -47,6 +47,8 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.blocks import text_of
+from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import as_keywords
 from contextkit.lint.rules.history import come, floated, gone, last_message, stays
 from contextkit.lint.rules.syntax import (
@@ -62,8 +64,6 @@ from contextkit.lint.rules.syntax import (
 from contextkit.lint.rules.tails import parts_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _PIECE = 2_000
 """Characters of a reminder behind a tool's result; more than that is the result itself that was cut."""

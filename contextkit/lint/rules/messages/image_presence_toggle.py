@@ -40,8 +40,8 @@ With contextkit that is `context.spawn("What does the screen show?")`, a lane wi
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.history import is_image_toggled, n_pictures
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 
 def _toggled(step: Step) -> Evidence | None:

@@ -46,6 +46,8 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.blocks import text_of
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import in_any_case
 from contextkit.lint.rules.history import pictures_lost
 from contextkit.lint.rules.shapes import paired
@@ -63,8 +65,6 @@ from contextkit.lint.rules.syntax import (
     text_in,
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _replaced(step: Step, change: Change) -> Evidence | None:

@@ -50,6 +50,8 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.blocks import text_of
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import is_placeholder, shortened
 from contextkit.lint.rules.syntax import (
     FUNCTIONS,
@@ -66,8 +68,6 @@ from contextkit.lint.rules.syntax import (
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.blocks import text_of
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _pruned(step: Step, change: Change) -> Evidence | None:

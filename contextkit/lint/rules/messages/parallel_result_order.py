@@ -49,10 +49,10 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import bodies, messages
 from contextkit.lint.rules.syntax import AnyFunction, last_name, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _reordered(step: Step, change: Change) -> Evidence | None:

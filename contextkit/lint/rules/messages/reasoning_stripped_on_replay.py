@@ -53,6 +53,8 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.blocks import spelled, text_of
+from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import (
     FUNCTIONS,
@@ -70,8 +72,6 @@ from contextkit.lint.rules.syntax import (
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.blocks import spelled, text_of
-from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 
 def _stripped(step: Step, change: Change) -> Evidence | None:

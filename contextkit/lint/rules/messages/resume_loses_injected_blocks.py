@@ -50,12 +50,12 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.lifetimes import pause_of
 from contextkit.lint.rules.marking import assigned, constant
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import is_system_message, walk
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _front(step: Step, change: Change) -> Evidence | None:

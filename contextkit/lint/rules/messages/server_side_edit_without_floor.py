@@ -45,10 +45,10 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.syntax import constant_keys, last_name
 from contextkit.lint.rules.usages import root
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 
 def _without_floor(sent: Sent) -> Evidence | None:

@@ -48,6 +48,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule
 from contextkit.lint.rules.asides import Aside, asides
 from contextkit.lint.rules.openings import Calls
 from contextkit.lint.rules.syntax import (
@@ -63,7 +64,6 @@ from contextkit.lint.rules.syntax import (
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.rule import Evidence, RequestRule
 
 _LARGE = 8_000
 """Bytes of messages from which on a side call would rather have read the session's prefix."""

@@ -48,12 +48,12 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.compare import reach_of
+from contextkit.lint.requests.rule import Evidence, RequestRule
 from contextkit.lint.rules.asides import Aside, asides, is_short
 from contextkit.lint.rules.openings import Calls
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, keyword, model_calls, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.compare import reach_of
-from contextkit.lint.trace.rule import Evidence, RequestRule
 
 _KEY = "prompt_cache_key"
 

@@ -48,11 +48,11 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import in_any_case
 from contextkit.lint.rules.history import come, gone, is_restored, is_switch, model_of
 from contextkit.lint.rules.syntax import words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _CONVERTED = frozenset({"thinking", "server_tool_use", "web_search_tool_result", "code_execution_tool_result"})
 

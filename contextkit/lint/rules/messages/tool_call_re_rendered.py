@@ -42,9 +42,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.history import size
 from contextkit.lint.rules.openings import Calls
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _CALLS = 4
 """Calls in a row that read up to the same place."""

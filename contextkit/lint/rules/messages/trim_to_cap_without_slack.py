@@ -43,12 +43,12 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import cuts
 from contextkit.lint.rules.syntax import AnyFunction, inside, last_name, model_calls
 from contextkit.lint.rules.tails import appended, lists_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _again(step: Step, change: Change) -> Evidence | None:

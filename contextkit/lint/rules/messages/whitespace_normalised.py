@@ -43,6 +43,7 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import same_words
 from contextkit.lint.rules.respelled import Respelling, respelling
 from contextkit.lint.rules.shapes import texts_of
@@ -58,7 +59,6 @@ from contextkit.lint.rules.syntax import (
     words_in,
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _folded(step: Step, change: Change) -> Evidence | None:

@@ -38,11 +38,11 @@ from collections.abc import Iterator
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import is_per_turn
 from contextkit.lint.rules.chosen import cause_of, chosen
 from contextkit.lint.rules.settings import differs, had_cached, is_claude
 from contextkit.lint.source.rule import Flow, Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = {
     "anthropic_messages": ("output_config.format", "output_format"),

@@ -35,10 +35,10 @@ The same arguments for the whole session, the date of its start included; or a t
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.chosen import chosen
 from contextkit.lint.rules.settings import differs, had_cached
 from contextkit.lint.source.rule import Flow
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _NAMES = ("chat_template_kwargs", "chat_template", "enable_thinking", "template_kwargs")
 _PATHS = dict.fromkeys(("openai_chat", "openai_responses", "anthropic_messages"), _NAMES)

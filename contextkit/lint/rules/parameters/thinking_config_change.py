@@ -35,10 +35,10 @@ from __future__ import annotations
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.chosen import chosen
 from contextkit.lint.rules.settings import differs, had_cached, is_claude
 from contextkit.lint.source.rule import Flow
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = {
     "anthropic_messages": ("thinking",),

@@ -38,11 +38,11 @@ import re
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.rules.chosen import chosen
 from contextkit.lint.rules.settings import differs, had_cached, has_tool_change, is_claude
 from contextkit.lint.source.rule import Flow, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = {
     "anthropic_messages": ("tool_choice",),

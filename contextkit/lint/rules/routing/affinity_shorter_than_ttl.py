@@ -36,10 +36,10 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import in_any_case, last_name
 from contextkit.lint.rules.settings import is_other_model, moved, outlives_pin
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PIN = re.compile(
     r"(?:sticky|affinity|pin|pinned)_(?:\w+_)?(?:ttl|seconds|secs|timeout|expiry|lifetime)(?:_\w+)?$|^default_in_memory_ttl$",

@@ -42,6 +42,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.callsites import has_unknown_keywords, is_model_call, keyword, text_of, uses_of
 from contextkit.lint.rules.marking import in_class, module_of, resolved
 from contextkit.lint.rules.openings import Calls
@@ -49,7 +50,6 @@ from contextkit.lint.rules.settings import goes_on, route_key
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables.sinks import CONVERSES
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 from contextkit.models import find_model
 
 _ROUTED = ("openai", "x-ai", "fireworks", "mistral", "azure")

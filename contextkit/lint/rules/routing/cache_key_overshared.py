@@ -35,11 +35,11 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.callsites import as_keys, field, is_nothing, text_of
 from contextkit.lint.rules.marking import in_class, resolved
 from contextkit.lint.rules.openings import Calls
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _A_MINUTE = 15
 _TAKEN_IN = ("extra_args", "extra_body", "model_kwargs")

@@ -39,6 +39,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import as_keywords, last_name
 from contextkit.lint.rules.marking import resolved
 from contextkit.lint.rules.settings import CLAUDE_WIRES, differs
@@ -46,7 +47,6 @@ from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction
 from contextkit.lint.source.rule import Flow, Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sinks
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_key", "session_id"))
 

@@ -34,8 +34,8 @@ Send an id that is independent of the text:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.settings import has_new_opening, is_aggregated, is_other_model, moved, route_key
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 
 def _derived(step: Step) -> Evidence | None:

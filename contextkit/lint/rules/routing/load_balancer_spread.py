@@ -41,6 +41,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import (
     as_keywords,
     has_unknown_keywords,
@@ -54,7 +55,6 @@ from contextkit.lint.rules.marking import says
 from contextkit.lint.rules.settings import had_cached, is_aggregated, is_other_model, moved, outlives_pin
 from contextkit.lint.source.rule import Flow, Hit, Pattern, View
 from contextkit.lint.source.tables.sanitizers import ONCE
-from contextkit.lint.trace.rule import Evidence, RequestRule, Step
 
 _ROUTERS = ("litellm.Router", "litellm.router.Router")
 _AFFINITY = ("prompt_caching", "deployment_affinity", "session_affinity", "responses_api_deployment_check")

@@ -38,6 +38,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.callsites import (
     as_keywords,
     calls_in,
@@ -49,7 +50,6 @@ from contextkit.lint.rules.callsites import (
 from contextkit.lint.rules.openings import Calls
 from contextkit.lint.rules.settings import goes_on
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent
 
 _CARRIES = frozenset(
     {

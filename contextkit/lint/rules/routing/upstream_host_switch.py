@@ -39,6 +39,7 @@ from collections.abc import Iterator
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.callsites import as_keywords, field, has_unknown_keywords, keyword, last_name, text_of
 from contextkit.lint.rules.marking import is_single_shot, resolved, says
 from contextkit.lint.rules.settings import (
@@ -52,7 +53,6 @@ from contextkit.lint.rules.settings import (
     route_key,
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Evidence, RequestRule, Sent, Step
 
 _CLIENTS = ("openai.OpenAI", "openai.AsyncOpenAI")
 _CHATS = ("langchain_openai.ChatOpenAI",)

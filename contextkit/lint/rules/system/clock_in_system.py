@@ -43,9 +43,9 @@ is 14:05.")` adds the time at the tail.
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.wording import CLOCK, DATE, added_with, front_name, varies_in
 from contextkit.lint.source.rule import Flow
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _clock(step: Step, change: Change) -> Evidence | None:

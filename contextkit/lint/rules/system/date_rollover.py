@@ -45,9 +45,9 @@ In contextkit the system prompt given to `Context.open` is stored; reopened with
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.wording import DATE, added_with, front_name, varies_in
 from contextkit.lint.source.rule import Flow
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _date(step: Step, change: Change) -> Evidence | None:

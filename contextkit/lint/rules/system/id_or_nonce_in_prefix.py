@@ -45,9 +45,9 @@ from __future__ import annotations
 import re
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.wording import ABOUT, GIT_LINE, ID, added_with, edited, front_name, is_about, varies_in
 from contextkit.lint.source.rule import Flow
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SHORT = re.compile(r"\b(?=\w*\d)\w{1,64}\b")
 _LINE = 120

@@ -47,9 +47,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.wording import front_name, is_about, new_turn
 from contextkit.lint.source.rule import Flow
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
 
 
 def _labelled(step: Step, change: Change) -> Evidence | None:

@@ -49,9 +49,9 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _section_in_front(step: Step, change: Change) -> Evidence | None:

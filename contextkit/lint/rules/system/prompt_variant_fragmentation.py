@@ -41,9 +41,9 @@ from __future__ import annotations
 from itertools import groupby
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Flow
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Sent, Step
 
 
 def _alternates(step: Step, change: Change) -> Evidence | None:

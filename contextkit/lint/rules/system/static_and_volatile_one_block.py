@@ -46,12 +46,12 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.syntax import constant_keys, last_name, words_in
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Hit, Kind, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sanitizers
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _volatile_end(step: Step, change: Change) -> Evidence | None:

@@ -52,12 +52,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import is_switch, model_of
 from contextkit.lint.rules.syntax import last_name, words_in
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Flow, Hit, Pattern, View
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
-from contextkit.providers.stateful.histories import named_in
+from contextkit.providers.server_state import named_in
 
 
 def _at_switch(step: Step, change: Change) -> Evidence | None:

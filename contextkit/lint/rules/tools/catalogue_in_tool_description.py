@@ -39,10 +39,10 @@ from __future__ import annotations
 import orjson
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.shapes import differing_strings, paired
 from contextkit.lint.rules.toolsets import list_edit
 from contextkit.lint.source.rule import Flow
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _entry(step: Step, change: Change) -> Evidence | None:

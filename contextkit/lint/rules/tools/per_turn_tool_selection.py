@@ -47,6 +47,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import is_nothing, last_name
 from contextkit.lint.rules.marking import is_single_shot
 from contextkit.lint.rules.syntax import AnyFunction, keyword, model_calls
@@ -54,7 +55,6 @@ from contextkit.lint.rules.toolsets import named, set_moves
 from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
 from contextkit.lint.source.tables import sources
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _SELECTS = re.compile(
     r"^_*(?:a_?)?(?:select|filter|retrieve|choose|pick|route|rank|get_relevant|find_relevant)_(?:\w+_)?tools(?:_for_\w+|_by_query)?$"

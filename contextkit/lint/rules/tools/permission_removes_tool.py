@@ -48,6 +48,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import (
     as_keywords,
     is_nothing,
@@ -63,7 +64,6 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import functions_in, walk
 from contextkit.lint.source.tables import sinks
 from contextkit.lint.source.view.state import AnyFunction
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _KINDS = r"(?:plan(?:ning)?|ask|read[- ]?only|edit|act|build|review|auto|architect|code|debug|chat|agent|safe|yolo|bypass)[- _]mode\b"
 _MODE = re.compile(

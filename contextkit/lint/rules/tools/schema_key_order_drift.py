@@ -49,10 +49,10 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import field, last_name
 from contextkit.lint.rules.shapes import is_same_value, paired
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_KEYS, Flow, Hit, Pattern, View
-from contextkit.lint.trace.rule import Block, Change, Evidence, RequestRule, Step
 
 _MAKES = ("list", "tuple", "set", "frozenset")
 

@@ -49,11 +49,11 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.shapes import is_reorder
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name, words_in
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Flow, Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 
 def _moved(step: Step, change: Change) -> Evidence | None:

@@ -45,6 +45,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import (
     as_keywords,
     calls_in,
@@ -64,7 +65,6 @@ from contextkit.lint.rules.syntax import IN_HISTORY
 from contextkit.lint.rules.toolsets import Moves, counted, named, names, said_now, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import BLOCKS
-from contextkit.lint.trace.rule import Change, Evidence, RequestRule, Step
 
 _FINISHES = re.compile(
     r"^(?:final|finish|submit|answer|respond|done|complete|terminate|summar|report|structured_output)", re.IGNORECASE

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from contextkit.ledger.exchange import Bodies
-from contextkit.ledger.judged import Judged
-from contextkit.simulator.counterfactual.answer import Answer
-from contextkit.simulator.counterfactual.what_if import what_if_judged
+from contextkit.analysis.counterfactual.answer import Answer
+from contextkit.analysis.counterfactual.what_if import what_if_judged
+from contextkit.ledger.calls import Bodies
+from contextkit.ledger.misses import Judged
 
 MOST_HELD, MOST_REPLAYED, MOST_BODY_BYTES = 20_000, 1_200, 32 << 20
 """Calls held until it is known which of them missed; calls replayed for one cause; bytes of bodies held."""

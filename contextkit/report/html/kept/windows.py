@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from contextkit.layout.divergence import Divergence, divergence
-from contextkit.layout.layout import Layout
-from contextkit.ledger.bodies.reading import read_body
-from contextkit.ledger.exchange import Bodies
-from contextkit.ledger.judged import Judged
-from contextkit.ledger.misses import measured
+from contextkit.ledger.calls import Bodies
+from contextkit.ledger.misses import Judged, measured
+from contextkit.ledger.prompts import read_body
+from contextkit.prompt.diff import Divergence, divergence
+from contextkit.prompt.prompt import Layout
 from contextkit.redact import redact
 
 MOST_BYTES = 64 << 20

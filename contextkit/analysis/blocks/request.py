@@ -1,0 +1,55 @@
+"""One request of a trace whose prompts are block ids.
+
+Takes block ids with their sizes and times, gives requests; knows nothing of files or caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from contextkit.ledger.calls import BlockIds
+from contextkit.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRequest:
+    """One model call; equal ids mean equal blocks, across all requests that are replayed together."""
+
+    session: str
+    """The conversation it belongs to."""
+    lane: str
+    """`main`, or the sub-agent inside the session."""
+    at: float
+    """When it started, in seconds; only differences count."""
+    size: int
+    """Tokens in a block."""
+    ids: Sequence[int]
+    """One id a block, from the front."""
+    n_tokens: int
+    """Tokens of the prompt; its last block may be cut short, or what fills no block have no id."""
+    n_output: int = 0
+    """Generated tokens."""
+    model: str = ""
+    """The model that was asked, empty where nobody said."""
+
+    def tokens_of(self, n_blocks: int) -> int:
+        """Tokens that the first `n_blocks` blocks hold.
+
+        >>> BlockRequest("s", "main", 0.0, 16, [1, 2], 20).tokens_of(2)
+        20
+        """
+        return min(n_blocks * self.size, self.n_tokens)
+
+
+def requests_of(ledger: Ledger) -> Iterator[BlockRequest]:
+    """The exchanges of a ledger whose prompts are block ids, in the order they started."""
+    for exchange in sorted(ledger, key=lambda exchange: exchange.at):
+        if isinstance(exchange.prompt, BlockIds):
+            size, ids = exchange.prompt.size, list(exchange.prompt.ids)
+            billed = exchange.usage.prompt if exchange.usage else None
+            output = exchange.usage.output if exchange.usage else None
+            n_tokens = size * len(ids) if billed is None else billed
+            yield BlockRequest(
+                exchange.session, exchange.lane, exchange.at, size, ids, n_tokens, output or 0, exchange.model
+            )

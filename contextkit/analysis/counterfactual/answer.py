@@ -1,0 +1,134 @@
+"""What a recording would have cost otherwise, as plain numbers: answers, what they rest on, and what stays unanswered.
+
+Knows nothing of how they are found, or of pages.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from contextkit.analysis.counterfactual.fix import ASSUMPTIONS, Fix, Reading, readings_of
+from contextkit.canonical import Json, canonical
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The replay of what was, beside what was billed."""
+
+    answered_from: str
+    """`usage and times`, or `outlines and request bodies`."""
+    calls: int
+    """How many were replayed."""
+    recorded_usd: float
+    """What they were billed."""
+    replayed_usd: float
+    """What the reference cache bills for them."""
+    n_unexplained: int = 0
+    """Misses that it could not see and was told of."""
+    n_seeded: int = 0
+    """Reads that it could not explain and was told of: a prefix written, or kept alive, by somebody unseen."""
+
+    @property
+    def difference_usd(self) -> float:
+        """Replayed less recorded."""
+        return self.replayed_usd - self.recorded_usd
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One fix."""
+
+    fix: str
+    """Its name."""
+    needs: str
+    """What it needs of a record."""
+    answered_from: str
+    """What of the record answered it, empty where nothing did."""
+    calls: int
+    """How many calls it was answered for."""
+    changed_calls: int | None
+    """How many of their prompts it changes; None where it changes no prompt."""
+    before_usd: float
+    """The recorded bill of all calls with a price."""
+    after_usd: float | None
+    """The same with this one thing changed, under the first reading of every assumption; None where it could not be
+    answered."""
+    low_usd: float | None
+    """The least of all readings."""
+    high_usd: float | None
+    """The most."""
+    why_not: str
+    """Why calls were left out, the most frequent reason first; empty where none were."""
+    note: str
+    """What else is to be said."""
+    to_do: str
+    """What to do, in a line."""
+    readings: tuple[tuple[Reading, float], ...]
+    """Every combination of what was assumed, and the bill under it."""
+
+    @property
+    def saves_usd(self) -> float | None:
+        """What the change saves; negative where it costs more."""
+        return None if self.after_usd is None else self.before_usd - self.after_usd
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Everything."""
+
+    calls: int
+    """How many were recorded."""
+    calls_with_price: int
+    """How many have a bill and a price; only these are in the dollars."""
+    recorded_usd: float
+    """What they cost."""
+    calibrations: tuple[Calibration, ...]
+    """One for each road that answered something."""
+    answers: tuple[Answer, ...]
+    """One a fix, in the order of the table."""
+    groups: Mapping[str, tuple[Answer, ...]]
+    """The same for each session, where that was asked for."""
+
+    def to_json(self) -> str:
+        """All of it, as one JSON object; unknown is null."""
+        return canonical(
+            {
+                "format": 1,
+                "calls": self.calls,
+                "calls_with_price": self.calls_with_price,
+                "recorded_usd": self.recorded_usd,
+                "calibrations": [{**asdict(one), "difference_usd": one.difference_usd} for one in self.calibrations],
+                "assumptions": [asdict(row) for row in ASSUMPTIONS],
+                "answers": [*map(_json, self.answers)],
+                "groups": {name: [*map(_json, answers)] for name, answers in self.groups.items()},
+            }
+        ).decode()
+
+
+def _json(answer: Answer) -> dict[str, Json]:
+    readings = [{"assumed": dict(reading), "after_usd": usd} for reading, usd in answer.readings]
+    return {
+        **{name: getattr(answer, name) for name in answer.__slots__},
+        "saves_usd": answer.saves_usd,
+        "readings": readings,
+    }
+
+
+@dataclass(slots=True)
+class Sums:
+    """Dollars saved, by group, fix and reading."""
+
+    saved: defaultdict[str, dict[str, list[float]]] = field(default_factory=lambda: defaultdict(dict))
+    """Group → fix → one sum a reading, in the order of `readings_of`."""
+
+    def add(self, group: str, fix: str, saved_usd: Sequence[float]) -> None:
+        """Some more of a group."""
+        old = self.saved[group].get(fix) or [0.0] * len(saved_usd)
+        self.saved[group][fix] = [one + other for one, other in zip(old, saved_usd, strict=True)]
+
+    def of(self, fix: Fix, group: str | None = None) -> list[float]:
+        """The sums of a fix, of one group or of all together."""
+        rows = [fixes[fix.name] for name, fixes in self.saved.items() if fix.name in fixes and group in (None, name)]
+        return [sum(column) for column in zip(*rows, strict=True)] or [0.0] * len(readings_of(fix))

@@ -1,0 +1,36 @@
+"""A cache whose lifetimes count from the end of a response: the other reading of a rule that not every provider
+publishes.
+
+Takes any cache of prompts, gives one that differs in nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from contextkit.cache.prefix_cache import Lease, PrefixCache
+from contextkit.cache.prompt import Prompt
+from contextkit.cache.reference import reference_cache
+from contextkit.cache.usage import Usage
+from contextkit.models import Model
+
+
+class FromEnd:
+    """Satisfies `PrefixCache[Prompt]`; what a call wrote is written once more, to the same end, when it ends."""
+
+    def __init__(self, cache: PrefixCache[Prompt]) -> None:
+        self._cache = cache
+        self.lookup, self.quote = cache.lookup, cache.quote
+        self.begin, self.publish = cache.begin, cache.publish
+        self.stats, self.snapshot, self.restore, self.reset = cache.stats, cache.snapshot, cache.restore, cache.reset
+
+    def end(self, lease: Lease, output: int, now: float) -> Usage:
+        """Its response is complete: what it left behind lives from here on."""
+        self._cache.publish(replace(lease, at=max(now, lease.at)), now)
+        return self._cache.end(lease, output, now)
+
+
+def cache_for(model: Model, lifetime: str) -> PrefixCache[Prompt]:
+    """The reference cache of a model under one reading of `lifetime`."""
+    cache = reference_cache(model)
+    return FromEnd(cache) if lifetime == "from end" else cache

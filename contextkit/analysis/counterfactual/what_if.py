@@ -1,0 +1,144 @@
+"""What a recording would have cost with one thing changed.
+
+Takes records, gives the bill before and after each fix, with the spread over what has to be assumed. Bills and times
+answer what lies in time and price; what lies in the prompt needs outlines or bodies. Says of every fix which of them
+answered it, or why nothing did.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from contextkit.analysis.counterfactual.answer import Answer, Calibration, WhatIf
+from contextkit.analysis.counterfactual.fix import Fix, readings_of
+from contextkit.analysis.counterfactual.fixes import fixes_named
+from contextkit.analysis.counterfactual.prompts import Prompts, Watch
+from contextkit.analysis.counterfactual.timed.lane import Call
+from contextkit.analysis.counterfactual.timed.lanes import Lanes, call_of
+from contextkit.ledger.calls import Record, Remark
+from contextkit.ledger.misses import Judged, judged
+from contextkit.models import Model
+
+SUMMED = "a row that adds up several calls"
+
+
+def what_if(
+    records: Iterable[Record],
+    fixes: Sequence[str] = (),
+    models: Sequence[Model] = (),
+    *,
+    by_session: bool = False,
+    watch: Watch = iter,
+    watch_replay: Watch | None = None,
+) -> WhatIf:
+    """The bill of `records`, and what it would have been with each of `fixes` (all for none), or with each of `models`
+    asked instead.
+
+    Records pass `watch`, calls that are replayed from their prompts `watch_replay`; where either stops, what was seen
+    so far is answered. Raises `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
+    """
+    work = _Work(fixes_named(fixes, models), by_session)
+    for call in judged(work.heard(watch(records))):
+        work.see(call)
+    work.finish(watch_replay or watch)
+    return work.told()
+
+
+def what_if_judged(calls: Iterable[Judged], fixes: Sequence[str]) -> WhatIf:
+    """The same for calls that were judged before; raises `UsageError` for a fix there is not."""
+    work = _Work(fixes_named(fixes), by_session=False)
+    for call in calls:
+        work.see(call)
+    work.finish(iter)
+    return work.told()
+
+
+class _Work:
+    """One run."""
+
+    def __init__(self, fixes: Sequence[Fix], by_session: bool) -> None:
+        self._fixes, self._by_session = fixes, by_session
+        self._lanes, self._prompts = Lanes(fixes), Prompts(fixes)
+        self._sums: set[str] = set()
+        self._recorded: dict[str, float] = {}
+        self._counts: Counter[str] = Counter()
+        self._left: Counter[str] = Counter()
+
+    def heard(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The same; what is said of rows that are no calls is noted."""
+        for record in records:
+            if isinstance(record, Remark) and record.kind == "sum":
+                self._sums.add(record.about)
+            yield record
+
+    def see(self, row: Judged) -> None:
+        """One more call."""
+        exchange = row.exchange
+        call: Call | str = SUMMED if f"{exchange.session}/{exchange.lane}" in self._sums else call_of(row)
+        self._counts["calls"] += 1
+        usd, group = row.cost_usd or 0.0, exchange.session if self._by_session else ""
+        if isinstance(call, str):
+            self._left[call] += 1
+        else:
+            self._counts["priced"] += 1
+            self._recorded[group] = self._recorded.get(group, 0.0) + usd
+            self._lanes.see(call, usd, group)
+        if self._prompts.is_wanted:
+            self._prompts.see(exchange, call, usd, group)
+
+    def finish(self, watch: Watch) -> None:
+        """The recording is over."""
+        self._lanes.finish()
+        self._prompts.finish(watch)
+
+    def told(self) -> WhatIf:
+        """All answers."""
+        groups = sorted(self._recorded) if self._by_session else []
+        roads = (self._lanes.calibration, self._prompts.calibration)
+        return WhatIf(
+            self._counts["calls"],
+            self._counts["priced"],
+            sum(self._recorded.values()),
+            tuple(road for road in roads if _is_used(road)),
+            tuple(self._answer(fix, None) for fix in self._fixes),
+            {group: tuple(self._answer(fix, group) for fix in self._fixes) for group in groups},
+        )
+
+    def _answer(self, fix: Fix, group: str | None) -> Answer:
+        """For one session, or (`None`) for all: reasons and notes are of all."""
+        road, is_whole = self._lanes if fix.lane else self._prompts, group is None
+        n_calls = self._n_calls(fix, group)
+        before = sum(self._recorded.values()) if group is None else self._recorded[group]
+        bills = [before - saved for saved in road.sums.of(fix, group)] if n_calls else []
+        reasons = self._left + road.why_not[fix.name] if fix.lane else road.why_not[fix.name]
+        source = "usage and times" if fix.lane else self._prompts.answered_from(fix)
+        return Answer(
+            fix.name,
+            fix.needs,
+            source if n_calls else "",
+            n_calls,
+            None if fix.lane or not is_whole else self._prompts.n_changed(fix),
+            before,
+            bills[0] if bills else None,
+            min(bills, default=None),
+            max(bills, default=None),
+            _said(reasons) if is_whole else "",
+            road.note(fix) if is_whole else "",
+            fix.to_do,
+            tuple(zip(readings_of(fix), bills, strict=True)) if bills else (),
+        )
+
+    def _n_calls(self, fix: Fix, group: str | None) -> int:
+        if fix.lane is None:
+            return self._prompts.n_calls(fix, group)
+        return sum(n for (name, of), n in self._lanes.n_calls.items() if name == fix.name and group in (None, of))
+
+
+def _is_used(road: Calibration) -> bool:
+    return road.calls > 0
+
+
+def _said(reasons: Counter[str]) -> str:
+    """`412 calls: no request body in the record; 3 calls: the bill is unknown`."""
+    return "; ".join(f"{n:,} call{'s' * (n != 1)}: {reason}" for reason, n in reasons.most_common())

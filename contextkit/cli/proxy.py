@@ -1,0 +1,226 @@
+"""`contextkit proxy`: a pass-through that records and judges."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from contextkit.canonical import Json
+
+
+REPAIR_HELP = (
+    "What may be mended, by name, divided by commas: freeze-date and sort-tools (Anthropic Messages, OpenAI Chat and Responses, Gemini), "
+    "place-breakpoints (Anthropic Messages; OpenAI Chat and Responses from gpt-5.6 on). Nothing else is ever changed."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for."""
+
+    upstream: str
+    record: str
+    host: str
+    port: int
+    allow_hosts: tuple[str, ...]
+    repairs: tuple[str, ...]
+    ca: Path | None
+    header_seconds: float
+    idle_seconds: float
+    connect_seconds: float
+    read_seconds: float
+    stop_seconds: float
+    queue_mb: int
+    has_metrics: bool
+    has_otel: bool
+    is_json: bool
+    is_quiet: bool
+
+
+def _seconds(name: str) -> dict[str, Any]:
+    """An option for one of the time limits."""
+    return {"default": DEFAULT_SECONDS[name], "show_default": True, "type": click.FloatRange(0.1)}
+
+
+DEFAULT_SECONDS = {"header": 30.0, "idle": 300.0, "connect": 10.0, "read": 900.0, "stop": 5.0}
+"""As in `contextkit.proxy.passage.Timeouts`, which is not imported for `--help`; `stop` as in `Watcher`."""
+
+
+@click.command("proxy")
+@click.option(
+    "--upstream",
+    required=True,
+    metavar="URL",
+    help="The provider: https://api.anthropic.com, https://api.openai.com, …",
+)
+@click.option(
+    "--record", default="", type=click.Path(dir_okay=True), help="A ledger every call is appended to, secrets covered."
+)
+@click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
+@click.option(
+    "--allow-host", "allow_hosts", multiple=True, metavar="NAME", help="Also answer to this host: host.docker.internal."
+)
+@click.option("--repair", "repairs", default="", metavar="NAMES", help=REPAIR_HELP)
+@click.option(
+    "--ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Certificates trusted beside the system's.",
+)
+@click.option("--header-seconds", **_seconds("header"), help="For the head of a request, once it has begun; then 408.")
+@click.option(
+    "--idle-seconds", **_seconds("idle"), help="For a client that sends and takes nothing; then its connection closes."
+)
+@click.option("--connect-seconds", **_seconds("connect"), help="For a connection to the provider; then 502.")
+@click.option(
+    "--read-seconds", **_seconds("read"), help="For the provider's next byte; then 504, or the response breaks off."
+)
+@click.option("--stop-seconds", **_seconds("stop"), help="For recording what still waits at Ctrl-C or SIGTERM.")
+@click.option(
+    "--queue-mb", default=256, show_default=True, type=click.IntRange(1), help="What may wait for its analysis."
+)
+@click.option(
+    "--metrics/--no-metrics", "has_metrics", default=True, show_default=True, help="Prometheus text at /-/metrics."
+)
+@click.option("--otel", "has_otel", is_flag=True, help="GenAI spans and metrics, exported as OTEL_* variables say.")
+@click.option(
+    "--json", "is_json", is_flag=True, help="One JSON object a call on standard output; also for what passed on unread."
+)
+@click.option("--quiet", "is_quiet", is_flag=True, help="Only the URL and the summary.")
+def command(upstream: str, record: str, repairs: str, **options: Any) -> None:
+    """Pass every call on to a provider, byte for byte; record it, and say what broke its prompt's prefix.
+
+    Recorded are Anthropic Messages, OpenAI Chat, Responses and Completions (of any host that speaks them), Gemini and
+    Vertex AI, Bedrock Converse and InvokeModel, streamed or not. Anything else passes as well, and of that only sizes
+    are told.
+
+    \b
+    contextkit proxy --upstream https://api.anthropic.com --record runs.jsonl
+    ANTHROPIC_BASE_URL=http://127.0.0.1:8090 python my_agent.py
+    contextkit report runs.jsonl
+    """
+    from contextkit.errors import MissingExtra
+    from contextkit.proxy.journal import Journal
+    from contextkit.server.http.hosts import Hosts
+
+    if find_spec("h11") is None:
+        raise MissingExtra("the proxy", "server")
+    Hosts(allowed=options["allow_hosts"])  # raises for a wrong name before anything has started
+    if record:
+        Journal(record).close()  # what is wrong with it is said before the port opens
+    named = tuple(name.strip() for name in repairs.split(",") if name.strip())
+    asked = Options(upstream=upstream, record=record, repairs=named, **options)
+    with suppress(KeyboardInterrupt, asyncio.CancelledError), asyncio.Runner(loop_factory=_loop()) as runner:
+        runner.run(_serve(asked))
+    raise click.Abort  # it only comes back from Ctrl-C
+
+
+def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed: half the work for each chunk."""
+    return import_module("uvloop").new_event_loop if find_spec("uvloop") else None
+
+
+async def _serve(asked: Options) -> None:
+    from contextkit.cli.proxy_output import Shown
+    from contextkit.proxy.analysis import Watcher
+    from contextkit.proxy.metrics.prometheus import Metrics
+    from contextkit.proxy.passage import Timeouts
+    from contextkit.proxy.proxy import Page, Proxy
+    from contextkit.proxy.repairs.repairs import Repairs
+    from contextkit.proxy.upstream import Upstream
+
+    upstream, repair = (
+        Upstream(asked.upstream, asked.ca, asked.connect_seconds),
+        Repairs(asked.repairs) if asked.repairs else None,
+    )
+    metrics, shown = Metrics(), Shown(is_json=asked.is_json, is_quiet=asked.is_quiet)
+    telemetry = _Telemetry() if asked.has_otel else None
+    takers: list[Callable[[Json], object]] = [shown.report, metrics.take, *([telemetry.take] if telemetry else [])]
+    watcher = await Watcher.start(asked.record, upstream.url, _each(takers), asked.queue_mb << 20)
+    timeouts = Timeouts(asked.header_seconds, asked.idle_seconds, asked.connect_seconds, asked.read_seconds)
+    pages = {"/-/metrics": Page(Metrics.CONTENT_TYPE, metrics.text)} if asked.has_metrics else {}
+    proxy = None
+    try:
+        proxy = Proxy(
+            upstream, observer=watcher, repair=repair, pages=pages, allow_hosts=asked.allow_hosts, timeouts=timeouts
+        )
+        await proxy.start(asked.host, asked.port)
+        shown.began(proxy.url, upstream.shown, asked.record)
+        if not _is_loopback(asked.host):
+            shown.report(
+                {
+                    "trouble": f"{asked.host} can be reached from outside: anybody may send calls (with keys of their own)"
+                    + (" and read /-/metrics" if pages else "")
+                }
+            )
+        _stop_on_term()
+        code = await watcher.gone()
+        shown.report({"trouble": f"the process that records ended with {code}: nothing is recorded any more"})
+        await asyncio.Event().wait()
+    finally:
+        if proxy is not None:
+            await proxy.stop()
+        if n_lost := await watcher.close(asked.stop_seconds):
+            limit = f"{asked.stop_seconds:g} seconds (--stop-seconds)"
+            shown.report({"trouble": f"{n_lost} calls were not confirmed as recorded within {limit}"})
+        shown.close()
+        if telemetry is not None:
+            telemetry.close()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _each(takers: list[Callable[[Json], object]]) -> Callable[[Json], None]:
+    def take(report: Json) -> None:
+        for taker in takers:
+            taker(report)
+
+    return take
+
+
+def _stop_on_term() -> None:
+    """A service manager's signal ends it as Ctrl-C does."""
+    task = asyncio.current_task()
+    if os.name != "nt" and task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+class _Telemetry:
+    """Reports as spans and numbers; exporting is done in threads of the SDK's own."""
+
+    def __init__(self) -> None:
+        from contextkit.proxy.metrics.otel import Telemetry, configured
+
+        self._providers = configured()
+        self._telemetry = Telemetry(*self._providers)
+
+    def take(self, report: Json) -> None:
+        """Record a call."""
+        from contextkit.canonical import canonical
+        from contextkit.ledger.calls import Exchange, decode
+
+        row = decode(canonical(report["exchange"])) if "exchange" in report else None
+        if isinstance(row, Exchange):
+            self._telemetry.record(row)
+
+    def close(self) -> None:
+        """Export what is left."""
+        for provider in self._providers:
+            provider.shutdown()  # type: ignore[union-attr]  # the API has no word for it, the SDK's providers do

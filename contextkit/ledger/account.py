@@ -1,0 +1,409 @@
+"""How a live lane goes, read from its ledger as that grows: gaps, growth, what the last request left, whether lifetimes
+mix.
+
+Takes exchanges in the order they were recorded, gives what a plan is made from; each exchange is looked at once. The
+same after the conversation is opened again, since all of it stands in the ledger.
+
+The books of a live conversation: what each request should be billed, and what became of it.
+
+Takes requests and replies, gives predictions and ledger rows. The reference caches are warmed by what was really sent,
+and rebuilt from the ledger when a conversation is opened again.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from threading import Lock
+
+from contextkit.cache.prefix_cache import PrefixCache
+from contextkit.cache.prompt import Prompt
+from contextkit.cache.reference import reference_cache
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json
+from contextkit.economics.bill import Price
+from contextkit.economics.rhythm import Prior, Rhythm
+from contextkit.errors import UnknownModel, UsageError
+from contextkit.ledger.calls import Exchange, Outline, Remark
+from contextkit.ledger.ledger import Ledger, Recorder
+from contextkit.models import Model, model_named
+from contextkit.prices import cost_usd
+from contextkit.prompt.planner import NOTHING, Known, Left
+from contextkit.prompt.prompt import Layout
+from contextkit.providers.masking import Lowered
+from contextkit.providers.provider import Provider, Reply
+from contextkit.providers.request import Request
+from contextkit.providers.server_state import Continued
+
+_FAR_BELOW = 0.5
+"""A bill that reads less than this share of what was predicted has read something else."""
+
+
+class Pace:
+    """One lane of a ledger."""
+
+    __slots__ = ("_before", "_known", "_lane", "_ledger", "_left", "_mixed", "_n", "_rhythm", "_size")
+
+    def __init__(self, lane: tuple[str, str], prior: Prior | None = None) -> None:
+        """`lane`: session and lane."""
+        self._lane, self._rhythm = lane, Rhythm(prior)
+        self._ledger: Ledger | None = None
+        self._n, self._size = 0, 0
+        self._before: float | None = None
+        self._left: dict[str, Left] = {}
+        self._mixed: dict[str, bool] = {}
+        self._known: dict[tuple[str, int], Known] = {}
+
+    def known(self, ledger: Ledger, model: Model, now: float, epoch: int, calls_to_come: float | None = None) -> Known:
+        """What is known of the lane before its next request to `model`; costs what was recorded since."""
+        self._follow(ledger)
+        key = (model.name, self._rhythm.turns)
+        tables = self._known[key]._tables if key in self._known else {}
+        known = Known(
+            self._rhythm,
+            _price(model, now),
+            now,
+            self._left.get(model.name, NOTHING),
+            epoch,
+            calls_to_come,
+            is_mixed=self._mixed.get(model.name, True),
+            _tables=tables if calls_to_come is None else {},
+        )
+        self._known = {key: known} if calls_to_come is None else self._known
+        return known
+
+    def _follow(self, ledger: Ledger) -> None:
+        if ledger is not self._ledger:
+            self._ledger, self._n = ledger, 0
+        rows = ledger.exchanges
+        while self._n < len(rows):
+            self._see(rows[self._n])
+            self._n += 1
+
+    def _see(self, exchange: Exchange) -> None:
+        if (exchange.session, exchange.lane) != self._lane or exchange.first_byte_at is None:
+            return
+        size = _size(exchange)
+        if self._before is not None:
+            self._rhythm.see(max(exchange.at - self._before, 0.0), max(size - self._size, 0))
+        self._before, self._size = exchange.at, size
+        if isinstance(exchange.prompt, Outline):
+            self._note(exchange, exchange.prompt)
+
+    def _note(self, exchange: Exchange, prompt: Outline) -> None:
+        marks = tuple(mark for mark in prompt.breakpoints if mark.is_written)
+        last = self._left.get(exchange.model, NOTHING)
+        if last.marks and marks and last.epoch == prompt.epoch and last.marks[-1].ttl_seconds != marks[-1].ttl_seconds:
+            self._mixed[exchange.model] = self._mixed.get(exchange.model, True) and not _is_read_elsewhere(exchange)
+        self._left[exchange.model] = Left(marks, exchange.at, prompt.epoch)
+
+
+def _price(model: Model, at: float) -> Price:
+    """What a bill costs at that time; a model that is registered without a price costs nobody knows what."""
+
+    def price(usage: Usage) -> float | None:
+        try:
+            return cost_usd(model.provider, model.name, usage, at)
+        except UnknownModel:
+            return None
+
+    return price
+
+
+def _size(exchange: Exchange) -> int:
+    usage, predicted = exchange.usage, exchange.predicted
+    return (usage.prompt if usage else None) or (predicted.prompt if predicted else None) or 0
+
+
+def _is_read_elsewhere(exchange: Exchange) -> bool:
+    """Whether far less was read than the reference cache expected, in the first request of another lifetime."""
+    billed = exchange.usage.read if exchange.usage else None
+    expected = exchange.predicted.read if exchange.predicted else None
+    return billed is not None and bool(expected) and billed < _FAR_BELOW * (expected or 0)
+
+
+_PromptKey = tuple[tuple[bytes, bytes, bytes], bytes]
+
+
+def _key(prompt: Prompt) -> _PromptKey:
+    """What tells one prompt from every other: digests run, so the last one stands for all."""
+    return prompt.namespaces, prompt.digests[prompt.n - 1] if prompt.n else b""
+
+
+class Account:
+    """One lane's requests, predictions and bills.
+
+    A response has one row, however often it is received: after a full disk, or when the folder was opened again.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_billed",
+        "_caches",
+        "_clock",
+        "_has_unique_ids",
+        "_lane",
+        "_last",
+        "_lock",
+        "_noted",
+        "_pace",
+        "_recorder",
+        "_session",
+    )
+
+    def __init__(self, ledger: Ledger, session: str, lane: str, clock: Callable[[], float]) -> None:
+        if not isinstance(ledger, Ledger):
+            raise UsageError(f"ledger is a contextkit.Ledger, not {type(ledger).__name__}")
+        self._session, self._lane, self._clock = session, lane, clock
+        self._caches: dict[str, PrefixCache[Prompt]] = {}
+        self._lock = Lock()
+        self._last: Request | None = None
+        self._billed: dict[str, tuple[_PromptKey, Usage | None]] = {}
+        """Id of a response → what it answered and what it was billed. Responses of a host that gives all of them one id
+        differ in that."""
+        self._has_unique_ids = True
+        self._answered: tuple[Request, object, Exchange] | None = None
+        """The request and the response received last, and their row."""
+        self._noted: tuple[Request, BaseException] | None = None
+        """The failure noted last."""
+        for exchange, prompt in ledger.prompts():
+            if prompt is not None:
+                self._warm(exchange, prompt)
+                if (exchange.session, exchange.lane) == (session, lane):
+                    self._remember(exchange.id, prompt, exchange.usage)
+        self._recorder, self._pace = Recorder(ledger), Pace((session, lane))
+
+    def request(
+        self,
+        provider: Provider,
+        layout: Layout,
+        params: Mapping[str, Json],
+        headers: Mapping[str, str],
+        after: int,
+        epoch: int,
+        mask: Lowered,
+        continued: Continued | None = None,
+    ) -> Request:
+        """The request that sends `layout` now, with what it should be billed."""
+        now, prompt = self._clock(), provider.prompt(layout, params)
+        with self._lock:
+            usage = replace(
+                self._cache(provider.model.name, provider.name).quote(prompt, now), output=None, estimated=True
+            )
+        self._last = Request(
+            layout,
+            provider.path,
+            params,
+            headers,
+            usage,
+            wire=provider.wire,
+            provider=provider.name,
+            model=provider.model,
+            prompt=prompt,
+            after=after,
+            epoch=epoch,
+            at=now,
+            mask=mask.over(layout),
+            observe=self.failed,
+            continued=continued,
+        )
+        return self._last
+
+    def quote(self, provider: Provider, layout: Layout, fields: Mapping[str, Json] | None = None) -> Usage:
+        """What sending `layout` to `provider`, with `fields` beside its own, would be billed now; nothing is sent."""
+        with self._lock:
+            cache = self._cache(provider.model.name, provider.name)
+            return cache.quote(provider.prompt(layout, {**provider.params, **(fields or {})}), self._clock())
+
+    def known(self, model: Model, now: float, epoch: int, calls_to_come: float | None = None) -> Known:
+        """What is known of this lane before its next request to `model`; `now` is the time of the last thing said."""
+        with self._lock:
+            return self._pace.known(self._recorder.ledger, model, now, epoch, calls_to_come)
+
+    def now(self) -> float:
+        """The time on this conversation's clock."""
+        return self._clock()
+
+    def share(self, other: Account) -> None:
+        """Follow the same caches as `other`: a branch is sent to the same provider, perhaps by another thread."""
+        self._caches, self._lock = other._caches, other._lock
+
+    def keep_with(self, other: Account) -> None:
+        """Write into the ledger of `other`, and follow its caches: a sub-agent's bills are its caller's.
+
+        Reads nothing again.
+        """
+        self.share(other)
+        self._recorder = other._recorder
+
+    def resume(self) -> None:
+        """Read which responses of this lane have rows in the ledger already, so that one received again is not billed
+        twice.
+        """
+        for exchange, prompt in self._recorder.ledger.prompts():
+            if prompt is not None and (exchange.session, exchange.lane) == (self._session, self._lane):
+                self._remember(exchange.id, prompt, exchange.usage)
+
+    def last(self, build: Callable[[], Request]) -> Request:
+        """The request built last, or a fresh one where none was."""
+        return self._last or build()
+
+    def told(self, name: str, reasons: Iterable[str]) -> None:
+        """The provider says of the reply `name` why earlier reasoning was left out of its prompt: a remark on the call,
+        nothing else.
+        """
+        if text := ", ".join(reasons):
+            remark = Remark("verdict", name, f"reasoning removed: {text}")
+            if remark not in self._recorder.ledger.remarks:
+                self._recorder.ledger.remark(remark)
+
+    def was_billed_before(self, name: str, usage: Usage) -> bool:
+        """Whether a response of this id and bill is the last row of this lane, written before the conversation was
+        opened.
+        """
+        if self._answered is not None:
+            return False
+        lane = self._session, self._lane
+        last = next((row for row in reversed(self._recorder.ledger.exchanges) if (row.session, row.lane) == lane), None)
+        return bool(name) and last is not None and (last.id, last.usage) == (name, usage)
+
+    def received(self, request: Request, reply: Reply, response: object, first_byte_at: float | None = None) -> None:
+        """A reply came: note what it was billed, unless it is noted already.
+
+        `response` is what the reply was read from.
+        """
+        self._bill(request, response, reply.id, reply.usage, None, first_byte_at)
+
+    def unkept(
+        self, request: Request, response: object, name: str, usage: Usage, why: str, first_byte_at: float | None = None
+    ) -> None:
+        """A reply came and was billed, but cannot be part of the conversation.
+
+        One that is in the ledger already is not billed twice.
+
+        Where the host's ids are its responses' own, that is so whatever request the reply is said to answer.
+        """
+        _, billed = self._billed.get(name, (None, None))
+        if name and self._has_unique_ids and billed == usage:
+            return
+        self._bill(request, response, name, usage, why, first_byte_at)
+
+    def failed(
+        self,
+        request: Request,
+        error: BaseException | str,
+        usage: Usage | None = None,
+        first_byte_at: float | None = None,
+    ) -> None:
+        """It came to nothing: note why, and what is known of the bill. Without a first byte it warmed nothing.
+
+        An error that was noted already, by `Request.send` or with the bill of a response, is not noted twice.
+        """
+        if request.continued is not None:
+            request.continued.failed(error)
+        if self._noted is not None and self._noted[0] is request and self._noted[1] is error:
+            return
+        what = error if isinstance(error, str) else _named(error)
+        self._note(request, None, usage, first_byte_at, self._clock(), what)
+        if isinstance(error, BaseException):
+            self.settled(request, error)
+
+    def settled(self, request: Request, error: BaseException) -> None:
+        """What `error` says of `request` needs no row any more."""
+        self._noted = request, error
+
+    def _bill(
+        self,
+        request: Request,
+        response: object,
+        name: str,
+        usage: Usage,
+        error: str | None,
+        first_byte_at: float | None,
+    ) -> None:
+        if self._is_billed(request, response, name, usage):
+            return
+        now = self._clock()
+        row = self._note(request, name, usage, now if first_byte_at is None else first_byte_at, now, error)
+        self._remember(name, request.prompt, usage)
+        self._answered = request, response, row
+
+    def _remember(self, name: str, prompt: Prompt, usage: Usage | None) -> None:
+        self._has_unique_ids = self._has_unique_ids and name not in self._billed
+        self._billed[name] = _key(prompt), usage
+
+    def _is_billed(self, request: Request, response: object, name: str, usage: Usage) -> bool:
+        """Whether this response has its row: the same id for the same prompt, or, where the host gives none, the same
+        object.
+        """
+        if name and self._billed.get(name) == (_key(request.prompt), usage):
+            return True
+        if self._answered is None:
+            return False
+        answered, before, row = self._answered
+        return answered is request and row.usage == usage and row.id == name and (before is response or bool(name))
+
+    def _note(
+        self,
+        request: Request,
+        name: str | None,
+        usage: Usage | None,
+        first: float | None,
+        ended: float,
+        error: str | None,
+    ) -> Exchange:
+        with self._lock:
+            exchange = Exchange(
+                self._free_name() if name is None else name,
+                self._session,
+                self._lane,
+                request.at,
+                first,
+                ended,
+                request.provider,
+                request.model.name,
+                None,
+                usage,
+                request.predicted,
+                error,
+            )
+            exchange = self._recorder.record(exchange, request.prompt, request.layout.track.entries, request.epoch)
+            self._warm(exchange, request.prompt)
+            return exchange
+
+    def _free_name(self) -> str:
+        """An id for a call without a response, that no other row has: rows may be missing before it."""
+        rows = self._recorder.ledger.exchanges
+        number, taken = len(rows), {row.id for row in rows if row.id.startswith("failed-")}
+        while f"failed-{number}" in taken:
+            number += 1
+        return f"failed-{number}"
+
+    def _warm(self, exchange: Exchange, prompt: Prompt) -> None:
+        if exchange.first_byte_at is None:
+            return
+        cache = self._cache(exchange.model, exchange.provider)
+        lease = cache.begin(prompt, exchange.at)
+        cache.publish(lease, exchange.first_byte_at)
+        cache.end(lease, 0, exchange.ended_at or exchange.first_byte_at)
+
+    def _cache(self, model: str, provider: str) -> PrefixCache[Prompt]:
+        if model not in self._caches:
+            self._caches[model] = reference_cache(model_named(model, provider))
+        return self._caches[model]
+
+
+_ABORTS = (KeyboardInterrupt, GeneratorExit, CancelledError)
+"""How the caller's own wish to stop arrives."""
+
+
+def _named(error: BaseException) -> str:
+    """What went wrong, without the text of it: a provider's message may quote the prompt."""
+    if isinstance(error, _ABORTS):
+        return "aborted"
+    body = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    kind = inner.get("type") if isinstance(inner, Mapping) else None
+    status = getattr(error, "status_code", 0)
+    return " ".join(str(part) for part in (status if status >= 400 else None, kind) if part) or type(error).__name__

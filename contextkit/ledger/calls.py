@@ -1,0 +1,329 @@
+"""One model call: what was sent, when, what came back, what it was billed; and what is known of it beside its bill.
+
+A trace is a list of these, whoever recorded it.
+
+One exchange, or one remark, as one line of JSON, and back, exactly.
+
+Takes a row, gives the bytes of its line without the newline; and the other way. Knows nothing of files.
+
+The last field of a line is `"sum"`: the first 16 hex digits of the SHA-256 of all bytes before it. A line without it,
+as older versions wrote them, is read unchecked.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Literal
+
+from orjson import JSONDecodeError, loads
+
+from contextkit.cache.prompt import Breakpoint
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import LogCorrupt, NotSerialisable
+
+REROUTED = "upstream "
+"""What a remark on a setting begins with where an aggregator moved to another host: `upstream alpha → beta`."""
+OTHER_PROJECT = "project "
+"""The same where the address names another project of a cloud, whose caches are apart: `project alpha → beta`."""
+INFERRED_LANE = "conversation "
+"""What the name of a lane begins with that nobody recorded: a reader told it from others by what its prompts say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A prompt without its text, written as a difference to the exchange before it in the same lane: O(turn) to store."""
+
+    keep: int
+    """How many leading segments are those of the exchange before."""
+    namespaces: tuple[str, str, str]
+    """Hex; what besides the segments must be equal at tools, system, messages."""
+    level_ends: tuple[int, int]
+    """Segments in tools; in tools and system."""
+    digests: tuple[str, ...]
+    """Hex running digests of the segments after `keep`."""
+    ends_tokens: tuple[int, ...]
+    """Token ends of the segments after `keep`."""
+    positions: tuple[int, ...]
+    """Lookback positions of the segments after `keep`."""
+    entries: tuple[int, ...]
+    """Log sequence of the segments after `keep`, -1 for none."""
+    breakpoints: tuple[Breakpoint, ...]
+    """Where it might be written."""
+    epoch: int = 0
+    """How many declared breaks came before it."""
+    base: str = ""
+    """The first hex digits of the running digest of the last kept segment, by which a reader tells that it has the
+    right ones; empty where none is kept, and in rows of older versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """A recorded request body, verbatim."""
+
+    request: bytes
+    """The JSON that was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockIds:
+    """A prompt as block hashes."""
+
+    size: int
+    """Tokens in a block."""
+    ids: tuple[int, ...]
+    """One id a block, from the front."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A prompt as token ids, written as a difference to what the exchange before it in the same lane left: O(turn) to
+    store.
+    """
+
+    keep: int
+    """How many leading tokens are those of the exchange before, what it generated included."""
+    ids: tuple[int, ...]
+    """The prompt's token ids after `keep`."""
+    generated: tuple[int, ...]
+    """What the engine generated, token by token, where that is known."""
+    space: str = ""
+    """Hex; stands for the salt that keeps its prefixes apart from those of others; empty for none."""
+    is_read_skipped: bool = False
+    """Whether it asked to read nothing from the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One call."""
+
+    id: str
+    """The provider's id of the response, or ours where none came."""
+    session: str
+    """The conversation it belongs to."""
+    lane: str
+    """`main`, or the branch or sub-agent inside the session: calls of a lane extend one another."""
+    at: float
+    """When the request started, seconds since 1970."""
+    first_byte_at: float | None
+    """When the response began, None if unknown or never."""
+    ended_at: float | None
+    """When it was complete, None if unknown or never."""
+    provider: str
+    """`anthropic`, `openai`, …: the id prices are looked up under."""
+    model: str
+    """The model that was asked."""
+    prompt: Outline | Bodies | BlockIds | Tokens | None
+    """What was sent, as far as it is known."""
+    usage: Usage | None
+    """What was billed, None where nobody said."""
+    predicted: Usage | None
+    """What the reference cache expected."""
+    error: str | None
+    """Why it did not end well: `aborted`, `cut`, `overloaded_error`, …; None when it did."""
+
+
+RemarkKind = Literal["verdict", "project", "agent", "caller", "repair", "compaction", "setting", "sum", "passed"]
+"""verdict: the provider's own diagnosis of a call (`system_changed`); project: where a conversation was held; agent:
+who a lane is; caller: `file:line` of the code that sent a call; repair: what a proxy changed in a request before
+passing it on; compaction: what rewrote the history since the call before in the lane; setting: a request setting that
+is another one than that call's (`effort low → high`); sum: what each row of a lane adds up, where rows are no calls, as
+between two scrapes of an engine's counters; passed: what went through a proxy and is no model call it knows, in sizes
+only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One fact about an exchange, a lane or a session."""
+
+    kind: RemarkKind
+    """What it says."""
+    about: str
+    """Id of the exchange (verdict, caller, repair, compaction, setting), the session (project), `session/lane` (agent,
+    sum), or the run of the proxy (passed)."""
+    text: str
+    """In as few words as it has: `system_changed`, `prompts.py:41`, `researcher`."""
+
+
+Record = Exchange | Remark
+"""What a line of a ledger holds."""
+
+
+def encode(record: Record) -> bytes:
+    """The line of `record`, without its newline.
+
+    Raises `NotSerialisable` for a name that has no UTF-8 form or a time that is not finite.
+    """
+    if isinstance(record, Remark):
+        row = canonical({"remark": record.kind, "about": record.about, "text": record.text})[:-1]
+    else:
+        row = _encode_exchange(record)[:-1]
+    return row + _SUM % checksum(row)
+
+
+def _encode_exchange(exchange: Exchange) -> bytes:
+    row = _fields(exchange)
+    row["prompt"] = _maybe(_write_prompt, exchange.prompt)
+    row["usage"] = _maybe(_write_usage, exchange.usage)
+    row["predicted"] = _maybe(_write_usage, exchange.predicted)
+    return canonical(row)
+
+
+def decode(line: bytes) -> Record:
+    """The exchange or the remark of a line.
+
+    Raises `LogCorrupt` for what is not a line of ours, or was changed since it was written; the caller says which one.
+    """
+    _check_sum(line.rstrip(b"\r\n"))
+    try:
+        row = parse(line) if _LONG in line.translate(_DIGITS) else loads(line)
+        return Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _exchange(row)
+    except JSONDecodeError as error:
+        raise LogCorrupt(
+            f"not an exchange (NotSerialisable: line {error.lineno} column {error.colno}: not JSON ({error.msg}))"
+        ) from None
+    except (NotSerialisable, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise LogCorrupt(f"not an exchange ({type(error).__name__}: {error})") from None
+
+
+_SUM = b',"sum":"%b"}'
+_SUM_BYTES = 16
+_END_BYTES = len(_SUM % (b"0" * _SUM_BYTES))
+
+
+def checksum(row: bytes) -> bytes:
+    """What stands in the field `sum` of a row, `row` being the bytes before that field."""
+    return sha256(row).hexdigest()[:_SUM_BYTES].encode()
+
+
+def _check_sum(line: bytes) -> None:
+    row, end = line[:-_END_BYTES], line[-_END_BYTES:]
+    if end.startswith(_SUM[:8]) and end != _SUM % checksum(row):
+        raise LogCorrupt("its checksum is not that of its content")
+
+
+_DIGITS, _LONG = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord(" ") for byte in range(256)), b"0" * 19
+"""Only an integer of so many digits may be read inexactly: a line without one need not be looked through for it."""
+
+
+def _exchange(row: Json) -> Exchange:
+    prompt, usage, predicted = row["prompt"], row["usage"], row["predicted"]
+    return Exchange(
+        row["id"],
+        row["session"],
+        row["lane"],
+        row["at"],
+        row["first_byte_at"],
+        row["ended_at"],
+        row["provider"],
+        row["model"],
+        None if prompt is None else _READERS[prompt["kind"]](prompt),
+        None if usage is None else _read_usage(usage),
+        None if predicted is None else _read_usage(predicted),
+        row["error"],
+    )
+
+
+def _fields(value: Any) -> dict[str, Json]:
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def _maybe(convert: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else convert(value)
+
+
+def _write_usage(usage: Usage) -> dict[str, Json]:
+    """Without the service tier where it is the standard one: readers of before it know no such key."""
+    row = _fields(usage)
+    if not usage.service_tier:
+        del row["service_tier"]
+    return row
+
+
+def _read_usage(row: Json) -> Usage:
+    """A key of a later version is passed over."""
+    try:
+        return Usage(**row)
+    except TypeError:
+        if not isinstance(row, dict):
+            raise
+        return Usage(**{name: value for name, value in row.items() if name in Usage.__slots__})
+
+
+def _write_outline(outline: Outline) -> dict[str, Json]:
+    row = {"kind": "outline", **_fields(outline), "breakpoints": [_fields(mark) for mark in outline.breakpoints]}
+    if not outline.base:
+        del row["base"]
+    return row
+
+
+def _read_outline(row: Json) -> Outline:
+    first, second = row["level_ends"]
+    tools, system, messages = row["namespaces"]
+    if not all(type(number) is int and number >= 0 for number in (row["keep"], first, second)):
+        raise ValueError("an outline counts segments")
+    return Outline(
+        keep=row["keep"],
+        namespaces=(tools, system, messages),
+        level_ends=(first, second),
+        digests=tuple(row["digests"]),
+        ends_tokens=tuple(row["ends_tokens"]),
+        positions=tuple(row["positions"]),
+        entries=tuple(row["entries"]),
+        breakpoints=tuple(Breakpoint(**mark) for mark in row["breakpoints"]),
+        epoch=row["epoch"],
+        base=row.get("base", ""),
+    )
+
+
+def _write_bodies(bodies: Bodies) -> dict[str, Json]:
+    """Readable where it can be; a body that is not UTF-8 was sent too, so it is kept as well."""
+    try:
+        return {"kind": "bodies", "request": bodies.request.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"kind": "bodies", "request_base64": b64encode(bodies.request).decode()}
+
+
+def _read_bodies(row: Json) -> Bodies:
+    return Bodies(
+        row["request"].encode("utf-8") if "request" in row else b64decode(row["request_base64"], validate=True)
+    )
+
+
+def _write_blocks(blocks: BlockIds) -> dict[str, Json]:
+    return {"kind": "blocks", "size": blocks.size, "ids": blocks.ids}
+
+
+def _read_blocks(row: Json) -> BlockIds:
+    return BlockIds(row["size"], tuple(row["ids"]))
+
+
+def _write_tokens(tokens: Tokens) -> dict[str, Json]:
+    return {"kind": "tokens", **_fields(tokens)}
+
+
+def _read_tokens(row: Json) -> Tokens:
+    return Tokens(row["keep"], tuple(row["ids"]), tuple(row["generated"]), row["space"], row["is_read_skipped"])
+
+
+Recorded = Outline | Bodies | BlockIds | Tokens
+"""What a prompt may be recorded as."""
+_WRITERS: dict[type, Callable[[Any], dict[str, Json]]] = {
+    Outline: _write_outline,
+    Bodies: _write_bodies,
+    BlockIds: _write_blocks,
+    Tokens: _write_tokens,
+}
+_READERS: dict[str, Callable[[Json], Recorded]] = {
+    "outline": _read_outline,
+    "bodies": _read_bodies,
+    "blocks": _read_blocks,
+    "tokens": _read_tokens,
+}
+
+
+def _write_prompt(prompt: Recorded) -> dict[str, Json]:
+    return _WRITERS[type(prompt)](prompt)

@@ -1,0 +1,395 @@
+"""A recording judged session by session: what engines that spread work over processes or machines call for each group
+of rows.
+
+Takes the lines of one session in their order, gives a plain row a call: columns of numbers and text, no objects of
+ours. Calls of different sessions never meet, so what the sessions say one by one is what the whole recording says.
+
+Ledgers larger than memory, added up by DuckDB: the same sums as `summarise` gives, by group, with the misses.
+
+Takes the names of ledgers, gives a `Summary`. Sums are made in SQL, at prices joined in for each provider, model and
+quarter of an hour. Misses need the calls of a lane in order: DuckDB puts the lines together session by session, on disk
+where memory does not hold them, and each session is judged alone. Knows no format but our own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from contextkit import prices
+from contextkit.cache.usage import Usage
+from contextkit.errors import MissingExtra, StorageError, UnknownModel
+from contextkit.ledger.calls import Exchange, Record, decode
+from contextkit.ledger.misses import Judged, Miss, judged, measured
+from contextkit.ledger.summary import MOST_LANES, MOST_MISSES, MOST_RATES, Row, Summary, dearest, unpriced_name
+
+COLUMNS: dict[str, str] = {
+    "id": "string",
+    "session": "string",
+    "lane": "string",
+    "agent": "string",
+    "project": "string",
+    "at": "double",
+    "provider": "string",
+    "model": "string",
+    "fresh": "bigint",
+    "read": "bigint",
+    "write_5m": "bigint",
+    "write_1h": "bigint",
+    "output": "bigint",
+    "cost_usd": "double",
+    "cost_uncached_usd": "double",
+    "verdict": "string",
+    "cause": "string",
+    "lost_tokens": "bigint",
+    "lost_usd": "double",
+    "where": "string",
+}
+"""Column of a row → its type, in the words of Spark and Arrow. Unknown is null."""
+
+
+def judged_rows(lines: Iterable[bytes | str]) -> Iterator[dict[str, Any]]:
+    """A row for each call of one session, `lines` its exchanges and what was remarked of it, in the order of the
+    ledger.
+
+    Raises `LogCorrupt` for what is no line of a ledger.
+    """
+    return map(_row, judged(_records(lines)))
+
+
+def _records(lines: Iterable[bytes | str]) -> Iterator[Record]:
+    return (decode(line.encode("utf-8") if isinstance(line, str) else line) for line in lines)
+
+
+def _row(call: Judged) -> dict[str, Any]:
+    exchange, miss = call.exchange, call.miss
+    usage = asdict(call.usage) if call.usage else {}
+    values = {
+        "id": exchange.id,
+        "session": exchange.session,
+        "lane": exchange.lane,
+        "agent": call.agent,
+        "project": call.project,
+        "at": exchange.at,
+        "provider": exchange.provider,
+        "model": exchange.model,
+        **{name: usage.get(name) for name in ("fresh", "read", "write_5m", "write_1h", "output")},
+        "cost_usd": call.cost_usd,
+        "cost_uncached_usd": call.cost_uncached_usd,
+        "verdict": call.verdict,
+        "cause": miss.cause if miss else None,
+        "lost_tokens": miss.lost_tokens if miss else None,
+        "lost_usd": miss.cost_usd if miss else None,
+        "where": miss.where if miss else None,
+    }
+    return {name: values[name] for name in COLUMNS}
+
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MEMORY, THREADS = "1GB", 4
+"""DuckDB may take this much, what is more waits on disk; each of its threads holds lines in buffers."""
+LONGEST_LINE = 1 << 25
+"""Bytes."""
+BATCH = 4096
+"""Rows fetched or written at once."""
+GROUPS: dict[str, str] = {
+    "day": "strftime(make_timestamp(CAST(floor(began * 1e6) AS BIGINT)), '%Y-%m-%d')",
+    "session": "session",
+    "model": "model",
+    "agent": "agent",
+    "project": "CASE WHEN project = '' THEN 'unknown' ELSE project END",
+}
+"""What calls can be grouped by, as `summary.GROUPS`."""
+_SHAPE = (
+    '{"id":"VARCHAR","session":"VARCHAR","lane":"VARCHAR","at":"DOUBLE","provider":"VARCHAR","model":"VARCHAR","usage":{"fresh":"BIGINT",'
+    '"read":"BIGINT","write_5m":"BIGINT","write_1h":"BIGINT","output":"BIGINT","estimated":"BOOLEAN",'
+    '"service_tier":"VARCHAR"},"remark":"VARCHAR",'
+    '"about":"VARCHAR","text":"VARCHAR","contextkit_ledger":"BIGINT"}'
+)
+_CHANGED = (
+    """left(right(line, 26), 8) = ',"sum":"' AND left(right(line, 18), 16) <> left(sha256(left(line, -26)), 16)"""
+)
+"""Whether a line has a checksum and it is not that of its content; see `row.checksum`."""
+_LOADED = f"""
+CREATE TABLE lines AS SELECT row_number() OVER () AS n, CASE WHEN {_CHANGED} THEN NULL ELSE json END AS body
+  FROM (SELECT json, CAST(json AS VARCHAR) AS line
+    FROM read_ndjson_objects($paths, ignore_errors = true, maximum_object_size = {LONGEST_LINE}));
+CREATE TABLE said AS SELECT * RENAME ("at" AS began) FROM
+  (SELECT n, unnest(json_transform(body, '{_SHAPE}')) FROM lines WHERE body IS NOT NULL);
+CREATE TABLE remarks AS SELECT n, remark, about, text FROM said WHERE remark IS NOT NULL;
+CREATE TABLE rates (provider VARCHAR, model VARCHAR, quarter BIGINT, tier VARCHAR,
+  above BIGINT, up_to BIGINT, writes_cost BOOLEAN, fresh DOUBLE,
+  read DOUBLE, write_5m DOUBLE, write_1h DOUBLE, output DOUBLE);
+CREATE TABLE free (provider VARCHAR, model VARCHAR);
+CREATE TABLE missed (n BIGINT);
+"""  # noqa: S608 - what is put in is ours
+_CALLS = """
+CREATE TABLE calls AS
+WITH whole AS (
+  SELECT said.n, id, session, lane, began, said.provider, said.model, usage IS NOT NULL AS has_usage,
+    usage.fresh AS fresh, usage.read AS read, usage.output AS output, coalesce(usage.estimated, false) AS estimated,
+    coalesce(usage.service_tier, '') AS tier,
+    CASE WHEN free.model IS NULL THEN usage.write_5m ELSE coalesce(usage.write_5m, 0) END AS write_5m,
+    CASE WHEN free.model IS NULL THEN usage.write_1h ELSE coalesce(usage.write_1h, 0) END AS write_1h
+  FROM said LEFT JOIN free USING (provider, model) WHERE id IS NOT NULL),
+known AS (
+  SELECT *, fresh + read + write_5m + write_1h AS prompt, CAST(floor(began / 900) AS BIGINT) AS quarter FROM whole),
+named AS (
+  SELECT known.*, coalesce(agents.text, lane) AS agent, coalesce(projects.text, '') AS project FROM known
+  LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'agent' GROUP BY about) agents
+    ON agents.about = session || '/' || lane
+  LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'project' GROUP BY about) projects
+    ON projects.about = session)
+SELECT named.*, rates.model IS NOT NULL AS has_price,
+  named.fresh * rates.fresh + named.read * rates.read + named.write_5m * rates.write_5m + named.write_1h * rates.write_1h
+    + named.output * rates.output AS cost,
+  prompt * rates.fresh + named.output * rates.output AS uncached
+FROM named LEFT JOIN rates ON rates.provider = named.provider AND rates.model = named.model AND rates.quarter = named.quarter
+  AND rates.tier = named.tier
+  AND coalesce(prompt, 0) > rates.above AND coalesce(prompt, 0) <= rates.up_to
+"""
+_SUMS = """
+SELECT {name}, count(*), count(prompt), count(cost),
+  {counts}, bool_or(estimated) FILTER (WHERE prompt IS NOT NULL), sum(cost), sum(uncached), count(missed.n), min(calls.n)
+FROM calls LEFT JOIN missed USING (n) GROUP BY {group} ORDER BY {order}
+"""
+_COUNTS = ", ".join(
+    f"CASE WHEN count({name}) FILTER (WHERE prompt IS NOT NULL) = count(prompt)"
+    f" THEN coalesce(sum({name}) FILTER (WHERE prompt IS NOT NULL), 0) END"
+    for name in ("fresh", "read", "write_5m", "write_1h", "output")
+)
+_BY_SESSION = """
+WITH placed AS (
+  SELECT n, session FROM said WHERE id IS NOT NULL
+  UNION ALL SELECT remarks.n, said.session FROM remarks JOIN said ON said.id = remarks.about
+    WHERE remarks.remark IN ('verdict', 'caller', 'repair', 'compaction', 'setting')
+  UNION ALL SELECT n, session FROM remarks JOIN (SELECT DISTINCT session FROM said WHERE id IS NOT NULL) ON about = session
+    WHERE remarks.remark = 'project'
+  UNION ALL SELECT n, session FROM remarks JOIN (SELECT DISTINCT session, session || '/' || lane AS place FROM said WHERE id IS NOT NULL)
+    ON about = place WHERE remarks.remark IN ('agent', 'sum'))
+SELECT session, n, CAST(body AS VARCHAR) AS line FROM placed JOIN lines USING (n) ORDER BY session, n
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What DuckDB made of some ledgers."""
+
+    summary: Summary
+    """The sums."""
+    sessions: dict[int, str]
+    """`Miss.index` → whose call it was."""
+    verdicts: dict[int, str]
+    """`Miss.index` → the provider's own diagnosis, where it gave one."""
+    n_unread: int
+    """Lines that are no JSON, or were changed since they were written; they count nowhere."""
+
+
+def summarise_files(files: Sequence[str], by: str = "", memory: str = MEMORY) -> Added:
+    """The `Summary` of the ledgers in `files`, as `summarise` gives it of their records one after another.
+
+    `by` names a key of `GROUPS`. Where a conversation's project or an agent's name is said twice, the last one counts
+    for all its calls. Raises `MissingExtra` without DuckDB, `LogCorrupt` for JSON that is no line of a ledger,
+    `StorageError` where DuckDB gives up.
+    """
+    with _database(memory) as table:
+        _load(table, files)
+        _join_prices(table)
+        table.execute(_CALLS)
+        kept, said = _judged(table)
+        sessions = {index: session for index, (session, _) in said.items()}
+        verdicts = {index: verdict for index, (_, verdict) in said.items() if verdict}
+        return Added(
+            _summary(table, by, kept), sessions, verdicts, _one(table, "SELECT count(*) FROM lines WHERE body IS NULL")
+        )
+
+
+def write_by_session(files: Sequence[str], to: str, memory: str = MEMORY) -> int:
+    """Write the lines of the ledgers in `files` into the Parquet file `to`, each with its session and its place.
+
+    Gives how many they are.
+
+    Columns `session`, `n`, `line`, in the order of the first two: `judged_rows` takes one session's lines by `n`. A
+    remark stands in the session it is about. Raises `MissingExtra` without DuckDB, `StorageError` where DuckDB gives
+    up.
+    """
+    with _database(memory) as table:
+        _load(table, files)
+        target = to.replace("'", "''")
+        table.execute(f"COPY ({_BY_SESSION}) TO '{target}' (FORMAT parquet)")
+        return _one(table, f"SELECT count(*) FROM read_parquet('{target}')")  # noqa: S608 - quoted above
+
+
+def _load(table: DuckDBPyConnection, files: Sequence[str]) -> None:
+    for step in filter(str.strip, _LOADED.split(";")):
+        table.execute(step, {"paths": list(files)} if "$paths" in step else None)
+
+
+@contextmanager
+def _database(memory: str) -> Iterator[DuckDBPyConnection]:
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingExtra("--engine duckdb", "duckdb") from None
+    with TemporaryDirectory(prefix="contextkit-") as folder:
+        config: dict[str, Any] = {
+            "memory_limit": memory,
+            "temp_directory": folder,
+            "threads": min(THREADS, os.cpu_count() or 1),
+        }
+        table = duckdb.connect(str(Path(folder) / "report.duckdb"), config=config)
+        try:
+            yield table
+        except duckdb.Error as error:  # its text may quote a line
+            name = type(error).__name__
+            raise StorageError(
+                f"DuckDB gave up ({name}): free disk space, split the ledger, or shorten its lines"
+            ) from None
+        finally:
+            table.close()
+
+
+def _rows(table: DuckDBPyConnection, query: str) -> Iterator[tuple[Any, ...]]:
+    """Row by row, on a connection of its own, so that others may be asked meanwhile."""
+    cursor = table.cursor().execute(query)
+    for batch in iter(partial(cursor.fetchmany, BATCH), []):
+        yield from batch
+
+
+def _one(table: DuckDBPyConnection, query: str) -> int:
+    return int(next(_rows(table, query))[0])
+
+
+def _join_prices(table: DuckDBPyConnection) -> None:
+    """The price of each model at each quarter of an hour somebody asked it, and which models are free to write."""
+    quarter_of, tier_of = "CAST(floor(began / 900) AS BIGINT)", "coalesce(usage.service_tier, '')"
+    asked = f"SELECT DISTINCT provider, model, {quarter_of}, {tier_of} FROM said WHERE id IS NOT NULL"  # noqa: S608 - names are ours
+    found: list[tuple[Any, ...]] = []
+    for provider, model, quarter, tier in _rows(table, asked):
+        try:
+            writes_cost, tiers = prices.price_rows(provider, model, quarter * 900.0, tier)
+        except UnknownModel:
+            continue  # the summary names the model
+        ends = [1 << 62, *(above for above, _ in tiers)]
+        found += [
+            (provider, model, quarter, tier, above, end, writes_cost, *per)
+            for end, (above, per) in zip(ends, tiers, strict=False)
+        ]
+        found = _written(table, "rates", found, BATCH)
+    _written(table, "rates", found)
+    models = list(_rows(table, "SELECT DISTINCT provider, model FROM said WHERE id IS NOT NULL"))
+    _written(table, "free", [pair for pair in models if _is_free_to_write(*pair)])
+
+
+def _is_free_to_write(provider: str, model: str) -> bool:
+    """As the judge sees it: a bill that says nothing of writes is whole."""
+    bill = Usage(fresh=1, read=0, output=0)
+    return measured(Exchange("", "", "", 0.0, None, None, provider, model, None, bill, None, None)) is not None
+
+
+def _written(
+    table: DuckDBPyConnection, name: str, rows: list[tuple[Any, ...]], least: int = 1
+) -> list[tuple[Any, ...]]:
+    """What is left to write: nothing, or `rows` while they are fewer than `least`."""
+    if len(rows) < least:
+        return rows
+    for start in range(0, len(rows), BATCH):
+        part = rows[start : start + BATCH]
+        marks = ", ".join(["(" + ", ".join("?" * len(part[0])) + ")"] * len(part))
+        table.execute(f"INSERT INTO {name} VALUES {marks}", [value for row in part for value in row])  # noqa: S608 - names are ours
+    return []
+
+
+_Said = dict[int, tuple[str, str]]
+"""Place of a miss → whose call it was, and the provider's own diagnosis."""
+
+
+def _judged(table: DuckDBPyConnection) -> tuple[list[Miss], _Said]:
+    """The misses, the dearest where they are too many, and whose they are.
+
+    Each that lost something is noted in `missed`.
+    """
+    kept, said, lost = list[Miss](), _Said(), list[tuple[Any, ...]]()
+    for session, lines in groupby(_rows(table, _BY_SESSION), key=lambda line: line[0]):
+        places = list[int]()
+        for call in judged(record for _, n, body in lines if (record := _placed(places, n, body))):
+            if call.miss:
+                place = places[call.index]
+                kept.append(replace(call.miss, index=place))
+                said[place] = session, call.verdict
+                lost += [(place,)] if call.miss.lost_tokens else []
+        if len(kept) > 2 * MOST_MISSES:
+            kept = dearest(kept, MOST_MISSES)
+            said = {miss.index: said[miss.index] for miss in kept}
+        lost = _written(table, "missed", lost, BATCH)
+    _written(table, "missed", lost)
+    return _in_order(table, dearest(kept, MOST_MISSES), said)
+
+
+def _placed(places: list[int], n: int, body: str) -> Any:
+    record = decode(body.encode("utf-8"))
+    if isinstance(record, Exchange):
+        places.append(n)
+    return record
+
+
+def _in_order(table: DuckDBPyConnection, kept: list[Miss], said: _Said) -> tuple[list[Miss], _Said]:
+    """The misses in the order of the ledger, each with its place among the calls."""
+    wanted = {miss.index for miss in kept}
+    numbered = "SELECT n, row_number() OVER (ORDER BY n) - 1 FROM said WHERE id IS NOT NULL"
+    places = {n: place for n, place in _rows(table, numbered) if n in wanted}
+    ordered = sorted((replace(miss, index=places[miss.index]) for miss in kept), key=lambda miss: miss.index)
+    return ordered, {place: said[n] for n, place in places.items()}
+
+
+def _summary(table: DuckDBPyConnection, by: str, kept: list[Miss]) -> Summary:
+    has_sessions = _one(table, "SELECT count(DISTINCT session) FROM calls") > 1
+    lane = "session || '/' || lane" if has_sessions else "lane"
+    has_tokens = "prompt + coalesce(output, 0) > 0"
+    unpriced = f"SELECT model, tier FROM calls WHERE NOT has_price AND {has_tokens} GROUP BY ALL ORDER BY min(n)"  # noqa: S608 - ours
+    groups = _sums(table, GROUPS[by], GROUPS[by], "1") if by else []
+    total = _sums(table, "'all'", "()", "1")
+    return Summary(
+        total=total[0] if total else Row("all", 0, 0, 0, Usage(0, 0, 0, 0, 0), None, None, 0),
+        models=tuple(_sums(table, "model", "model", "min(calls.n)")),
+        lanes=tuple(_sums(table, lane, "session, lane", "min(calls.n)", MOST_LANES)),
+        misses=tuple(kept),
+        hit_rates=tuple(_rates(table)),
+        models_without_price=tuple(unpriced_name(*row) for row in _rows(table, unpriced)),
+        groups=tuple(groups),
+    )
+
+
+def _sums(table: DuckDBPyConnection, name: str, group: str, order: str, most: int = 0) -> list[Row]:
+    query = _SUMS.format(
+        name=name, counts=_COUNTS, group=group, order=f"sum(prompt) DESC NULLS LAST LIMIT {most}" if most else order
+    )
+    found = _rows(table, query)
+    return [_duck_row(row) for row in (sorted(found, key=lambda row: row[-1]) if most else found)]
+
+
+def _duck_row(found: tuple[Any, ...]) -> Row:
+    name, calls, billed, priced, *counts, estimated, cost, uncached, n_misses, _ = found
+    fresh, read, short, long, output = (None if count is None else int(count) for count in counts)
+    usage = Usage(fresh, read, short, long, output, bool(estimated))
+    return Row(name, calls, billed, priced, usage, cost, uncached, n_misses)
+
+
+def _rates(table: DuckDBPyConnection) -> Iterator[float | None]:
+    """The hit rate of each call, or of as many neighbours together as `Summary.hit_rates` says."""
+    n = _one(table, "SELECT count(*) FROM calls")
+    together = 1
+    while n >= 2 * MOST_RATES * together:
+        together *= 2
+    numbered = "SELECT read / nullif(prompt, 0) AS rate, row_number() OVER (ORDER BY n) - 1 AS place FROM calls"
+    query = f"SELECT avg(rate) FROM ({numbered}) GROUP BY place // {together} ORDER BY place // {together}"  # noqa: S608 - a number of ours
+    return (row[0] for row in _rows(table, query))

@@ -1,1 +1,0 @@
-"""Where bytes leave and come back."""

@@ -1,0 +1,146 @@
+"""One block of a request body: its bytes without markers, its type, its words; what every wire's table is made of.
+
+Takes JSON values, gives `Block`s. Knows no wire of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+import orjson
+
+from contextkit.canonical import Json
+from contextkit.errors import UnreadableRequest
+from contextkit.lint.requests.rule import Block
+from contextkit.prompt.normal_form import MARKERS, VERBATIM, marker_of
+
+Level = Literal["tools", "system", "messages"]
+_MARKER_BYTES = tuple(f'"{name}"'.encode() for name in sorted(MARKERS))
+
+
+def text_of(block: Block) -> str:
+    """The words of a block, its nested parts' included; empty for pictures and calls without any.
+
+    >>> text_of(block_of("messages", "messages[0].content", 0, "user", "text", "hi"))
+    'hi'
+    >>> result = {"functionResponse": {"name": "ls", "response": {"result": "a.py"}}}
+    >>> text_of(block_of("messages", "contents[0].parts[0]", 0, "user", "result", result))
+    'a.py'
+    """
+    return "\n".join(_words(block.value))
+
+
+def _words(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _words(part)
+    elif isinstance(value, dict):
+        for key in _SAID:
+            yield from _words(value.get(key))
+        for key in _DATA:
+            yield from _texts(value.get(key))
+
+
+_SAID = ("text", "thinking", "description", "content", "output", "functionResponse", "function_response", "toolResult")
+_DATA = ("json", "response")
+"""What a tool gave back as data: every text in it may be what the model reads."""
+
+
+def _texts(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
+
+
+def block_of(level: Level, path: str, message: int, role: str, kind: str, value: Json) -> Block:
+    """A block, its markers taken out of the bytes."""
+    body = spelled(value)
+    if not any(name in body for name in _MARKER_BYTES):
+        return Block(level, path, message, role, kind, value, body, None)
+    marker = marker_of(value)
+    bare = spelled(_unmarked(value))
+    return Block(level, path, message, role, kind, value, bare, marker_in(marker))
+
+
+def spelled(value: Json) -> bytes:
+    """Compact JSON in the order of its keys.
+
+    Raises `UnreadableRequest` for what is nested deeper than any provider takes.
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        raise UnreadableRequest("body", "nested deeper than 254 levels") from None
+
+
+def marker_in(marker: Json) -> Mapping[str, Json] | None:
+    """A marker of another form than an object still marks."""
+    return marker if isinstance(marker, dict) else None if marker is None else {"type": str(marker)}
+
+
+def _unmarked(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: item if key in VERBATIM else _unmarked(item) for key, item in value.items() if key not in MARKERS}
+    return [_unmarked(item) for item in value] if isinstance(value, list) else value
+
+
+def listed(value: Json, path: str) -> list[Json]:
+    """An array, empty where there is none; raises `UnreadableRequest` for anything else."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise UnreadableRequest(path, "Input should be an array")
+    return value
+
+
+def mapped(value: Json, path: str) -> dict[str, Json]:
+    """An object; raises `UnreadableRequest` for anything else."""
+    if not isinstance(value, dict):
+        raise UnreadableRequest(path, "Input should be an object")
+    return value
+
+
+def name_in(value: Json, *keys: str) -> str:
+    """The name of a tool, looked for in itself and in what it wraps."""
+    inside = [value, *(value.get(key) for key in keys)] if isinstance(value, dict) else []
+    return next((str(one["name"]) for one in inside if isinstance(one, dict) and "name" in one), "")
+
+
+def type_in(value: Json, kinds: Mapping[str, str]) -> str:
+    """The type of a block by its `type`, or by the key it has where it has none."""
+    if not isinstance(value, dict):
+        return "text"
+    kind = value.get("type")
+    if isinstance(kind, str):
+        return kinds.get(kind) or next((name for ending, name in _ENDINGS.items() if kind.endswith(ending)), kind)
+    named = [key for key in kinds if key in value]  # the first that holds something: a thought is a text that says so
+    return next((kinds[key] for key in named if value[key]), kinds[named[0]] if named else next(iter(value), "text"))
+
+
+_ENDINGS = {"_call_output": "result", "_tool_result": "result", "_call": "call", "_tool_use": "call"}
+
+
+def tool_blocks(fields: Mapping[str, Json], array: str = "tools") -> Iterator[Block]:
+    """A list of tool definitions, each a block."""
+    for index, tool in enumerate(listed(fields.get(array), array)):
+        path = f"{array}[{index}]"
+        name = name_in(mapped(tool, path), "function", "custom") or str(tool.get("type", ""))
+        yield block_of("tools", path, -1, name, "tool", tool)
+
+
+def content_blocks(
+    level: Level, content: Json, path: str, message: int, role: str, kinds: Mapping[str, str]
+) -> Iterator[Block]:
+    """Content that is a string, or a list of parts."""
+    if content is None:
+        return
+    if isinstance(content, str):
+        yield block_of(level, path, message, role, "text", content)
+        return
+    for index, part in enumerate(listed(content, path)):
+        yield block_of(level, f"{path}[{index}]", message, role, type_in(part, kinds), part)

@@ -1,0 +1,298 @@
+"""One captured call, cut into blocks; where it goes on from another call of its conversation, only what is new is read.
+
+Takes an exchange with its raw body, gives a `Sent`. The bytes are compared first: as far as they agree with an earlier
+call, its blocks are taken over without being parsed again. Knows nothing of rules.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import orjson
+
+from contextkit.canonical import Json
+from contextkit.errors import UnreadableRequest
+from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.lint.requests.blocks import spelled
+from contextkit.lint.requests.rule import Block, Sent
+from contextkit.lint.requests.wires import SHAPES, Shape, n_head, params_of, shape_of
+from contextkit.models import MODELS, Model, find_model, model_named
+
+MOST_BYTES = 64 << 20
+"""Larger bodies are not read: no provider takes them (Anthropic's limit is 32 MB,
+https://platform.claude.com/docs/en/api/overview)."""
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the messages of a body stand in its bytes."""
+
+    start: int
+    """Of the first one, behind the bracket."""
+    ends: array[int]
+    """Byte behind each message."""
+    blocks: array[int]
+    """Blocks of system text and messages up to each message."""
+    first: int
+    """Index of the first block that stands in the array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located(Sent):
+    """A call whose messages can be found in its bytes."""
+
+    places: Places | None = None
+    """None where the body is spelled in a way that nobody's SDK writes: it is then always parsed whole."""
+
+
+def sent_of(exchange: Exchange, before: Sent | None = None, *, index: int = 0, verdict: str = "") -> Sent | None:
+    """The call cut into blocks; None where no body was recorded, or none that is a model call.
+
+    `before` is an earlier call it may go on from: what both say in the same bytes is not parsed again.
+    """
+    try:
+        return cut(exchange, before, index=index, verdict=verdict)
+    except UnreadableRequest:
+        return None
+
+
+def cut(
+    exchange: Exchange, before: Sent | None = None, *, index: int = 0, verdict: str = "", rerouted: str = ""
+) -> Sent | None:
+    """As `sent_of`, but raises `UnreadableRequest` with the place for a body that cannot be read."""
+    if not isinstance(exchange.prompt, Bodies):
+        return None
+    raw = exchange.prompt.request
+    if len(raw) > MOST_BYTES:
+        raise UnreadableRequest("body", f"{len(raw):,} bytes are more than any provider takes, it was not looked at")
+    made = _continued(exchange, raw, before) or _whole(exchange, raw)
+    return replace(made, index=index, verdict=verdict, rerouted=rerouted) if made else None
+
+
+def slim(sent: Sent) -> Sent:
+    """The call without its raw bytes and arrays: what is kept of calls further back."""
+    exchange, params = replace(sent.exchange, prompt=None), sent.params
+    return Sent(
+        exchange,
+        b"",
+        params,
+        sent.wire,
+        sent.blocks,
+        params,
+        sent.row,
+        sent.usage,
+        sent.verdict,
+        sent.index,
+        sent.rerouted,
+    )
+
+
+def common_bytes(one: bytes, other: bytes) -> int:
+    """How many leading bytes agree.
+
+    >>> common_bytes(b"abcd", b"abxd")
+    2
+    """
+    at, end = 0, min(len(one), len(other))
+    while at < end and one[at : at + _CHUNK] == other[at : at + _CHUNK]:
+        at += _CHUNK
+    if at >= end:
+        return end
+    low, high = at, min(at + _CHUNK, end)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
+def row_of(model: str, wire: str) -> Model:
+    """The row of a model, or one assumed after its nearest relative.
+
+    For a call that names no model, the usual one of its wire.
+
+    >>> row_of("anthropic/claude-opus-4.5", "openai_chat").name
+    'claude-opus-4-5'
+    """
+    stand_in = MODELS[_STAND_INS[wire]]
+    if model in ("", "None"):
+        return replace(stand_in, name=model, provider="", confidence="UNSURE", source="assumed from the wire")
+    return find_model(model) or model_named(model, stand_in.provider)
+
+
+def is_one_model(one: Model, other: Model) -> bool:
+    """Whether two rows are of one model: the same row, or one with its date and one without.
+
+    >>> is_one_model(MODELS["claude-sonnet-4-5"], MODELS["claude-sonnet-4-5-20250929"]), is_one_model(MODELS["gpt-5"], MODELS["gpt-5-mini"])
+    (True, False)
+    """
+    short, long = sorted((one.name, other.name), key=len)
+    return one is other or short == long or (long.startswith(short) and _is_date(long[len(short) :]))
+
+
+_DATE = re.compile(r"-latest|-preview|(?:[-@](?:\d{3,8}|\d{4}-\d\d-\d\d|\d\d-\d\d))?(?:[-@]v\d+)?(?::\d+)?")
+"""A date or a release behind a model's name: `-20250929`, `-2025-08-07`, `@20250929-v1:0`, `-001`; not `-6`, which is
+another model's."""
+
+
+def _is_date(rest: str) -> bool:
+    return _DATE.fullmatch(rest) is not None
+
+
+_STAND_INS = {
+    "anthropic_messages": "claude-sonnet-4-6",
+    "bedrock_converse": "claude-sonnet-4-6",
+    "openai_chat": "gpt-5.1",
+    "openai_responses": "gpt-5.1",
+    "gemini": "gemini-2.5-pro",
+}
+
+
+def _parsed(raw: bytes) -> dict[str, Json]:
+    try:
+        fields = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise UnreadableRequest("body", f"not JSON from byte {error.pos:,} on ({error.msg.split(':')[0]})") from None
+    if not isinstance(fields, dict):
+        raise UnreadableRequest("body", "Input should be an object")
+    return fields
+
+
+def _whole(exchange: Exchange, raw: bytes) -> Located | None:
+    fields = _parsed(raw)
+    shape = shape_of(fields, f"{exchange.provider} {exchange.model}".lower())
+    if shape is None:
+        return None
+    messages = _messages(shape, fields)
+    head = list(shape.head(fields))
+    cuts = _cut_messages(shape, messages, 0, n_head(shape, messages))
+    counts = list(map(len, cuts))
+    ends = _located(raw, shape.array, messages) if isinstance(fields.get(shape.array), list) else None
+    places = Places(ends[0], ends[1], array("q", accumulate(counts)), len(head)) if ends else None
+    return _made(exchange, raw, shape, fields, [*head, *(block for blocks in cuts for block in blocks)], places)
+
+
+def _continued(exchange: Exchange, raw: bytes, before: Sent | None) -> Located | None:
+    """`exchange` cut from where its bytes leave those of `before`, None where they share no message."""
+    places = before.places if isinstance(before, Located) else None
+    if before is None or places is None or not before.raw:
+        return None
+    kept = bisect_right(places.ends, common_bytes(before.raw, raw))
+    if not kept or raw[places.ends[kept - 1] : places.ends[kept - 1] + 1] not in (b",", b"]"):
+        return None
+    at = places.ends[kept - 1]
+    fields = _parsed(raw[: places.start] + raw[at + (raw[at] == 44) :])
+    shape = SHAPES[before.wire]
+    new = fields.get(shape.array)
+    if not isinstance(new, list):
+        return None  # the array's name stands elsewhere once more
+    old = before.body[shape.array]
+    fields[shape.array] = messages = [*old[:kept], *new]
+    head = _kept_head(shape, fields, before, places)
+    cuts = _cut_messages(shape, new, kept, n_head(shape, messages))
+    blocks = [
+        *head,
+        *before.blocks[places.first : places.first + places.blocks[kept - 1]],
+        *(block for found in cuts for block in found),
+    ]
+    tail = _tail_ends(raw, at, new)
+    counts = accumulate(map(len, cuts), initial=places.blocks[kept - 1])
+    if tail is None:
+        return _made(exchange, raw, shape, fields, blocks, None)
+    grown = Places(places.start, places.ends[:kept] + tail, places.blocks[: kept - 1] + array("q", counts), len(head))
+    return _made(exchange, raw, shape, fields, blocks, grown)
+
+
+def _kept_head(shape: Shape, fields: Mapping[str, Json], before: Sent, places: Places) -> list[Block]:
+    """Blocks of tools and system; those of `before` where they are the same, so that they are one object, not two."""
+    old = before.blocks[: places.first]
+    new = list(shape.head(fields))
+    if len(old) != len(new):
+        return new
+    return [
+        one if one.body == other.body and one.marker == other.marker and one.path == other.path else other
+        for one, other in zip(old, new, strict=True)
+    ]
+
+
+def _messages(shape: Shape, fields: Mapping[str, Json]) -> list[Json]:
+    given = fields.get(shape.array)
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    if isinstance(given, dict):
+        return [given]
+    if not isinstance(given, list):
+        raise UnreadableRequest(shape.array, "Input should be an array")
+    return given
+
+
+def _cut_messages(shape: Shape, messages: list[Json], first: int, head: int) -> list[list[Block]]:
+    """Blocks of each of `messages`, of which the first is number `first` and all before number `head` are system text."""
+    return [list(shape.message(one, i, "system" if i < head else "messages")) for i, one in enumerate(messages, first)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Spelling:
+    """One way clients write JSON."""
+
+    opening: str
+    """Between the array's name and its first message."""
+    comma: bytes
+    """Between two messages."""
+    dumps: Callable[[Json], bytes]
+    """A message."""
+
+
+_SPELLINGS = (
+    _Spelling('":[', b",", spelled),  # the SDKs of Anthropic and OpenAI, JavaScript
+    _Spelling('": [', b", ", lambda value: json.dumps(value).encode()),  # requests, aiohttp
+    _Spelling('":[', b",", lambda value: json.dumps(value, separators=(",", ":")).encode()),
+)
+
+
+def _located(raw: bytes, name: str, messages: list[Json]) -> tuple[int, array[int]] | None:
+    """Byte of the first message and the end of each.
+
+    None where they are spelled in no way we know, so that nothing can be said.
+    """
+    for spelling in _SPELLINGS:
+        opening = f'"{name}{spelling.opening}'.encode()
+        start = raw.find(opening) + len(opening)
+        ends = _ends(raw, start, messages, spelling) if start >= len(opening) else None
+        if ends is not None:
+            return start, ends
+    return None
+
+
+def _ends(raw: bytes, start: int, messages: list[Json], spelling: _Spelling) -> array[int] | None:
+    at, ends = start, array("q")
+    for message in messages:
+        body = spelling.dumps(message)
+        if not raw.startswith(body, at):
+            return None
+        ends.append(at + len(body))
+        at += len(body) + len(spelling.comma)
+    return ends if ends and raw[ends[-1] : ends[-1] + 1] == b"]" else None
+
+
+def _tail_ends(raw: bytes, at: int, messages: list[Json]) -> array[int] | None:
+    """Ends of the messages that follow the one that ends at `at`."""
+    if not messages:
+        return array("q")
+    spelled_so = (_ends(raw, at + len(one.comma), messages, one) for one in _SPELLINGS if raw.startswith(one.comma, at))
+    return next((ends for ends in spelled_so if ends is not None), None)
+
+
+def _made(
+    exchange: Exchange, raw: bytes, shape: Shape, fields: dict[str, Json], blocks: list[Block], places: Places | None
+) -> Located:
+    params = params_of(shape, fields)
+    named = params.get("model") if isinstance(params.get("model"), str) else exchange.model
+    row = row_of(exchange.model or str(named), shape.wire)
+    return Located(exchange, raw, fields, shape.wire, tuple(blocks), params, row, exchange.usage, "", 0, "", places)

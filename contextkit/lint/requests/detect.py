@@ -1,0 +1,196 @@
+"""The request detector: captured calls in, findings out, as they come.
+
+Takes exchanges with recorded bodies and the hazards of a catalogue; groups the calls into conversations, compares each
+with the one before it, asks the rules, prices what they found. Keeps the last call of each conversation whole and of
+those before it the blocks, which they share. Knows no rule by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import overload
+
+from contextkit.errors import UnreadableRequest
+from contextkit.ledger.calls import Exchange
+from contextkit.lint.finding import Finding
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.compare import compare, reach_of
+from contextkit.lint.requests.conversations import Conversation, Conversations
+from contextkit.lint.requests.cost import Cost, Costs
+from contextkit.lint.requests.cut import cut, sent_of, slim
+from contextkit.lint.requests.naming import (
+    Asked,
+    Group,
+    Rules,
+    agreement,
+    evidence_of,
+    finding_of,
+    grouped,
+    unnamed,
+    unreadable,
+    verdict_of,
+)
+from contextkit.lint.requests.rule import Change, Evidence, Sent, Step
+
+__all__ = [
+    "Calls",
+    "Detector",
+    "Group",
+    "agreement",
+    "compare",
+    "find_in_requests",
+    "grouped",
+    "reach_of",
+    "sent_of",
+    "verdict_of",
+]
+
+
+class Calls(Sequence[Sent]):
+    """All calls of a recording in order, without their raw bytes; what a session rule is asked with."""
+
+    def __init__(self, calls: Sequence[Sent], conversations: Mapping[int, str]) -> None:
+        self._calls = calls
+        self._names = conversations
+
+    @overload
+    def __getitem__(self, index: int) -> Sent: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sent]: ...
+    def __getitem__(self, index: int | slice) -> Sent | Sequence[Sent]:
+        return self._calls[index]
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @property
+    def conversations(self) -> Mapping[str, Sequence[Sent]]:
+        """Name of a conversation → its calls, in order."""
+        found: dict[str, list[Sent]] = {}
+        for sent in self._calls:
+            found.setdefault(self._names[sent.index], []).append(sent)
+        return found
+
+
+def find_in_requests(
+    exchanges: Iterable[Exchange],
+    hazards: Iterable[Hazard],
+    *,
+    verdicts: Mapping[str, str] | None = None,
+    rerouted: Mapping[str, str] | None = None,
+    has_costs: bool = True,
+) -> Iterator[Finding]:
+    """Findings of a recording, call by call; those of whole sessions at the end.
+
+    `verdicts` maps ids of exchanges to the provider's own diagnosis (`verdict_of` reads it from a response), `rerouted`
+    to the hosts between which an aggregator moved (`alpha → beta`). Exchanges without a recorded body are passed over.
+    """
+    detector = Detector(hazards, verdicts=verdicts, rerouted=rerouted, has_costs=has_costs)
+    for exchange in exchanges:
+        yield from detector.feed(exchange)
+    yield from detector.finish()
+
+
+class Detector:
+    """The detector under way: for whoever has one call at a time."""
+
+    def __init__(
+        self,
+        hazards: Iterable[Hazard],
+        *,
+        verdicts: Mapping[str, str] | None = None,
+        rerouted: Mapping[str, str] | None = None,
+        has_costs: bool = True,
+    ) -> None:
+        self.n_calls = 0
+        """Calls looked at."""
+        self.n_skipped = 0
+        """Exchanges without a recorded body, or whose body is no model call."""
+        self.n_unreadable = 0
+        """Bodies that could not be read: one `CK000` each."""
+        self._rules = Rules(hazards)
+        self._verdicts = verdicts if verdicts is not None else {}  # both may be filled as records come
+        self._rerouted = rerouted if rerouted is not None else {}
+        self._costs = Costs() if has_costs else None
+        self._conversations = Conversations()
+        self._calls: list[Sent] = []
+        self._places: dict[int, tuple[str, int]] = {}
+
+    def feed(self, exchange: Exchange) -> Iterator[Finding]:
+        """What this call shows, compared with the one before it in its conversation."""
+        try:
+            near = self._conversations.near(exchange)
+            known = self._verdicts.get(exchange.id, ""), self._rerouted.get(exchange.id, "")
+            sent = cut(exchange, near, index=self.n_calls, verdict=known[0], rerouted=known[1])
+        except UnreadableRequest as fault:
+            self.n_unreadable += 1
+            yield unreadable(exchange, fault.path, fault.what, self.n_calls + self.n_unreadable)
+            return
+        if sent is None:
+            self.n_skipped += 1
+            return
+        self.n_calls += 1
+        conversation = self._conversations.place(sent)
+        step = _step(conversation, sent)
+        self._calls.append(slim(sent))
+        conversation.add(sent, self._calls[-1])
+        self._places[sent.index] = conversation.name, conversation.turn
+        yield from self._of_call(sent, conversation)
+        if step is not None:
+            yield from self._of_step(step, conversation.name)
+
+    def finish(self) -> Iterator[Finding]:
+        """What all calls together show."""
+        calls = Calls(self._calls, {index: name for index, (name, _) in self._places.items()})
+        for asked in self._rules.on("session") if self._calls else ():
+            for evidence in evidence_of(asked, calls):
+                sent = evidence.sent or self._calls[-1]
+                yield finding_of(asked, evidence, sent, *self._places[sent.index])
+
+    def _of_call(self, sent: Sent, conversation: Conversation) -> Iterator[Finding]:
+        for asked in self._rules.on("call"):
+            for evidence in evidence_of(asked, sent):
+                yield finding_of(asked, evidence, sent, conversation.name, conversation.turn)
+
+    def _of_step(self, step: Step, session: str) -> Iterator[Finding]:
+        """Changes in their order, then what the step shows as a whole.
+
+        The first break bears the cost of the step's changes.
+        """
+        named = [
+            (change, _named(self._rules.on("change"), step, change)) for change in step.changes if change.is_cached
+        ]
+        shown = [(asked, evidence) for asked in self._rules.on("step") for evidence in evidence_of(asked, step)]
+        cost = self._costs.of(step) if self._costs and (named or shown) else None
+        if cost is not None and cost.is_same:
+            named = []
+        for change, found in named:
+            tokens, usd = _share(cost, change)
+            if found:
+                yield finding_of(*found, step.after, session, step.turn, change, tokens, usd)
+            elif change.is_first:
+                yield unnamed(step, change, session, tokens, usd)
+        lost = (cost.idle_tokens if not named or not cost.tokens else 0) if cost else None
+        for asked, evidence in shown:
+            yield finding_of(
+                asked, evidence, step.after, session, step.turn, None, lost, cost.usd(lost or 0) if cost else None
+            )
+
+
+def _step(conversation: Conversation, sent: Sent) -> Step | None:
+    before = conversation.before(sent)
+    if before is None:
+        return None
+    return Step(before, sent, conversation.turn + 1, compare(before, sent), (*conversation.earlier, before))
+
+
+def _named(rules: Sequence[Asked], step: Step, change: Change) -> tuple[Asked, Evidence] | None:
+    """The first rule that knows a change, and why."""
+    return next(((asked, evidence) for asked in rules for evidence in evidence_of(asked, step, change)), None)
+
+
+def _share(cost: Cost | None, change: Change) -> tuple[int | None, float | None]:
+    if cost is None:
+        return None, None
+    tokens = cost.tokens if change.is_first else 0
+    return tokens, cost.usd(tokens)

@@ -1,0 +1,145 @@
+"""What a rule of the request detector is: it looks at a call beside the one before it and says whether its hazard shows
+there.
+
+Takes captured calls already cut and compared, gives evidence or nothing; the engine asks, the pages in `rules/` answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json
+from contextkit.ledger.calls import Exchange
+from contextkit.models import Model
+
+On = Literal["change", "step", "call", "session"]
+"""change: asked for each difference in the prompt's text, the first rule that answers names it; step: asked once for
+each two neighbouring calls of a conversation; call: asked for each call alone; session: asked once, with all calls of a
+recording."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of a prompt: a tool definition, a system block, a message's content block."""
+
+    level: Literal["tools", "system", "messages"]
+    """Where it stands."""
+    path: str
+    """`tools[2]`, `system[0]`, `messages[4].content[1]`, in the words of its own wire (`input[3]`,
+    `contents[0].parts[1]`)."""
+    message: int
+    """Index of the message it belongs to, -1 outside of messages."""
+    role: str
+    """Of its message, in its wire's words; for system text `system`, for tools the tool's name."""
+    type: str
+    """text, image, document, thinking, call, result, tool, or the wire's own word for anything else."""
+    value: Json
+    """As parsed, markers included."""
+    body: bytes
+    """Its JSON without markers, keys in the order they were sent."""
+    marker: Mapping[str, Json] | None
+    """Its cache marker (`cache_control`, `cachePoint`, `prompt_cache_breakpoint`), None where it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One captured call, cut once."""
+
+    exchange: Exchange
+    """As recorded; `exchange.prompt` holds the raw bytes."""
+    raw: bytes
+    """The body that was sent."""
+    body: Mapping[str, Json]
+    """The same, parsed."""
+    wire: str
+    """anthropic_messages, openai_chat, openai_responses, gemini, bedrock_converse."""
+    blocks: Sequence[Block]
+    """All blocks, in cache order: tools, system, messages."""
+    params: Mapping[str, Json]
+    """Top-level fields that are not blocks."""
+    row: Model
+    """The model table on it."""
+    usage: Usage | None
+    """What was billed."""
+    verdict: str
+    """The provider's own diagnosis of this call, empty where it gave none."""
+    index: int
+    """Which call of the whole recording, from 0."""
+    rerouted: str = ""
+    """Between which hosts an aggregator moved its conversation with this call (`alpha → beta`), or between which
+    projects of a cloud its address did (`project alpha → beta`); empty where nobody said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference between the prompts of two neighbouring calls."""
+
+    level: Literal["tools", "system", "messages"]
+    """Where it stands."""
+    was: tuple[Block, ...]
+    """The blocks that were there, in order; empty where something was only put in."""
+    now: tuple[Block, ...]
+    """The blocks that stand there instead; empty where something was only taken out."""
+    at: int
+    """Index in `before.blocks` of the first block it touches."""
+    offset: int
+    """Bytes of the first touched block that still agree."""
+    is_first: bool
+    """Whether the prefix breaks here; later changes cost nothing more."""
+    is_cached: bool
+    """Whether what it touches stood in front of the last marker that `before` wrote, or anywhere on an implicit cache.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call beside the one before it in its conversation."""
+
+    before: Sent
+    """The call before."""
+    after: Sent
+    """The call that is judged."""
+    turn: int
+    """Of `after` in its conversation, from 1."""
+    changes: tuple[Change, ...]
+    """What differs in what both sent, in order; empty where `after` only goes on."""
+    earlier: Sequence[Sent]
+    """Every call of the conversation before `after`, oldest first; the last is `before`."""
+
+    @property
+    def gap_seconds(self) -> float:
+        """From start to start."""
+        return self.after.exchange.at - self.before.exchange.at
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Why a rule says that its hazard is here."""
+
+    message: str
+    """One sentence with the figures."""
+    path: str = ""
+    """Where, when it is not the change's own block: `tool_choice`, `messages[3].content[0].cache_control`."""
+    was: str = ""
+    """What stood there."""
+    now: str = ""
+    """What stands there."""
+    sent: Sent | None = None
+    """The call it shows in, for rules asked of a whole session; otherwise the call that is judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRule:
+    """One way a hazard shows in requests."""
+
+    on: On
+    """What it is asked of."""
+    ask: Callable[..., Evidence | Iterable[Evidence] | None]
+    """change: (step, change); step: (step); call: (sent); session: (all calls in order) → evidence, or an iterable of
+    it for session."""
+    rank: int = 50
+    """Rules on a change are asked in this order; the narrower, the lower: a date inside a text is asked before `system
+    text changed`."""

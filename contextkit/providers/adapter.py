@@ -1,0 +1,115 @@
+"""The row of the model that a user chose for an adapter, with one warning where its rules had to be assumed.
+
+What an adapter is apart from its words: a model, its parameters, the ways it is told things, and the reading of its
+answers.
+
+Takes a model's row, parameters and how an endpoint answers. Knows no endpoint.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from contextkit.cache.usage import Usage, served
+from contextkit.canonical import Json
+from contextkit.errors import UsageError
+from contextkit.models import AssumedModelWarning, Model, assumption, model_named
+from contextkit.prompt.prompt import Grammar
+from contextkit.providers.late_tools import Asked, announcing
+from contextkit.providers.masking import Endpoint, telling
+from contextkit.providers.notices import noticing
+from contextkit.providers.provider import Reply
+from contextkit.providers.settings import apart, check_fields, lowered, merged
+from contextkit.terminal import sanitize
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+def chosen_model(name: str, provider: str) -> Model:
+    """Return `model_named(name, provider)`.
+
+    Warns with `AssumedModelWarning`, at the user's own line, where its rules are assumed.
+    """
+    row = model_named(name, provider)
+    if row.is_assumed:
+        warnings.warn(sanitize(assumption(row)), AssumedModelWarning, stacklevel=_users_level())
+    return row
+
+
+def _users_level() -> int:
+    """How many frames above `chosen_model` the first one outside this package is, as `warnings.warn` counts them."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """How one endpoint answers."""
+
+    reply: Callable[[Any], Reply]
+    """A response."""
+    is_complete: Callable[[Mapping[str, Json]], bool]
+    """Whether a joined stream reached its end."""
+    usage: Callable[[Mapping[str, Json]], Usage]
+    """Its counters in ours."""
+    joined: Callable[[Iterable[Any]], Mapping[str, Json]]
+    """What a stream's events amount to."""
+    counters: str = "usage"
+    """Field of a response that holds the counters."""
+
+
+class Adapter:
+    """One endpoint and model."""
+
+    answering: ClassVar[Answering]
+    wire: str
+    name: str
+    grammar: Grammar
+    template = 1
+    betas: tuple[str, ...] = ()
+    headers: Mapping[str, str] = MappingProxyType({})
+    least_output: ClassVar[int] = 0
+    """The least a reply may be limited to, in tokens."""
+
+    def __init__(self, endpoint: Endpoint, params: Mapping[str, Json], model_field: str = "model") -> None:
+        """`model_field` names the model in a body.
+
+        Raises `UsageError` for what is no parameter, and for no form of a reply.
+        """
+        self.model, self.betas = endpoint.model, endpoint.betas
+        plain, extra, headers = apart(params)
+        self.output, fields = lowered(self.wire, plain)
+        self.params: Mapping[str, Json] = {model_field: self.model.name, **fields, **extra}
+        check_fields(self.params, self.wire, self.grammar, self.least_output)
+        if self.params[model_field] != self.model.name:
+            raise UsageError(
+                f"{model_field}: the model is {self.model.name}, the first argument; leave {model_field} out of the fields"
+            )
+        self.headers = merged(self.headers, headers)
+        asked = Asked(self.wire, self.model, self.betas)
+        self.telling, self.announcing = telling(endpoint).name, announcing(asked).name
+        self.noticing = noticing(asked).name
+
+    def reply(self, response: Any) -> Reply:
+        """What the typed method returned, its dict, or what its stream amounted to."""
+        return self.answering.reply(response)
+
+    def is_complete(self, response: Mapping[str, Json]) -> bool:
+        """Whether the model came to an end, its own or a limit's."""
+        return self.answering.is_complete(response)
+
+    def usage(self, response: Mapping[str, Json]) -> Usage:
+        """What a response says it is billed."""
+        return served(self.answering.usage(response.get(self.answering.counters) or {}), response)
+
+    def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
+        """What stream events amount to."""
+        return self.answering.joined(events)

@@ -1,0 +1,193 @@
+"""What Anthropic answers: a message, or the events that amount to one.
+
+Field names are those of `anthropic.types.Message`, `Usage` and the raw stream events (2.11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from contextkit.cache.usage import Usage, served
+from contextkit.canonical import Json, canonical
+from contextkit.errors import UnreadableReply
+from contextkit.log.entry import Native
+from contextkit.prompt.normal_form import normal
+from contextkit.providers.anthropic.blocks import WIRE
+from contextkit.providers.provider import Reply, ReplyCall, plain, read_object, written_object
+
+STOPS = {
+    "end_turn": "done",
+    "stop_sequence": "done",
+    "tool_use": "calls",
+    "max_tokens": "truncated",
+    "pause_turn": "paused",
+    "refusal": "refused",
+    "model_context_window_exceeded": "overflow",
+    "compaction": "compacted",
+}
+"""`stop_reason` → what the loop does next (anthropic/types/stop_reason.py)."""
+
+
+def reply(response: Any) -> Reply:
+    """A `Message`, its dict, or what a stream amounted to."""
+    message = plain(response)
+    if message.get("type") != "message" or not isinstance(message.get("content"), list):
+        raise UnreadableReply(
+            f"not an Anthropic message (type {message.get('type')!r}): pass what client.messages.create returned"
+        )
+    blocks = [normal(_sendable(block)) for block in message["content"] if block.get("type") != "text" or block["text"]]
+    calls = tuple(
+        ReplyCall(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"
+    )
+    text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    stop = STOPS.get(message.get("stop_reason") or "", "done")
+    gone = {
+        row["path"]: row["reason"]
+        for row in message.get("input_transformations") or ()
+        if row["type"] == "thinking_dropped"
+    }
+    native = Native(WIRE, message["model"], canonical(blocks))
+    return Reply(message["id"], native, text, calls, stop, usage(message.get("usage") or {}), gone)
+
+
+_TITLES = {
+    "char_location": "document_title",
+    "page_location": "document_title",
+    "content_block_location": "document_title",
+    "web_search_result_location": "title",
+    "search_result_location": "title",
+}
+"""Type of a citation → the field a request must have even when it is null (anthropic/types/citation_*_param.py)."""
+
+
+_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+"""Blocks that hold what the model wrote as arguments; a request takes objects only
+(anthropic/types/tool_use_block_param.py)."""
+
+
+def _sendable(block: Mapping[str, Json]) -> Mapping[str, Json]:
+    """A block as a request takes it back: citations with their title, null or not, and without the file id the API adds
+    to them.
+    """
+    cited, inside = block.get("citations"), block.get("content") if block.get("type") == "mcp_tool_result" else None
+    known = {"citations": list(map(_sendable_citation, cited))} if isinstance(cited, list) else {}
+    called = {"input": read_object(block.get("input", {}))} if block.get("type") in _CALLS else {}
+    return {
+        **block,
+        **known,
+        **called,
+        **({"content": list(map(_sendable, inside))} if isinstance(inside, list) else {}),
+    }
+
+
+def _sendable_citation(citation: Mapping[str, Json]) -> Json:
+    kept = {key: value for key, value in citation.items() if key != "file_id"}
+    title = _TITLES.get(str(citation.get("type")))
+    return {title: None, **kept} if title else kept
+
+
+def usage(counters: Mapping[str, Json]) -> Usage:
+    """Anthropic's counters in ours: its `input_tokens` leaves cached and written tokens out, its totals a compaction on
+    the way.
+    """
+    passes = [each for each in counters.get("iterations") or () if each.get("type") == "compaction"]
+    return sum((_usage(each) for each in passes), start=_usage(counters))
+
+
+def _usage(counters: Mapping[str, Json]) -> Usage:
+    writes = counters.get("cache_creation") or {}
+    total = counters.get("cache_creation_input_tokens")
+    long = writes.get("ephemeral_1h_input_tokens", 0 if total is not None else None)
+    short = writes.get("ephemeral_5m_input_tokens", None if total is None or long is None else total - long)
+    billed = Usage(
+        counters.get("input_tokens"),
+        counters.get("cache_read_input_tokens"),
+        short,
+        long,
+        counters.get("output_tokens"),
+    )
+    return served(billed, counters)
+
+
+def joined(events: Iterable[Any]) -> Mapping[str, Json]:
+    """The message that raw stream events amount to; what has arrived, where they were cut short.
+
+    Raises `UnreadableReply` when not even `message_start` is among them.
+    """
+    message: dict[str, Json] = {}
+    for event in map(plain, events):
+        _EVENTS.get(event.get("type", ""), _ignored)(message, event)
+    if not message:
+        raise UnreadableReply("the stream ended before message_start: nothing was said")
+    return message
+
+
+def _ignored(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    """ping, message_stop and kinds of event that carry no content."""
+
+
+def _started(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    message.update(event["message"])
+    message["content"] = list(message.get("content") or [])
+
+
+def _block_started(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    message["content"].append(dict(event["content_block"]))
+
+
+def _block_grew(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    block, delta = message["content"][event["index"]], event["delta"]
+    _DELTAS.get(delta["type"], _ignored)(block, delta)
+
+
+def _block_ended(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    block = message["content"][event["index"]]
+    written = block.pop("\0json", None)
+    if written:
+        block["input"] = written_object(written)
+
+
+def _message_grew(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    said = {**event["delta"], "input_transformations": event.get("input_transformations")}
+    message.update({key: value for key, value in said.items() if value is not None})
+    known = {key: value for key, value in (event.get("usage") or {}).items() if value is not None}
+    message["usage"] = {**(message.get("usage") or {}), **known}
+
+
+def _append(key: str, source: str) -> Callable[[dict[str, Json], Mapping[str, Json]], None]:
+    def grow(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
+        block[key] = block.get(key, "") + delta[source]
+
+    return grow
+
+
+def _signed(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
+    """A signature comes whole: the last one counts, as in the SDK (anthropic/lib/streaming/_messages.py)."""
+    block["signature"] = delta["signature"]
+
+
+def _summed_up(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
+    """A compaction comes in one piece (anthropic/types/beta/beta_compaction_content_block_delta.py)."""
+    block.update({key: value for key, value in delta.items() if key != "type" and value is not None})
+
+
+def _cited(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
+    block["citations"] = [*(block.get("citations") or []), delta["citation"]]
+
+
+_EVENTS: dict[str, Callable[[dict[str, Json], Mapping[str, Json]], None]] = {
+    "message_start": _started,
+    "content_block_start": _block_started,
+    "content_block_delta": _block_grew,
+    "content_block_stop": _block_ended,
+    "message_delta": _message_grew,
+}
+_DELTAS: dict[str, Callable[[dict[str, Json], Mapping[str, Json]], None]] = {
+    "text_delta": _append("text", "text"),
+    "thinking_delta": _append("thinking", "thinking"),
+    "signature_delta": _signed,
+    "input_json_delta": _append("\0json", "partial_json"),
+    "citations_delta": _cited,
+    "compaction_delta": _summed_up,
+}

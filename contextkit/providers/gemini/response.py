@@ -1,0 +1,101 @@
+"""What Gemini answers: a response, or the chunks of one.
+
+Field names are those of `google.genai.types` 3.4: GenerateContentResponse, UsageMetadata, FinishReason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from contextkit.cache.usage import Usage, served
+from contextkit.canonical import Json, canonical
+from contextkit.errors import UnreadableReply
+from contextkit.providers.gemini.parts import spelled
+from contextkit.providers.keyed_blocks import Words, packed, reading
+from contextkit.providers.provider import Reply, plain, read_object
+
+STOPS = {"STOP": "done", "MAX_TOKENS": "truncated", "FINISH_REASON_UNSPECIFIED": "done", "CONTINUATION": "paused"}
+"""`finishReason` → what the loop does next; every other is a refusal, of what was asked or of what was about to be
+said."""
+
+
+def reply(words: Words, response: Any) -> Reply:
+    """A `GenerateContentResponse`, its dict, or what chunks amounted to."""
+    answer: dict[str, Any] = spelled(plain(packed(response)))
+    candidates = answer.get("candidates") or []
+    if not candidates and "promptFeedback" not in answer and "usageMetadata" not in answer:
+        raise UnreadableReply(
+            "not an answer of Gemini (no candidates): pass what client.models.generate_content returned"
+        )
+    first: dict[str, Any] = candidates[0] if candidates else {"finishReason": "SAFETY"}
+    said = [
+        _with_object(part) for part in (first.get("content") or {}).get("parts") or [] if part not in ({"text": ""}, {})
+    ]
+    native, text, calls = reading(words, said, answer.get("modelVersion", ""))
+    stop = STOPS.get(first.get("finishReason", "STOP"), "refused")
+    name = (
+        answer.get("responseId")
+        or f"gemini-{blake2b(canonical([said, answer.get('usageMetadata')]), digest_size=8).hexdigest()}"
+    )
+    return Reply(
+        name,
+        native,
+        text,
+        calls,
+        "calls" if calls and stop == "done" else stop,
+        usage(answer.get("usageMetadata") or {}),
+    )
+
+
+def _with_object(part: Mapping[str, Json]) -> Mapping[str, Json]:
+    """A part with arguments that a request takes back."""
+    call = part.get("functionCall")
+    if not isinstance(call, Mapping) or call.get("args") is None:
+        return part
+    return {**part, "functionCall": {**call, "args": read_object(call["args"])}}
+
+
+def usage(counters: Mapping[str, Json]) -> Usage:
+    """Gemini's counters in ours: its prompt counts cached tokens in, zeros are left out, and writing costs nothing.
+
+    >>> usage({"promptTokenCount": 100, "cachedContentTokenCount": 60, "candidatesTokenCount": 5, "thoughtsTokenCount": 7})
+    Usage(fresh=40, read=60, write_5m=0, write_1h=0, output=12, estimated=False)
+    """
+    prompt, read = counters.get("promptTokenCount"), counters.get("cachedContentTokenCount") or 0
+    if prompt is None:
+        return Usage()
+    beside = counters.get("toolUsePromptTokenCount") or 0
+    output = (counters.get("candidatesTokenCount") or 0) + (counters.get("thoughtsTokenCount") or 0)
+    return served(Usage(prompt - read + beside, read, 0, 0, output), counters)
+
+
+def is_complete(response: Mapping[str, Json]) -> bool:
+    """Whether a finish reason came, or none will."""
+    return bool("promptFeedback" in response or response["candidates"][0].get("finishReason"))
+
+
+def joined(events: Iterable[Any]) -> Mapping[str, Json]:
+    """The response that chunks amount to; what has arrived, where they were cut short."""
+    answer: dict[str, Json] = {}
+    said: list[dict[str, Json]] = []
+    for event in (spelled(plain(packed(event))) for event in events):
+        first = (event.pop("candidates", None) or [{}])[0]
+        for part in (first.get("content") or {}).get("parts") or []:
+            _grow(said, part)
+        ended = {"finishReason": first["finishReason"]} if "finishReason" in first else {}
+        answer = {**answer, **event, "candidates": [{**(answer.get("candidates") or [{}])[0], **ended}]}
+    if not answer:
+        raise UnreadableReply("the stream ended before its first chunk: nothing was said")
+    answer["candidates"][0]["content"] = {"role": "model", "parts": said}
+    return answer
+
+
+def _grow(said: list[dict[str, Json]], part: dict[str, Json]) -> None:
+    """Text goes on in the part before it, where both are text, or both a thought, and neither is signed."""
+    last = said[-1] if said else {}
+    if "text" in part and part.keys() == last.keys() and part.keys() <= {"text", "thought"}:
+        last["text"] += part["text"]
+    else:
+        said.append(dict(part))

@@ -1,1 +1,0 @@
-"""How a provider is told of tools that come late."""

@@ -1,0 +1,390 @@
+"""How tools that arrive late are announced: one table, the cheapest safe row first.
+
+Takes an endpoint, its model's row and what the caller has opted in to; gives the row, or says why there is none. Knows
+no bytes: the adapters spell each row.
+
+Safe means that the head never moves: a definition that is put into `tools` re-bills everything behind it.
+
+The items of a search for tools that the program runs, on Responses.
+
+Takes items and bodies of results, gives the item that answers a search, and what an item is. A search that ran at the
+API is the model's own business: its output stands beside it, and nobody answers it
+(responses/response_tool_search_call.py).
+
+Which tools joined a conversation after it began, read from its log.
+
+Takes the entries of a log, and tools to be announced; gives bodies of `tools` entries and the tool that answers a call.
+What was announced stays as it was announced: another definition under the same name is refused, since the model has
+read the first one.
+
+Whether tools can join a conversation, found out before its log says that they did.
+
+Takes a provider, the definitions in the head and the body of a `tools` entry; raises, or says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import InvalidTool, UsageError
+from contextkit.log.entry import Entry, Kind
+from contextkit.models import Model
+from contextkit.providers.masking import INLINE_TOOLS
+from contextkit.providers.provider import Provider
+from contextkit.tools.late import SEARCH, call_tool, catalogues, is_bridge, through
+from contextkit.tools.late import SEARCH as NAME
+from contextkit.tools.mask import Permit
+from contextkit.tools.tool import Arguments, Tool
+from contextkit.tools.toolbox import Toolable, Toolbox
+
+CLAUDE = ("anthropic_messages",)
+OPENAI = ("openai_chat", "openai_responses")
+BEDROCK, GEMINI = ("bedrock_converse",), ("gemini",)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whom a request asks, as far as late tools are concerned."""
+
+    wire: str
+    """The endpoint."""
+    model: Model
+    """The row of its model."""
+    betas: tuple[str, ...] = ()
+    """Beta features the caller has opted in to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcing:
+    """One way to announce a late tool."""
+
+    name: str
+    """As `provider.announcing` says it."""
+    wires: tuple[str, ...]
+    """Endpoints that know it."""
+    holds: Callable[[Asked], bool]
+    """Whether the model takes it and the caller has opted in."""
+    needs: str
+    """The same in words."""
+    cost: str
+    """What it costs, once."""
+    calls: str
+    """How the model calls the tool: `by name`, or `through call_tool`."""
+    source: str
+    """Where it is documented."""
+
+
+ANNOUNCINGS: tuple[Announcing, ...] = (
+    Announcing(
+        "tool_addition",
+        CLAUDE,
+        lambda asked: asked.model.accepts_mid_system and INLINE_TOOLS in asked.betas,
+        f'mid-conversation system messages, `betas=["{INLINE_TOOLS}"]`, one tool in the head',
+        "its definition, appended",
+        "by name",
+        "anthropic/types/beta/beta_tool_change_tool_definition_param.py; mid-conversation system messages docs",
+    ),
+    Announcing(
+        "additional_tools",
+        ("openai_responses",),
+        lambda asked: asked.model.provider == "openai" and asked.model.cache == "breakpoints",
+        "Responses, gpt-5.6 or later",
+        "its definition, appended",
+        "by name",
+        "openai/types/responses/response_input_item_param.py:222-231; which models take it is inferred",
+    ),
+    Announcing(
+        "bridge_system",
+        (*CLAUDE, *BEDROCK),
+        lambda asked: asked.model.accepts_mid_system,
+        "`call_tool` in the head, mid-conversation system messages",
+        "its definition, appended; 55 to 114 tokens of the head",
+        "through call_tool",
+        "anthropic/types/system_message_param.py",
+    ),
+    Announcing(
+        "bridge",
+        (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI),
+        lambda asked: True,
+        "`call_tool` in the head",
+        "its definition, appended; 55 to 114 tokens of the head; where a model strips thinking, what stands behind the last of it",
+        "through call_tool",
+        "a text block of the user's turn, which every model takes",
+    ),
+)
+"""How a tool is announced, the first row that holds. Where none can be used, `late_tools(…, allow_epoch=True)` puts it
+into a new head, and the next request pays for the whole prompt: `rewrites_tokens` of the entry says how much."""
+SEARCHES: tuple[Announcing, ...] = (
+    Announcing(
+        "tool_search",
+        ("openai_responses",),
+        lambda asked: asked.model.accepts_tool_search,
+        "Responses, gpt-5.4 or later",
+        "the definitions found, appended; the search itself in the head",
+        "by name",
+        "openai/types/responses/tool_search_tool_param.py, response_tool_search_output_item_param_param.py; tool search guide",
+    ),
+    Announcing(
+        "function",
+        (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI),
+        lambda asked: True,
+        "`call_tool` beside it in the head",
+        "the definitions found, in the result; the search and `call_tool` in the head",
+        "through call_tool",
+        "a function, which every model takes",
+    ),
+)
+"""How a search that the program runs (`tool_search([…])`) is declared, and how what it finds is called; the first row
+that holds."""
+BY_NAME = "by name"
+
+
+def announcing(asked: Asked) -> Announcing:
+    """How a late tool is announced at this endpoint.
+
+    >>> from contextkit.models import model_named
+    >>> announcing(Asked("openai_responses", model_named("gpt-6.1-sol"))).name
+    'additional_tools'
+    >>> opus = model_named("claude-opus-5-5")
+    >>> [announcing(Asked("anthropic_messages", opus, betas)).name for betas in ((INLINE_TOOLS,), ())]
+    ['tool_addition', 'bridge_system']
+    """
+    return next(row for row in ANNOUNCINGS if asked.wire in row.wires and row.holds(asked))
+
+
+def is_direct(asked: Asked) -> bool:
+    """Whether the model calls a late tool by its own name here."""
+    return announcing(asked).calls == BY_NAME
+
+
+def searching(asked: Asked) -> Announcing:
+    """How a search that the program runs is declared at this endpoint.
+
+    >>> from contextkit.models import model_named
+    >>> [searching(Asked("openai_responses", model_named(name))).name for name in ("gpt-5.4", "gpt-5.2")]
+    ['tool_search', 'function']
+    """
+    return next(row for row in SEARCHES if asked.wire in row.wires and row.holds(asked))
+
+
+def is_possible(asked: Asked, head: Sequence[Json]) -> bool:
+    """Whether a late tool can be announced behind a head with these definitions.
+
+    By name: with any tool in the head (on Claude the first definition behind a head without tools costs one full miss).
+    """
+    return bool(head) if is_direct(asked) else any(map(is_bridge, head))
+
+
+def check_possible(asked: Asked, head: Sequence[Json]) -> None:
+    """Raises `UsageError`, saying what can be done, where it is not."""
+    if not is_possible(asked, head):
+        beta = (
+            f", opt in with betas=[{INLINE_TOOLS!r}]" if asked.wire in CLAUDE and asked.model.accepts_mid_system else ""
+        )
+        raise UsageError(
+            f"a tool cannot join this conversation: {asked.model.name} takes none in band here, and {call_tool.name} is not in the head. "
+            f"Begin with tools=[…, call_tool] (contextkit.tools.late){beta}, or pass allow_epoch=True to pay for the whole prompt once"
+        )
+
+
+SEARCHES_SEARCH = "tool_search_call-"
+"""Stands before the neutral id of a search that we are to run, whose answer is an item of its own kind."""
+TOOL = NAME
+"""The tool its call is one of."""
+
+
+def is_ours(item: Mapping[str, Json]) -> bool:
+    """Whether an item that calls is ours to answer: a search where it says so, and every other call."""
+    return item.get("type") != "tool_search_call" or (
+        item.get("execution") == "client" and item.get("call_id") is not None
+    )
+
+
+def answers_search(item: Mapping[str, Json]) -> bool:
+    """Whether an item is what we found.
+
+    >>> answers_search({"type": "tool_search_output", "execution": "client", "call_id": "c", "tools": []})
+    True
+    """
+    return (item.get("type"), item.get("execution")) == ("tool_search_output", "client") and item.get(
+        "call_id"
+    ) is not None
+
+
+def found(body: Mapping[str, Json], blocks: Iterable[Mapping[str, Json]]) -> Json:
+    """What a search found.
+
+    Words beside the definitions have no place (responses/response_tool_search_output_item_param_param.py).
+    """
+    tools = [block for block in blocks if not str(block.get("type")).startswith("input_")]
+    status = "incomplete" if body["is_error"] else "completed"
+    call = body["call_id"].removeprefix(SEARCHES_SEARCH)
+    return {"type": "tool_search_output", "call_id": call, "execution": "client", "status": status, "tools": tools}
+
+
+_WORDS = "New tools. Call each with {bridge}, its name and arguments that fit its schema:"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Tools that are to join."""
+
+    tools: tuple[Tool, ...]
+    """All that were given."""
+    new: tuple[Tool, ...]
+    """Those that were not announced yet."""
+
+    @property
+    def body(self) -> Json:
+        """Body of the entry that announces the new ones; its text is for providers that are told in words."""
+        return {"definitions": [tool.definition for tool in self.new], "text": _WORDS.format(bridge=call_tool.name)}
+
+
+class LateTools:
+    """The tools announced in one conversation; fed every entry of its log, in order."""
+
+    __slots__ = ("_entries", "_found", "_is_stale", "_tools")
+
+    def __init__(self, log: Iterable[Entry] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._entries: dict[str, int] = {}
+        """Name → sequence of the entry that announced it first."""
+        self._found: dict[str, int] = {}
+        """Name that a search found → sequence of the result that holds its definition."""
+        self._is_stale = False
+        """Whether an epoch took the announcements out of the prompt."""
+        for entry in log:
+            self.feed(entry)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """In the order they came; those nobody has bound since the log was opened have nothing to run."""
+        return tuple(self._tools.values())
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry of the log."""
+        if entry.kind == "tools":
+            for tool in map(Tool.raw, parse(entry.body)["definitions"]):
+                self._tools.setdefault(tool.name, tool)
+                self._entries.setdefault(tool.name, entry.sequence)
+            self._is_stale = False
+        elif entry.kind == "result" and _SEARCHED in entry.body:
+            self._found.update(dict.fromkeys(_found_in(parse(entry.body)), entry.sequence))
+        elif entry.kind == "epoch":
+            self._begin(parse(entry.body))
+
+    def _begin(self, epoch: Json) -> None:
+        """What was found goes with the result that holds it.
+
+        Another tool set takes all, since what belongs to it stands in its head.
+        """
+        first = epoch["keep_from"]
+        self._found = {name: at for name, at in self._found.items() if first is not None and at >= first}
+        self._is_stale = bool(self._tools)
+        if "tools" in epoch:
+            self._tools, self._entries, self._found, self._is_stale = {}, {}, {}, False
+
+    def due(self) -> tuple[Kind, Json] | None:
+        """The entry that announces all of them anew, None where the prompt still says them."""
+        return ("tools", Arrival(self.tools, self.tools).body) if self._is_stale else None
+
+    def arriving(self, tools: Iterable[Toolable], head: Iterable[Json]) -> Arrival:
+        """What `tools` bring, beside the definitions in the `head`.
+
+        Raises `InvalidTool` for a name that is taken with another definition, or stands in the head; `UsageError` for
+        no tools at all.
+        """
+        given = Toolbox(tools)
+        if not len(given):
+            raise UsageError("no tools were given: late_tools([…]) takes those that have come")
+        taken = {Tool.raw(definition).name for definition in head}
+        for tool in given:
+            if tool.name in taken:
+                raise InvalidTool(
+                    f"tool {tool.name!r} stands in the head already: leave it out, or give it another name"
+                )
+            if tool.name in self._tools and self._tools[tool.name].body != tool.body:
+                raise InvalidTool(
+                    f"tool {tool.name!r} was announced by entry {self._entries[tool.name]} with another definition, which the model has "
+                    "read: give it another name, or open an epoch with context.retool(…)"
+                )
+        return Arrival(given.tools, tuple(tool for tool in given if tool.name not in self._tools))
+
+    def bind(self, tools: Iterable[Tool]) -> None:
+        """Let these answer their calls, now that they are announced."""
+        self._tools.update((tool.name, tool) for tool in tools if tool.name in self._tools)
+
+    def entry_of(self, name: str) -> int:
+        """Sequence of the entry that announced a tool. Raises `KeyError`."""
+        return self._entries[name]
+
+    def answering(self, name: str, arguments: Arguments, toolbox: Toolbox) -> Tool | None:
+        """The tool that answers a call: of the head, announced, or behind the bridge.
+
+        None where there is none of that name.
+        """
+        own = toolbox[name] if name in toolbox.names else None
+        if own is None:
+            return self._tools.get(name) or self.found(toolbox).get(name)
+        return through({**self.found(toolbox), **self._tools}, arguments) if is_bridge(own.definition) else own
+
+    @property
+    def n_found(self) -> int:
+        """How many tools a search has found."""
+        return len(self._found)
+
+    def found(self, toolbox: Toolbox) -> dict[str, Tool]:
+        """Tools that a search of the toolbox has found, by name; what it does not know any more is left out."""
+        known = catalogues(toolbox) if self._found else {}
+        return {name: known[name] for name in self._found if name in known}
+
+    def share(self, other: LateTools) -> None:
+        """Let the functions of another conversation answer, where both announced the same."""
+        self.bind(tool for tool in other.tools if tool.name in self._tools and self._tools[tool.name].body == tool.body)
+
+
+_SEARCHED = b'"name":"' + SEARCH.encode() + b'"'
+"""What stands in a result of the search."""
+
+
+def _found_in(result: Json) -> list[str]:
+    """Names of the tools whose definitions a search gave."""
+    blocks = (
+        [part["block"] for part in result["content"] if part["type"] == "native"] if result["name"] == SEARCH else []
+    )
+    return [str(block["name"]) for block in blocks if "name" in block]
+
+
+def can_join(provider: Provider, head: Sequence[Json]) -> bool:
+    """Whether a tool can be announced behind this head."""
+    return is_possible(_asked(provider), head)
+
+
+def check_joining(provider: Provider, head: Sequence[Json], body: Json) -> None:
+    """Say an announcement once before it is kept for good.
+
+    Raises `UsageError` where nothing can be announced, `InvalidTool` for a tool this provider has no words for.
+    """
+    check_possible(_asked(provider), head)
+    list(provider.pieces(Entry(0, "tools", canonical(body), 0.0, b"")))
+
+
+def widened(permit: Permit | None, late: LateTools, provider: Provider, toolbox: Toolbox) -> Permit | None:
+    """A permit that speaks too of tools that came late or are found now, where the model calls them by name, not
+    through `call_tool`.
+    """
+    if permit is None:
+        return None
+    found = late.found(toolbox).values() if searching(_asked(provider)).calls == BY_NAME else ()
+    joined = {tool.name: tool for tool in (*found, *(late.tools if is_direct(_asked(provider)) else ()))}
+    apart = {*joined, *catalogues(toolbox)}
+    held = [tool for tool in permit.toolbox if tool.name not in apart]
+    if not joined and len(held) == len(permit.toolbox):
+        return permit
+    return permit.over(Toolbox([*held, *joined.values()]))
+
+
+def _asked(provider: Provider) -> Asked:
+    return Asked(provider.wire, provider.model, provider.betas)

@@ -1,0 +1,1065 @@
+"""How open-weight models write a tool call: one table, and what can be said in it of the names that may be called.
+
+Takes a format and names; gives prefills, grammars and structural tags. Knows no engine: which of them takes which is
+`engines.py`.
+
+What a self-hosted engine is sent so that a model keeps to a mask: one row an engine and mode, cheapest safe first.
+
+Takes a mask, the tools allowed and the model's call format; gives body fields, or a prefilled beginning. Nothing of it
+stands before the tail of the prompt, so no row costs cached tokens. Two values of `tool_choice` are left out for that:
+SGLang renders the prompt without tools under `none`, and with one tool under a named choice. A chat template that
+prints `tool_choice` is the exception. Of these rows `OpenAICompatible` sends the enforced ones by itself
+(`mechanisms.py`).
+
+Which mechanism carries a mask: one table per question, the cheapest safe row first.
+
+Takes an endpoint, a model's row and what the caller has opted in to; gives how a phase is told in the prompt, and the
+`tool_choice` of one request. Knows no bytes: adapters spell what is told, `lowering.py` joins the two. Sources stand in
+each row.
+
+Safe means that no segment before the tail moves, that no provider refuses it, and that a call outside the mask is
+refused at our side whatever the model does.
+
+One request's mask in its provider's words, and what the change into it cost.
+
+Takes a mask, a provider and the request's own parameters; gives the fields to send and what can be looked up about it.
+
+What a conversation allows now, read from its log, and what must be written there next.
+
+Takes a permit and the entries of a log; gives bodies of `phase` and `result` entries. A phase is an entry like any
+other, so a resumed or forked conversation is in the phase its log says; what a crash kept from being written is found
+missing and written then.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import InvalidCall, UsageError
+from contextkit.log.entry import Entry, Kind
+from contextkit.log.turns import Turns
+from contextkit.models import Model
+from contextkit.prompt.prompt import LEVELS, Layout, Track
+from contextkit.providers.provider import Provider, taken
+from contextkit.terminal import sanitize
+from contextkit.tools.late import call_tool
+from contextkit.tools.mask import Limits, Mask, Permit
+from contextkit.tools.phases import Phases
+from contextkit.tools.render import answer
+from contextkit.tools.tool import Arguments, Tool
+from contextkit.tools.toolbox import Toolbox
+
+
+@dataclass(frozen=True, slots=True)
+class CallFormat:
+    """How one family of models writes a call: begin, name, middle, arguments, end."""
+
+    name: str
+    """As engines name the parser."""
+    begin: str
+    """What stands before the name."""
+    middle: str
+    """What stands between the name and the arguments."""
+    end: str
+    """What stands behind the arguments."""
+    trigger: str
+    """The beginning of `begin` that only a call has."""
+    style: str
+    """How the arguments are written: `json`, one object; `qwen_xml`, one element an argument. XGrammar's names."""
+    source: str
+    """Where it is documented."""
+
+    def call(self, name: str, arguments: Json) -> str:
+        """A whole call, as the model would write it.
+
+        >>> FORMATS["mistral"].call("search", {"q": "gpu"})
+        '[TOOL_CALLS]search[ARGS]{"q":"gpu"}'
+        """
+        return f"{self.begin}{name}{self.middle}{_STYLES[self.style](arguments)}{self.end}"
+
+
+def _elements(arguments: Json) -> str:
+    """Text as it stands, everything else as JSON."""
+    said = {key: value if isinstance(value, str) else canonical(value).decode() for key, value in arguments.items()}
+    return "\n".join(f"<parameter={key}>\n{value}\n</parameter>" for key, value in said.items())
+
+
+_STYLES: Mapping[str, Callable[[Json], str]] = {
+    "json": lambda arguments: canonical(arguments).decode(),
+    "qwen_xml": _elements,
+}
+_HERMES = ('<tool_call>\n{"name": "', '", "arguments": ', "}\n</tool_call>", "<tool_call>", "json")
+FORMATS: Mapping[str, CallFormat] = {
+    row.name: row
+    for row in (
+        CallFormat(
+            "hermes", *_HERMES, "vLLM examples/tool_chat_template_hermes.jinja, tool_parsers/hermes_tool_parser.py"
+        ),
+        CallFormat(
+            "qwen",
+            *_HERMES,
+            "chat template of Qwen/Qwen2.5-7B-Instruct and Qwen/Qwen3-8B, which write calls as Hermes does",
+        ),
+        CallFormat(
+            "qwen3_coder",
+            "<tool_call>\n<function=",
+            ">\n",
+            "\n</function>\n</tool_call>",
+            "<tool_call>",
+            "qwen_xml",
+            "chat template of Qwen/Qwen3-Coder-30B-A3B-Instruct; vLLM tool_parsers/qwen3coder_tool_parser.py",
+        ),
+        CallFormat(
+            "llama3_json",
+            '{"name": "',
+            '", "parameters": ',
+            "}",
+            '{"name": "',
+            "json",
+            "vLLM examples/tool_chat_template_llama3.1_json.jinja, tool_parsers/llama_tool_parser.py",
+        ),
+        CallFormat(
+            "mistral",
+            "[TOOL_CALLS]",
+            "[ARGS]",
+            "",
+            "[TOOL_CALLS]",
+            "json",
+            "https://docs.vllm.ai/en/latest/api/vllm/tool_parsers/mistral_tool_parser/ (tokenizers from v11 on)",
+        ),
+        CallFormat(
+            "mistral_json",
+            '[TOOL_CALLS][{"name": "',
+            '", "arguments": ',
+            "}]",
+            "[TOOL_CALLS]",
+            "json",
+            "vLLM examples/tool_chat_template_mistral.jinja (tokenizers before v11)",
+        ),
+    )
+}
+"""Name of a parser → how its models write a call."""
+
+
+def format_named(name: str) -> CallFormat:
+    """The row of that name. Raises `UsageError` where there is none."""
+    if name not in tuple(FORMATS):
+        raise UsageError(
+            f"no call format {name!r}: use one of {', '.join(FORMATS)}, as the engine's --tool-call-parser names it"
+        )
+    return FORMATS[name]
+
+
+def prefill(form: CallFormat, names: Iterable[str]) -> str:
+    """The beginning of a call that every one of `names` shares: what the model goes on from can only be one of their
+    family.
+
+    >>> prefill(FORMATS["qwen"], ["browser_open", "browser_close"])
+    '<tool_call>\\n{"name": "browser_'
+    """
+    first, last = min(given := _some(names)), max(given)
+    n_shared = next(
+        (index for index, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first)
+    )
+    return form.begin + first[:n_shared]
+
+
+def name_regex(form: CallFormat, names: Iterable[str]) -> str:
+    """A regular expression of whole replies that are a call of one of `names`; the arguments are any text.
+
+    >>> name_regex(FORMATS["mistral"], ["a", "b"])
+    '\\\\[TOOL_CALLS\\\\](a|b)\\\\[ARGS\\\\][\\\\s\\\\S]*'
+    """
+    return f"{_escaped(form.begin)}({'|'.join(map(_escaped, _some(names)))}){_escaped(form.middle)}[\\s\\S]*"
+
+
+def name_ebnf(form: CallFormat, names: Iterable[str]) -> str:
+    """The same as an EBNF grammar, as XGrammar and llama.cpp read it.
+
+    >>> print(name_ebnf(FORMATS["llama3_json"], ["a", "b"]))
+    root ::= "{\\"name\\": \\"" name "\\", \\"parameters\\": " rest
+    name ::= "a" | "b"
+    rest ::= [^\\x00]*
+    """
+    root = " ".join([*_literal(form.begin), "name", *_literal(form.middle), "rest"])
+    return f"root ::= {root}\nname ::= {' | '.join(part for name in _some(names) for part in _literal(name))}\nrest ::= [^\\x00]*"
+
+
+def structural_tag(form: CallFormat, tools: Sequence[Tool], *, require: bool) -> Json:
+    """Replies in which every call is one of `tools`, its arguments as their schemas say.
+
+    `require`: that begin with a call.
+
+    One rule a tool: once the model has begun a call, only these names can follow (XGrammar's structural tags, which
+    vLLM and SGLang take).
+    """
+    tags = [_tag(form, tool) for tool in tools]
+    inside = {
+        "type": "triggered_tags",
+        "triggers": [form.trigger],
+        "tags": tags,
+        "at_least_one": require,
+        "stop_after_first": False,
+    }
+    return {"type": "structural_tag", "format": inside}
+
+
+def words_only(form: CallFormat) -> Json:
+    """Replies in which no call can begin, as a structural tag.
+
+    >>> words_only(FORMATS["hermes"])["format"]
+    {'type': 'any_text', 'excludes': ['<tool_call>']}
+    """
+    return {"type": "structural_tag", "format": {"type": "any_text", "excludes": [form.trigger]}}
+
+
+def _tag(form: CallFormat, tool: Tool) -> Json:
+    arguments = {"type": "json_schema", "json_schema": tool.parameters or {"type": "object"}, "style": form.style}
+    return {"type": "tag", "begin": f"{form.begin}{tool.name}{form.middle}", "content": arguments, "end": form.end}
+
+
+def _some(names: Iterable[str]) -> list[str]:
+    given = list(names)
+    if not given:
+        raise UsageError("a grammar of calls needs a name: where no tool may be called, send tool_choice none")
+    return given
+
+
+def _escaped(text: str) -> str:
+    """`re.escape` without what grammar compilers do not know: a line break stays `\\n`, and blanks and quotes stay
+    themselves.
+    """
+    return re.sub(r"([\\.^$*+?{}\[\]|()])", r"\\\1", text).replace("\n", "\\n")
+
+
+def _literal(text: str) -> list[str]:
+    return [canonical(text).decode()] if text else []
+
+
+Fields = Callable[[Mask, Sequence[Tool], CallFormat | None], dict[str, Any]]
+"""(mask, tools allowed, format) → body fields."""
+GRAMMARS = ("response_format", "structured_outputs", "regex", "ebnf", "grammar", "json_schema")
+"""Fields that say the form of a reply: where the caller sends one, a structural tag would take its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """What decodes the replies of an endpoint."""
+
+    engine: str
+    """One of `ENGINES`."""
+    form: CallFormat | None
+    """How its model writes a call; None where nobody said."""
+    is_formed: bool = False
+    """Whether the caller gives replies a form of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRow:
+    """One way to say a mask to an engine."""
+
+    mechanism: str
+    """As `request.mask.mechanism` says it."""
+    engines: tuple[str, ...]
+    """Engines that take it."""
+    holds: Callable[[Mask], bool]
+    """Whether it says this mask."""
+    needs: str
+    """The same in words."""
+    fields: Fields
+    """What is sent."""
+    is_enforced: bool
+    """Whether the engine keeps the model from any other call."""
+    source: str
+    """Where it is documented."""
+    needs_format: bool = False
+    """Whether it is said in the model's call format."""
+
+    @property
+    def cost(self) -> str:
+        """What a change into it costs."""
+        return (
+            "0 tokens: it holds while the reply is decoded" if self.is_enforced else "at most 60 tokens, appended once"
+        )
+
+
+_VLLM = "vLLM 0.33 vllm/entrypoints/openai/chat_completion/protocol.py"
+_SGLANG = "SGLang 0.5.23 sglang/srt/entrypoints/openai/protocol.py"
+_PROMPT = "SGLang 0.5.23 sglang/srt/entrypoints/openai/serving_chat.py"
+_LLAMA = "llama.cpp tools/server/README.md"
+_GRAMMAR = ("vllm", "sglang")
+ENGINES = (*_GRAMMAR, "llamacpp")
+
+
+def _named(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    return {"tool_choice": {"type": "function", "function": {"name": mask.allowed[0]}}}
+
+
+def _tagged(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    return {"response_format": structural_tag(form, tools, require=mask.mode == "specified")} if form else {}
+
+
+def _wordy(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    return {"response_format": words_only(form)} if form else {}
+
+
+def _silent(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    """vLLM parses no call under `none`, and lets the model write one as text: the grammar does not."""
+    return {"tool_choice": "none", **_wordy(mask, tools, form)}
+
+
+ROWS: tuple[EngineRow, ...] = (
+    EngineRow(
+        "auto",
+        ENGINES,
+        lambda mask: mask.mode == "auto" and mask.is_all,
+        "every tool allowed",
+        lambda *given: {},
+        True,
+        _VLLM,
+    ),
+    EngineRow(
+        "none",
+        ("vllm",),
+        lambda mask: mask.mode == "none",
+        "no tool allowed, and no call can begin",
+        _silent,
+        True,
+        f"{_VLLM}: not with --exclude-tools-when-tool-choice-none, which takes the tools out of the prompt",
+    ),
+    EngineRow(
+        "structural_tag",
+        ("sglang",),
+        lambda mask: mask.mode == "none",
+        "no tool allowed: no call can begin",
+        _wordy,
+        True,
+        f"{_PROMPT}: tool_choice none takes the tools out of the prompt",
+        True,
+    ),
+    EngineRow(
+        "none",
+        ("llamacpp",),
+        lambda mask: mask.mode == "none",
+        "no tool allowed",
+        lambda *given: {"tool_choice": "none"},
+        True,
+        _LLAMA,
+    ),
+    EngineRow(
+        "required",
+        ENGINES,
+        lambda mask: mask.mode == "required",
+        "every tool allowed, a call required",
+        lambda *given: {"tool_choice": "required"},
+        True,
+        _VLLM,
+    ),
+    EngineRow(
+        "named",
+        ("vllm",),
+        lambda mask: mask.mode == "specified" and len(mask.allowed) == 1,
+        "one tool, required",
+        _named,
+        True,
+        f"{_VLLM}; not for {_PROMPT}, which takes the other tools out of the prompt",
+    ),
+    EngineRow(
+        "structural_tag",
+        _GRAMMAR,
+        lambda mask: mask.mode in ("auto", "specified"),
+        "a subset, with or without a call required",
+        _tagged,
+        True,
+        f"{_VLLM}; {_SGLANG}: not beside tool_choice required or named",
+        True,
+    ),
+    EngineRow(
+        "prefill",
+        ("llamacpp",),
+        lambda mask: mask.mode == "specified",
+        "a subset, required: the call's beginning is written for the model, since its grammar field and tools exclude each other",
+        lambda *given: {},
+        False,
+        _LLAMA,
+    ),
+    EngineRow(
+        "reminder", ENGINES, lambda mask: True, "everything else", lambda *given: {}, False, "a text of the user's turn"
+    ),
+)
+"""How an engine is told a mask, the first row that holds."""
+_CONTINUES: Mapping[str, dict[str, Any]] = {
+    "vllm": {"continue_final_message": True, "add_generation_prompt": False},
+    "sglang": {"continue_final_message": True},
+    "llamacpp": {},
+}
+"""Engine → fields that make it go on with the last assistant message instead of beginning another."""
+
+
+def engine_row(engine: str, mask: Mask) -> EngineRow:
+    """How `engine` is told a mask. Raises `UsageError` for an engine there is not.
+
+    >>> [engine_row(engine, Mask("p", ("a", "b"), "auto", False, False)).mechanism for engine in ENGINES]
+    ['structural_tag', 'structural_tag', 'reminder']
+    """
+    if engine not in ENGINES:
+        raise UsageError(f"no engine {engine!r}: use one of {', '.join(ENGINES)}")
+    return next(row for row in ROWS if engine in row.engines and row.holds(mask))
+
+
+def enforced_row(decoding: Decoding, mask: Mask) -> EngineRow | None:
+    """The row by which the engine itself keeps a model to a mask; None where it cannot, or has no format to say it in."""
+    row = engine_row(decoding.engine, mask)
+    is_sayable = not row.needs_format or (decoding.form is not None and not decoding.is_formed)
+    return row if row.is_enforced and is_sayable else None
+
+
+def engine_fields(engine: str, mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:
+    """Body fields that say a mask to an engine; `tools` are those it allows."""
+    return engine_row(engine, mask).fields(mask, tools, form)
+
+
+def prefilled(engine: str, mask: Mask, form: CallFormat) -> tuple[Json, dict[str, Any]]:
+    """An assistant message that begins a call the mask allows, and the fields that make the engine go on with it.
+
+    Its reply lacks that beginning: put it before the reply before it is parsed. Raises `UsageError` where nothing may
+    be called.
+    """
+    if engine not in ENGINES:
+        raise UsageError(f"no engine {engine!r}: use one of {', '.join(ENGINES)}")
+    return {"role": "assistant", "content": prefill(form, mask.allowed)}, dict(_CONTINUES[engine])
+
+
+TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
+"""Beta header that opts in to `tool_addition` and `tool_removal` (mid-conversation system messages docs)."""
+INLINE_TOOLS = "inline-tools-2026-09-15"
+"""Beta header that opts in to those, and to definitions inside `tool_addition` (same page; Claude API only)."""
+OPENAI = ("openai_chat", "openai_responses")
+CLAUDE = ("anthropic_messages",)
+BEDROCK, GEMINI = ("bedrock_converse",), ("gemini",)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Whom a request asks, as far as masks are concerned."""
+
+    wire: str
+    """The endpoint."""
+    model: Model
+    """The row of its model."""
+    betas: tuple[str, ...] = ()
+    """Beta headers the caller has opted in to."""
+    is_in_band: bool = True
+    """Whether the table of phases is one that in-band changes carry."""
+    decoding: Decoding | None = None
+    """The engine that decodes its replies, where it is a self-hosted one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One way to tell the model, in the prompt, what may be called from here on."""
+
+    name: str
+    """As `request.mask.mechanism` says it."""
+    wires: tuple[str, ...]
+    """Endpoints that know it."""
+    holds: Callable[[Endpoint], bool]
+    """Whether the model takes it and the caller has opted in."""
+    needs: str
+    """The same in words."""
+    cost: str
+    """What a change of phase costs."""
+    enforced_by: str
+    """`provider`, or `contextkit`: then the model may still make the call, and is refused."""
+    source: str
+    """Where it is documented."""
+
+
+def _takes_changes(betas: tuple[str, ...]) -> bool:
+    return TOOL_CHANGES in betas or INLINE_TOOLS in betas
+
+
+_GRAMMARS = ("vllm", "sglang")
+"""Engines that enforce every mask, once they are told how their model writes a call."""
+
+
+def _enforces(asked: Endpoint) -> bool:
+    decoding = asked.decoding
+    return (
+        decoding is not None and decoding.engine in _GRAMMARS and decoding.form is not None and not decoding.is_formed
+    )
+
+
+TELLINGS: tuple[Telling, ...] = (
+    Telling(
+        "decoding",
+        ("openai_chat",),
+        _enforces,
+        "vLLM or SGLang, the model's `call_format`, no reply format of the caller's own",
+        "0 tokens: a grammar of the engine holds while the reply is decoded",
+        "provider",
+        "the table of engines below",
+    ),
+    Telling(
+        "allowed_tools",
+        OPENAI,
+        lambda asked: asked.model.provider == "openai",
+        "a model of OpenAI",
+        "0 tokens: it is `tool_choice`, a parameter no cache looks at",
+        "provider",
+        "openai/types/chat/chat_completion_allowed_tools_param.py, openai/types/responses/tool_choice_allowed_param.py; caching guide",
+    ),
+    Telling(
+        "tool_changes",
+        CLAUDE,
+        lambda asked: asked.model.accepts_mid_system and _takes_changes(asked.betas) and asked.is_in_band,
+        f'mid-conversation system messages, `betas=["{TOOL_CHANGES}"]` or `{INLINE_TOOLS}`, a table whose changes are small or forced',
+        "the names that change, appended once",
+        "provider",
+        "anthropic/types/beta/beta_request_tool_removal_block_param.py; mid-conversation system messages docs",
+    ),
+    Telling(
+        "system_notice",
+        (*CLAUDE, *BEDROCK),
+        lambda asked: asked.model.accepts_mid_system,
+        "mid-conversation system messages",
+        "at most 60 tokens, appended once",
+        "contextkit",
+        "anthropic/types/system_message_param.py; mid-conversation system messages docs",
+    ),
+    Telling(
+        "reminder",
+        (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI),
+        lambda asked: True,
+        "nothing",
+        "at most 60 tokens, appended once",
+        "contextkit",
+        "a text block of the user's turn, which every model takes",
+    ),
+)
+"""How a phase is told, the first row that holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One way to say it with `tool_choice`."""
+
+    name: str
+    """As `request.mask.mechanism` says it."""
+    wires: tuple[str, ...]
+    """Endpoints that know it."""
+    holds: Callable[[Endpoint, Mask, Mapping[str, Json]], bool]
+    """Whether it says this mask, and the model takes it beside these parameters."""
+    needs: str
+    """The same in words."""
+    spell: Callable[[Endpoint, Mask, list[Tool]], Mapping[str, Json]]
+    """(endpoint, mask, the tools allowed) → body fields, `tool_choice` and what stands beside it."""
+    is_free: bool
+    """Whether no cache looks at it; else the messages are written anew wherever it changes."""
+    source: str
+    """Where it is documented."""
+
+
+def _is_openai(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
+    return asked.model.provider == "openai"
+
+
+def _mode(*modes: str) -> Callable[[Endpoint, Mask, Mapping[str, Json]], bool]:
+    return lambda asked, mask, params: _is_openai(asked, mask, params) and mask.mode in modes
+
+
+def _may_force(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
+    """Forcing was asked for, the model takes it, and nothing beside it forbids it: manual thinking, a prewarm."""
+    thinking: Any = params.get("thinking")
+    is_manual = isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
+    return mask.force and asked.model.accepts_forced_choice and not is_manual and params.get("max_tokens") != 0
+
+
+def _says(choice: Json) -> Callable[[Endpoint, Mask, list[Tool]], Mapping[str, Json]]:
+    """The same `tool_choice` for every mask."""
+    return lambda asked, mask, tools: {"tool_choice": choice}
+
+
+def _allowed(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+    """`allowed_tools`, nested on Chat and flat on Responses."""
+    inside = {"mode": "auto" if mask.mode == "auto" else "required", "tools": [_name(asked, tool) for tool in tools]}
+    nested = {"allowed_tools": inside} if asked.wire == "openai_chat" else inside
+    return {"tool_choice": {"type": "allowed_tools", **nested}}
+
+
+def _name(asked: Endpoint, tool: Tool) -> Json:
+    return _NAMES[asked.wire](_block(asked, tool), tool.name)
+
+
+def _block(asked: Endpoint, tool: Tool) -> Mapping[str, Json]:
+    """The provider's own block of a tool; a custom tool's or a plain function's type where it has none."""
+    definition = taken(tool.definition, asked.model)
+    native = definition.get("native")
+    if native is None or (native["wire"] != asked.wire and "instead" in definition):
+        return {"type": "custom" if "format" in definition else "function"}
+    block: Mapping[str, Json] = native["block"]
+    return block
+
+
+def _chat_name(block: Mapping[str, Json], name: str) -> Json:
+    kind = str(block.get("type", "function"))
+    return {"type": kind, kind: {"name": name}}
+
+
+_SERVER = "server_label"
+"""Where a hosted MCP tool says which server it stands for."""
+
+
+def _responses_name(block: Mapping[str, Json], name: str) -> Json:
+    """A function or a custom tool by its name, a hosted tool by its type, an MCP server by its label."""
+    kind = str(block.get("type", "function"))
+    label = {_SERVER: block[_SERVER]} if _SERVER in block else {"name": name} if kind in ("function", "custom") else {}
+    return {"type": kind, **label}
+
+
+_NAMES: Mapping[str, Callable[[Mapping[str, Json], str], Json]] = {
+    "openai_chat": _chat_name,
+    "openai_responses": _responses_name,
+}
+
+
+def _mechanisms_named(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+    """One function, on an endpoint like OpenAI's."""
+    return {"tool_choice": _name(asked, tools[0])}
+
+
+def _by_engine(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+    row = enforced_row(asked.decoding, mask) if asked.decoding else None
+    return row.fields(mask, tools, asked.decoding.form) if row and asked.decoding else {}
+
+
+def _converse_choice(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+    one = {"tool": {"name": mask.allowed[0]}} if mask.mode == "specified" and len(mask.allowed) == 1 else {"any": {}}
+    return {"toolConfig": {"toolChoice": one}}
+
+
+def _gemini_choice(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+    names = {"allowedFunctionNames": list(mask.allowed)} if mask.mode == "specified" else {}
+    return {"toolConfig": {"functionCallingConfig": {"mode": "NONE" if mask.mode == "none" else "ANY", **names}}}
+
+
+def _elsewhere() -> tuple[Chosen, ...]:
+    """Bedrock and Gemini force a call in `toolConfig`; only Gemini forbids every one."""
+
+    def converse(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
+        more = params.get("additionalModelRequestFields") or {}
+        return _may_force(asked, mask, {**params, "thinking": more.get("thinking")}) and mask.mode in (
+            "required",
+            "specified",
+        )
+
+    return (
+        Chosen(
+            "forced_choice",
+            BEDROCK,
+            converse,
+            "a model that takes forcing, no manual thinking, a call required, `force`",
+            _converse_choice,
+            False,
+            "botocore bedrock-runtime, ToolChoice: auto, any or tool",
+        ),
+        Chosen(
+            "forced_choice",
+            GEMINI,
+            lambda asked, mask, params: (
+                mask.force and mask.mode in ("none", "required", "specified") and "cachedContent" not in params
+            ),
+            "no tool allowed or a call required, no cached content, `force`",
+            _gemini_choice,
+            False,
+            "google.genai.types.FunctionCallingConfig",
+        ),
+    )
+
+
+CHOICES: tuple[Chosen, ...] = (
+    Chosen(
+        "allowed_tools",
+        OPENAI,
+        lambda asked, mask, params: _mode("auto")(asked, mask, params) and mask.is_all,
+        "every tool allowed: `tool_choice` is left out",
+        lambda asked, mask, tools: {},
+        True,
+        "prompt-caching guide",
+    ),
+    Chosen("none", OPENAI, _mode("none"), "no tool allowed", _says("none"), True, "prompt-caching guide"),
+    Chosen(
+        "required",
+        OPENAI,
+        _mode("required"),
+        "every tool allowed, a call required",
+        _says("required"),
+        True,
+        "openai/types/responses/tool_choice_options.py",
+    ),
+    Chosen(
+        "allowed_tools",
+        OPENAI,
+        _mode("auto", "specified"),
+        "a subset, with or without a call required",
+        _allowed,
+        True,
+        "openai/types/responses/tool_choice_allowed_param.py; prompt-caching guide",
+    ),
+    Chosen(
+        "forced_choice",
+        OPENAI,
+        lambda asked, mask, params: mask.force and mask.mode == "none",
+        "another host's model, no tool allowed, `force`",
+        _says("none"),
+        False,
+        "the host's own documentation",
+    ),
+    Chosen(
+        "forced_choice",
+        OPENAI,
+        lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "required",
+        "another host's model that takes forcing, a call required, `force`",
+        _says("required"),
+        False,
+        "the host's own documentation",
+    ),
+    Chosen(
+        "forced_choice",
+        OPENAI,
+        lambda asked, mask, params: (
+            _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1
+        ),
+        "another host's model that takes forcing, one tool required, `force`",
+        _mechanisms_named,
+        False,
+        "the host's own documentation",
+    ),
+    *_elsewhere(),
+    Chosen(
+        "forced_choice",
+        CLAUDE,
+        lambda asked, mask, params: mask.force and mask.mode == "none",
+        "no tool allowed, `force`",
+        _says({"type": "none"}),
+        False,
+        "anthropic/types/tool_choice_none_param.py; prompt-caching docs",
+    ),
+    Chosen(
+        "forced_choice",
+        CLAUDE,
+        lambda asked, mask, params: (
+            _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1
+        ),
+        "a model that takes forcing, no manual thinking, one tool required, `force`",
+        lambda asked, mask, tools: {"tool_choice": {"type": "tool", "name": mask.allowed[0]}},
+        False,
+        "define-tools docs; prompt-caching docs",
+    ),
+    Chosen(
+        "forced_choice",
+        CLAUDE,
+        lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode in ("required", "specified"),
+        "a model that takes forcing, no manual thinking, a call required, `force`",
+        _says({"type": "any"}),
+        False,
+        "define-tools docs; prompt-caching docs",
+    ),
+)
+"""What `tool_choice` says of a mask, the first row that holds; none of them, and it is left alone."""
+
+
+def telling(asked: Endpoint) -> Telling:
+    """How a phase is told at this endpoint.
+
+    >>> from contextkit.models import model_named
+    >>> [telling(Endpoint("anthropic_messages", model_named(name))).name for name in ("claude-opus-5-5", "claude-opus-4-5")]
+    ['system_notice', 'reminder']
+    >>> [telling(Endpoint("anthropic_messages", model_named("claude-opus-5-5"), (beta,))).name for beta in (TOOL_CHANGES, INLINE_TOOLS)]
+    ['tool_changes', 'tool_changes']
+    """
+    return next(row for row in TELLINGS if asked.wire in row.wires and row.holds(asked))
+
+
+def choice(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> Chosen | None:
+    """How a request's fields say a mask, None where they do not.
+
+    What a self-hosted engine enforces is a row of `engines.py`.
+    """
+    if asked.decoding is not None:
+        row = enforced_row(asked.decoding, mask)
+        return (
+            Chosen(row.mechanism, (asked.wire,), lambda *given: True, row.needs, _by_engine, True, row.source)
+            if row
+            else None
+        )
+    return next((row for row in CHOICES if asked.wire in row.wires and row.holds(asked, mask, params)), None)
+
+
+_MESSAGES = LEVELS.index("messages")
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What one request says of what may be called."""
+
+    mask: Mask
+    """What may be called."""
+    mechanism: str
+    """What carries it: a row of `mechanisms.py`; `nothing` without phases, `override` where the caller chose for this
+    call."""
+    enforced_by: str
+    """`provider`, `contextkit` (a call outside the mask is refused at our side), or `nobody` without phases."""
+    fields: Mapping[str, Json]
+    """What is sent beside the conversation: `tool_choice`, an engine's own constraint."""
+    entry: int
+    """Sequence of the `phase` entry it comes from, -1 for none."""
+    is_free: bool
+    """Whether no cache looks at them."""
+    layout: Layout | None = field(default=None, repr=False)
+    """What is sent."""
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Names that may be called, in the order of the toolbox; empty without phases."""
+        return self.mask.allowed
+
+    @property
+    def mode(self) -> str:
+        """auto, required, specified or none."""
+        return self.mask.mode
+
+    @property
+    def tool_choice(self) -> Json:
+        """What is sent as `tool_choice`, None where it is left alone."""
+        return self.fields.get("tool_choice")
+
+    @property
+    def cost_tokens(self) -> int:
+        """What the change into this phase costs, once: tokens appended.
+
+        Where a choice is forced, also the messages written anew.
+        """
+        if self.layout is None or self.entry < 0:
+            return 0
+        first, last = _span(self.layout.track, self.layout.n, self.entry)
+        appended = _ends(self.layout.track, last) - _ends(self.layout.track, first)
+        return appended + (0 if self.is_free else _messages(self.layout.track, first))
+
+    def over(self, layout: Layout) -> Lowered:
+        """The same, for the layout it is sent with."""
+        return replace(self, layout=layout)
+
+
+NOTHING = Lowered(Mask("", (), "auto", True, False), "nothing", "nobody", {}, -1, True)
+"""A conversation without phases."""
+
+
+def lower(permit: Permit, phase: str, provider: Provider, overrides: Mapping[str, Json], entry: int) -> Lowered:
+    """The mask of `phase`, entered by the log's `entry`, in the words of `provider`.
+
+    `overrides` are this call's own parameters.
+    """
+    mask, params = permit.mask(phase), {**provider.params, **overrides}
+    decoding = getattr(provider, "decoding", None)  # only endpoints of self-hosted engines have one
+    asked = Endpoint(provider.wire, provider.model, provider.betas, permit.is_in_band, decoding)
+    told, chosen = telling(asked), choice(asked, mask, params)
+    if "tool_choice" in overrides or (decoding and not overrides.keys().isdisjoint(GRAMMARS)):
+        return Lowered(mask, "override", "contextkit", {}, entry, True)
+    if chosen is None:
+        return Lowered(mask, told.name, told.enforced_by, {}, entry, True)
+    said = dict(chosen.spell(asked, mask, _lowering_allowed(mask, permit.toolbox)))
+    if "tool_choice" in said:
+        said["tool_choice"] = _beside(params.get("tool_choice"), said["tool_choice"])
+    return Lowered(mask, chosen.name, "provider", said, entry, chosen.is_free)
+
+
+def _lowering_allowed(mask: Mask, toolbox: Toolbox) -> list[Tool]:
+    return [toolbox[name] for name in mask.allowed]
+
+
+def _beside(given: Json, said: Json) -> Json:
+    """A choice that keeps what the caller's own one says besides: whether calls may be parallel."""
+    kept = given.get("disable_parallel_tool_use") if isinstance(given, Mapping) and isinstance(said, Mapping) else None
+    return said if kept is None or said.get("type") == "none" else {**said, "disable_parallel_tool_use": kept}
+
+
+def _span(track: Track, n: int, entry: int) -> tuple[int, int]:
+    """First segment of an entry and the one behind its last; both `n` where it is not among the first `n`."""
+    last = next((index + 1 for index in range(n - 1, -1, -1) if track.entries[index] == entry), n)
+    first = last
+    while first and track.entries[first - 1] == entry:
+        first -= 1
+    return first, last
+
+
+def _messages(track: Track, n: int) -> int:
+    """Tokens of the messages among the first `n` segments."""
+    head = min(track.level_ends[_MESSAGES - 1], n)
+    return _ends(track, n) - _ends(track, head)
+
+
+def _ends(track: Track, n: int) -> int:
+    return track.ends_tokens[n - 1] if n else 0
+
+
+def permit_of(phases: Phases | Permit | None, toolbox: Toolbox, limits: Limits = Limits()) -> Permit | None:  # noqa: B008 (frozen)
+    """A table joined with a toolbox. Raises `UsageError` where they do not fit, or it is no table.
+
+    Warns of a table that denies tools of the context's own memory, which the prompt tells the model to call.
+    """
+    if not isinstance(phases, Phases | Permit | None):
+        raise UsageError(f"phases is a contextkit.Phases, not {type(phases).__name__}")
+    if not isinstance(phases, Phases):
+        return phases
+    permit = Permit(phases, toolbox, limits)
+    for phase, names in permit.denied_own().items():
+        text = (
+            f"phase {phase!r} denies {', '.join(names)}, tools of this context's memory: previews and references tell the model to call "
+            "them, and each such call will be refused; leave them out of deny, or switch that part of the memory off"
+        )
+        warnings.warn(sanitize(text), stacklevel=4)
+    return permit
+
+
+class Permission:
+    """The phase of one conversation; fed every entry of its log, in order."""
+
+    __slots__ = ("_is_stale", "_removed", "_renewed", "entry", "permit", "phase")
+
+    def __init__(self, permit: Permit | None, log: Iterable[Entry]) -> None:
+        """Raises `UsageError` where the log is in a phase the table does not have, or has no table for."""
+        self.permit = permit
+        """Table and toolbox; None for a conversation without phases."""
+        self.phase: str | None = None
+        """The last phase entered."""
+        self.entry = -1
+        """Sequence of the entry that says so."""
+        self._removed: frozenset[str] = frozenset()
+        """Tools withdrawn in band, in this epoch."""
+        self._is_stale = False
+        """Whether an epoch took out what the model was told."""
+        self._renewed: Permit | None = None
+        """The permit that an epoch with other tools is to bring."""
+        for entry in log:
+            self.feed(entry)
+        self._check()
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry of the log."""
+        if entry.kind == "phase":
+            body = parse(entry.body)
+            self.phase, self.entry, self._is_stale = body.get("name"), entry.sequence, False
+            self._removed = (self._removed | set(body.get("removed", ()))) - set(body.get("added", ()))
+        elif entry.kind == "epoch":
+            self._removed, self._is_stale = frozenset(), True
+            if self._renewed is not None and "tools" in parse(entry.body):
+                self.permit, self._renewed = self._renewed, None
+
+    def due(self, log: Sequence[Entry], turns: Turns, *, refuses: bool) -> tuple[Kind, Json] | None:
+        """The entry that must stand behind those there are, None where nothing is missing.
+
+        `refuses`: answer the calls that may not be made; only where nobody can be running them.
+        """
+        if self.permit is None:
+            return None
+        if self.phase is None:
+            return "phase", self._body(self.permit, self.permit.start, is_first=True)
+        if self._is_stale:
+            return "phase", self._body(self.permit, self.phase, is_first=True)
+        refused = self._refused(turns) if refuses else None
+        return ("result", refused) if refused is not None else self._moved(log, turns)
+
+    def entering(self, name: str) -> Json | None:
+        """Body of the entry that enters a phase by hand, None where it is the one there is.
+
+        Raises `UsageError` for what is no phase.
+        """
+        if self.permit is None:
+            raise UsageError("this conversation has no phases: give Context(…, phases=Phases(…))")
+        self.permit.phases[name]
+        return None if name == self.phase else self._body(self.permit, name, is_first=False)
+
+    def renew(self, phases: Phases | None, toolbox: Toolbox, limits: Limits) -> None:
+        """Get ready for an epoch with other tools.
+
+        Raises `UsageError` where the table does not fit them, or lacks the present phase.
+        """
+        table = phases if phases is not None or self.permit is None else self.permit.phases
+        if phases is not None:
+            limits = replace(limits, known=None, start=None)
+        renewed = permit_of(table, toolbox, limits)
+        if renewed is not None and self.phase is not None and self.phase not in renewed.phases:
+            raise UsageError(self._unknown(renewed))
+        self._renewed = renewed
+
+    def refusal(self, name: str, arguments: Arguments | None = None) -> str | None:
+        """Why a call may not be made now, in words for the model; None where it may.
+
+        With `arguments`, a call of `call_tool` is refused too where it names a tool that the caller of this agent could
+        not call.
+        """
+        if self.permit is None or self.phase is None:
+            return None
+        target = arguments.get("name") if name == call_tool.name and isinstance(arguments, Mapping) else None
+        if isinstance(target, str) and target in self.permit.limits.denied:
+            return f"{target!r} may not be called by this agent: the one that spawned it may not call it either"
+        return self.permit.refusal(self.phase, name)
+
+    def forbids(self, tool: Tool) -> bool:
+        """Whether a tool of this conversation may not be called now, neither by its name nor, where it came late,
+        through `call_tool`.
+        """
+        if self.permit is None or self.phase is None:
+            return False
+        if tool.name in self.permit.toolbox.names:
+            return self.permit.refusal(self.phase, tool.name) is not None
+        has_bridge = call_tool.name in self.permit.mask(self.phase).allowed
+        allows = self.permit.limits.allows(self.permit.phases[self.phase], tool)
+        return tool.name in self.permit.limits.denied or not (allows or has_bridge)
+
+    def lowered(self, provider: Provider, overrides: Mapping[str, Json]) -> Lowered:
+        """What the next request says of what may be called."""
+        if self.permit is None or self.phase is None:
+            return NOTHING
+        return lower(self.permit, self.phase, provider, overrides, self.entry)
+
+    def _refused(self, turns: Turns) -> Json | None:
+        """The answer to the first open call that may not be made and was not begun."""
+        for call in turns.open_calls:
+            why = None if call.was_started else self.refusal(call.name, call.arguments)
+            if why is not None:
+                return {"call_id": call.call_id, "name": call.name, **answer(InvalidCall(why), True)}
+        return None
+
+    def _moved(self, log: Sequence[Entry], turns: Turns) -> tuple[Kind, Json] | None:
+        """The phase that the calls just answered lead to; they count in call order, whatever order the answers came in."""
+        last = next((entry for entry in reversed(log) if entry.kind != "opened"), None)
+        if last is None or last.kind != "result" or self.permit is None or self.phase is None:
+            return None
+        bodies = (parse(log[sequence].body) for sequence in turns.answers)
+        target = self.permit.step(self.phase, [(body["name"], body["is_error"]) for body in bodies])
+        return None if target == self.phase else ("phase", self._body(self.permit, target, is_first=False))
+
+    def _body(self, permit: Permit, phase: str, *, is_first: bool) -> Json:
+        told = permit.told(phase, self._removed, is_first=is_first)
+        return {
+            "name": phase,
+            "text": told.text,
+            "removed": list(told.removed),
+            "added": list(told.added),
+            "is_told": told.is_told,
+        }
+
+    def _check(self) -> None:
+        if self.phase is not None and (self.permit is None or self.phase not in self.permit.phases):
+            raise UsageError(self._unknown(self.permit))
+
+    def _unknown(self, permit: Permit | None) -> str:
+        has = "no phases were given" if permit is None else f"the table has {', '.join(permit.phases)}"
+        return f"the conversation is in phase {self.phase!r} since entry {self.entry}, and {has}: give phases=Phases(…) with that phase"

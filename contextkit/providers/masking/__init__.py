@@ -1,1 +1,0 @@
-"""How each provider is told what may be called now: the tables, and what a conversation keeps of it."""

@@ -1,0 +1,230 @@
+"""Which reasoning an API leaves out of a prompt: by rule, and where a reply says so.
+
+Takes parameters, replies and requests; gives what the model saw. The wire keeps what the log holds: the API decides
+anew each time.
+
+The log in each wire's bytes: one track per wire, model, way to tell phases and tools, and epoch, grown by what was
+said.
+
+Takes a log and its turns, gives layouts. Keeps no rule of its own: the order comes from `Turns`, the words from the
+adapter, the marks from the planner.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+
+from contextkit.canonical import Json, canonical, parse
+from contextkit.log.entry import Entry
+from contextkit.log.turns import Turns
+from contextkit.models import Model, is_of_another
+from contextkit.prompt.breakpoints import plan
+from contextkit.prompt.diff import path_of
+from contextkit.prompt.planner import Choice, Known, choose
+from contextkit.prompt.prompt import Layout, Track
+from contextkit.providers.provider import Provider
+from contextkit.providers.request import Request
+
+_CONTEXTS: Mapping[str, bool] = {"current_turn": True, "all_turns": False}
+"""`reasoning.context` → whether reasoning of earlier turns leaves the prompt when the user speaks
+(shared_params/reasoning.py:19-27)."""
+
+
+def strips(wire: str, model: Model, params: Mapping[str, Json]) -> bool:
+    """Whether earlier thinking leaves the prompt when a new user turn arrives.
+
+    On Responses the parameter says so, else the model's family: `all_turns` from gpt-5.6 on, `current_turn` before
+    (shared_params/reasoning.py:24; for gpt-6 assumed as for gpt-5.6).
+
+    >>> from contextkit.models import model_named
+    >>> [strips("openai_responses", model_named(name), {}) for name in ("gpt-5.5", "gpt-5.6-sol", "gpt-6.1-sol")]
+    [True, False, False]
+    """
+    if wire != "openai_responses":
+        return model.strips_thinking
+    asked = params.get("reasoning")
+    context = asked.get("context") if isinstance(asked, Mapping) else None
+    return _CONTEXTS.get(
+        str(context), model.strips_thinking or (model.provider == "openai" and model.cache == "implicit")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request as the model saw it."""
+
+    request: Request
+    """With a prompt that does not count what was left out."""
+    withheld: tuple[str, ...]
+    """Names of reasoning that should have been in it and was not: ids on Responses, digests of signatures on Messages.
+    """
+    reasons: tuple[str, ...]
+    """Why, each reason once: `prefix_mismatch`, `prefix_binding_mismatch`, …"""
+
+
+def seen(request: Request, provider: Provider, withheld: Mapping[str, str]) -> Seen:
+    """`request` as its reply says it was read: without what was `withheld` (id, or path in the body → why), as far as
+    it counted.
+    """
+    whys = _by_name(request.layout.track, withheld) if withheld and request.wire == provider.wire else {}
+    found = named_in(request.layout.track, whys)
+    if not found:
+        return Seen(request, (), ())
+    track = request.layout.track.rewound(request.layout.n)
+    track.withhold(found.values())
+    layout, other = replace(request.layout, track=track), copy(request)
+    other.layout, other.prompt = layout, provider.prompt(layout, request.params)
+    return Seen(other, tuple(found), tuple(dict.fromkeys(whys[name] for name in found)))
+
+
+def named_in(track: Track, names: Collection[str]) -> dict[str, int]:
+    """Names among `names` of reasoning that counts in a prompt → its segment."""
+    known = {_name(track, index): index for index in track.pieces_thinking} if names else {}
+    return {name: known[name] for name in names if name in known}
+
+
+def _by_name(track: Track, withheld: Mapping[str, str]) -> dict[str, str]:
+    """Why by name: Anthropic says where in this body a block stood
+    (anthropic/types/beta/beta_thinking_dropped_input_transformation.py).
+    """
+    if not any(place.startswith("messages.") for place in withheld):
+        return dict(withheld)
+    at = {path_of(track, index).replace("[", ".").replace("]", ""): index for index in track.pieces_thinking}
+    return {_name(track, at[place]): why for place, why in withheld.items() if place in at}
+
+
+def _name(track: Track, index: int) -> str:
+    """The item's id; where it has none, a digest of what seals it."""
+    block = parse(track.body(index))
+    sealed = str(block.get("signature") or block.get("data") or block.get("thinking"))
+    return str(block.get("id") or hashlib.sha256(sealed.encode()).hexdigest()[:16])
+
+
+@dataclass(slots=True)
+class _Grown:
+    """A track and which entries it holds."""
+
+    track: Track
+    n_head: int
+    rendered: list[int] = field(default_factory=list)
+    """Sequences in it, in order."""
+    ends: list[int] = field(default_factory=list)
+    """Segments after each of them."""
+
+    def n_after(self, count: int) -> int:
+        """Segments that the head and the first `count` entries make."""
+        return self.ends[count - 1] if count else self.n_head
+
+
+class Tracks:
+    """Every track of one conversation."""
+
+    __slots__ = ("_grown",)
+
+    def __init__(self) -> None:
+        self._grown: dict[tuple[str, ...], tuple[int, _Grown]] = {}
+
+    def layout(
+        self, log: Sequence[Entry], turns: Turns, provider: Provider, n_shared: int = 0, known: Known | None = None
+    ) -> Layout:
+        """The whole conversation so far, marked; costs what was added since the last call for this provider.
+
+        `n_shared`: how many entries of the order siblings send too; the end of them is marked. `known`: what is known
+        of the session.
+        """
+        grown = self._synced(log, turns, provider)
+        previous, shared = _ends(grown, turns, n_shared)
+        if known is None:
+            marks = plan(grown.track, len(grown.track), previous, provider.plan, shared)
+        else:
+            marks = choose(grown.track, len(grown.track), previous, provider.plan, known, shared).marks
+        track = (
+            _passed(grown.track, (log[sequence] for sequence in turns.passing), provider)
+            if turns.passing
+            else grown.track
+        )
+        return Layout(track, len(track), marks)
+
+    def choice(self, log: Sequence[Entry], turns: Turns, provider: Provider, known: Known, n_shared: int = 0) -> Choice:
+        """What `layout` marks, with what was weighed."""
+        grown = self._synced(log, turns, provider)
+        previous, shared = _ends(grown, turns, n_shared)
+        return choose(grown.track, len(grown.track), previous, provider.plan, known, shared)
+
+    def n_tokens(self, log: Sequence[Entry], turns: Turns, provider: Provider, first: int | None = None) -> int:
+        """Tokens of the prompt from entry `first` of the order on; of all of it without one."""
+        grown = self._synced(log, turns, provider)
+        ends, n = grown.track.ends_tokens, len(grown.track)
+        start = 0 if first is None else grown.n_after(turns.ordered.index(first))
+        return (ends[n - 1] if n else 0) - (ends[start - 1] if start else 0)
+
+    def _synced(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
+        names = (
+            provider.wire,
+            provider.name,
+            provider.model.name,
+            provider.telling,
+            provider.announcing,
+            provider.noticing,
+        )
+        key = (*names, str(_strips(provider)))
+        epoch, grown = self._grown.get(key, (-1, None))
+        if grown is None or epoch != turns.epoch:
+            grown = _headed(log, turns, provider)
+            self._grown[key] = turns.epoch, grown
+        _rewind(grown, turns.ordered)
+        for sequence in turns.ordered[len(grown.rendered) :]:
+            holds = sequence not in turns.thoughtless and not is_of_another(
+                turns.spoken_by.get(sequence, ""), provider.model
+            )
+            grown.track.extend(provider.pieces(_told(log[sequence], turns), keeps_thinking=holds))
+            if left_out := turns.withheld.get(sequence):
+                grown.track.withhold(named_in(grown.track, left_out).values())
+            grown.rendered.append(sequence)
+            grown.ends.append(len(grown.track))
+        return grown
+
+
+def _strips(provider: Provider) -> bool:
+    return strips(provider.wire, provider.model, provider.params)
+
+
+def _ends(grown: _Grown, turns: Turns, n_shared: int) -> tuple[int, int]:
+    """Segments of the request before, and of what siblings send too."""
+    before = turns.n_before_last_assistant
+    previous = grown.n_after(before) if before is not None else 0
+    return previous, grown.n_after(min(n_shared, len(turns.ordered)))
+
+
+def _told(entry: Entry, turns: Turns) -> Entry:
+    """The entry as this epoch tells it."""
+    content = turns.replaced.get(entry.sequence)
+    return entry if content is None else replace(entry, body=canonical({**parse(entry.body), "content": content}))
+
+
+def _headed(log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
+    track = Track(provider.grammar, strips_thinking=_strips(provider))
+    system, tools = parse(log[turns.head_system].body)["system"], parse(log[turns.head_tools].body)["tools"]
+    track.extend(provider.head(system, tools, turns.head))
+    return _Grown(track, len(track))
+
+
+def _passed(track: Track, passing: Iterable[Entry], provider: Provider) -> Track:
+    """A copy of the track and, behind it, what the next request will not repeat: no mark may stand there."""
+    branch = track.rewound(len(track))
+    for entry in passing:
+        branch.extend(provider.pieces(entry))
+    return branch
+
+
+def _rewind(grown: _Grown, ordered: list[int]) -> None:
+    """Take back what moved behind a late reply; `Turns` only ever edits its tail."""
+    count = len(grown.rendered)
+    while count and (count > len(ordered) or ordered[count - 1] != grown.rendered[count - 1]):
+        count -= 1
+    if count < len(grown.rendered):
+        grown.track = grown.track.rewound(grown.n_after(count))
+        del grown.rendered[count:], grown.ends[count:]

@@ -1,1 +1,0 @@
-"""How a request reaches an SDK that takes no prepared bytes; every other leaves through `providers/request.py`."""

@@ -1,0 +1,429 @@
+"""The body of a request whose beginning the server has: its fields, its tools, and the segments from one on.
+
+Takes a layout and where to begin, gives bytes; what is copied is what is sent, however long the conversation is.
+
+A conversation that goes on from what the server keeps: what a request names, where its input begins, what its reply
+leaves in the log.
+
+Takes a log, its turns and an adapter's option, gives what one request carries. The log stays the truth: where the last
+reply is not one that the server keeps as this log has it, the whole input is sent. Knows no bytes; `tail.py` writes
+them.
+
+What responses and conversations hold: a name → items, and a body that names one → the body with its whole input.
+
+Takes what was said under a name, what it went on from, and request bodies. What one holds is kept once, however many go
+on from it; the oldest go when the room is full, and whatever went on from them is not known any more either. Knows no
+HTTP and no wire but Responses.
+
+A reply in which the server summed up what was before: what stands for it from now on, and what was said behind it.
+
+Takes the body of an entry to be, gives items. `client.responses.compact` returns a summary alone; so does a response to
+an input that ends with a `compaction_trigger`; with `context_management` a summary stands before what the model says
+(responses/response_create_params.py:367, response_input_item_param.py:734). Items before the summary may be left out of
+later inputs (https://developers.openai.com/api/docs/guides/compaction).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import UsageError
+from contextkit.log.entry import Entry
+from contextkit.log.turns import Turns
+from contextkit.prompt.prompt import LEVELS, Layout
+from contextkit.providers.provider import Provider
+
+
+def tail(layout: Layout, start: int, params: bytes) -> bytes:
+    """`params` is the JSON object of everything that is not a segment.
+
+    Segment `start` opens a message, and none of its level is before it.
+
+    Tools are sent each time: the server carries over what was said, nothing else.
+    """
+    track = layout.track
+    kept = Layout(track, layout.n, tuple(mark for mark in layout.breakpoints if mark.segment >= start))
+    opening = track.grammar.bracket(LEVELS[track.levels[start]])[0]
+    behind = (
+        track.ends[start - 1] + len(track.closers[start - 1]) + 1
+    )  # the bracket that closes the message before, and a comma
+    fields = [params[1:-1], _tools(layout), opening + b"".join(kept.slices(behind))]
+    return b"{%b}" % b",".join(field for field in fields if field)
+
+
+def _tools(layout: Layout) -> bytes:
+    track = layout.track
+    n = min(track.level_ends[0], layout.n)
+    return (
+        bytes(track.wire[: track.ends[n - 1]]) + track.closers[n - 1] + track.grammar.bracket("tools")[1] if n else b""
+    )
+
+
+PREVIOUS, CONVERSATION = "previous_response_id", "conversation"
+"""The two fields that name what the server keeps (responses/response_create_params.py:59,152); a request has one of
+them at most."""
+_NOT_FOUND = "previous_response_not_found"
+_IN_VAIN = 2
+"""So many replies in a row that the server does not have: it keeps none of them (a project without data retention)."""
+_P = TypeVar("_P", bound=Provider)
+
+
+@dataclass(frozen=True, slots=True)
+class Continuing:
+    """An adapter's option: requests go on from what the server keeps."""
+
+    conversation: str | None = None
+    """Id of the conversation to write into; None: from the last response, by its id."""
+
+
+def continuing(continues: bool, conversation: str | None, params: Mapping[str, Json]) -> Continuing | None:
+    """The option an adapter was given. Raises `UsageError` for both ways at once, and for either without a store."""
+    if not continues and conversation is None:
+        return None
+    if continues and conversation is not None:
+        raise UsageError("continues=True and conversation=… exclude each other: the endpoint takes one of them")
+    if params.get("store") is False:
+        raise UsageError("store=False: the server keeps nothing to go on from; leave store out")
+    return Continuing(conversation)
+
+
+def option_of(provider: Provider) -> Continuing | None:
+    """How `provider` goes on; None for every adapter without the option."""
+    found: Continuing | None = getattr(provider, "continuing", None)
+    return found
+
+
+def apart(provider: _P) -> _P:
+    """The adapter for a branch: it writes into no conversation of its parent's."""
+    option = option_of(provider)
+    if option is None or option.conversation is None:
+        return provider
+    other = copy(provider)
+    setattr(other, "continuing", None)  # noqa: B010 - no member of the protocol: one adapter has it
+    return other
+
+
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """How one request goes on."""
+
+    fields: Mapping[str, Json]
+    """`previous_response_id`, or `conversation`, or neither."""
+    start: int
+    """First segment behind the tools that is sent; 0: all of them."""
+    whole: str
+    """Why the whole input is sent; empty where it is not."""
+    is_kept: bool
+    """Whether the server keeps the reply behind exactly what the log says."""
+    continuity: Continuity = field(repr=False, compare=False)
+    """Whose request it is."""
+
+    def body(self, layout: Layout, params: Mapping[str, Json]) -> bytes:
+        """The request body."""
+        fields = canonical({**params, **self.fields})
+        return tail(layout, self.start, fields) if self.start else layout.body(fields)
+
+    def stored(self, model: str, reply_id: str) -> dict[str, Json]:
+        """What the entry of the reply says of it, for the request after it; empty where that cannot go on from here."""
+        self.continuity.answered(self.fields)
+        if not self.is_kept or not reply_id:
+            return {}
+        written = {CONVERSATION: self.fields[CONVERSATION]} if CONVERSATION in self.fields else {}
+        return {"stored": {"id": reply_id, "model": model, **written}}
+
+    def failed(self, error: BaseException | str) -> None:
+        """The request came to nothing; a text says why where no exception does."""
+        self.continuity.failed(self.fields, error)
+
+
+class Continuity:
+    """What one context knows of the server's side beside its log: what was lost there, and which conversations were
+    begun.
+    """
+
+    __slots__ = ("_begun", "_branched_at", "_in_vain", "_log", "_lost")
+
+    def __init__(self, log: Sequence[Entry]) -> None:
+        self._log = log
+        self._lost: set[str] = set()
+        self._begun: set[str] | None = None
+        self._branched_at = max((entry.sequence for entry in log if entry.kind == "opened"), default=0)
+        self._in_vain = 0
+
+    def request(
+        self, provider: Provider, turns: Turns, layout: Layout, params: Mapping[str, Json], is_warming: bool
+    ) -> Continued | None:
+        """How the request that sends `layout` goes on.
+
+        None for an adapter without the option. Reads the last reply only.
+        """
+        option = option_of(provider)
+        if option is None:
+            return None
+        is_kept = not turns.passing and params.get("store") is not False
+        reply, why = self._reply(provider.model.name, turns)
+        start, why = (_behind(layout, reply), why) if not why else (0, why)
+        why = why or ("" if 0 < start < layout.n else "nothing was said since the last reply")
+        if option.conversation is None:
+            fields = {} if why else {PREVIOUS: self._stored(reply)["id"]}
+            return Continued(fields, 0 if why else start, why, is_kept, self)
+        return self._in_conversation(option.conversation, reply, start, why, is_kept, is_warming)
+
+    def answered(self, fields: Mapping[str, Json]) -> None:
+        """A request with these fields was answered."""
+        if PREVIOUS in fields:
+            self._in_vain = 0
+        self._begin(fields.get(CONVERSATION))
+
+    def failed(self, fields: Mapping[str, Json], error: BaseException | str) -> None:
+        """A request with these fields was not: what the server says it does not have is not named again.
+
+        A call that ended without an answer may have been written into its conversation all the same, so nothing more is
+        written there.
+        """
+        if PREVIOUS in fields and _code(error) == _NOT_FOUND:
+            self._lost.add(fields[PREVIOUS])
+            self._in_vain += 1
+        name = fields.get(CONVERSATION)
+        if name is not None and (_status(error) in (0, 404) or CONVERSATION in _code(error)):
+            self._lost.add(name)
+
+    def share(self, other: Continuity) -> None:
+        """Tell a branch what is known to be lost."""
+        other._lost, other._in_vain = self._lost, self._in_vain
+
+    def _reply(self, model: str, turns: Turns) -> tuple[int, str]:
+        """The last reply, and why it cannot be gone on from."""
+        reply = turns.last_assistant
+        if reply is None:
+            return -1, "no reply yet"
+        body = parse(self._log[reply].body)
+        stored = body.get("stored")
+        if turns.n_before_last_assistant is None or (turns.epoch and turns.ordered[0] > body["after"]):
+            return reply, "an epoch began since the last reply"
+        if stored is None:
+            return reply, "the server does not keep the last reply, or keeps it behind other words"
+        if stored["model"] != model:
+            return reply, "another model wrote the last reply"
+        if stored["id"] in self._lost or self._in_vain >= _IN_VAIN:
+            return reply, "the server does not have the last reply"
+        return reply, ""
+
+    def _in_conversation(
+        self, name: str, reply: int, start: int, why: str, is_kept: bool, is_warming: bool
+    ) -> Continued:
+        """Into the conversation while it says what the log says.
+
+        Without it from the first request on that would not fit.
+        """
+        is_empty = name not in self._started()
+        if name in self._lost:
+            why = f"what {name} holds is not known"
+        elif is_empty:
+            fields = {} if is_warming else {CONVERSATION: name}
+            return Continued(fields, 0, "the conversation is empty", is_kept and not is_warming, self)
+        elif not why and (self._stored(reply).get(CONVERSATION) != name or reply < self._branched_at):
+            why = "the last reply was not written into this conversation by this log"
+        elif is_warming:
+            why = "a prewarm would be written into the conversation"
+        return Continued({}, 0, why, False, self) if why else Continued({CONVERSATION: name}, start, "", is_kept, self)
+
+    def _started(self) -> set[str]:
+        """Conversations that a reply of this log was written into, those of its parents too."""
+        if self._begun is None:
+            bodies = (
+                parse(entry.body) for entry in self._log if entry.kind == "assistant" and b'"stored":' in entry.body
+            )
+            self._begun = {
+                name for body in bodies if (name := (body.get("stored") or {}).get(CONVERSATION)) is not None
+            }
+        return self._begun
+
+    def _begin(self, conversation: str | None) -> None:
+        if conversation is not None:
+            self._started().add(conversation)
+
+    def _stored(self, reply: int) -> Mapping[str, Json]:
+        found: Mapping[str, Json] = parse(self._log[reply].body)["stored"]
+        return found
+
+
+def _behind(layout: Layout, reply: int) -> int:
+    """Index of the first segment behind a reply; 0 where the reply rendered none."""
+    entries = layout.track.entries
+    return next((index + 1 for index in range(layout.n - 1, -1, -1) if entries[index] == reply), 0)
+
+
+def _code(error: BaseException | str) -> str:
+    return str(getattr(error, "code", "") or "")
+
+
+def _status(error: BaseException | str) -> int:
+    """HTTP status of a refusal, 0 where there was no answer."""
+    found = getattr(error, "status_code", 0)
+    return found if isinstance(found, int) and found >= 400 else 0
+
+
+MOST_BYTES = 1 << 26
+"""What is kept: 64 MiB, some hundred long conversations."""
+REFERENCE = "item_reference"
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A name nothing is kept under."""
+
+    field: str
+    """Where it stands: `previous_response_id`, `conversation`, `input[2].id`."""
+    name: str
+    """The name."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """What was said at once."""
+
+    name: str
+    before: _Said | None
+    raw: bytes | None
+    """JSON array of items; None once it went."""
+    ids: tuple[str, ...]
+
+
+class Histories:
+    """Items by the name of the response, or of the conversation, that holds them.
+
+    >>> kept = Histories()
+    >>> kept.keep("resp_1", [{"role": "user", "content": "hi"}])
+    >>> kept.whole({"previous_response_id": "resp_1", "input": "and?"})["input"]
+    [{'role': 'user', 'content': 'hi'}, {'role': 'user', 'content': 'and?'}]
+    >>> kept.whole({"previous_response_id": "resp_2", "input": "and?"})
+    Unknown(field='previous_response_id', name='resp_2')
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most, self._n_bytes = most_bytes, 0
+        self._order: deque[_Said] = deque()
+        self._named: dict[str, _Said] = {}
+        self._places: dict[str, _Said] = {}
+
+    def keep(self, name: str, items: Iterable[Json], before: str | None = None) -> None:
+        """Under `name` stands what stood under `before`, then `items`.
+
+        `before` may be `name` itself. Nothing where it is not known.
+        """
+        if before is not None and before not in self._named:
+            return
+        listed = list(items)
+        ids = tuple(item["id"] for item in listed if isinstance(item, dict) and isinstance(item.get("id"), str))
+        said = _Said(name, self._named.get(before) if before else None, canonical(listed), ids)
+        self._named[name] = said
+        self._places.update(dict.fromkeys(ids, said))
+        self._order.append(said)
+        self._n_bytes += len(said.raw or b"")
+        while self._n_bytes > self._most:
+            self._drop(self._order.popleft())
+
+    def follow(self, name: str, body: Mapping[str, Json], output: Iterable[Json]) -> None:
+        """Under the response `name` stands what `body` asked with, and what came."""
+        said, before = self.said(body), named_in(body)
+        if isinstance(said, list | str):
+            listed = [{"role": "user", "content": said}] if isinstance(said, str) else said
+            self.keep(name, [*listed, *output], before.name if before else None)
+
+    def forget(self, name: str) -> None:
+        """Nothing stands under `name`; what went on from it stays."""
+        self._named.pop(name, None)
+
+    def items(self, name: str) -> list[Json] | None:
+        """Everything under `name`, in order; None where it is not known, or a part of it went."""
+        said, parts = self._named.get(name), list[bytes]()
+        if said is None:
+            return None
+        while said is not None:
+            if said.raw is None:
+                return None
+            parts.append(said.raw)
+            said = said.before
+        return [item for raw in reversed(parts) for item in parse(raw)]
+
+    def item(self, name: str) -> Json:
+        """The item with this id, None where it is not known."""
+        place = self._places.get(name)
+        held = [] if place is None or place.raw is None else parse(place.raw)
+        return next((item for item in held if isinstance(item, dict) and item.get("id") == name), None)
+
+    def whole(self, body: Mapping[str, Json]) -> dict[str, Json] | Unknown:
+        """`body` with its whole input, and without the name of what it goes on from.
+
+        Itself, copied, where it leans on nothing.
+        """
+        before = named_in(body)
+        held = [] if before is None else self.items(before.name)
+        if before is not None and held is None:
+            return before
+        said = self.said(body)
+        if isinstance(said, Unknown):
+            return said
+        fields = {name: value for name, value in body.items() if name not in (PREVIOUS, CONVERSATION)}
+        return {**fields, "input": [*(held or ()), *said]} if held or said is not body.get("input") else fields
+
+    def said(self, body: Mapping[str, Json]) -> Json:
+        """What `body` itself says: its input as a list, items in the place of references.
+
+        `Unknown` where one is not known.
+        """
+        given = body.get("input")
+        listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        if not isinstance(listed, list) or not any(map(_is_reference, listed)):
+            return given if named_in(body) is None else listed or []
+        found = [self.item(str(item.get("id"))) if _is_reference(item) else item for item in listed]
+        missing = next((index for index, item in enumerate(found) if item is None), None)
+        return found if missing is None else Unknown(f"input[{missing}].id", str(listed[missing].get("id")))
+
+    def _drop(self, said: _Said) -> None:
+        self._n_bytes -= len(said.raw or b"")
+        said.raw, said.before = None, None
+        for name in said.ids:
+            if self._places.get(name) is said:
+                del self._places[name]
+        if self._named.get(said.name) is said:
+            del self._named[said.name]
+
+
+def named_in(body: Mapping[str, Json]) -> Unknown | None:
+    """What a body goes on from, whether anybody knows it or not; None where it says everything itself."""
+    if isinstance(previous := body.get(PREVIOUS), str) and previous:
+        return Unknown(PREVIOUS, previous)
+    conversation = body.get(CONVERSATION)
+    name = conversation.get("id") if isinstance(conversation, dict) else conversation
+    return Unknown(CONVERSATION, name) if isinstance(name, str) and name else None
+
+
+def _is_reference(item: Json) -> bool:
+    """A reference may leave its type out (responses/response_input_item_param.py)."""
+    return isinstance(item, dict) and (
+        item.get("type") == REFERENCE or (item.get("type") is None and "id" in item and "role" not in item)
+    )
+
+
+def summed_up(body: Mapping[str, Json]) -> tuple[list[Json], list[Json]] | None:
+    """Items that stand for everything before, and items said behind them; None where nothing was summed up.
+
+    >>> said = [{"type": "compaction", "encrypted_content": "…"}, {"type": "message", "role": "assistant", "content": "Done."}]
+    >>> [len(part) for part in summed_up({"native": {"wire": "openai_responses", "body": said}, "stop": "done"})]
+    [1, 1]
+    """
+    native = body["native"]
+    items = list(native["body"])
+    if body["stop"] == "compacted":
+        return items, []
+    if native["wire"] != "openai_responses":
+        return None
+    places = [index for index, item in enumerate(items) if item.get("type") == "compaction"]
+    return ([items[places[-1]]], items[places[-1] + 1 :]) if places else None

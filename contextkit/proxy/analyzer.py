@@ -1,0 +1,66 @@
+"""The process beside the proxy: calls on standard input, a line of JSON for each on standard output, rows in the
+ledger.
+
+Ends when its input does, so that whatever kills the proxy, the calls that had ended are recorded.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from traceback import extract_tb
+
+from contextkit.canonical import canonical
+from contextkit.proxy.frames import Hurry, Told, calls
+from contextkit.proxy.journal import Journal
+from contextkit.proxy.judging import Judging
+from contextkit.proxy.passage import Departed, Ended, Passed
+
+
+def main(path: str, upstream: str) -> None:
+    """Judge what comes until no more comes; `path` names the ledger, empty for none, `upstream` is who is called."""
+    judging = Judging(Journal(path) if path else None, _complain, upstream)
+    _say(canonical({"ready": True}))
+    acts: dict[type[Told], Callable[..., bytes | None]] = {
+        Departed: judging.departed,
+        Ended: judging.ended,
+        Passed: judging.passed,
+    }
+    for call in calls(sys.stdin.buffer):
+        if isinstance(call, Hurry):
+            judging.hurry()
+            continue
+        try:
+            line = acts[type(call)](call)
+        except Exception as fault:  # noqa: BLE001 - one call that nobody understands must not end the recording of all others
+            line = canonical({"trouble": f"call {call.number} is not recorded, judging it failed at {_place(fault)}"})
+        if line is not None:
+            _say(line)
+    for line in judging.close(time.time()):
+        _say(line)
+
+
+def _say(line: bytes) -> None:
+    """A line for the proxy; once it is gone for nobody, and recording goes on."""
+    try:
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _place(fault: BaseException) -> str:
+    """Kind and line of a fault; its text may quote a prompt."""
+    frame = extract_tb(fault.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno} ({type(fault).__name__})"
+
+
+def _complain(text: str) -> None:
+    _say(canonical({"trouble": text}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

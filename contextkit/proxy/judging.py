@@ -1,0 +1,350 @@
+"""What passed through the proxy, judged: each call with its conversation, its bill, what broke its prefix, why it
+missed.
+
+Takes calls as they depart and end, gives a ledger row and a report for each. The guard's own eyes, in another process
+than the traffic: however long they look, no byte waits. Secrets are covered before anything else looks at a body.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from secrets import token_hex
+
+from contextkit.canonical import Json, canonical, parse
+from contextkit.content_encoding import UndecodableBody, decoded
+from contextkit.errors import NotSerialisable
+from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
+from contextkit.ledger.misses import Judged, judged
+from contextkit.ledger.summary import Tally
+from contextkit.lint.finding import Finding, RequestPlace
+from contextkit.proxy.journal import Journal
+from contextkit.proxy.other_endpoints import Elsewhere, Followed, bill_of, billed_by, heard
+from contextkit.proxy.passage import MOST_BYTES, UNREADABLE, Departed, Ended, Passed
+from contextkit.proxy.repairs.splices import undo_of
+from contextkit.redact import redact, redact_path, redact_text
+from contextkit.watcher.conversations import Conversations
+from contextkit.watcher.guard import Guard, Passage, Recording
+from contextkit.watcher.notify import Teller
+from contextkit.watcher.response import type_of
+
+MOST_CONVERSATIONS, MOST_KEPT_BYTES = 1024, 1 << 29
+"""Conversations that are followed at once, and bytes of their last requests: a proxy serves many agents."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A call under way."""
+
+    call: Departed
+    body: bytes
+    """As sent, plain, secrets covered."""
+    passage: Passage | Followed
+    """How the guard follows it, or we do where it cannot."""
+    findings: list[Finding]
+
+
+class _Rows(Recording):
+    """Where the guard leaves the row of a call, and what the provider said of it."""
+
+    __slots__ = ("remarks", "row")
+
+    def __init__(self) -> None:
+        self._ledger = None
+        self.row: Exchange | None = None
+        self.remarks: list[Remark] = []
+
+    def keep(self, exchange: Exchange, body: bytes) -> None:
+        """Take it, with what the provider had kept of it put back."""
+        self.row = replace(exchange, prompt=Bodies(body))
+
+    def remark(self, remark: Remark) -> None:
+        """Take it."""
+        self.remarks.append(remark)
+
+
+class Judging:
+    """Everything that is known of the calls so far."""
+
+    def __init__(self, journal: Journal | None, complain: Callable[[str], object], upstream: str = "") -> None:
+        """`complain` is told once where the journal can be written no more; `upstream` is who is called."""
+        self._journal, self._complain, self._upstream = journal, complain, upstream
+        self._run = f"proxy-{token_hex(4)}"
+        self._now, self._n_passed = 0.0, 0
+        self._is_hurried = False
+        self._findings: list[Finding] = []
+        self._rows = _Rows()
+        kept = Conversations(self._run, MOST_CONVERSATIONS, MOST_KEPT_BYTES)
+        self._guard = Guard(Teller(self._found, "contextkit"), self._rows, clock=lambda: self._now, conversations=kept)
+        self._elsewhere = Elsewhere(self._run, upstream)
+        self._under_way: dict[int, _Open] = {}
+        self._credentials: OrderedDict[str, None] = OrderedDict()
+        self._pending: deque[Record] = deque()
+        self._judged = judged(_drained(self._pending))
+        self._tally = Tally()
+        self._breaks: Counter[str] = Counter()
+
+    def departed(self, call: Departed) -> None:
+        """A call was passed on: compare it with the one before it."""
+        body = redact(request_text(call.body, call.encoding), self._covering(call))
+        self._now, self._findings = call.at, []
+        passage = self._followed(call, body)
+        findings = self._findings if isinstance(passage, Passage) else list(passage.findings)
+        self._under_way[call.number] = _Open(call, body, passage, findings)
+
+    def hurry(self) -> None:
+        """Record from here on and analyse nothing: there is no time left."""
+        self._is_hurried = True
+
+    def _followed(self, call: Departed, body: bytes) -> Passage | Followed:
+        if self._is_hurried:
+            return self._elsewhere.unfollowed(call, body)
+        return self._guard.leaving("POST", call.path, body) or self._elsewhere.left(call, body)
+
+    def passed(self, request: Passed) -> bytes | None:
+        """Something else passed: note its sizes; gives a line about it, none for what only looks something up."""
+        if request.method in _LOOKS_UP:
+            return None
+        told = replace(request, path=redact_path(request.path, self._credentials)[:MOST_PATH])
+        self._n_passed += 1
+        self._record(Remark("passed", self._run, str(told)))
+        return canonical({"passed": {**asdict(told), "text": str(told)}})
+
+    def ended(self, call: Ended) -> bytes:
+        """It is over: record it; gives one line of JSON about it."""
+        begun = self._under_way.pop(call.number)
+        self._findings = begun.findings
+        known = self._covering(begun.call, call)
+        exchange = _redacted(self._row(begun, _readable(call, known)), known)
+        remarks = [Remark("repair", exchange.id, self._undo(begun))] if begun.call.before is not None else []
+        whole = exchange.prompt.request if isinstance(exchange.prompt, Bodies) else begun.body
+        is_as_sent = (
+            bool(remarks) or whole is begun.body
+        )  # what was repaired is told by its places in the body that was sent
+        said = [
+            replace(remark, about=exchange.id, text=redact_text(remark.text, known)) for remark in self._rows.remarks
+        ]
+        self._rows.remarks = []
+        self._record(
+            *said, *remarks, replace(exchange, prompt=Bodies(begun.body if is_as_sent else redact(whole, known)))
+        )
+        self._pending.extend([*said, replace(exchange, prompt=None)])
+        seen = next(self._judged)
+        self._tally.add(seen)
+        self._breaks.update(finding.code for finding in begun.findings)
+        return canonical(_report(seen, begun))
+
+    def close(self, now: float) -> Iterator[bytes]:
+        """Record what never ended as aborted; gives their lines, and that of the summary."""
+        for number in tuple(self._under_way):
+            yield self.ended(Ended(number, 0, "", "", b"", None, now, "aborted"))
+        summary = self._tally.summary()
+        yield canonical(
+            {
+                "summary": parse(summary.to_json().encode()),
+                "text": str(summary),
+                "breaks": dict(self._breaks),
+                "passed": self._n_passed,
+            }
+        )
+        if self._journal is not None:
+            self._journal.close()
+
+    def _covering(self, *calls: Departed | Ended) -> tuple[str, ...]:
+        """The credentials of calls and of those before them: one that a client has changed stays covered in its prompt."""
+        for value in (value for call in calls for value in call.credentials):
+            self._credentials[value] = None
+            self._credentials.move_to_end(value)
+            if len(self._credentials) > MOST_CREDENTIALS:
+                self._credentials.popitem(last=False)
+        return tuple(self._credentials)
+
+    def _undo(self, begun: _Open) -> str:
+        """What was done, and the pieces that make the client's own body again of the one that was sent."""
+        return undo_of(
+            redact(begun.call.before or b"", self._covering(begun.call)), begun.call.shared, begun.call.repairs
+        )
+
+    def _found(self, finding: Finding) -> None:
+        self._findings.append(finding)
+
+    def _record(self, *records: Record) -> None:
+        if self._journal is None:
+            return
+        try:
+            self._journal.write(*records)
+        except OSError as fault:
+            text = f"{self._journal.path} takes no more rows ({fault.strerror or fault}): recording has stopped, calls still pass"
+            self._journal.close()
+            self._journal = None
+            self._complain(text)
+
+    def _row(self, begun: _Open, call: Ended) -> Exchange:
+        passage, answer = begun.passage, None
+        if isinstance(passage, Passage):
+            row = self._passed(passage, call)
+            if (
+                row.usage is None or row.usage.prompt is None
+            ):  # counters that this vendor of the same wire spells in its own way
+                answer = heard(call) if call.status < 400 else None
+                row = replace(row, usage=bill_of(answer) or row.usage)
+            row = replace(row, provider=self._provider(begun, row))
+        else:
+            row = self._elsewhere.row(passage, begun.call, call, heard(call) if call.status < 400 else None)
+        return replace(row, ended_at=call.ended_at, error=_error(row.error, call))
+
+    def _provider(self, begun: _Open, row: Exchange) -> str:
+        """Who bills it: a host that prices are known of, or by the model."""
+        return billed_by(self._upstream, begun.call, row.model, {}) or row.provider
+
+    def _passed(self, passage: Passage, call: Ended) -> Exchange:
+        if call.first_byte_at is not None:
+            self._now = call.first_byte_at
+            passage.began(call.status, {"content-type": call.content_type, "content-encoding": call.encoding})
+            passage.feed(call.body)
+        self._now = call.ended_at
+        passage.ended(is_whole=not call.error, error=call.error)
+        row, self._rows.row = self._rows.row, None
+        assert row is not None  # noqa: S101 - a passage that ended has left its row
+        return row
+
+
+def _drained(pending: deque[Record]) -> Iterator[Record]:
+    """What is put there, one by one: whoever asks has put something there before."""
+    while True:
+        yield pending.popleft()
+
+
+MOST_CREDENTIALS = 32
+"""Credentials that are covered in every body, the latest seen."""
+
+
+def request_text(body: bytes, encoding: str) -> bytes:
+    """The text of a request body.
+
+    Of one that cannot be decoded, or is no text, a JSON object with its size and its digest.
+
+    Secrets cannot be found in what is not decoded, so it is never recorded.
+    """
+    try:
+        text = decoded(body, encoding, MOST_BYTES)
+        return text if _is_text(text) else _undecoded(body, "not text")
+    except UndecodableBody as fault:
+        return _undecoded(body, str(fault))
+
+
+def _is_text(body: bytes) -> bool:
+    """Whether it is UTF-8 without control characters, as JSON is: no compressed bytes, no UTF-16."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return _CONTROL.search(body) is None
+
+
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+
+def _undecoded(body: bytes, why: str) -> bytes:
+    return canonical({"contextkit_undecoded": {"bytes": len(body), "sha256": sha256(body).hexdigest(), "reason": why}})
+
+
+def _readable(call: Ended, known: tuple[str, ...]) -> Ended:
+    """`call` with its body decoded and redacted, as far as it came.
+
+    A body that cannot be decoded is left out: of it nothing is read.
+    """
+    try:
+        text = decoded(call.body, call.encoding, MOST_BYTES, is_partial=bool(call.error))
+    except UndecodableBody:
+        return replace(call, body=b"", encoding=UNREADABLE)
+    # Amazon's binary events carry checksums: what is read from them is redacted instead
+    return replace(call, body=redact(text, known) if _is_text(text) else text, encoding="")
+
+
+def _redacted(row: Exchange, known: tuple[str, ...]) -> Exchange:
+    """`row` with its names redacted: they come from the response or the address."""
+    return replace(
+        row,
+        id=redact_text(row.id, known),
+        model=redact_text(row.model, known),
+        session=redact_text(row.session, known),
+        lane=redact_text(row.lane, known),
+        error=redact_text(row.error, known) if row.error else row.error,
+    )
+
+
+_LOOKS_UP = frozenset({"GET", "HEAD", "OPTIONS"})
+MOST_PATH = 200
+"""Characters of a path that are told."""
+
+
+_ERROR_EVENT = b'"type":"error"'
+
+
+def _error(told: str | None, call: Ended) -> str | None:
+    """Why it did not end well: the provider's own type of error where it said one, at which a client may leave before
+    the provider does.
+    """
+    text = call.body
+    if call.status >= 400:
+        return _type_of(text) or str(call.status)
+    last = text.rfind(_ERROR_EVENT) if told in ("cut", "aborted") else -1
+    return (_type_of(text[text.rfind(b"data:", 0, last) + 5 :].partition(b"\n")[0]) if last >= 0 else "") or told
+
+
+def _type_of(text: bytes) -> str:
+    """`overloaded_error` (Anthropic), `rate_limit_exceeded` (OpenAI: the code says more than the type),
+    `RESOURCE_EXHAUSTED` (Gemini).
+    """
+    try:
+        body = parse(text)
+    except NotSerialisable:
+        return ""
+    return type_of(
+        body[0] if isinstance(body, list) and body else body
+    )  # Gemini answers an array to who asked for a stream
+
+
+_CAUSES = {
+    "tools": "tools_changed",
+    "system": "system_changed",
+    "messages": "messages_changed",
+    "parameters": "params_changed",
+}
+"""Level of what the guard saw break → the ledger's cause."""
+
+
+def _report(seen: Judged, begun: _Open) -> Json:
+    exchange, miss = seen.exchange, seen.miss
+    level = (
+        begun.findings[0].place.level if begun.findings and isinstance(begun.findings[0].place, RequestPlace) else ""
+    )
+    named = _CAUSES.get(level, miss.cause) if miss and miss.lost_tokens else miss.cause if miss else None
+    return {
+        "exchange": parse(encode(exchange)),
+        "hit_rate": seen.usage.hit_rate if seen.usage else None,
+        "cost_usd": seen.cost_usd,
+        "cost_uncached_usd": seen.cost_uncached_usd,
+        "cause": named,
+        "lost_tokens": miss.lost_tokens if miss else 0,
+        "repairs": list(begun.call.repairs),
+        "findings": [_told(finding) for finding in begun.findings],
+    }
+
+
+def _told(finding: Finding) -> Json:
+    """A finding without the line of code it came from: behind a proxy nobody knows it."""
+    place = asdict(finding.place)
+    place.pop("caller", None)
+    return {
+        "code": finding.code,
+        "message": finding.message,
+        **place,
+        "cost_tokens": finding.cost_tokens,
+        "cost_usd": finding.cost_usd,
+        "verdict": finding.verdict,
+    }

@@ -1,0 +1,191 @@
+"""The proxy on a port: takes connections, hands each request to a `Relay`, answers for a provider that cannot be
+reached.
+
+Takes an address to pass everything on to, an observer and a repair; gives a URL. Keeps no key and adds none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from contextkit.canonical import canonical
+from contextkit.errors import MissingExtra, UsageError
+
+try:
+    import h11
+except ImportError:
+    raise MissingExtra("the proxy", "server") from None
+
+from contextkit.proxy.headers import value_of
+from contextkit.proxy.link import Link
+from contextkit.proxy.passage import Observer, Repair, Timeouts
+from contextkit.proxy.relay import DEFAULT_TIMEOUTS, ClientStalled, Relay, Unreachable, in_words
+from contextkit.proxy.upstream import Upstream
+from contextkit.redact import redact_text
+from contextkit.server.answer import CHAT, MESSAGES, trace_of
+from contextkit.server.http.hosts import Hosts
+from contextkit.server.wires.wire import Wire
+from contextkit.terminal import sanitize
+
+_BACKLOG = 1024
+"""Connections that may wait to be taken: agents start by the hundred."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A path the proxy answers itself."""
+
+    content_type: str
+    """What it is."""
+    text: Callable[[], bytes]
+    """What it says now."""
+
+
+class Proxy:
+    """A pass-through to one provider, on the running event loop."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        *,
+        observer: Observer | None = None,
+        repair: Repair | None = None,
+        pages: Mapping[str, Page] | None = None,
+        allow_hosts: Iterable[str] = (),
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+    ) -> None:
+        """`observer` is told of every model call.
+
+        `repair` may change its body; `pages` are paths that are not passed on.
+
+        `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
+        Raises `UsageError` for one that is not a host name.
+        """
+        self._timeouts = timeouts
+        self._upstream, self._observer, self._repair, self._pages = upstream, observer, repair, pages or {}
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = count(1)
+        self._allow_hosts = tuple(allow_hosts)
+        self._hosts = Hosts(allowed=self._allow_hosts)
+        self.url = ""
+        """Base URL for clients, once it listens."""
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Listen. Raises `UsageError` where the port cannot be had."""
+        loop = asyncio.get_running_loop()
+        self._hosts = Hosts(host, self._allow_hosts)
+        try:
+            self._server = await loop.create_server(
+                lambda: Link(h11.SERVER, self._accepted), host, port, backlog=_BACKLOG
+            )
+        except OSError as fault:
+            why = (fault.strerror or str(fault)).rpartition("): ")[2]  # asyncio says the address once more in front
+            raise UsageError(
+                f"cannot listen on {host}:{port} ({why}): choose another port, 0 for a free one, or another host"
+            ) from None
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        """Close the port and every connection; calls under way are told as aborted."""
+        if self._server is not None:
+            self._server.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._upstream.close()
+
+    def _accepted(self, link: Link) -> None:
+        task = asyncio.get_running_loop().create_task(self._served(link))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        link.on_lost = task.cancel
+
+    async def _served(self, link: Link) -> None:
+        """Every request of one connection."""
+        cancel = link.on_lost
+        try:
+            while await self._one(link) and link.rest():
+                link.on_lost = cancel
+        except h11.RemoteProtocolError as fault:
+            _refuse(link, CHAT, fault.error_status_hint, f"this is not HTTP/1.1 ({in_words(fault)})")
+        except ConnectionResetError:
+            link.abort()
+        except Exception as fault:  # noqa: BLE001 - one connection's trouble is not the others'
+            log = logging.getLogger("contextkit.proxy")
+            log.error("a connection was given up: %s", sanitize(redact_text(trace_of(fault))))  # noqa: TRY400 - no text of it
+            link.abort()
+        finally:
+            link.close()
+
+    async def _one(self, link: Link) -> bool:
+        """One request; whether there was one."""
+        try:
+            await link.arrival(self._timeouts.idle)
+        except TimeoutError:
+            return False
+        try:
+            async with asyncio.timeout(self._timeouts.header):
+                request = await link.next_event()
+        except TimeoutError:
+            _refuse(
+                link,
+                CHAT,
+                408,
+                f"the head of the request was not complete after {self._timeouts.header:g} seconds (--header-seconds)",
+            )
+            return False
+        if type(request) is not h11.Request:
+            return False
+        if request.method == b"CONNECT":
+            _refuse(link, CHAT, 405, "this is no proxy for HTTPS_PROXY: give its address as the base URL of a client")
+            return False
+        refused = self._hosts.refusal(request.headers)
+        if refused is not None:
+            _refuse(link, _wire_of(request), refused.status, refused.text)
+            return False
+        page = self._pages.get(request.target.partition(b"?")[0].decode("latin-1"))
+        if page is not None and request.method in (b"GET", b"HEAD"):
+            await link.next_event()
+            _say(link, 200, page.content_type, page.text() if request.method == b"GET" else b"")
+            return True
+        try:
+            await Relay(link, request, self._upstream, self._observer, self._repair, self._timeouts).run(
+                next(self._numbers)
+            )
+        except Unreachable as fault:
+            _refuse(link, _wire_of(request), fault.status, str(fault))
+        except ClientStalled:
+            text = f"no more of the request came for {self._timeouts.idle:g} seconds (--idle-seconds)"
+            _refuse(link, _wire_of(request), 408, text)
+            return False
+        return True
+
+
+def _wire_of(request: h11.Request) -> Wire:
+    """Whose words an error takes: Anthropic's clients say their version on every call."""
+    is_anthropic = value_of(request.headers, b"anthropic-version") or request.target.startswith(b"/v1/messages")
+    return MESSAGES if is_anthropic else CHAT
+
+
+def _refuse(link: Link, wire: Wire, status: int, text: str) -> None:
+    """An error of our own in the provider's shape, where a response can still begin."""
+    if link.http.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not link.is_lost:
+        _say(
+            link,
+            status,
+            "application/json",
+            canonical(wire.error(wire.fault(status, None, f"contextkit proxy: {text}"))),
+        )
+
+
+def _say(link: Link, status: int, content_type: str, body: bytes) -> None:
+    headers = [("content-type", content_type), ("content-length", str(len(body)))]
+    link.send(h11.Response(status_code=status, headers=headers))
+    link.send(h11.Data(data=body))
+    link.send(h11.EndOfMessage())

@@ -1,1 +1,0 @@
-"""What one lane of a ledger says about the calls to come."""

@@ -1,0 +1,211 @@
+"""The place where bytes leave and come back: a transport around the client's own.
+
+Takes an HTTP client of httpx2 (or of httpx, which OpenAI's SDK still takes) and a guard, gives the same client whose
+transports are watched. Proxies, limits, mounts, retries and streams stay what they were: every byte passes through
+unchanged, and none is held back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol
+
+from contextkit.redact import credentials_of, register_credentials
+from contextkit.watcher.response import ABORTED, broken_off, unanswered
+
+_LIBRARIES = ("httpx2", "httpx")
+
+
+class Call(Protocol):
+    """One request on its way."""
+
+    body: bytes
+    """What is to be sent."""
+
+    def began(self, status: int, headers: Mapping[str, str]) -> None:
+        """The response begins."""
+        ...
+
+    def feed(self, chunk: bytes) -> None:
+        """A chunk of it passes by, as it came off the wire."""
+        ...
+
+    def ended(self, *, is_whole: bool, error: str = "") -> None:
+        """No more will come; said once or more, the first counts. `error` is a word of `failure`."""
+        ...
+
+
+class Watcher(Protocol):
+    """Who looks at what leaves."""
+
+    def leaving(self, method: str, path: str, body: bytes) -> Call | None:
+        """A request is about to be sent; None where it is none of ours. May raise, and nothing is sent."""
+        ...
+
+    def close(self) -> None:
+        """The client is closed."""
+        ...
+
+
+def library_of(http: object) -> str:
+    """`httpx2` or `httpx`, whichever made this client; empty for anything else."""
+    made_by = [kind.__module__.partition(".")[0] for kind in type(http).__mro__]
+    return next((name for name in made_by if name in _LIBRARIES), "")
+
+
+def attach(http: Any, watcher: Watcher) -> None:
+    """Watch what `http` sends, through its main transport and every mounted one."""
+    sync_kind, async_kind = _kinds(library_of(http))
+    kind = async_kind if hasattr(http, "aclose") else sync_kind
+    http._transport = kind(http._transport, watcher)
+    http._mounts = {key: mount and kind(mount, watcher) for key, mount in http._mounts.items()}
+
+
+def cloned(http: Any) -> Any:
+    """A second client over the same connections, so that watching it leaves the first one alone.
+
+    The first stays alive as long as the second, and it alone closes what nobody uses any more: the SDKs' own clients do
+    so when they are forgotten, which a copy must not do to connections it shares.
+    """
+    kind = next(kind for kind in type(http).__mro__ if "__del__" not in vars(kind))
+    clone: Any = object.__new__(kind)
+    clone.__dict__.update(http.__dict__)
+    clone._watched_original = http
+    return clone
+
+
+class _Around:
+    """What both kinds of transport share."""
+
+    def __init__(self, inner: Any, watcher: Watcher) -> None:
+        self._inner, self._watcher = inner, watcher
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_inner"], name)
+
+    def _leaving(self, request: Any) -> tuple[Any, Call | None]:
+        """The request to send, and its call; a body that is read only once, while it is sent, is not looked at."""
+        body = getattr(request, "_content", None)
+        register_credentials(credentials_of(request.headers.raw, request.url.raw_path))
+        call = self._watcher.leaving(request.method, request.url.path, body) if body else None
+        if call is None or call.body is body:
+            return request, call
+        headers = [(name, value) for name, value in request.headers.multi_items() if name.lower() != "content-length"]
+        return type(request)(
+            request.method, request.url, headers=headers, content=call.body, extensions=request.extensions
+        ), call
+
+
+def _came(response: Any, call: Call, passing: Any) -> Any:
+    """Look at a response while its bytes pass; one that is in memory already is looked at now."""
+    if response.is_stream_consumed:
+        call.began(response.status_code, {**response.headers, "content-encoding": ""})
+        call.feed(response.content)
+        call.ended(is_whole=True)
+    else:
+        call.began(response.status_code, response.headers)
+        response.stream = passing(response.stream, call)
+    return response
+
+
+class _Sync(_Around):
+    def handle_request(self, request: Any) -> Any:
+        request, call = self._leaving(request)
+        if call is None:
+            return self._inner.handle_request(request)
+        try:
+            response = self._inner.handle_request(request)
+        except BaseException as error:
+            call.ended(is_whole=False, error=unanswered(error))
+            raise
+        return _came(response, call, self._passing)
+
+    def __enter__(self) -> Any:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        self._watcher.close()
+        self._inner.__exit__(*what)
+
+    def close(self) -> None:
+        self._watcher.close()
+        self._inner.close()
+
+
+class _Async(_Around):
+    async def handle_async_request(self, request: Any) -> Any:
+        request, call = self._leaving(request)
+        if call is None:
+            return await self._inner.handle_async_request(request)
+        try:
+            response = await self._inner.handle_async_request(request)
+        except BaseException as error:
+            call.ended(is_whole=False, error=unanswered(error))
+            raise
+        return _came(response, call, self._passing)
+
+    async def __aenter__(self) -> Any:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *what: object) -> None:
+        self._watcher.close()
+        await self._inner.__aexit__(*what)
+
+    async def aclose(self) -> None:
+        self._watcher.close()
+        await self._inner.aclose()
+
+
+class _Passing:
+    """A response body on its way to the caller."""
+
+    def __init__(self, inner: Any, call: Call) -> None:
+        self._inner, self._call = inner, call
+
+
+class _SyncPassing(_Passing):
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for chunk in self._inner:
+                self._call.feed(chunk)
+                yield chunk
+        except BaseException as error:
+            self._call.ended(is_whole=False, error=broken_off(error))
+            raise
+        self._call.ended(is_whole=True)
+
+    def close(self) -> None:
+        self._inner.close()
+        self._call.ended(is_whole=False, error=ABORTED)
+
+
+class _AsyncPassing(_Passing):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._inner:
+                self._call.feed(chunk)
+                yield chunk
+        except BaseException as error:
+            self._call.ended(is_whole=False, error=broken_off(error))
+            raise
+        self._call.ended(is_whole=True)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+        self._call.ended(is_whole=False, error=ABORTED)
+
+
+@cache
+def _kinds(library: str) -> tuple[Any, Any]:
+    """The two transports as that library's own kinds: it checks what it is given."""
+    http = import_module(library)
+    sync_body = type("PassingStream", (_SyncPassing, http.SyncByteStream), {})
+    async_body = type("AsyncPassingStream", (_AsyncPassing, http.AsyncByteStream), {})
+    return (
+        type("WatchedTransport", (_Sync, http.BaseTransport), {"_passing": sync_body}),
+        type("AsyncWatchedTransport", (_Async, http.AsyncBaseTransport), {"_passing": async_body}),
+    )
