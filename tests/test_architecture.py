@@ -23,23 +23,25 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = {
     0: {"errors"},
     1: {"facts"},
-    2: {"cache", "canonical", "content_encoding", "models", "private_files", "redact", "terminal"},
-    3: {"economics", "log", "prices", "tools", "transformer"},
-    4: {"memory", "prompt"},
-    5: {"providers"},
-    6: {"ledger"},
-    7: {"analysis"},
-    8: {"context", "importers", "lint", "report"},
-    9: {"watcher"},
-    10: {"server"},
-    11: {"proxy"},
-    12: {"bridges", "cli", "pytest_plugin"},
+    2: {"canonical", "content_encoding", "private_files", "redact", "terminal"},
+    3: {"models"},
+    4: {"cache"},
+    5: {"economics", "log", "prices", "tools", "transformer"},
+    6: {"memory", "prompt"},
+    7: {"providers"},
+    8: {"ledger"},
+    9: {"analysis"},
+    10: {"context", "importers", "lint", "report"},
+    11: {"watcher"},
+    12: {"server"},
+    13: {"proxy"},
+    14: {"bridges", "cli", "pytest_plugin"},
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 ROOF = {"__init__", "__main__"}
 """The package's own door: imports anything, and no room imports it."""
 
-NUMPY_IN = {"transformer", "simulator/reuse_distance.py"}
+NUMPY_IN = {"transformer", "analysis/reuse_distance.py"}
 TOP_LEVEL = {"contextkit", "examples", "tests", "docs", "pyproject.toml", "README.md"}
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "base", "core", "misc", "manager", "managers"}
 UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}

@@ -12,7 +12,7 @@ from contextkit.terminal import echo
 if TYPE_CHECKING:
     from contextkit.analysis.engines import Engine
     from contextkit.providers.anthropic.blocks import BillingHeader
-    from contextkit.server.replies import ReplySource
+    from contextkit.providers.scripted import ReplySource
 
 
 @click.command("serve")
@@ -148,7 +148,7 @@ def _replies(path: str) -> list[object]:
     """The scripts in a file, checked before the port opens; raises `UsageError` naming the file."""
     from contextkit.canonical import parse
     from contextkit.errors import NotSerialisable, UnreadableRequest
-    from contextkit.server.replies import Replies
+    from contextkit.providers.scripted import Replies
 
     try:
         value = parse(Path(path).read_bytes())

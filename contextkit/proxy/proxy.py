@@ -20,6 +20,7 @@ try:
 except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
+from contextkit.providers.codec import Wire
 from contextkit.proxy.headers import value_of
 from contextkit.proxy.link import Link
 from contextkit.proxy.passage import Observer, Repair, Timeouts
@@ -28,7 +29,6 @@ from contextkit.proxy.upstream import Upstream
 from contextkit.redact import redact_text
 from contextkit.server.answer import CHAT, MESSAGES, trace_of
 from contextkit.server.http.hosts import Hosts
-from contextkit.server.wires.wire import Wire
 from contextkit.terminal import sanitize
 
 _BACKLOG = 1024

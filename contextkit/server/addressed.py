@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import ContextKitError, NotSerialisable
 from contextkit.models import model_named
+from contextkit.providers.anthropic.rendering import COUNTED, INVOKE, MANTLE, PREDICT
+from contextkit.providers.codec import Wire
 from contextkit.providers.gemini.generate import parse as parsed_content
 from contextkit.providers.gemini.parts import spelled
+from contextkit.providers.gemini.validation import CREATED, authenticated, invalid, shaped
+from contextkit.providers.validation import MOST_LEVELS, Refusal, Sent, first, is_nested_deeper
 from contextkit.server.answer import CONVERSE, GENERATE, Call, Outcome, admit, answered, count_tokens, refused
-from contextkit.server.refusals.keyed.gemini import CREATED, authenticated, invalid, shaped
-from contextkit.server.refusals.refusal import MOST_LEVELS, Refusal, Sent, first, is_nested_deeper
 from contextkit.server.state import State
-from contextkit.server.wires.anthropic_messages import COUNTED, INVOKE, MANTLE, PREDICT
-from contextkit.server.wires.wire import Wire
 
 _TTL = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _DEFAULT_SECONDS = 3600.0

@@ -21,28 +21,37 @@ from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, Un
 from contextkit.ledger.calls import Exchange
 from contextkit.models import Model
 from contextkit.prompt.normal_form import normal
-from contextkit.server.billing.books import Books, Said
-from contextkit.server.diagnostics import Fingerprint
-from contextkit.server.notices import HEADER, Notice, is_retired, of_model, unknown_fields
-from contextkit.server.refusals.anthropic import EARLY_COUNT
-from contextkit.server.refusals.refusal import MOST_LEVELS, Asked, Refusal, Sent, first, is_nested_deeper
-from contextkit.server.replies import Part, ReplyScript
-from contextkit.server.signatures import places_in
-from contextkit.server.state import State
-from contextkit.server.stored.stored import Stored
-from contextkit.server.wires import (
-    anthropic_messages,
-    bedrock_converse,
-    gemini,
-    openai_chat,
-    openai_compact,
-    openai_responses,
+from contextkit.providers.anthropic import rendering as anthropic_messages
+from contextkit.providers.anthropic.validation import EARLY_COUNT
+from contextkit.providers.bedrock import rendering as bedrock_converse
+from contextkit.providers.codec import Answer, Wire
+from contextkit.providers.diagnostics import Fingerprint
+from contextkit.providers.gemini import rendering as gemini
+from contextkit.providers.openai import chat_rendering as openai_chat
+from contextkit.providers.openai import responses_rendering as openai_compact
+from contextkit.providers.openai import responses_rendering as openai_responses
+from contextkit.providers.openai.stored import Stored
+from contextkit.providers.scripted import Part, ReplyScript
+from contextkit.providers.validation import (
+    HEADER,
+    MOST_LEVELS,
+    Asked,
+    Notice,
+    Refusal,
+    Sent,
+    first,
+    is_nested_deeper,
+    is_retired,
+    of_model,
+    places_in,
+    unknown_fields,
 )
-from contextkit.server.wires.wire import Answer, Wire
+from contextkit.server.billing import Books, Said
+from contextkit.server.state import State
 from contextkit.terminal import sanitize
 
 if TYPE_CHECKING:
-    from contextkit.server.replies import ErrorEvent
+    from contextkit.providers.scripted import ErrorEvent
 
 MESSAGES, CHAT, RESPONSES, COMPACT = (
     anthropic_messages.WIRE,

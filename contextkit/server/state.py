@@ -16,16 +16,15 @@ from contextkit.analysis.engines import Engine
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.anthropic.blocks import BillingHeader
+from contextkit.providers.codec import Wire
+from contextkit.providers.diagnostics import Fingerprints
+from contextkit.providers.openai.stored import Stored
 from contextkit.providers.provider import remember
-from contextkit.server.billing.books import Books
-from contextkit.server.billing.hosted import Hosted
-from contextkit.server.billing.selfhosted import SelfHosted
-from contextkit.server.diagnostics import Fingerprints
-from contextkit.server.notices import Notices
-from contextkit.server.replies import Replies, ReplySource
-from contextkit.server.signatures import Signatures
-from contextkit.server.stored.stored import Stored
-from contextkit.server.wires.wire import Wire
+from contextkit.providers.scripted import Replies, ReplySource
+from contextkit.providers.validation import Notices, Signatures
+from contextkit.server.billing import Books
+from contextkit.server.billing_hosted import Hosted
+from contextkit.server.billing_selfhosted import SelfHosted
 
 
 class Clock:

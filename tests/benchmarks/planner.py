@@ -20,11 +20,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from tests.layout.planned.cost import Planner, Policy, expected, no_marks
-from tests.layout.planned.oracle import Oracle, TooManyStates
-from tests.layout.planned.placements import PEERS, RESTATED, python_with, restated, run_by_package, version_of
-from tests.layout.planned.recorded import Learning, agent_traces, paid, pi, pieces
-from tests.layout.planned.sessions import Session, generated
+from tests.prompt.planned.cost import Planner, Policy, expected, no_marks
+from tests.prompt.planned.oracle import Oracle, TooManyStates
+from tests.prompt.planned.placements import PEERS, RESTATED, python_with, restated, run_by_package, version_of
+from tests.prompt.planned.recorded import Learning, agent_traces, paid, pi, pieces
+from tests.prompt.planned.sessions import Session, generated
 
 NEAR = 0.01
 """How far above the best placement the planner may be, over all sessions."""

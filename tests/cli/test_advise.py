@@ -9,8 +9,8 @@ import pytest
 
 from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.ledger import Ledger
+from tests.analysis.test_compactions import session
 from tests.cli.conftest import Run
-from tests.simulator.test_compactions import session
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ FIRST = 150
 def test_the_beginning_of_a_real_session_is_billed_as_without_the_real_client(
     start: Start, provider: str, shared: Path, tmp_path: Path
 ) -> None:
-    """Whole sessions are in tests/simulator/test_naive_oracle.py."""
+    """Whole sessions are in tests.analysis/test_naive_oracle.py."""
     path = tmp_path / "beginning.jsonl"
     lines = (shared / "data" / "pi" / "before-compaction.jsonl").read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:FIRST]))

@@ -14,7 +14,7 @@ import pytest
 from contextkit import AnthropicMessages, Context
 from tests.context.desk import Desk
 from tests.context.head import SYSTEM
-from tests.layout.test_cost import counted
+from tests.prompt.test_cost import counted
 
 
 @pytest.fixture(autouse=True)

@@ -23,10 +23,10 @@ from contextkit.canonical import Json
 from contextkit.cli.transformer.speaking import Speaker, parts
 from contextkit.errors import ContextKitError, UsageError
 from contextkit.models import model_named
+from contextkit.providers.openai import chat_rendering as openai_chat
 from contextkit.providers.provider import Parsed
-from contextkit.server.billing.selfhosted import SelfHosted
-from contextkit.server.refusals.refusal import Asked, Sent
-from contextkit.server.wires import openai_chat
+from contextkit.providers.validation import Asked, Sent
+from contextkit.server.billing_selfhosted import SelfHosted
 from contextkit.transformer.engine import Run, likeliest
 from contextkit.transformer.kv_cache import ContiguousCache, Pool
 from contextkit.transformer.masking import sampled

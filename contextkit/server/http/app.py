@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 from contextkit.canonical import Json, canonical
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS, Model
+from contextkit.providers.anthropic.rendering import INVOKE, PREDICT
+from contextkit.providers.codec import Wire
+from contextkit.providers.validation import Refusal, Sent, first
 from contextkit.server import addressed
+from contextkit.server import stored_endpoints as endpoints
 from contextkit.server.answer import (
     CHAT,
     COMPACT,
@@ -32,12 +36,8 @@ from contextkit.server.answer import (
 )
 from contextkit.server.http import control
 from contextkit.server.http.hosts import Hosts, Refused
-from contextkit.server.refusals.refusal import Refusal, Sent, first
 from contextkit.server.state import State
-from contextkit.server.stored import endpoints
-from contextkit.server.stored.asking import ask
-from contextkit.server.wires.anthropic_messages import INVOKE, PREDICT
-from contextkit.server.wires.wire import Wire
+from contextkit.server.stored_asking import ask
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -17,7 +17,7 @@ from contextkit.canonical import Json, parse
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import encode
 from contextkit.ledger.ledger import HEADER
-from contextkit.server.refusals.refusal import ARRAY, NUMBER, Kind
+from contextkit.providers.validation import ARRAY, NUMBER, Kind
 from contextkit.server.state import State
 
 

@@ -1,1 +1,0 @@
-"""`contextkit proxy`: the pass-through, and the process beside it that judges and records what passed."""

@@ -1,0 +1,130 @@
+"""`POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent` as the Gemini API answers them.
+
+Field names are those of `google.genai.types` 3.4: GenerateContentResponse, Candidate, UsageMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json
+from contextkit.errors import UnknownModel, UnreadableRequest
+from contextkit.providers.codec import Answer, Stream, Wire, event, pieces
+from contextkit.providers.gemini import validation as refusals
+from contextkit.providers.gemini.validation import invalid
+from contextkit.providers.scripted import Part
+from contextkit.providers.validation import Refusal
+
+FINISHES = {"done": "STOP", "calls": "STOP", "truncated": "MAX_TOKENS", "paused": "STOP", "refused": "SAFETY"}
+"""Neutral ending → `finishReason`; a prompt that does not fit is a 400 here."""
+TYPES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+"""HTTP status → status of the error (https://ai.google.dev/gemini-api/docs/troubleshooting)."""
+
+_PARTS: dict[str, Callable[[Any], dict[str, Json]]] = {
+    "text": lambda part: {"text": part.text},
+    "thinking": lambda part: {"text": part.thinking, "thought": True, "thoughtSignature": part.signature},
+    "call": lambda part: {"functionCall": {"id": part.id, "name": part.name, "args": part.arguments}},
+}
+
+
+def content(parts: tuple[Part, ...]) -> list[Json]:
+    """Parts as parts of a content."""
+    return [_PARTS[part.type](part) for part in parts]
+
+
+def usage(bill: Usage, thinking_tokens: int) -> Json:
+    """A bill in Gemini's counters, zeros left out: the prompt holds what was read."""
+    prompt, output = bill.prompt or 0, bill.output or 0
+    told = {
+        "promptTokenCount": prompt,
+        "cachedContentTokenCount": bill.read,
+        "candidatesTokenCount": output - thinking_tokens,
+        "thoughtsTokenCount": thinking_tokens,
+        "totalTokenCount": prompt + output,
+    }
+    return {name: count for name, count in told.items() if count}
+
+
+def whole(answer: Answer) -> Json:
+    """A `GenerateContentResponse`."""
+    return _chunk(answer, content(answer.parts), FINISHES[answer.stop], usage(answer.usage, answer.thinking_tokens))
+
+
+def stream(answer: Answer) -> Stream:
+    """Its chunks."""
+    parts = tuple(b"".join(event(_chunk(answer, [piece])) for piece in _pieces(part)) for part in content(answer.parts))
+    ending = _chunk(answer, [], FINISHES[answer.stop], usage(answer.usage, answer.thinking_tokens))
+    return Stream(b"", parts, event(ending))
+
+
+def _pieces(part: Mapping[str, Any]) -> list[Json]:
+    """Text in deltas, its signature with the last; a call in one."""
+    texts = pieces(part.get("text", ""))
+    if not texts:
+        return [dict(part)]
+    beside = {name: value for name, value in part.items() if name not in ("text", "thoughtSignature")}
+    signed = {"thoughtSignature": part["thoughtSignature"]} if "thoughtSignature" in part else {}
+    return [*({**beside, "text": text} for text in texts[:-1]), {**beside, "text": texts[-1], **signed}]
+
+
+def _chunk(answer: Answer, parts: list[Json], finish: str | None = None, bill: Json = None) -> dict[str, Json]:
+    ended = {} if finish is None else {"finishReason": finish}
+    told = {} if bill is None else {"usageMetadata": bill}
+    candidate = {"content": {"role": "model", "parts": parts}, **ended, "index": 0}
+    return {"candidates": [candidate], **told, "modelVersion": answer.body["model"], "responseId": answer.id}
+
+
+def error(refusal: Refusal) -> Json:
+    """The body of an error."""
+    return {"error": {"code": refusal.status, "message": refusal.message, "status": refusal.type}}
+
+
+def fault(status: int, kind: str | None, message: str | None) -> Refusal:
+    """A scripted error."""
+    named = kind or TYPES.get(status, "UNKNOWN")
+    return Refusal(status, named, message or f"Scripted {named}")
+
+
+def _unreadable(fault: UnreadableRequest) -> Refusal:
+    return invalid(fault.path, str(fault))
+
+
+def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
+    return Refusal(
+        404, "NOT_FOUND", f"models/{name} is not found for API version v1beta, or is not supported for generateContent."
+    )
+
+
+WIRE = Wire(
+    name="gemini",
+    family="google",
+    id_prefix="gemini",
+    workspace="x-goog-user-project",
+    early=refusals.EARLY,
+    late=refusals.LATE,
+    unreadable=_unreadable,
+    unknown_model=_unknown_model,
+    fault=fault,
+    impossible={"overflow": refusals.TOO_LONG},
+    error=error,
+    error_event=lambda refusal: event(error(refusal)),
+    statuses={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}},
+    content=content,
+    whole=whole,
+    stream=stream,
+    silent=lambda body: None,
+    diagnose=lambda kept, now, read: None,
+    is_remembered=lambda body: False,
+    fields=frozenset(refusals.REQUEST.fields),
+)

@@ -1,0 +1,204 @@
+"""What Chat Completions and Responses have in common: errors.
+
+Takes refusals, gives JSON in OpenAI's words (https://platform.openai.com/docs/guides/error-codes).
+
+`POST /v1/chat/completions` as OpenAI answers it.
+
+Field names are those of `openai.types` 3.52: chat/chat_completion.py, chat/chat_completion_chunk.py,
+completion_usage.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical
+from contextkit.errors import UnknownModel, UnreadableRequest
+from contextkit.providers.codec import Answer, Stream, Wire, event, pieces
+from contextkit.providers.openai import validation as refusals
+from contextkit.providers.openai.shapes import CHAT, invalid
+from contextkit.providers.scripted import Part
+from contextkit.providers.validation import Refusal
+
+TYPES: dict[int, tuple[str, str | None]] = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
+    403: ("invalid_request_error", "permission_denied"),
+    404: ("invalid_request_error", "not_found"),
+    405: ("invalid_request_error", "method_not_supported"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+    500: ("server_error", "server_error"),
+    503: ("service_unavailable_error", "server_overloaded"),
+}
+"""HTTP status → error type and code."""
+STATUSES = {
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "server_error": 500,
+    "overloaded_error": 503,
+    "service_unavailable_error": 503,
+    "invalid_request_error": 400,
+}
+
+
+def error(refusal: Refusal) -> Json:
+    """The body of an error."""
+    return {"error": {"message": refusal.message, "type": refusal.type, "param": refusal.param, "code": refusal.code}}
+
+
+def fault(status: int, kind: str | None, message: str | None) -> Refusal:
+    """A scripted error."""
+    known, code = TYPES.get(status, ("server_error", None))
+    return Refusal(status, kind or known, message or f"Scripted {kind or known}", None, code)
+
+
+def unreadable(fault: UnreadableRequest) -> Refusal:
+    """A body the adapter could not read."""
+    return invalid(f"Invalid value for '{fault.path}': {fault}", fault.path, "invalid_value")
+
+
+def unknown_model(name: str, fault: UnknownModel) -> Refusal:
+    """A model without a row."""
+    text = f"The model `{name}` does not exist or you do not have access to it."
+    return Refusal(404, "invalid_request_error", text, None, "model_not_found")
+
+
+FINISHES = {"done": "stop", "calls": "tool_calls", "truncated": "length", "paused": "stop", "refused": "content_filter"}
+"""Neutral ending → `finish_reason`; a prompt that does not fit is a 400 here."""
+
+
+def _call(part: Any) -> Json:
+    if isinstance(part.arguments, str):
+        return {"id": part.id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
+    return {
+        "id": part.id,
+        "type": "function",
+        "function": {"name": part.name, "arguments": canonical(part.arguments).decode()},
+    }
+
+
+def content(parts: tuple[Part, ...]) -> list[Json]:
+    """What is said and called; thinking does not leave this endpoint."""
+    return [_PARTS[part.type](part) for part in parts if part.type in _PARTS]
+
+
+_PARTS: dict[str, Callable[[Any], Json]] = {
+    "text": lambda part: {"type": "text", "text": part.text},
+    "call": _call,
+}
+
+
+def usage(bill: Usage, thinking_tokens: int) -> Json:
+    """A bill in Chat's counters: `prompt_tokens` holds what was read and written."""
+    prompt, output, written = bill.prompt or 0, bill.output or 0, (bill.write_5m or 0) + (bill.write_1h or 0)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": output,
+        "total_tokens": prompt + output,
+        "prompt_tokens_details": {"cached_tokens": bill.read, "cache_write_tokens": written, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": thinking_tokens,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }
+
+
+def message(parts: tuple[Part, ...]) -> dict[str, Json]:
+    """The assistant's message."""
+    said = content(parts)
+    texts = [block["text"] for block in said if block["type"] == "text"]
+    calls = [block for block in said if block["type"] in _WRITTEN]
+    words = "".join(texts) if texts or not calls else None
+    called = {"tool_calls": calls} if calls else {}
+    return {"role": "assistant", "content": words, "refusal": None, "annotations": [], **called}
+
+
+def whole(answer: Answer) -> Json:
+    """A `ChatCompletion`."""
+    choice = {"index": 0, "message": message(answer.parts), "finish_reason": FINISHES[answer.stop], "logprobs": None}
+    bill = answer.billed(usage(answer.usage, answer.thinking_tokens))
+    return _envelope(answer, "chat.completion") | {"choices": [choice], **bill}
+
+
+def stream(answer: Answer) -> Stream:
+    """The chunks of a `ChatCompletion`."""
+    wants_usage = bool((answer.body.get("stream_options") or {}).get("include_usage"))
+    frame = _envelope(answer, "chat.completion.chunk") | ({"usage": None} if wants_usage else {})
+    tail = _chunk(frame, {}, FINISHES[answer.stop])
+    if wants_usage:
+        tail += event(frame | {"choices": [], **answer.billed(usage(answer.usage, answer.thinking_tokens))})
+    head = _chunk(frame, {"role": "assistant", "content": "", "refusal": None})
+    return Stream(head, tuple(_deltas(frame, answer.parts)), tail + b"data: [DONE]\n\n")
+
+
+def _deltas(frame: Mapping[str, Json], parts: tuple[Part, ...]) -> list[bytes]:
+    """The chunks of each part; none for thinking."""
+    written, n_calls = [], 0
+    for part in parts:
+        block = _PARTS[part.type](part) if part.type in _PARTS else {"type": "nothing"}
+        written.append(b"".join(_chunk(frame, delta) for delta in _DELTAS[block["type"]](block, n_calls)))
+        n_calls += part.type == "call"
+    return written
+
+
+_WRITTEN = {"function": "arguments", "custom": "input"}
+"""Type of a call → field that grows while it is written."""
+
+
+def _call_deltas(block: Mapping[str, Json], index: int) -> list[Json]:
+    kind = block["type"]
+    written = _WRITTEN[kind]
+    start = {"index": index, "id": block["id"], "type": kind, kind: {"name": block[kind]["name"], written: ""}}
+    grown = [{"index": index, kind: {written: piece}} for piece in pieces(block[kind][written])]
+    return [{"tool_calls": [call]} for call in [start, *grown]]
+
+
+_DELTAS: dict[str, Callable[[Mapping[str, Json], int], list[Json]]] = {
+    "text": lambda block, index: [{"content": piece} for piece in pieces(block["text"])],
+    "function": _call_deltas,
+    "custom": _call_deltas,
+    "nothing": lambda block, index: [],
+}
+
+
+def _chunk(frame: Mapping[str, Json], delta: Json, finish: str | None = None) -> bytes:
+    return event({**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}]})
+
+
+def _envelope(answer: Answer, kind: str) -> dict[str, Json]:
+    return {
+        "id": answer.id,
+        "object": kind,
+        "created": answer.at,
+        "model": answer.body["model"],
+        "service_tier": "default",
+        "system_fingerprint": "fp_contextkit",
+    }
+
+
+WIRE = Wire(
+    name="openai_chat",
+    family="openai",
+    id_prefix="chatcmpl",
+    workspace="openai-project",
+    early=refusals.CHAT_EARLY,
+    late=refusals.LATE,
+    unreadable=unreadable,
+    unknown_model=unknown_model,
+    fault=fault,
+    impossible={"overflow": refusals.TOO_LONG},
+    error=error,
+    error_event=lambda refusal: event(error(refusal)),
+    statuses=STATUSES,
+    content=content,
+    whole=whole,
+    stream=stream,
+    silent=lambda body: None,
+    diagnose=lambda kept, now, read: None,
+    is_remembered=lambda body: False,
+    fields=frozenset(CHAT),
+)

@@ -1,0 +1,115 @@
+"""Bills as hosted providers make them: a reference cache for each model in each workspace, sizes as the model's counter
+counts them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from contextkit.cache.prefix_cache import Lease, PrefixCache
+from contextkit.cache.prompt import Prompt
+from contextkit.cache.reference import reference_cache
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json
+from contextkit.errors import UnknownModel
+from contextkit.ledger.calls import Outline
+from contextkit.ledger.prompts import outline
+from contextkit.models import Model, model_named
+from contextkit.prompt.tokens import counter_for
+from contextkit.providers import PARSERS
+from contextkit.providers.anthropic import messages
+from contextkit.providers.anthropic import rendering as anthropic_messages
+from contextkit.providers.anthropic.blocks import BillingHeader
+from contextkit.providers.codec import Wire
+from contextkit.providers.provider import Parsed
+from contextkit.providers.scripted import Part
+from contextkit.providers.validation import Asked, Sent
+from contextkit.server.billing import Said
+
+_FAMILIES = frozenset({"anthropic", "openai", "google", "aws"})
+"""Providers with endpoints of their own here; every other one speaks OpenAI's."""
+
+
+def _row(name: str, family: str) -> Model:
+    """The row of a model.
+
+    What an assumed row does not accept is not known either, so nothing is refused on its account.
+    """
+    row = model_named(name, family)
+    if not row.is_assumed:
+        return row
+    return replace(row, accepts_prefill=True, accepts_forced_choice=True, accepts_mid_system=True, binds_thinking=False)
+
+
+class Hosted:
+    """The providers of the model table; satisfies `Books`. `billing_header` as in `providers/anthropic/blocks.py`."""
+
+    def __init__(self, billing_header: BillingHeader = "neutral", *, is_strict: bool = False) -> None:
+        self._is_strict = is_strict
+        claude = partial(messages.parse, billing_header=billing_header)
+        self._parsers: dict[str, Callable[[Json], Parsed]] = {**PARSERS, "anthropic_messages": claude}
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget caches and conversations."""
+        self._lanes: dict[str, Prompt] = {}
+        self._caches: dict[tuple[str, str, str], PrefixCache[Prompt]] = {}
+
+    def spoken(self, wire: Wire) -> Wire:
+        """As its provider speaks it."""
+        return wire
+
+    def provider(self, wire: Wire, model: Model) -> str:
+        """The model's, which at OpenAI's endpoints may be a compatible host's."""
+        return model.provider
+
+    def understood(self, wire: Wire, sent: Sent) -> tuple[Model, Parsed]:
+        """A body that asks a model of this provider, or one that no table knows, whose rules are assumed."""
+        name, parser = sent.body[wire.model_field], self._parsers[wire.name]
+        model = _row(name, wire.family)
+        if model.provider != wire.family and not (model.provider not in _FAMILIES and wire.family == "openai"):
+            raise UnknownModel(f"{model.name} is not a model of {wire.family}")
+        if self._is_strict and model.is_assumed:
+            raise UnknownModel(f"{name} is not in the model table")
+        return model, parser(sent.body)
+
+    def seen(self, wire: Wire, asked: Asked) -> Prompt:
+        """Digests, sizes and marks."""
+        return asked.parsed.prompt
+
+    def cache(self, wire: Wire, asked: Asked) -> PrefixCache[Any]:
+        """The cache of one model in one workspace."""
+        key = wire.family, asked.model.name, asked.sent.headers.get(wire.workspace, "")
+        if key not in self._caches:
+            self._caches[key] = reference_cache(asked.model)
+        return self._caches[key]
+
+    def said(self, wire: Wire, asked: Asked, parts: tuple[Part, ...]) -> Said:
+        """Counted like a prompt."""
+        counter = counter_for(asked.model)
+        sizes = [
+            (part.type, counter.count(block))
+            for part, block in zip(parts, anthropic_messages.WIRE.content(parts), strict=True)
+        ]
+        return Said(sum(size for _, size in sizes), sum(size for kind, size in sizes if kind == "thinking"), array("i"))
+
+    def ended(self, cache: PrefixCache[Any], lease: Lease, said: Said, output: int, now: float) -> Usage:
+        """The whole bill."""
+        return cache.end(lease, output, now)
+
+    def dropped(self, cache: PrefixCache[Any], lease: Lease, now: float) -> Usage:
+        """Billed all the same; nothing becomes readable."""
+        return lease.usage
+
+    def recorded(self, session: str, asked: Asked, seen: Prompt, said: Said | None) -> Outline:
+        """The difference to the conversation's last prompt."""
+        before, self._lanes[session] = self._lanes.get(session), seen
+        return outline(before, seen, asked.parsed.layout.track.entries, 0)
+
+    def billed(self, lease: Lease) -> Callable[[Json], dict[str, Json]]:
+        """As OpenAI spells them."""
+        return lambda usage: {"usage": usage}

@@ -1,0 +1,228 @@
+"""Bills as a self-hosted engine makes them: one engine, one cache over the tokens of the rendered request, any name for
+its model.
+
+Takes requests of the OpenAI-compatible endpoints, gives bills in the engine's own tokens. Field names are those of vLLM
+0.30 (`vllm/entrypoints/openai/chat_completion/protocol.py`), SGLang 0.5.23
+(`sglang/srt/entrypoints/openai/protocol.py`) and llama.cpp's `tools/server/README.md`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+from contextkit.analysis.engines import Engine
+from contextkit.analysis.engines.recorded import TokenLanes, token_prompt
+from contextkit.cache.block.ids import TokenIds
+from contextkit.cache.prefix_cache import Lease, PrefixCache
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical
+from contextkit.ledger.calls import Tokens
+from contextkit.models import Model, model_named
+from contextkit.providers import PARSERS
+from contextkit.providers.codec import Wire
+from contextkit.providers.openai import chat_rendering as openai_chat
+from contextkit.providers.openai import responses_rendering as openai_responses
+from contextkit.providers.openai.engine_validation import CHOICES
+from contextkit.providers.openai.shapes import (
+    chat_fields,
+    chat_tools,
+    invalid,
+    items,
+    messages,
+    responses_fields,
+    responses_tools,
+)
+from contextkit.providers.openai.validation import one_choice, stream_options
+from contextkit.providers.provider import Parsed
+from contextkit.providers.scripted import Part
+from contextkit.providers.validation import TEXT, Asked, Early, Refusal, Sent
+from contextkit.server.billing import Said, prompt_ids, said_ids, text_ids
+
+_ROW = "gpt-4o"
+"""The row of the model table a body is cut by: the endpoint's plain rules, none of a provider's own."""
+_MAX_SALT = 128
+"""Characters of vLLM's `cache_salt`; it takes none of `_NO_SALT`."""
+_NO_SALT = frozenset("@/\\\0")
+
+
+@dataclass(frozen=True, slots=True)
+class _Habits:
+    """What is the engine's own in a body and in an answer."""
+
+    salts: tuple[str, ...]
+    """Fields that keep prefixes apart."""
+    skips: Callable[[Mapping[str, Json]], bool]
+    """Whether a body asks to read nothing from the cache."""
+    has_timings: bool = False
+    """Whether it tells tokens cached and computed beside the usage."""
+    is_salt_checked: bool = False
+    """Whether a salt must have vLLM's form."""
+    tools: Callable[[Mapping[str, Json]], Json] = lambda body: body.get("tools")
+    """The tools a chat request's prompt is rendered with."""
+
+
+def _chosen_tools(body: Mapping[str, Json]) -> Json:
+    """SGLang renders no tool under `tool_choice: none`, and one under a named choice (0.5.23 serving_chat.py)."""
+    choice, tools = body.get("tool_choice"), body.get("tools") or []
+    named = choice.get("function", {}).get("name") if isinstance(choice, dict) else None
+    return None if choice == "none" else [tool for tool in tools if named in (None, tool["function"]["name"])] or None
+
+
+def _wants_logprobs(body: Mapping[str, Json]) -> bool:
+    return body.get("prompt_logprobs") is not None
+
+
+_HABITS: Mapping[str, _Habits] = {
+    "vllm": _Habits(("cache_salt",), _wants_logprobs, is_salt_checked=True),
+    "sglang": _Habits(("extra_key", "cache_salt"), lambda body: False, tools=_chosen_tools),
+    "llamacpp": _Habits((), lambda body: body.get("cache_prompt") is False, has_timings=True),
+    "tiered": _Habits(("cache_salt",), _wants_logprobs, is_salt_checked=True),
+}
+"""Engine → what is its own; `tiered` is spoken to through vLLM, which LMCache is a part of."""
+
+
+class SelfHosted:
+    """One engine; satisfies `Books`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._habits = _HABITS[engine.name]
+        self._lanes = TokenLanes()
+
+    def reset(self) -> None:
+        """Forget cache and conversations."""
+        self._engine.cache.reset()
+        self._lanes = TokenLanes()
+
+    def spoken(self, wire: Wire) -> Wire:
+        """Any key, any model, fields nobody knows; no diagnosis."""
+        checks = (*_EARLY[wire.name], *CHOICES[self._engine.name][wire.name], self._salted)
+        return replace(
+            wire,
+            early=checks,
+            late=(),
+            fields=None,
+            diagnose=lambda kept, now, read: None,
+            is_remembered=lambda body: False,
+        )
+
+    def provider(self, wire: Wire, model: Model) -> str:
+        """The engine: nobody has a price for it."""
+        return self._engine.name
+
+    def understood(self, wire: Wire, sent: Sent) -> tuple[Model, Parsed]:
+        """A body for a model of any name."""
+        name = sent.body["model"]
+        shown = {"tools": self._habits.tools(sent.body)} if wire.name == openai_chat.WIRE.name else {}
+        parsed = PARSERS[wire.name]({**sent.body, "model": _ROW, **shown})
+        model = replace(model_named(_ROW), name=name, provider=self._engine.name)
+        return model, replace(parsed, model=name, params={**parsed.params, "model": name})
+
+    def seen(self, wire: Wire, asked: Asked) -> TokenIds:
+        """Its tokens, and what keeps them apart from others'."""
+        body, ids = asked.sent.body, prompt_ids(asked.parsed.layout, asked.sent.body)
+        return token_prompt(asked.model.name, ids, self._space(body), is_read_skipped=self._habits.skips(body))
+
+    def cache(self, wire: Wire, asked: Asked) -> PrefixCache[Any]:
+        """The engine's one cache."""
+        return self._engine.cache
+
+    def said(self, wire: Wire, asked: Asked, parts: tuple[Part, ...]) -> Said:
+        """The tokens a later request will have where this reply stands.
+
+        Thinking that Chat does not show comes before them.
+        """
+        thought = [text_ids(getattr(part, "thinking", "")) for part in parts]
+        reply = PARSERS[wire.name]({"model": _ROW, **_REPLIES[wire.name](parts)}).layout
+        unseen = sum(thought, array("i")) if wire.name == openai_chat.WIRE.name else array("i")
+        ids = unseen + said_ids(reply)[1:]
+        return Said(len(ids), sum(map(len, thought)), ids)
+
+    def ended(self, cache: PrefixCache[Any], lease: Lease, said: Said, output: int, now: float) -> Usage:
+        """The whole bill; what was generated stays in the engine."""
+        generate = getattr(cache, "generate", None)
+        if generate and said.ids:
+            generate(lease, said.ids)
+        return cache.end(lease, output, now)
+
+    def dropped(self, cache: PrefixCache[Any], lease: Lease, now: float) -> Usage:
+        """The engine lets go of it at once. Assumed: what the engine's model keeps of a request that ends early stays."""
+        return cache.end(lease, 0, now)
+
+    def recorded(self, session: str, asked: Asked, seen: TokenIds, said: Said | None) -> Tokens:
+        """Its tokens, as a difference to those of the conversation's last exchange."""
+        return self._lanes.write((session, "main"), seen, said.ids if said else ())
+
+    def billed(self, lease: Lease) -> Callable[[Json], dict[str, Json]]:
+        """The counters engines have, and llama.cpp's timings."""
+        hit, prompt = lease.hit, lease.usage.prompt or 0
+        cached = hit.read_tokens + hit.approximate_tokens
+        timings = {"timings": {"cache_n": cached, "prompt_n": prompt - cached}} if self._habits.has_timings else {}
+        return lambda usage: {
+            "usage": {name: _SPELLINGS.get(name, _same)(value) for name, value in usage.items()},
+            **timings,
+        }
+
+    def _space(self, body: Mapping[str, Json]) -> str:
+        named = {name: body[name] for name in self._habits.salts if body.get(name) is not None}
+        return blake2b(canonical(named, sort=True), digest_size=8).hexdigest() if named else ""
+
+    def _salted(self, sent: Sent) -> Iterator[Refusal]:
+        """A salt of the form the engine takes."""
+        for name in self._habits.salts:
+            salt = sent.body.get(name)
+            if salt is not None and not TEXT.holds(salt):
+                yield invalid(f"Invalid type for '{name}': expected a valid string.", name, "invalid_type")
+            elif (
+                salt is not None
+                and self._habits.is_salt_checked
+                and (not 0 < len(salt) <= _MAX_SALT or _NO_SALT & set(salt))
+            ):
+                yield invalid(
+                    f"Invalid value for '{name}': 1 to {_MAX_SALT} characters, none of @ / \\ NUL.",
+                    name,
+                    "invalid_value",
+                )
+
+
+def _open(sent: Sent) -> Iterator[Refusal]:
+    """No key is asked for."""
+    return iter(())
+
+
+def _known(check: Early) -> Early:
+    """The check, fields it does not know let pass: each engine has many of its own, and formats for replies."""
+    own = "response_format.type"
+    return lambda sent: (
+        refusal for refusal in check(sent) if refusal.code != "unknown_parameter" and refusal.param != own
+    )
+
+
+_EARLY: Mapping[str, tuple[Early, ...]] = {
+    openai_chat.WIRE.name: (_open, _known(chat_fields), messages, chat_tools, one_choice, stream_options),
+    openai_responses.WIRE.name: (_open, _known(responses_fields), one_choice, items, responses_tools, stream_options),
+}
+"""Wire → what a body must look like."""
+_REPLIES: Mapping[str, Callable[[tuple[Part, ...]], dict[str, Json]]] = {
+    openai_chat.WIRE.name: lambda parts: {"messages": [openai_chat.message(parts)]},
+    openai_responses.WIRE.name: lambda parts: {"input": list(openai_responses.items(parts, ""))},
+}
+"""Wire → a reply as the next request repeats it."""
+
+
+def _same(value: Json) -> Json:
+    return value
+
+
+def _cached_only(details: Json) -> Json:
+    return {"cached_tokens": details["cached_tokens"]}
+
+
+_SPELLINGS: Mapping[str, Callable[[Json], Json]] = dict.fromkeys(
+    ("prompt_tokens_details", "input_tokens_details"), _cached_only
+)
+"""Counter → what engines say of it: they bill no writes."""

@@ -1,1 +1,0 @@
-"""What a provider refuses, as tables."""

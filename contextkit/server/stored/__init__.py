@@ -1,1 +1,0 @@
-"""What the Responses API keeps between requests: responses, conversations, and the endpoints that show them."""

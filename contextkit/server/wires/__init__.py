@@ -1,1 +1,0 @@
-"""Answers in each provider's words: whole and as streams of events."""

@@ -1,0 +1,507 @@
+"""What comes back: the bill against what the call before left, the provider's diagnosis, and the ledger of it all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+import pytest
+from click.testing import CliRunner
+
+from contextkit import Ledger, watch
+from contextkit.cache.usage import Usage
+from contextkit.cli.main import cli
+from contextkit.ledger.calls import Bodies, Remark
+from contextkit.redact import redact
+from contextkit.server import LocalServer
+from contextkit.watcher.notify import described
+from contextkit.watcher.response import bytes_of
+from tests.watcher.talk import CLAUDE, GPT, HAZARDS, HEAD, Talk, Told
+
+BIG = HEAD * 3
+"""Well above what passes for noise."""
+
+
+def usage(read: int, written: int, fresh: int = 10) -> dict[str, Any]:
+    return {
+        "input_tokens": fresh,
+        "output_tokens": 5,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+    }
+
+
+def message(counters: dict[str, Any], name: str, **more: Any) -> dict[str, Any]:
+    said = [{"type": "text", "text": "ok"}]
+    told = {
+        "id": name,
+        "type": "message",
+        "role": "assistant",
+        "model": CLAUDE,
+        "content": said,
+        "stop_reason": "end_turn",
+    }
+    return {**told, "usage": counters, **more}
+
+
+def provider(*answers: dict[str, Any]) -> tuple[httpx2.Client, list[bytes]]:
+    """A provider that bills what it is told to, and the bodies it was sent."""
+    sent: list[bytes] = []
+    waiting = iter(answers)
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request.content)
+        assert int(request.headers["content-length"]) == len(request.content)
+        return httpx2.Response(200, json=next(waiting))
+
+    return httpx2.Client(transport=httpx2.MockTransport(answer)), sent
+
+
+def claude(http: httpx2.Client, **options: Any) -> anthropic.Anthropic:
+    return watch(anthropic.Anthropic(api_key="any", http_client=http, max_retries=0), hazards=HAZARDS, **options)
+
+
+def test_a_bill_that_forgot_the_prefix_is_told(told: Told) -> None:
+    http, _ = provider(message(usage(0, 8000), "m1"), message(usage(8000, 20), "m2"), message(usage(0, 8040), "m3"))
+    client, talk = claude(http, on_break=told), Talk(head=BIG)
+    for _ in range(3):
+        client.messages.create(**talk.claude())
+        talk.say()
+    (found,) = told
+    assert (found.code, found.detector) == ("CKL05", "provider")
+    assert "0 tokens were read where" in found.message and (found.cost_tokens or 0) > 7000
+
+
+@pytest.mark.parametrize(("read", "is_told"), [(8000, False), (7700, False), (6100, False), (5000, True), (0, True)])
+def test_a_small_shortfall_is_noise(read: int, is_told: bool, told: Told) -> None:
+    http, _ = provider(message(usage(0, 8000), "m1"), message(usage(read, 8020 - read), "m2"))
+    client, talk = claude(http, on_break=told), Talk(head=BIG)
+    for _ in range(2):
+        client.messages.create(**talk.claude())
+        talk.say()
+    assert bool(told) == is_told
+
+
+def test_a_break_that_was_told_is_not_told_again_by_its_bill(server: LocalServer, told: Told) -> None:
+    client, talk = (
+        watch(anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=told, hazards=HAZARDS),
+        Talk(head=BIG),
+    )
+    client.messages.create(**talk.claude())
+    talk.head = "Now " + BIG
+    client.messages.create(**talk.say().claude())
+    assert [finding.detector for finding in told] == ["guard"]
+    client.close()
+
+
+def test_another_model_is_told_by_its_name_and_not_by_its_bill(told: Told) -> None:
+    http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8020), "m2"))
+    client, talk = watch(anthropic.Anthropic(api_key="any", http_client=http), on_break=told), Talk(head=BIG)
+    client.messages.create(**talk.claude())
+    client.messages.create(**talk.say().claude(model="claude-opus-4-5"))
+    assert [found.code for found in told] == ["CKP01"]
+    client.close()
+
+
+def test_an_idle_gap_is_no_surprise(server: LocalServer, told: Told) -> None:
+    from contextkit.watcher.guard import Guard
+    from contextkit.watcher.notify import Teller
+    from contextkit.watcher.transport import attach
+
+    now = [1000.0]
+    http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8020), "m2"))
+    attach(http, Guard(Teller(told, "anthropic"), hazards=HAZARDS, clock=lambda: now[0]))
+    client, talk = anthropic.Anthropic(api_key="any", http_client=http), Talk(head=BIG)
+    client.messages.create(**talk.claude())
+    now[0] += 400
+    client.messages.create(**talk.say().claude())
+    assert told == []
+
+
+# Diagnostics
+# --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_provider_is_asked_only_where_that_was_asked_for() -> None:
+    http, sent = provider(message(usage(0, 8000), "m1"), message(usage(8000, 20), "m2"))
+    client, talk = claude(http), Talk()
+    client.messages.create(**talk.claude())
+    client.messages.create(**talk.say().claude())
+    assert all(b"diagnostics" not in body for body in sent)
+
+
+def test_the_provider_is_asked_about_the_call_before_and_its_verdict_is_told(told: Told) -> None:
+    verdict = {"cache_miss_reason": {"type": "system_changed", "cache_missed_input_tokens": 8000}}
+    http, sent = provider(message(usage(0, 8000), "m1"), message(usage(0, 8010), "m2", diagnostics=verdict))
+    client, talk = claude(http, on_break=told, diagnostics=True), Talk(head=BIG)
+    client.messages.create(**talk.claude())
+    talk.head = "Now " + BIG
+    client.messages.create(**talk.say().claude())
+    assert [json.loads(body)["diagnostics"] for body in sent] == [
+        {"previous_message_id": None},
+        {"previous_message_id": "m1"},
+    ]
+    assert [(finding.code, finding.detector, finding.verdict) for finding in told] == [
+        ("CKS10", "guard", ""),
+        ("CKS10", "provider", "system_changed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        ("system_changed", "CKS10 confirmed by the provider: system_changed; sent from "),
+        ("messages_changed", "CKS10 not confirmed by the provider: messages_changed; sent from "),
+    ],
+)
+def test_what_the_provider_says_of_a_break_that_was_told_is_one_short_line(
+    verdict: str, words: str, told: Told
+) -> None:
+    diagnosis = {"cache_miss_reason": {"type": verdict, "cache_missed_input_tokens": 8000}}
+    http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8010), "m2", diagnostics=diagnosis))
+    client, talk = claude(http, on_break=told, diagnostics=True), Talk(head=BIG)
+    client.messages.create(**talk.claude())
+    talk.head = "Now " + BIG
+    client.messages.create(**talk.say().claude())
+    before, after = told
+    assert described(after).startswith(words) and "byte" not in described(after)
+    assert (before.cost_tokens or 0) > 0 and after.cost_tokens is None  # whoever adds costs up counts each break once
+
+
+def test_of_several_findings_the_provider_confirms_the_one_it_speaks_of(told: Told) -> None:
+    diagnosis = {"cache_miss_reason": {"type": "model_changed", "cache_missed_input_tokens": 8000}}
+    http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8010), "m2", diagnostics=diagnosis))
+    client, talk = (
+        watch(anthropic.Anthropic(api_key="any", http_client=http), on_break=told, diagnostics=True),
+        Talk(head=BIG),
+    )
+    client.messages.create(**talk.claude())
+    talk.head = "Now " + BIG
+    client.messages.create(**talk.say().claude(model="claude-opus-4-5"))
+    assert len(told) > 2 and described(told[-1]).startswith("CKP01 confirmed by the provider: model_changed")
+
+
+def test_a_verdict_on_what_the_guard_did_not_see_is_told_too(told: Told) -> None:
+    verdict = {"cache_miss_reason": {"type": "tools_changed", "cache_missed_input_tokens": 8000}}
+    http, _ = provider(message(usage(0, 8000), "m1"), message(usage(8000, 10), "m2", diagnostics=verdict))
+    client, talk = claude(http, on_break=told, diagnostics=True), Talk(head=BIG)
+    for _ in range(2):
+        client.messages.create(**talk.claude())
+        talk.say()
+    assert [(finding.code, finding.detector, finding.verdict) for finding in told] == [
+        ("CKT10", "provider", "tools_changed")
+    ]
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_the_local_providers_own_diagnosis_agrees(is_stream: bool, server: LocalServer, told: Told) -> None:
+    client = watch(
+        anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=told, diagnostics=True, hazards=HAZARDS
+    )
+    talk = Talk(head=BIG)
+    for head in (BIG, BIG, "Now " + BIG):
+        talk.head = head
+        reply = client.messages.create(**talk.say().claude(), stream=is_stream)
+        for _ in reply if is_stream else ():
+            pass
+    assert [(finding.detector, finding.verdict) for finding in told] == [("guard", ""), ("provider", "system_changed")]
+    client.close()
+
+
+def test_openais_responses_are_compared_by_their_id(server: LocalServer, told: Told) -> None:
+    client = watch(
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any"), on_break=told, diagnostics=True, hazards=HAZARDS
+    )
+    talk = Talk(head=BIG)
+    client.responses.create(**talk.responses())
+    client.responses.create(**talk.say().responses())
+    assert told == []
+    talk.head = "Now " + BIG
+    client.responses.create(**talk.say().responses())
+    assert [(finding.detector, finding.verdict) for finding in told] == [("guard", ""), ("provider", "input_changed")]
+    client.close()
+
+
+def test_what_the_provider_said_is_recorded_and_shown_by_the_lint_of_the_recording(
+    server: LocalServer, tmp_path: Path
+) -> None:
+    path, talk = tmp_path / "ledger.jsonl", Talk()
+    with watch(
+        anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=print, record=path, diagnostics=True
+    ) as client:
+        for clock in ("10:30:59", "10:30:59", "10:31:02"):
+            talk.head = f"{BIG}It is {clock}."
+            client.messages.create(**talk.say().claude())
+    ledger = Ledger.read(path)
+    assert list(ledger.remarks) == [Remark("verdict", ledger[2].id, "system_changed")]
+    shown = CliRunner().invoke(cli, ["lint", str(path)]).output
+    assert "= provider: system_changed" in shown and "confirmed by system_changed" in shown
+
+
+def test_what_the_caller_asks_already_is_left_as_it_is() -> None:
+    http, sent = provider(message(usage(0, 8000), "m1"))
+    claude(http, diagnostics=True).messages.create(
+        **Talk().claude(), extra_body={"diagnostics": {"previous_message_id": "mine"}}
+    )
+    assert sent[0].count(b'"diagnostics"') == 1 and json.loads(sent[0])["diagnostics"] == {
+        "previous_message_id": "mine"
+    }
+
+
+# The ledger
+# ---------------------------------------------------------------------------------------------------------------
+
+
+SECRETS = {
+    "sk-ant-api03-abcdefghijklmnopqrstuvwx": "sk-",
+    "Bearer eyJhbGciOiJIUzI1NiJ9.e30.abc": "Bearer ",
+    "AKIAIOSFODNN7EXAMPLE": "AKIA",
+    "ghp_0123456789abcdefghijklmnopqrstuvwxyz": "ghp_",
+    '-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n"x"\n-----END RSA PRIVATE KEY-----': "-----BEGIN RSA PRIVATE KEY-----",
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=SECRETS.values())
+def test_a_secret_is_covered_and_every_offset_stays(secret: str) -> None:
+    body = json.dumps({"text": f"before {secret} after", "next": "kept"}).encode()
+    covered = redact(body)
+    assert len(covered) == len(body) and covered != body
+    fields = json.loads(covered)
+    assert (
+        fields["next"] == "kept"
+        and fields["text"].startswith(f"before {SECRETS[secret]}*")
+        and fields["text"].endswith(" after")
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["the sk-learn package", "a Bearer of news", "AKIA is short", "ghost", "ask-me-anything-about-this-topic"]
+)
+def test_what_only_looks_like_a_secret_is_kept(text: str) -> None:
+    assert redact(json.dumps(text).encode()) == json.dumps(text).encode()
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(
+    is_stream: bool, server: LocalServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs" / "ledger.jsonl"
+    client = watch(
+        anthropic.Anthropic(base_url=server.url, api_key="sk-ant-secretsecretsecret", max_retries=0),
+        record=path,
+        on_break=print,
+    )
+    talk = Talk("my key is AKIAIOSFODNN7EXAMPLE")
+    for _ in range(2):
+        reply = client.messages.create(**talk.claude(), stream=is_stream)
+        for _ in reply if is_stream else ():
+            pass
+        talk.say()
+    server.script([{"fault": {"kind": "status", "status": 400}}])
+    with pytest.raises(anthropic.BadRequestError):
+        client.messages.create(**talk.claude())
+    client.close()
+    ledger = Ledger.read(path)
+    assert [row.error for row in ledger] == [None, None, "invalid_request_error"] and len(
+        {row.session for row in ledger}
+    ) == 1
+    billed = [exchange.usage for exchange in server.ledger]
+    assert [(row.usage.read, row.usage.output) for row in ledger if row.usage] == [
+        (one.read, one.output) for one in billed if one
+    ][:2]
+    assert all(row.first_byte_at is not None for row in list(ledger)[:2])
+    prompt = ledger[0].prompt
+    assert isinstance(prompt, Bodies) and b"AKIA****************" in prompt.request
+    assert b"IOSFODNN7EXAMPLE" not in path.read_bytes() and b"secretsecret" not in path.read_bytes()
+
+
+def test_a_stream_that_was_left_early_is_recorded_as_aborted(server: LocalServer, tmp_path: Path) -> None:
+    client = watch(anthropic.Anthropic(base_url=server.url, api_key="any"), record=tmp_path / "ledger.jsonl")
+    with client.messages.create(**Talk("word " * 500).claude(), stream=True) as events:
+        next(iter(events))
+    client.close()
+    (row,) = Ledger.read(tmp_path / "ledger.jsonl")
+    assert row.error == "aborted" and row.first_byte_at is not None
+
+
+FAILURES: dict[str, tuple[dict[str, Any], str]] = {
+    "refused": ({"kind": "status", "status": 429}, "rate_limit_error"),
+    "an error event": ({"kind": "error_event", "type": "overloaded_error"}, "overloaded_error"),
+    "cut": ({"kind": "cut", "after_parts": 1}, "cut"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_call_that_failed_is_recorded_in_the_words_of_the_proxy(
+    name: str, server: LocalServer, tmp_path: Path
+) -> None:
+    fault, word = FAILURES[name]
+    server.script([{"fault": fault}])
+    client = watch(
+        anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0), record=tmp_path / "ledger.jsonl"
+    )
+    with suppress(Exception):  # what it is to the caller is the SDK's affair
+        for _ in client.messages.create(**Talk("word " * 500).claude(), stream=True):
+            pass
+    client.close()
+    assert [row.error for row in Ledger.read(tmp_path / "ledger.jsonl")] == [word]
+
+
+RAISED = [
+    (httpx2.ConnectError("no"), "unreachable"),
+    (httpx2.RemoteProtocolError("gone"), "unreachable"),
+    (httpx2.ReadTimeout("late"), "aborted"),
+    (KeyboardInterrupt(), "aborted"),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "word"), RAISED, ids=lambda value: value if isinstance(value, str) else type(value).__name__
+)
+def test_a_call_without_an_answer_is_recorded_as_unreachable_or_aborted(
+    error: BaseException, word: str, tmp_path: Path
+) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        raise error
+
+    client = claude(httpx2.Client(transport=httpx2.MockTransport(answer)), record=tmp_path / "ledger.jsonl")
+    with pytest.raises((anthropic.APIError, KeyboardInterrupt)):
+        client.messages.create(**Talk().claude())
+    client.close()
+    assert [row.error for row in Ledger.read(tmp_path / "ledger.jsonl")] == [word]
+
+
+REFUSALS = [
+    (b'{"error":{"message":"slow down","type":"tokens","code":"rate_limit_exceeded"}}', "rate_limit_exceeded"),
+    (b'{"error":{"message":"no","type":"what you said, quoted","code":null}}', "429"),
+    (b"<html>busy</html>", "429"),
+    (b"", "429"),
+]
+
+
+@pytest.mark.parametrize(("body", "word"), REFUSALS, ids=["code", "a text for a type", "no JSON", "empty"])
+def test_a_refusal_is_recorded_by_its_type_or_else_by_its_status(body: bytes, word: str, tmp_path: Path) -> None:
+    packed = httpx2.Response(
+        429, content=gzip.compress(body), headers={"content-encoding": "gzip", "content-type": "application/json"}
+    )
+    http = httpx2.Client(transport=httpx2.MockTransport(lambda request: packed))
+    client = watch(openai.OpenAI(api_key="any", http_client=http, max_retries=0), record=tmp_path / "ledger.jsonl")
+    with pytest.raises(openai.RateLimitError):
+        client.responses.create(**Talk().responses())
+    client.close()
+    assert [row.error for row in Ledger.read(tmp_path / "ledger.jsonl")] == [word]
+
+
+def test_a_ledger_is_continued(server: LocalServer, tmp_path: Path) -> None:
+    for n in (1, 2):
+        with watch(
+            openai.OpenAI(base_url=f"{server.url}/v1", api_key="any"), record=tmp_path / "ledger.jsonl"
+        ) as client:
+            client.chat.completions.create(model=GPT, messages=[{"role": "user", "content": "hi"}])
+        ledger = Ledger.read(tmp_path / "ledger.jsonl")
+        assert len(ledger) == len({row.session for row in ledger}) == n
+
+
+# Reading bills off the wire
+# -----------------------------------------------------------------------------------------------
+
+
+EVENTS = b"".join(
+    b"event: %b\ndata: %b\n\n" % (kind.encode(), json.dumps({"type": kind, **data}).encode())
+    for kind, data in [
+        ("message_start", {"message": message(usage(900, 100), "m9")}),
+        (
+            "content_block_delta",
+            {"index": 0, "delta": {"type": "text_delta", "text": 'data: {"type":"message_stop"} "usage"'}},
+        ),
+        ("message_delta", {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 77}}),
+        ("message_stop", {}),
+    ]
+)
+
+
+def _plain(data: bytes) -> bytes:
+    return data
+
+
+def _raw_deflate(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+ENCODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "plain": ("", _plain),
+    "gzip": ("gzip", gzip.compress),
+    "deflate": ("deflate", zlib.compress),
+    "raw deflate": ("deflate", _raw_deflate),
+}
+
+
+def chunks(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[start : start + size] for start in range(0, len(data), size))
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_a_bill_is_read_however_the_bytes_are_cut_and_packed(name: str, size: int) -> None:
+    encoding, pack = ENCODINGS[name]
+    for kind, data in (
+        ("text/event-stream; charset=utf-8", EVENTS),
+        ("application/json", json.dumps(message(usage(900, 100), "m9")).encode()),
+    ):
+        reader = bytes_of("anthropic_messages", kind, encoding)
+        for chunk in chunks(pack(data), size):
+            reader.feed(chunk)
+        bill = reader.bill(has_ended=True)
+        assert bill.usage is not None and (bill.id, bill.usage.read, bill.is_whole) == ("m9", 900, True)
+
+
+@pytest.mark.parametrize("encoding", ["zstd-not-there", "compress"])
+def test_an_encoding_nobody_knows_leaves_the_bill_unknown(encoding: str) -> None:
+    reader = bytes_of("openai_chat", "application/json", encoding)
+    reader.feed(b"\x00\x01")
+    assert reader.bill(has_ended=True).usage is None
+
+
+@pytest.mark.parametrize(
+    ("wire", "data", "error"),
+    [
+        ("openai_chat", b'data: {"error":{"message":"no","type":"server_error","code":null}}\n\n', "server_error"),
+        (
+            "openai_responses",
+            b'data: {"type":"error","code":"server_error","message":"no","param":null}\n\n',
+            "server_error",
+        ),
+        (
+            "anthropic_messages",
+            b'data: {"type": "error", "error": {"type": "overloaded_error"}}\n\n',
+            "overloaded_error",
+        ),
+        (
+            "anthropic_messages",
+            b'data: {"type":"content_block_delta","delta":{"text":"{\\"error\\":{\\"type\\":\\"x\\"}}"}}\n\n',
+            "",
+        ),
+    ],
+)
+def test_an_error_in_a_stream_is_read_and_a_text_that_looks_like_one_is_not(wire: str, data: bytes, error: str) -> None:
+    reader = bytes_of(wire, "text/event-stream", "")
+    reader.feed(data)
+    assert reader.bill(has_ended=True).error == error
+
+
+@pytest.mark.parametrize("data", [b"", b"not json", b"[1]", b'{"usage":5}', b'{"id":5,"usage":{"input_tokens":null}}'])
+def test_bytes_that_are_no_bill_are_passed_over(data: bytes) -> None:
+    for wire in ("anthropic_messages", "openai_chat", "openai_responses"):
+        for kind in ("application/json", "text/event-stream"):
+            reader = bytes_of(wire, kind, "")
+            reader.feed(data)
+            assert (reader.bill(has_ended=True).usage or Usage()).prompt in (None, 0)
