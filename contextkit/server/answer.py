@@ -28,7 +28,6 @@ from contextkit.providers.codec import Answer, Wire
 from contextkit.providers.diagnostics import Fingerprint
 from contextkit.providers.gemini import rendering as gemini
 from contextkit.providers.openai import chat_rendering as openai_chat
-from contextkit.providers.openai import responses_rendering as openai_compact
 from contextkit.providers.openai import responses_rendering as openai_responses
 from contextkit.providers.openai.stored import Stored
 from contextkit.providers.scripted import Part, ReplyScript
@@ -57,7 +56,7 @@ MESSAGES, CHAT, RESPONSES, COMPACT = (
     anthropic_messages.WIRE,
     openai_chat.WIRE,
     openai_responses.WIRE,
-    openai_compact.WIRE,
+    openai_responses.COMPACT_WIRE,
 )
 CONVERSE, GENERATE = bedrock_converse.WIRE, gemini.WIRE
 COUNT = replace(MESSAGES, early=EARLY_COUNT)

@@ -307,7 +307,7 @@ WIRE = Wire(
 )
 
 
-def whole_openai_compact(answer: Answer) -> Json:
+def whole_compact(answer: Answer) -> Json:
     """A `CompactedResponse`."""
     given = answer.body["input"]
     listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
@@ -336,10 +336,10 @@ def _parts(content: Json) -> list[Json]:
     return [{"type": "input_text", "text": content}] if isinstance(content, str) else content
 
 
-OPENAI_COMPACT_WIRE = replace(
+COMPACT_WIRE = replace(
     WIRE,
     early=COMPACT_EARLY,
-    whole=whole_openai_compact,
+    whole=whole_compact,
     told=lambda asked: {},
     kept=lambda stored, asked, answer: None,
     fields=frozenset(COMPACT),
