@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from contextkit.canonical import Json
 from contextkit.lint.requests.compare import is_same
 from contextkit.lint.requests.conversations import is_branch, kinship
-from contextkit.lint.requests.rule import Block, Sent
+from contextkit.lint.requests.rule import Sent
+from contextkit.prompt.block import Block
 from contextkit.providers.server_state import PREVIOUS, Unknown
 from contextkit.watcher.shortfall import Answered
 

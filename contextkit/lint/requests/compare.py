@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 from contextkit.canonical import canonical
 from contextkit.lint.requests.cut import common_bytes
-from contextkit.lint.requests.rule import Block, Change, Sent
-from contextkit.lint.requests.wires import SHAPES
+from contextkit.lint.requests.rule import Change, Sent
+from contextkit.prompt.block import Block
 from contextkit.prompt.normal_form import normal
 from contextkit.prompt.prompt import LEVELS
+from contextkit.providers.reading import SHAPES
 from contextkit.providers.server_state import named_in
 
 _Key = tuple[str, str, bool, bytes]
@@ -70,7 +71,7 @@ def reach_of(sent: Sent) -> int:
 def is_same(one: Block, other: Block) -> bool:
     """Whether two blocks say the same to a provider, markers and the order of their own keys left out.
 
-    >>> from contextkit.lint.requests.blocks import block_of
+    >>> from contextkit.prompt.block import block_of
     >>> text, other = ({"type": "text", "text": "hi"}, {"text": "hi", "type": "text"})
     >>> is_same(*(block_of("system", "system[0]", -1, "system", "text", value) for value in (text, other)))
     True

@@ -15,9 +15,9 @@ from itertools import islice
 from unicodedata import normalize
 
 from contextkit.ledger.calls import INFERRED_LANE, Bodies, Exchange
-from contextkit.lint.requests.blocks import text_of
 from contextkit.lint.requests.cut import common_bytes
-from contextkit.lint.requests.rule import Block, Sent
+from contextkit.lint.requests.rule import Sent
+from contextkit.prompt.block import Block, text_of
 from contextkit.providers.server_state import named_in
 
 SHARE, ANSWERED = 0.3, 0.1

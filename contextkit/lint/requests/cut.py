@@ -19,10 +19,10 @@ import orjson
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import Bodies, Exchange
-from contextkit.lint.requests.blocks import spelled
-from contextkit.lint.requests.rule import Block, Sent
-from contextkit.lint.requests.wires import SHAPES, Shape, n_head, params_of, shape_of
+from contextkit.lint.requests.rule import Sent
 from contextkit.models import MODELS, Model, find_model, model_named
+from contextkit.prompt.block import Block, spelled
+from contextkit.providers.reading import SHAPES, Shape, n_head, params_of, shape_of
 
 MOST_BYTES = 64 << 20
 """Larger bodies are not read: no provider takes them (Anthropic's limit is 32 MB,

@@ -14,34 +14,12 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.ledger.calls import Exchange
 from contextkit.models import Model
+from contextkit.prompt.block import Block
 
 On = Literal["change", "step", "call", "session"]
 """change: asked for each difference in the prompt's text, the first rule that answers names it; step: asked once for
 each two neighbouring calls of a conversation; call: asked for each call alone; session: asked once, with all calls of a
 recording."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One block of a prompt: a tool definition, a system block, a message's content block."""
-
-    level: Literal["tools", "system", "messages"]
-    """Where it stands."""
-    path: str
-    """`tools[2]`, `system[0]`, `messages[4].content[1]`, in the words of its own wire (`input[3]`,
-    `contents[0].parts[1]`)."""
-    message: int
-    """Index of the message it belongs to, -1 outside of messages."""
-    role: str
-    """Of its message, in its wire's words; for system text `system`, for tools the tool's name."""
-    type: str
-    """text, image, document, thinking, call, result, tool, or the wire's own word for anything else."""
-    value: Json
-    """As parsed, markers included."""
-    body: bytes
-    """Its JSON without markers, keys in the order they were sent."""
-    marker: Mapping[str, Json] | None
-    """Its cache marker (`cache_control`, `cachePoint`, `prompt_cache_breakpoint`), None where it has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from contextkit.lint.requests.blocks import text_of
-from contextkit.lint.requests.rule import Block, Sent
+from contextkit.lint.requests.rule import Sent
 from contextkit.lint.rules.history import last_message
 from contextkit.lint.rules.openings import Calls
+from contextkit.prompt.block import Block, text_of
 
 _LEAST, _SNIPPET, _LOOKED_AT, _QUOTES = 40, 80, 60, 3
 _SHORT = 3

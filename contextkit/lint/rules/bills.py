@@ -11,8 +11,9 @@ from itertools import pairwise
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
-from contextkit.lint.requests.rule import Block, Sent, Step
+from contextkit.lint.requests.rule import Sent, Step
 from contextkit.lint.rules.marks import n_bytes, n_tokens
+from contextkit.prompt.block import Block
 
 _INERT = frozenset(
     {

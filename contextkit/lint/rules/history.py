@@ -12,9 +12,9 @@ from itertools import pairwise
 import orjson
 
 from contextkit.canonical import Json
-from contextkit.lint.requests.blocks import text_of
-from contextkit.lint.requests.rule import Block, Change, Sent, Step
+from contextkit.lint.requests.rule import Change, Sent, Step
 from contextkit.lint.rules.shapes import texts_of
+from contextkit.prompt.block import Block, text_of
 
 MEDIA = frozenset({"image", "document", "video", "audio", "input_audio", "file"})
 """Types of blocks that hold no words of their own."""

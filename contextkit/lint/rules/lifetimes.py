@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contextkit.lint.requests.rule import Block, Sent, Step
+from contextkit.lint.requests.rule import Sent, Step
 from contextkit.lint.rules.bills import common, keyed, left_by, read
 from contextkit.lint.rules.marks import is_reached, marks_of, n_head, n_shared, n_tokens, reach
+from contextkit.prompt.block import Block
 
 _LEAST_TOKENS = 500
 _READ = 0.5

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from contextkit.lint.requests.rule import Block, Sent, Step
+from contextkit.lint.requests.rule import Sent, Step
+from contextkit.prompt.block import Block
 
 LOOKBACK = 20
 """Positions that a lookup visits, the marker's own included:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from contextkit.lint.requests.blocks import text_of
 from contextkit.lint.requests.rule import Sent
+from contextkit.prompt.block import text_of
 
 
 class Calls(Protocol):

@@ -13,8 +13,9 @@ import unicodedata
 import orjson
 
 from contextkit.canonical import Json
-from contextkit.lint.requests.rule import Block, Change
+from contextkit.lint.requests.rule import Change
 from contextkit.lint.rules.shapes import paired
+from contextkit.prompt.block import Block
 
 
 class Respelling(enum.Enum):

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 import orjson
 
 from contextkit.canonical import Json
-from contextkit.lint.requests.blocks import text_of
-from contextkit.lint.requests.rule import Block, Change
+from contextkit.lint.requests.rule import Change
+from contextkit.prompt.block import Block, text_of
 
 
 def paired(change: Change) -> list[tuple[Block, Block]]:

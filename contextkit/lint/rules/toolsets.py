@@ -12,9 +12,9 @@ from difflib import SequenceMatcher
 
 import orjson
 
-from contextkit.lint.requests.blocks import text_of
-from contextkit.lint.requests.rule import Block, Change, Sent, Step
+from contextkit.lint.requests.rule import Change, Sent, Step
 from contextkit.lint.rules.history import messages, tail
+from contextkit.prompt.block import Block, text_of
 
 SERVER_TOOL = re.compile(
     r"^(?:web_search|web_fetch|code_?execution|code_?interpreter|file_?search|google_?search|url_?context|x_search|image_generation)",

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from contextkit.lint.requests.blocks import text_of
 from contextkit.lint.requests.cut import sent_of
 from contextkit.lint.requests.rule import Sent
 from contextkit.models import find_model
+from contextkit.prompt.block import text_of
 from tests.lint.trace.calls import SCHEMA, anthropic, assistant, call, sent, spelled, text, tool, user
 
 Json = Any

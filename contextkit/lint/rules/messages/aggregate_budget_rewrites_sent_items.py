@@ -47,8 +47,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.blocks import text_of
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import is_elided, messages, shortened, size, tail
 from contextkit.lint.rules.syntax import (
     FUNCTIONS,
@@ -61,6 +60,7 @@ from contextkit.lint.rules.syntax import (
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.prompt.block import Block, text_of
 
 _LARGE, _MARK = 2_000, 24
 

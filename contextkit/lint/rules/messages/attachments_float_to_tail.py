@@ -44,11 +44,12 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import MEDIA, floated, is_answer, messages, stays
 from contextkit.lint.rules.syntax import last_name, left_out, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.prompt.block import Block
 
 _LARGE = 1_000
 """Bytes from which on a block of text that moves is an attached file."""

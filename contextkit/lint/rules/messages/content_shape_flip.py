@@ -50,12 +50,13 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import span_of, statements, uses_of
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import constant_keys, last_name, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import functions_in
+from contextkit.prompt.block import Block
 
 _PLAIN = frozenset({"type", "text"})
 _STRAIGHT = re.compile(rb"^[ \t]*(?:from|import) anthropic\b", re.MULTILINE)

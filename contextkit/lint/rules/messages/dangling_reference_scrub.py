@@ -41,12 +41,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.blocks import text_of
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import ABSENT, is_notice, is_restored
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_CONTENT, IN_HISTORY, AnyFunction, content_writes, text_in
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.prompt.block import text_of
 
 
 def _scrubbed(step: Step, change: Change) -> Evidence | None:

@@ -47,8 +47,7 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.blocks import text_of
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import as_keywords
 from contextkit.lint.rules.history import come, floated, gone, last_message, stays
 from contextkit.lint.rules.syntax import (
@@ -64,6 +63,7 @@ from contextkit.lint.rules.syntax import (
 from contextkit.lint.rules.tails import parts_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.prompt.block import Block, text_of
 
 _PIECE = 2_000
 """Characters of a reminder behind a tool's result; more than that is the result itself that was cut."""

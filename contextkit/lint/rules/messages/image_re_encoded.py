@@ -49,12 +49,13 @@ from collections.abc import Iterator
 import orjson
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import MEDIA
 from contextkit.lint.rules.shapes import differing_strings, paired
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, inside, keyword, last_name, messages_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.prompt.block import Block
 
 _LONG = 40
 """Characters from which on a string may be the data of an image; shorter ones that differ are its media type."""

@@ -46,7 +46,6 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.blocks import text_of
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import in_any_case
 from contextkit.lint.rules.history import pictures_lost
@@ -65,6 +64,7 @@ from contextkit.lint.rules.syntax import (
     text_in,
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
+from contextkit.prompt.block import text_of
 
 
 def _replaced(step: Step, change: Change) -> Evidence | None:

@@ -50,7 +50,6 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.blocks import text_of
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import is_placeholder, shortened
 from contextkit.lint.rules.syntax import (
@@ -68,6 +67,7 @@ from contextkit.lint.rules.syntax import (
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.prompt.block import text_of
 
 
 def _pruned(step: Step, change: Change) -> Evidence | None:

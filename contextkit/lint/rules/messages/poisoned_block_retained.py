@@ -44,12 +44,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import MEDIA, come, gone, is_restored, messages
 from contextkit.lint.rules.marking import module_of
 from contextkit.lint.rules.syntax import keyword, last_name, model_calls, text_in, unwrapped
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import functions_in, walk
+from contextkit.prompt.block import Block
 
 _FAULTS = re.compile(r"invalid|bad_?request|unprocessable|unsupported|too_large|\b4(?:00|13|22)\b", re.IGNORECASE)
 """Errors that say something about the request; a call that was given up or met a busy server says nothing."""

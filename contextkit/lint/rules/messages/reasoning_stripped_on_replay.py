@@ -53,8 +53,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.blocks import spelled, text_of
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import (
     FUNCTIONS,
@@ -72,6 +71,7 @@ from contextkit.lint.rules.syntax import (
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.prompt.block import Block, spelled, text_of
 
 
 def _stripped(step: Step, change: Change) -> Evidence | None:

@@ -43,8 +43,7 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.blocks import text_of
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import is_elided, last_message, rewritten_before, shortened
 from contextkit.lint.rules.syntax import (
     FUNCTIONS,
@@ -59,6 +58,7 @@ from contextkit.lint.rules.syntax import (
 from contextkit.lint.rules.tails import appended, is_abridged, is_end, is_on_its_way, lists_in, parts_of
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.prompt.block import Block, text_of
 
 _LEAST = 100
 """Bytes that a message has to lose, to be called shortened."""

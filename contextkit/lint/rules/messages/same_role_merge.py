@@ -54,11 +54,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.history import same_words
 from contextkit.lint.rules.syntax import inside, last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.prompt.block import Block
 
 
 def _merged(step: Step, change: Change) -> Evidence | None:

@@ -47,13 +47,13 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.blocks import text_of
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import messages
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, last_name, messages_of
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk, way_to
+from contextkit.prompt.block import text_of
 
 _ASIDE = re.compile(r"(?:^|_)(?:state|evidence|judge\w*|classif\w*|summar\w*|titles?)$")
 """Functions that make what is asked about a conversation, outside of it."""

@@ -40,9 +40,10 @@ from collections.abc import Iterator
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.shapes import is_same_value, paired
 from contextkit.lint.source.rule import Flow
+from contextkit.prompt.block import Block
 
 _RESTART_SECONDS = 300
 _WRAPS = ("function", "toolSpec")

@@ -49,10 +49,11 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import field, last_name
 from contextkit.lint.rules.shapes import is_same_value, paired
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_KEYS, Flow, Hit, Pattern, View
+from contextkit.prompt.block import Block
 
 _MAKES = ("list", "tuple", "set", "frozenset")
 

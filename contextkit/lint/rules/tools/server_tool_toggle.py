@@ -46,13 +46,14 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import calls_in, field, last_name, statements, text_of
 from contextkit.lint.rules.settings import had_cached, is_claude
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.toolsets import SERVER_TOOL, is_server_tool, named, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax.pieces import walk
+from contextkit.prompt.block import Block
 
 _MAKERS = re.compile(r"^(?:Web(?:Search|Fetch)\w*Tool\w*|GoogleSearch|FileSearchTool|CodeInterpreterTool)$")
 _WORDS = ("web_search", "web_fetch", "code_execution", "file_search", "WebSearch", "WebFetch", "GoogleSearch", "WEB")

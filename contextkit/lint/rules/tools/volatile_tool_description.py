@@ -47,12 +47,13 @@ from collections.abc import Iterator
 import orjson
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Block, Change, Evidence, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.rules.shapes import differing_span, differing_strings, differs_only_in, paired
 from contextkit.lint.rules.wording import ID, MOMENT, PATH
 from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
 from contextkit.lint.source.tables import sanitizers
+from contextkit.prompt.block import Block
 
 _URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'<>)]+|\blocalhost:\d+")
 _VALUES = (("a time or date", MOMENT), ("an address", _URL), ("an id", ID), ("a path", PATH))

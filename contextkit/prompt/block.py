@@ -6,17 +6,40 @@ Takes JSON values, gives `Block`s. Knows no wire of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import orjson
 
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest
-from contextkit.lint.requests.rule import Block
 from contextkit.prompt.normal_form import MARKERS, VERBATIM, marker_of
 
 Level = Literal["tools", "system", "messages"]
 _MARKER_BYTES = tuple(f'"{name}"'.encode() for name in sorted(MARKERS))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of a prompt: a tool definition, a system block, a message's content block."""
+
+    level: Literal["tools", "system", "messages"]
+    """Where it stands."""
+    path: str
+    """`tools[2]`, `system[0]`, `messages[4].content[1]`, in the words of its own wire (`input[3]`,
+    `contents[0].parts[1]`)."""
+    message: int
+    """Index of the message it belongs to, -1 outside of messages."""
+    role: str
+    """Of its message, in its wire's words; for system text `system`, for tools the tool's name."""
+    type: str
+    """text, image, document, thinking, call, result, tool, or the wire's own word for anything else."""
+    value: Json
+    """As parsed, markers included."""
+    body: bytes
+    """Its JSON without markers, keys in the order they were sent."""
+    marker: Mapping[str, Json] | None
+    """Its cache marker (`cache_control`, `cachePoint`, `prompt_cache_breakpoint`), None where it has none."""
 
 
 def text_of(block: Block) -> str:

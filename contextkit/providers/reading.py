@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from contextkit.canonical import Json
-from contextkit.lint.requests.blocks import (
+from contextkit.prompt.block import (
+    Block,
     Level,
     block_of,
     content_blocks,
@@ -23,7 +24,6 @@ from contextkit.lint.requests.blocks import (
     tool_blocks,
     type_in,
 )
-from contextkit.lint.requests.rule import Block
 from contextkit.prompt.normal_form import MARKERS
 from contextkit.providers.anthropic.blocks import is_billing_header
 
