@@ -20,8 +20,7 @@ from contextkit.errors import InvalidTool, UsageError
 from contextkit.providers.late_tools import ANNOUNCINGS, INLINE_TOOLS
 from contextkit.providers.provider import Provider
 from contextkit.server import LocalServer
-from contextkit.tools import late as deferred
-from contextkit.tools.late import call_tool, found_tools
+from contextkit.tools.late import call_tool, deferred, found_tools
 from contextkit.tools.phases import Phase, Phases
 from tests.context.desk import WIRES, Desk, asks, says
 from tests.context.head import SYSTEM, add, forecast, weather

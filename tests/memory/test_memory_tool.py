@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from contextkit.errors import ToolRefusal
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory_tool import PARAMETERS, tools
-from contextkit.providers.anthropic.blocks import BLOCKS_TOOLS as TOOLS
+from contextkit.providers.anthropic.blocks import TOOL_FORMAT as TOOLS
 from contextkit.providers.openai import chat as chat_messages
 from contextkit.providers.openai import responses as responses_items
 from contextkit.tools.toolbox import Toolbox
