@@ -28,7 +28,7 @@ _GUARD, _MARK = "contextkit-cache-guard", "cache_guard"
 def assert_prefix_kept(before: Any, after: Any) -> None:
     """Fail unless `after` begins as `before` did, as far as a cache can tell.
 
-    Both are request bodies: a dict, bytes, a contextkit `Request` or `Layout`. A change behind the last breakpoint
+    Both are request bodies: a dict, bytes, a contextkit `Request` or `PromptLayout`. A change behind the last breakpoint
     breaks nothing. The failure shows level, path, byte offset and a window of both sides, and names the hazard where a
     rule knows it.
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from contextkit.log.log import Log
-from contextkit.prompt.prompt import LEVELS, Layout, Track
+from contextkit.prompt.prompt import LEVELS, PromptColumns, PromptLayout
 from contextkit.providers.anthropic import response as anthropic_reply
 from contextkit.providers.anthropic.blocks import KEYING
 from contextkit.providers.anthropic.messages import AnthropicMessages
@@ -110,13 +110,13 @@ KEYED: dict[str, Keying] = {
 
 
 def body_of(provider: Provider, pieces: Any) -> Any:
-    track = Track(provider.grammar)
-    track.extend(pieces)
-    return json.loads(Layout(track, len(track)).body(b"{}"))
+    columns = PromptColumns(provider.grammar)
+    columns.extend(pieces)
+    return json.loads(PromptLayout(columns, len(columns)).body(b"{}"))
 
 
 def said(provider: Provider, kind: Any, body: Any) -> Any:
-    return body_of(provider, provider.pieces(Log(clock=lambda: 0.0).append(kind, body)))[
+    return body_of(provider, provider.render_entry(Log(clock=lambda: 0.0).append(kind, body)))[
         provider.grammar.arrays["messages"]
     ]
 
@@ -157,7 +157,7 @@ def entries() -> Iterator[str]:
 def tools() -> Iterator[str]:
     def render(definition: Any) -> Callable[[Provider], Any]:
         def sent(provider: Provider) -> Any:
-            body = body_of(provider, provider.head([], [definition], 0))
+            body = body_of(provider, provider.render_static_prefix([], [definition], 0))
             return body.get("tools") or body["toolConfig"]["tools"]
 
         return sent

@@ -75,7 +75,7 @@ class Noting(Recording):
             expected = replace(cache.quote(parsed.prompt, time()), output=None, estimated=True)
 
         def note(sent: bytes) -> None:
-            self._under_way[id(sent)] = _Noted(sent, parsed.prompt, parsed.layout.track.entries, expected)
+            self._under_way[id(sent)] = _Noted(sent, parsed.prompt, parsed.layout.columns.entries, expected)
 
         return note
 

@@ -261,7 +261,7 @@ class Branching(Conversation):
         None where it is the one that answers already, with other parameters.
 
         Declared, with the tokens it cannot read from its cache. The head and all that was said are kept; another
-        model's thinking is left out where it is read. The track of the model before stays, so that coming back finds
+        model's thinking is left out where it is read. The columns of the model before stays, so that coming back finds
         what is still cached. Raises `InvalidTool` for a tool the new endpoint has no words for.
         """
         check_switch(self.log, self._turns, provider)

@@ -71,9 +71,7 @@ class Context(Remembering):
         Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: left out).
         """
         check_provider(self.provider)
-        with (
-            self._lock
-        ):  # a track grows here: one thread at a time, and none appends between the layout and what it says it includes
+        with self._lock:  # a columns grows here: one thread at a time, and none appends between the layout and what it says it includes
             self._settle()
             if n := len(self._turns.open_calls):
                 raise InvalidCall(

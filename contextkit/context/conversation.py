@@ -33,7 +33,7 @@ from contextkit.memory.filestore import FileMemory
 from contextkit.memory.keeping import Keeping
 from contextkit.memory.memory import Memory
 from contextkit.prompt.planner import Known, Planned
-from contextkit.prompt.prompt import Layout
+from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.adoption import (
     MAIN,
     adopt,
@@ -47,7 +47,7 @@ from contextkit.providers.adoption import (
 from contextkit.providers.late_tools import LateTools, can_join, check_joining, widened
 from contextkit.providers.masking import Permission, permit_of
 from contextkit.providers.provider import Provider
-from contextkit.providers.rendering import Tracks
+from contextkit.providers.rendering import PromptStore
 from contextkit.providers.server_state import Continuity
 from contextkit.providers.settings import routing
 from contextkit.tools.adopt import adopted
@@ -95,7 +95,7 @@ class Conversation:
         self._permission = Permission(None, ())
         self.ledger = Ledger() if ledger is None else ledger
         self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
-        self._clock, self._lock, self._tracks, self._turns = clock, Lock(), Tracks(), Turns.over(self.log)
+        self._clock, self._lock, self._prompts, self._turns = clock, Lock(), PromptStore(), Turns.over(self.log)
         self._n_shared = 0, 0
         self._owes: dict[str, bool] | None = None
         """How `_follow` is to be called before anything else is written; None where nothing is owed."""
@@ -234,12 +234,12 @@ class Conversation:
     def plan(self) -> Planned:
         """What the next request marks, for how long and why; `context.plan.explain()` says it in words."""
         with self._lock:
-            choice = self._tracks.choice(self.log, self._turns, self.provider, self._known(), self._shared())
+            choice = self._prompts.choice(self.log, self._turns, self.provider, self._known(), self._shared())
             route = routing(self.provider, self._laid_out(), self._root)
         return Planned(choice, self.provider.model, route.key, route.why)
 
-    def _laid_out(self) -> Layout:
-        return self._tracks.layout(self.log, self._turns, self.provider, self._shared(), self._known())
+    def _laid_out(self) -> PromptLayout:
+        return self._prompts.layout(self.log, self._turns, self.provider, self._shared(), self._known())
 
     def _shared(self) -> int:
         epoch, n_shared = self._n_shared
@@ -341,7 +341,7 @@ class Conversation:
     ) -> Entry:
         """A declared break; `first`: the entry whose bytes change first, where not all do."""
         with self._lock:
-            price = self._tracks.n_tokens(self.log, self._turns, self.provider, first)
+            price = self._prompts.n_tokens(self.log, self._turns, self.provider, first)
         body = {"reason": reason, "summary": summary, "keep_from": keep_from, "rewrites_tokens": price, **more}
         return self._append("epoch", {**body, "templates": {self.provider.wire: self.provider.template}})
 

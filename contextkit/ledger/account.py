@@ -30,7 +30,7 @@ from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.models import Model, model_named
 from contextkit.prices import cost_usd
 from contextkit.prompt.planner import NOTHING, Known, Left
-from contextkit.prompt.prompt import Layout
+from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.masking import Lowered
 from contextkit.providers.provider import Provider, Reply
 from contextkit.providers.request import Request
@@ -177,7 +177,7 @@ class Account:
     def request(
         self,
         provider: Provider,
-        layout: Layout,
+        layout: PromptLayout,
         params: Mapping[str, Json],
         headers: Mapping[str, str],
         after: int,
@@ -210,7 +210,7 @@ class Account:
         )
         return self._last
 
-    def quote(self, provider: Provider, layout: Layout, fields: Mapping[str, Json] | None = None) -> Usage:
+    def quote(self, provider: Provider, layout: PromptLayout, fields: Mapping[str, Json] | None = None) -> Usage:
         """What sending `layout` to `provider`, with `fields` beside its own, would be billed now; nothing is sent."""
         with self._lock:
             cache = self._cache(provider.model.name, provider.name)
@@ -368,7 +368,7 @@ class Account:
                 request.predicted,
                 error,
             )
-            exchange = self._recorder.record(exchange, request.prompt, request.layout.track.entries, request.epoch)
+            exchange = self._recorder.record(exchange, request.prompt, request.layout.columns.entries, request.epoch)
             self._warm(exchange, request.prompt)
             return exchange
 

@@ -20,7 +20,7 @@ from contextkit.errors import LogCorrupt, NotSerialisable, UnknownModel, Unreada
 from contextkit.ledger.calls import Exchange, Outline
 from contextkit.models import find_model
 from contextkit.prompt.normal_form import normal
-from contextkit.prompt.prompt import Grammar, Layout, Level, Piece, Track
+from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers import provider as cutting
 from contextkit.providers.anthropic import messages
 from contextkit.providers.openai import chat, responses
@@ -36,7 +36,7 @@ MEMO_BYTES = 32 << 20
 class Read:
     """A body, understood."""
 
-    layout: Layout
+    layout: PromptLayout
     """Its segments, with their bytes."""
     prompt: Prompt
     """What the cache sees."""
@@ -195,7 +195,7 @@ def _plain(
         ("system", "", system),
         ("messages", "one", said),
     )
-    track = Track(
+    columns = PromptColumns(
         Grammar(
             {"tools": "tools", "system": "system", "messages": array}, False, lambda was, run, opens: True, _unmarked, 0
         )
@@ -203,12 +203,12 @@ def _plain(
     for level, role, given in levels:
         for value in _listed(given):
             body = canonical(normal(_without_points(value)))
-            track.append(Piece(level, role, body, len(body) // 4, is_markable=False))
-    n, params = len(track), {name: value for name, value in fields.items() if name not in taken}
-    first, second = track.level_ends
+            columns.append(RenderedBlock(level, role, body, len(body) // 4, can_hold_breakpoint=False))
+    n, params = len(columns), {name: value for name, value in fields.items() if name not in taken}
+    first, second = columns.level_ends
     keys = namespaces(_KEYED, params, ())
-    prompt = Prompt(keys, (first, second), track.digests, track.ends_tokens, track.positions, (), n)
-    return Parsed(str(fields.get("model")), params, Layout(track, n), prompt)
+    prompt = Prompt(keys, (first, second), columns.digests, columns.ends_tokens, columns.positions, (), n)
+    return Parsed(str(fields.get("model")), params, PromptLayout(columns, n), prompt)
 
 
 def _unmarked(ttl: int) -> bytes:

@@ -1,7 +1,7 @@
 """Where explicit breakpoints go: the head, a bridge, and the tail.
 
 The cache looks back a limited number of positions from a mark, so a turn that adds many needs a bridge at the place the
-request before it ended; the head gets a mark of its own because other conversations share it. Takes a track, gives
+request before it ended; the head gets a mark of its own because other conversations share it. Takes a columns, gives
 breakpoints in wire order.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contextkit.cache.prompt import Breakpoint
-from contextkit.prompt.prompt import Track
+from contextkit.prompt.prompt import PromptColumns
 
 LOOKBACK = 20
 """Positions a lookup visits, the mark's own being the first (Anthropic prompt-caching docs, "How automatic prefix
@@ -69,39 +69,54 @@ class Places:
         return {name: place for name, place in found.items() if place is not None}
 
 
-def plan(track: Track, n: int, previous: int, rules: Plan, shared: int = 0) -> tuple[Breakpoint, ...]:
+def plan(columns: PromptColumns, n: int, previous: int, rules: Plan, shared: int = 0) -> tuple[Breakpoint, ...]:
     """Marks for the first `n` segments, when the request before held the first `previous` of them.
 
     `shared`: how many segments other conversations send too, which branched off there. Costs the unmarkable segments it
     steps over, not the conversation.
     """
     marks: dict[int, Breakpoint] = {}
-    for name, place in places(track, n, previous, rules, shared).named.items():
-        if place not in marks and track.ends_tokens[place] >= rules.min_tokens:
+    for name, place in places(columns, n, previous, rules, shared).named.items():
+        if place not in marks and columns.ends_tokens[place] >= rules.min_tokens:
             ttl = rules.head_ttl_seconds if name == "head" else rules.tail_ttl_seconds
             marks[place] = Breakpoint(place, ttl, rules.lookback)
     return tuple(marks[place] for place in sorted(marks))
 
 
-def places(track: Track, n: int, previous: int, rules: Plan, shared: int = 0) -> Places:
+def places(columns: PromptColumns, n: int, previous: int, rules: Plan, shared: int = 0) -> Places:
     """Where those marks could go, whatever their size."""
     sought = (
         0 if rules.has_tail else previous
     )  # where the provider marks the end itself, only what is new is looked through
-    last = markable(track, n, sought) if rules.has_tail or rules.long_ttl_seconds or rules.implicit_lookback else None
-    before = markable(track, previous, 0 if rules.has_tail else previous - 1) if last is not None else None
-    head = markable(track, min(track.level_ends[1], n)) if rules.has_head else None
-    branch = markable(track, min(shared, n)) if rules.has_head and shared > track.level_ends[1] else None
+    last = (
+        last_breakpoint_place(columns, n, sought)
+        if rules.has_tail or rules.long_ttl_seconds or rules.implicit_lookback
+        else None
+    )
+    before = (
+        last_breakpoint_place(columns, previous, 0 if rules.has_tail else previous - 1) if last is not None else None
+    )
+    head = last_breakpoint_place(columns, min(columns.level_ends[1], n)) if rules.has_head else None
+    branch = (
+        last_breakpoint_place(columns, min(shared, n)) if rules.has_head and shared > columns.level_ends[1] else None
+    )
     reach, end = (rules.lookback, last) if rules.has_tail else (rules.implicit_lookback, n - 1)
     is_far = (
         bool(reach)
         and end is not None
         and before is not None
-        and track.positions[end] - track.positions[before] >= reach
+        and columns.positions[end] - columns.positions[before] >= reach
     )
     return Places(head, branch, before if is_far else None, last if rules.has_tail else None, before, last)
 
 
-def markable(track: Track, n: int, above: int = 0) -> int | None:
+def last_breakpoint_place(columns: PromptColumns, n: int, above: int = 0) -> int | None:
     """The last of the first `n` segments that can carry a mark, from segment `above` on."""
-    return next((i for i in range(n - 1, max(above, 0) - 1, -1) if track.marks[i] >= 0 and i not in track.silent), None)
+    return next(
+        (
+            i
+            for i in range(n - 1, max(above, 0) - 1, -1)
+            if columns.breakpoint_offsets[i] >= 0 and i not in columns.silent
+        ),
+        None,
+    )

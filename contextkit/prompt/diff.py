@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from contextkit.prompt.prompt import LEVELS, Layout, Level, Track
+from contextkit.prompt.prompt import LEVELS, Level, PromptColumns, PromptLayout
 
 _WINDOW = 40
 """Bytes shown on either side of the first difference."""
@@ -36,7 +36,7 @@ class Divergence:
         return f"{self.path} byte {self.offset}: was {self.before!r}, now {self.after!r}"
 
 
-def divergence(older: Layout, newer: Layout) -> Divergence | None:
+def divergence(older: PromptLayout, newer: PromptLayout) -> Divergence | None:
     """The first place where `newer` is not what `older` was, or None where it only goes on.
 
     O(log n) digests and one block compared. A shorter `newer` diverges at its end.
@@ -46,10 +46,10 @@ def divergence(older: Layout, newer: Layout) -> Divergence | None:
         return None
     side = newer if shared < newer.n else older
     return Divergence(
-        LEVELS[side.track.levels[shared]],
-        path_of(side.track, shared),
+        LEVELS[side.columns.levels[shared]],
+        path_of(side.columns, shared),
         shared,
-        side.track.entries[shared] if side is newer else -1,
+        side.columns.entries[shared] if side is newer else -1,
         *difference(_body(older, shared), _body(newer, shared)),
     )
 
@@ -66,32 +66,32 @@ def difference(before: bytes, after: bytes) -> tuple[int, str, str]:
     return offset, _snippet(before, offset), _snippet(after, offset)
 
 
-def path_of(track: Track, segment: int) -> str:
+def path_of(columns: PromptColumns, segment: int) -> str:
     """Where a segment stands in the body it is sent in.
 
     Counts messages from the front: O(n), meant for messages to people.
     """
-    level = track.levels[segment]
-    array = track.grammar.arrays[LEVELS[level]]
-    same = [i for i in range(segment + 1) if track.grammar.arrays[LEVELS[track.levels[i]]] == array]
-    openings = [i for i in same if track.roles[i]]
+    level = columns.levels[segment]
+    array = columns.grammar.arrays[LEVELS[level]]
+    same = [i for i in range(segment + 1) if columns.grammar.arrays[LEVELS[columns.levels[i]]] == array]
+    openings = [i for i in same if columns.roles[i]]
     if not openings:
         return f"{array}[{len(same) - 1}]"
-    whole = track.closers[segment] == b""
+    whole = columns.closers[segment] == b""
     return f"{array}[{len(openings) - 1}]" + ("" if whole else f".content[{segment - openings[-1]}]")
 
 
-def _shared(older: Layout, newer: Layout) -> int:
+def _shared(older: PromptLayout, newer: PromptLayout) -> int:
     low, high = 0, min(older.n, newer.n)
     while low < high:
         middle = (low + high + 1) // 2
-        is_same = older.track.digests[middle - 1] == newer.track.digests[middle - 1]
+        is_same = older.columns.digests[middle - 1] == newer.columns.digests[middle - 1]
         low, high = (middle, high) if is_same else (low, middle - 1)
     return low
 
 
-def _body(layout: Layout, segment: int) -> bytes:
-    return layout.track.body(segment) if segment < layout.n else b""
+def _body(layout: PromptLayout, segment: int) -> bytes:
+    return layout.columns.body(segment) if segment < layout.n else b""
 
 
 def _snippet(body: bytes, offset: int) -> str:

@@ -22,7 +22,7 @@ from contextkit.errors import UnknownModel
 from contextkit.models import model_named
 from contextkit.prices import bills_writes, cost_usd
 from contextkit.prompt.diff import difference, path_of
-from contextkit.prompt.prompt import LEVELS, Layout, Level
+from contextkit.prompt.prompt import LEVELS, Level, PromptLayout
 
 DIGEST_BYTES = 16
 _MESSAGES = LEVELS.index("messages")
@@ -88,15 +88,15 @@ class LockedHead:
         return digest_of("\0".join(facts).encode())
 
 
-def head_of(layout: Layout, prompt: Prompt, wire: str, provider: str, model: str) -> LockedHead:
+def head_of(layout: PromptLayout, prompt: Prompt, wire: str, provider: str, model: str) -> LockedHead:
     """The head of a request."""
-    track, n = layout.track, min(layout.track.level_ends[1], layout.n)
+    columns, n = layout.columns, min(layout.columns.level_ends[1], layout.n)
     blocks = tuple(
         LockedBlock(
-            path_of(track, i),
-            LEVELS[track.levels[i]],
-            track.body(i),
-            0 if i in track.silent else track.segment(i).n_tokens,
+            path_of(columns, i),
+            LEVELS[columns.levels[i]],
+            columns.body(i),
+            0 if i in columns.silent else columns.block(i).n_tokens,
         )
         for i in range(n)
     )

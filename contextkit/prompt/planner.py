@@ -6,7 +6,7 @@ it is made.
 
 Which places to mark and for how long, so that a lane's calls cost least; with what was weighed.
 
-Takes a track, the marks one provider allows and what is known of the session. Where nothing is known it gives exactly
+Takes a columns, the marks one provider allows and what is known of the session. Where nothing is known it gives exactly
 what `plan` gives. More marks cost nothing below the last one: what is weighed is whether to write the end of the prompt
 at all, and up to where to write it for long. A request costs the same few steps however long the conversation.
 
@@ -29,8 +29,8 @@ from contextkit.economics.lifetimes.rates import Rates, rates_at
 from contextkit.economics.prewarm import Prewarm, prewarm
 from contextkit.economics.rhythm import Rhythm
 from contextkit.models import Model
-from contextkit.prompt.breakpoints import Places, Plan, markable, places
-from contextkit.prompt.prompt import Track
+from contextkit.prompt.breakpoints import Places, Plan, last_breakpoint_place, places
+from contextkit.prompt.prompt import PromptColumns
 
 
 def _unpriced(_: object) -> None:
@@ -142,7 +142,7 @@ class Weighed:
 class Choice:
     """The marks of one request, and what they were chosen from."""
 
-    track: Track
+    columns: PromptColumns
     """What is marked."""
     n: int
     """Segments of the request."""
@@ -165,16 +165,16 @@ class Choice:
 
     def n_tokens(self, end: int) -> int:
         """Tokens of the first `end` segments."""
-        return self.track.ends_tokens[end - 1] if end > 0 else 0
+        return self.columns.ends_tokens[end - 1] if end > 0 else 0
 
 
-def choose(track: Track, n: int, previous: int, rules: Plan, known: Known, shared: int = 0) -> Choice:
+def choose(columns: PromptColumns, n: int, previous: int, rules: Plan, known: Known, shared: int = 0) -> Choice:
     """Marks for the first `n` segments, when the request before held the first `previous` of them and siblings send the
     first `shared`.
     """
     before = known.left.end(known.now, known.epoch) or previous  # what the lane left is surer than what was sent last
-    found = places(track, n, min(before, n), rules, shared)
-    choice = Choice(track, n, found, (), (), rules, known, _read_end(previous, n, known))
+    found = places(columns, n, min(before, n), rules, shared)
+    choice = Choice(columns, n, found, (), (), rules, known, _read_end(previous, n, known))
     wanted = dict(found.named)
     refused = dict(_too_short(choice, wanted))
     ways = _lifetimes(choice, wanted, refused)
@@ -200,13 +200,13 @@ def _again(choice: Choice, previous: int, written: dict[str, int]) -> dict[str, 
         choice.rules.has_tail and "tail" not in written
     ):  # a side call may write it for what it interrupts; else what is there is read
         place = (
-            markable(choice.track, max(previous, choice.read_end))
+            last_breakpoint_place(choice.columns, max(previous, choice.read_end))
             if not is_short or _is_aside(choice)
             else choice.places.previous
         )
     elif "tail" in written and "bridge" not in written and is_short and known.left.epoch == known.epoch:
-        place = markable(choice.track, previous, previous - 1)  # below a later mark it costs nothing
-    return {} if place is None or choice.track.ends_tokens[place] < choice.rules.min_tokens else {"bridge": place}
+        place = last_breakpoint_place(choice.columns, previous, previous - 1)  # below a later mark it costs nothing
+    return {} if place is None or choice.columns.ends_tokens[place] < choice.rules.min_tokens else {"bridge": place}
 
 
 def _is_aside(choice: Choice) -> bool:
@@ -256,7 +256,7 @@ def _read_end(previous: int, n: int, known: Known) -> int:
 
 def _too_short(choice: Choice, wanted: dict[str, int]) -> Iterator[tuple[str, str]]:
     for name, place in wanted.items():
-        if (tokens := choice.track.ends_tokens[place]) < choice.rules.min_tokens:
+        if (tokens := choice.columns.ends_tokens[place]) < choice.rules.min_tokens:
             yield name, f"{tokens:,} tokens, and the model caches none below {choice.rules.min_tokens:,}"
 
 
@@ -294,7 +294,7 @@ def _lifetimes(choice: Choice, wanted: dict[str, int], refused: dict[str, str]) 
     if rates is None:
         return ()
     ends = {name: place for name, place in wanted.items() if name in ("head", "branch") and name not in refused}
-    if last is not None and choice.track.ends_tokens[last] >= rules.min_tokens:
+    if last is not None and choice.columns.ends_tokens[last] >= rules.min_tokens:
         ends["tail"] = last
     weigh = _weighed if choice.known.is_mixed else _weighed_apart
     ways = [weigh(choice, name, place, rates) for name, place in ends.items() if place >= choice.read_end]
@@ -334,7 +334,7 @@ def _held(choice: Choice, ways: tuple[Weighed, ...]) -> dict[str, int]:
     """
     if ways and ways[0].place == "tail":
         return {"tail": ways[0].segment}
-    end = markable(choice.track, _covered(choice)) if ways else None
+    end = last_breakpoint_place(choice.columns, _covered(choice)) if ways else None
     return {} if end is None else {"anchor": end}
 
 
@@ -438,7 +438,7 @@ def _mark(choice: Choice, place: int, row: Model) -> MarkPlan:
     mark, name = choice.marks[place], choice.names[place]
     below = choice.marks[place - 1].segment + 1 if place else 0
     size, rates = choice.n_tokens(mark.segment + 1), _rates(choice)
-    given = (name, mark.segment, choice.track.entries[mark.segment], mark.ttl_seconds, size, _WHY[name])
+    given = (name, mark.segment, choice.columns.entries[mark.segment], mark.ttl_seconds, size, _WHY[name])
     if rates is None:
         return MarkPlan(*given, None, None)
     if size < row.min_tokens:  # it is carried so that later requests begin alike: nothing is written
@@ -510,7 +510,7 @@ def _refused(choice: Choice) -> Iterator[str]:
     for name, why in choice.refused:
         yield f"rejected: a mark at the {name}: {why}"
     if choice.places.bridge is None and choice.places.previous is not None and choice.places.tail is not None:
-        steps = choice.track.positions[choice.places.tail] - choice.track.positions[choice.places.previous]
+        steps = choice.columns.positions[choice.places.tail] - choice.columns.positions[choice.places.previous]
         if 0 < steps < choice.rules.lookback:
             yield f"rejected: a bridge: the end of the request before is {steps} positions back, the tail reads {choice.rules.lookback}"
 

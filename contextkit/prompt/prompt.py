@@ -1,17 +1,12 @@
-"""The pieces a prompt is cut into.
+"""The prompt model: rendered blocks, the append-only columns a conversation grows, and the layout of one request.
 
-A *piece* is what an adapter says about one block, one message or one tool; a *segment* is that piece in its place on
-the wire.
+A `RenderedBlock` is one block, message or tool as an adapter renders it; a `PlacedBlock` is that block at its place on
+the wire. `PromptColumns` keeps the wire bytes, sizes, lookback positions, breakpoint offsets and running digests of one
+conversation. It appends blocks and never moves one again, so that a request costs what was added and not what the
+conversation holds. It knows no provider: a `Grammar` says how brackets, positions and markers are written.
 
-Everything about a conversation that grows: its wire bytes, sizes, positions, mark places and running digests.
-
-Takes pieces in order, keeps each as a segment and never moves one again, so that a request costs what was added, not
-what was said before. Knows nothing of any one provider: how brackets, positions and markers go is told by a `Grammar`.
-
-One request's view of a track: how much of it is sent, and where the breakpoints stand.
-
-Takes a track and a length, gives bytes and prompts. Making one costs nothing; its bytes are joined when they are asked
-for.
+A `PromptLayout` is what one request sends of the columns: the first `n` blocks, and where the breakpoints are. Creating
+one costs nothing; its bytes are joined when they are asked for.
 """
 
 from __future__ import annotations
@@ -30,24 +25,24 @@ LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """One block before it has a place."""
+class RenderedBlock:
+    """One block as an adapter renders it, before it has a place in a prompt."""
 
     level: Level
     """Where it belongs."""
     role: str
-    """Who speaks; `""` for a block that continues the message of the piece before (tools and system blocks always)."""
+    """Who speaks; `""` for a block that continues the message of the block before (tools and system blocks always)."""
     body: bytes
     """The block in the wire's normal form, without markers."""
     n_tokens: int
     """Its size; the frame of a message it opens included."""
     run: str = ""
-    """Pieces of one non-empty run share a lookback position, by the wire's rule (`tool_use`, `tool_result`, …)."""
+    """Blocks of one non-empty run share a lookback position, by the wire's rule (`tool_use`, `tool_result`, …)."""
     opener: bytes = b""
     """What opens its message on the wire, `{"role":"user","content":[`; empty where `body` is the whole message."""
     closer: bytes = b""
     """What closes that message."""
-    is_markable: bool = True
+    can_hold_breakpoint: bool = True
     """Whether a breakpoint may stand on it (just before the last byte of `body`)."""
     is_thinking: bool = False
     """Whether some models strip it when a new user turn arrives."""
@@ -64,8 +59,8 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """One piece in its place."""
+class PlacedBlock:
+    """One block at its place in a prompt."""
 
     entry: int
     """Sequence of the log entry it comes from, -1 for none."""
@@ -74,7 +69,7 @@ class Segment:
     role: str
     """Who speaks; `""` for a block that continues a message."""
     lead: bytes
-    """What stands before the body on the wire: brackets the segment before left open, commas, the opening of a message.
+    """What stands before the body on the wire: brackets the block before left open, commas, the opening of a message.
     """
     body: bytes
     """The block in the wire's normal form."""
@@ -82,7 +77,7 @@ class Segment:
     """Its size as the cache counts it: 0 once a model has stripped it."""
     position: int
     """Its lookback position."""
-    mark_at: int | None
+    breakpoint_offset: int | None
     """Offset in `body` where a marker is spliced in, None where none may stand."""
 
 
@@ -92,7 +87,7 @@ DIGEST_BYTES = 16
 _COLUMNS = (
     "bodies",
     "ends",
-    "marks",
+    "breakpoint_offsets",
     "sizes",
     "entries",
     "levels",
@@ -103,9 +98,9 @@ _COLUMNS = (
     "ends_tokens",
     "positions",
 )
-"""What a track holds one of for each segment."""
-_FADING = ("pieces_thinking", "pieces_passing")
-"""Columns of segments that a later turn takes out of the prompt."""
+"""The columns with one value for each block."""
+_FADING = ("thinking_blocks", "passing_blocks")
+"""Columns of blocks that a later turn takes out of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +109,7 @@ class Grammar:
 
     arrays: Mapping[Level, str]
     """Body field that holds each level."""
-    merges_speakers: bool
+    merges_roles: bool
     """Whether neighbouring messages of one role are one message."""
     advances: Callable[[str, str, bool], bool]
     """(run before, run, opens a message) → whether the lookback position moves on."""
@@ -124,11 +119,11 @@ class Grammar:
     """What opening a message costs."""
     brackets: Mapping[str, tuple[bytes, bytes]] = field(default_factory=dict)
     """Body field → what opens and closes it, where that is not `"field":[` and `]`."""
-    has_mark_blocks: bool = False
+    has_breakpoint_blocks: bool = False
     """Whether a marker is a block of its own behind the marked one, and not a field inside it."""
-    opened: Callable[[Track, int, bytes], tuple[bytes, int]] | None = None
-    """(track, segments sent, JSON object of the other fields) → what stands before the first segment, and where in
-    `wire` that one begins; None for the fields themselves, and all segments."""
+    opened: Callable[[PromptColumns, int, bytes], tuple[bytes, int]] | None = None
+    """(columns, blocks sent, JSON object of the other fields) → what stands before the first block, and where in
+    `wire` that one begins; None for the fields themselves, and all blocks."""
 
     def bracket(self, level: Level) -> tuple[bytes, bytes]:
         """What opens and closes the array of a level."""
@@ -136,11 +131,12 @@ class Grammar:
         return self.brackets.get(name) or (b'"%b":[' % name.encode(), b"]")
 
 
-class Track:
-    """Segments of one conversation for one wire and model, in columns."""
+class PromptColumns:
+    """The blocks of one conversation for one wire and model, in columns."""
 
     __slots__ = (
         "bodies",
+        "breakpoint_offsets",
         "closers",
         "digests",
         "ends",
@@ -150,9 +146,7 @@ class Track:
         "grammar",
         "level_ends",
         "levels",
-        "marks",
-        "pieces_passing",
-        "pieces_thinking",
+        "passing_blocks",
         "positions",
         "roles",
         "runs",
@@ -161,6 +155,7 @@ class Track:
         "speaker",
         "strips",
         "strips_thinking",
+        "thinking_blocks",
         "wire",
     )
 
@@ -172,69 +167,69 @@ class Track:
         self.bodies = array("q")
         """Where each body starts in `wire`."""
         self.ends = array("q")
-        """Where each segment ends in `wire`."""
-        self.marks = array("q")
+        """Where each block ends in `wire`."""
+        self.breakpoint_offsets = array("q")
         """Where a marker goes in `wire`, -1 where none may stand."""
         self.sizes = array("q")
-        """Tokens of each segment, as sent."""
+        """Tokens of each block, as sent."""
         self.entries = array("q")
-        """Log sequence of each segment."""
+        """Log sequence of each block."""
         self.levels = bytearray()
-        """Index into LEVELS of each segment."""
+        """Index into LEVELS of each block."""
         self.roles: list[str] = []
         self.runs: list[str] = []
         self.closers: list[bytes] = []
-        """What closes the message each segment stands in."""
+        """What closes the message each block stands in."""
         self.digests: list[bytes] = []
         self.ends_tokens = array("q")
         self.positions = array("q")
         self.level_ends = [0, 0]
         self.flags: dict[str, int] = {}
-        """Flag → first segment that raised it."""
+        """Flag → first block that raised it."""
         self.silent: set[int] = set()
         """Segments that are on the wire but in no digest: stripped thinking, server tools keyed elsewhere."""
-        self.pieces_thinking: list[int] = []
-        self.pieces_passing: list[int] = []
+        self.thinking_blocks: list[int] = []
+        self.passing_blocks: list[int] = []
         self.strips: list[tuple[int, tuple[int, ...], str]] = []
-        """(segment of a new user turn, what it took out of the prompt, the column that held it)."""
+        """(block of a new user turn, what it took out of the prompt, the column that held it)."""
         self.speaker = ""
 
     def __len__(self) -> int:
         return len(self.ends)
 
-    def extend(self, pieces: Iterable[Piece]) -> None:
+    def extend(self, blocks: Iterable[RenderedBlock]) -> None:
         """Append several."""
-        for piece in pieces:
-            self.append(piece)
+        for block in blocks:
+            self.append(block)
 
-    def append(self, piece: Piece) -> None:
-        """Put `piece` behind all the others. Levels only go forward: tools, system, messages."""
-        if piece.is_turn and self.strips_thinking and self.pieces_thinking:
-            self._strip("pieces_thinking")
-        if piece.role == "user" and self.pieces_passing:
-            self._strip("pieces_passing")
-        level, opens = LEVELS.index(piece.level), self._opens(piece)
-        lead = self._lead(piece, opens)
-        self._write(lead + piece.body)
-        self.bodies.append(len(self.wire) - len(piece.body))
-        self._note(piece, level, opens)
-        self._count(len(self.ends) - 1, piece.body)
+    def append(self, block: RenderedBlock) -> None:
+        """Put `block` behind all the others. Levels only go forward: tools, system, messages."""
+        if block.is_turn and self.strips_thinking and self.thinking_blocks:
+            self._strip("thinking_blocks")
+        if block.role == "user" and self.passing_blocks:
+            self._strip("passing_blocks")
+        level, opens = LEVELS.index(block.level), self._opens(block)
+        lead = self._lead(block, opens)
+        self._write(lead + block.body)
+        self.bodies.append(len(self.wire) - len(block.body))
+        self._note(block, level, opens)
+        self._count(len(self.ends) - 1, block.body)
 
-    def withhold(self, segments: Iterable[int]) -> None:
-        """Take thinking out of the prompt that the provider says it left out, as of the last segment.
+    def withhold(self, indexes: Iterable[int]) -> None:
+        """Take thinking out of the prompt that the provider says it left out, as of the last block.
 
         The wire keeps it.
         """
-        found = tuple(sorted(index for index in segments if index in self.pieces_thinking))
-        if found:
-            self.strips.append((len(self) - 1, found, "pieces_thinking"))
-            self.silent.update(found)
-            self.pieces_thinking = [index for index in self.pieces_thinking if index not in found]
-            self._recount(found[0])
+        withheld = tuple(sorted(index for index in indexes if index in self.thinking_blocks))
+        if withheld:
+            self.strips.append((len(self) - 1, withheld, "thinking_blocks"))
+            self.silent.update(withheld)
+            self.thinking_blocks = [index for index in self.thinking_blocks if index not in withheld]
+            self._recount(withheld[0])
 
-    def rewound(self, n: int) -> Track:
-        """A new track of the first `n` segments; this one, and every layout over it, stays as it is."""
-        other = Track(self.grammar, strips_thinking=self.strips_thinking)
+    def rewound(self, n: int) -> PromptColumns:
+        """Copy the first `n` blocks into new columns; these, and every layout over them, stay as they are."""
+        other = PromptColumns(self.grammar, strips_thinking=self.strips_thinking)
         other.strips = [strip for strip in self.strips if strip[0] < n]
         restored = [index for at, indexes, _ in self.strips if at >= n for index in indexes if index < n]
         for name in _COLUMNS:
@@ -243,19 +238,20 @@ class Track:
         other.level_ends = [min(end, n) for end in self.level_ends]
         other.flags = {flag: at for flag, at in self.flags.items() if at < n}
         other.silent = {index for index in self.silent if index < n} - set(restored)
-        for held in _FADING:
-            back = {index for at, indexes, name in self.strips if at >= n and name == held for index in indexes}
-            setattr(other, held, sorted(index for index in back | set(getattr(self, held)) if index < n))
+        for column in _FADING:
+            back = {index for at, indexes, name in self.strips if at >= n and name == column for index in indexes}
+            setattr(other, column, sorted(index for index in back | set(getattr(self, column)) if index < n))
         other.speaker = next((role for role in reversed(other.roles) if role), "")
         other._recount(min(restored, default=n))
         return other
 
-    def segment(self, index: int) -> Segment:
-        """Segment `index` as a value of its own."""
-        start, mark = self.ends[index - 1] if index else 0, self.marks[index]
+    def block(self, index: int) -> PlacedBlock:
+        """Block `index` as a value of its own."""
+        start = self.ends[index - 1] if index else 0
+        offset = self.breakpoint_offsets[index]
         body = self.bodies[index]
         n_tokens = self.ends_tokens[index] - (self.ends_tokens[index - 1] if index else 0)
-        return Segment(
+        return PlacedBlock(
             self.entries[index],
             LEVELS[self.levels[index]],
             self.roles[index],
@@ -263,15 +259,15 @@ class Track:
             bytes(self.wire[body : self.ends[index]]),
             n_tokens,
             self.positions[index],
-            None if mark < 0 else mark - body,
+            None if offset < 0 else offset - body,
         )
 
     def body(self, index: int) -> bytes:
-        """The block of segment `index`, in normal form."""
+        """The body of block `index`, in normal form."""
         return bytes(self.wire[self.bodies[index] : self.ends[index]])
 
     def raised(self, n: int) -> tuple[str, ...]:
-        """Flags raised by the first `n` segments, sorted."""
+        """Flags raised by the first `n` blocks, sorted."""
         return tuple(sorted(flag for flag, at in self.flags.items() if at < n))
 
     def _write(self, data: bytes) -> None:
@@ -280,44 +276,46 @@ class Track:
         except BufferError:  # somebody is copying a body out just now, in another thread: the old bytes stay theirs, these begin with them
             self.wire = self.wire + data
 
-    def _opens(self, piece: Piece) -> bool:
-        if not piece.role:
+    def _opens(self, block: RenderedBlock) -> bool:
+        if not block.role:
             return False
-        is_same_level = bool(self.levels) and LEVELS[self.levels[-1]] == piece.level
-        return not (self.grammar.merges_speakers and is_same_level and piece.role == self.speaker)
+        is_same_level = bool(self.levels) and LEVELS[self.levels[-1]] == block.level
+        return not (self.grammar.merges_roles and is_same_level and block.role == self.speaker)
 
-    def _lead(self, piece: Piece, opens: bool) -> bytes:
-        grammar, opener = self.grammar, piece.opener if opens else b""
+    def _lead(self, block: RenderedBlock, opens: bool) -> bytes:
+        grammar, opener = self.grammar, block.opener if opens else b""
         if not self.ends:
-            return grammar.bracket(piece.level)[0] + opener
+            return grammar.bracket(block.level)[0] + opener
         closer, before = self.closers[-1], LEVELS[self.levels[-1]]
-        if grammar.arrays[before] != grammar.arrays[piece.level]:
-            return b"%b%b,%b%b" % (closer, grammar.bracket(before)[1], grammar.bracket(piece.level)[0], opener)
+        if grammar.arrays[before] != grammar.arrays[block.level]:
+            return b"%b%b,%b%b" % (closer, grammar.bracket(before)[1], grammar.bracket(block.level)[0], opener)
         return (closer if opens else b"") + b"," + opener
 
-    def _note(self, piece: Piece, level: int, opens: bool) -> None:
+    def _note(self, block: RenderedBlock, level: int, opens: bool) -> None:
         index = len(self.ends)
         self.ends.append(len(self.wire))
-        self.marks.append(len(self.wire) - (not self.grammar.has_mark_blocks) if piece.is_markable else -1)
-        self.sizes.append(piece.n_tokens + (self.grammar.message_tokens if opens else 0))
-        self.entries.append(piece.entry)
+        self.breakpoint_offsets.append(
+            len(self.wire) - (not self.grammar.has_breakpoint_blocks) if block.can_hold_breakpoint else -1
+        )
+        self.sizes.append(block.n_tokens + (self.grammar.message_tokens if opens else 0))
+        self.entries.append(block.entry)
         self.levels.append(level)
-        self.roles.append(piece.role if opens else "")
-        self.runs.append(piece.run)
-        self.closers.append(piece.closer if opens or not piece.role else self.closers[-1])
-        self.speaker = piece.role or self.speaker
+        self.roles.append(block.role if opens else "")
+        self.runs.append(block.run)
+        self.closers.append(block.closer if opens or not block.role else self.closers[-1])
+        self.speaker = block.role or self.speaker
         self.level_ends = [index + 1 if level <= bound else end for bound, end in enumerate(self.level_ends)]
-        for flag in piece.flags:
+        for flag in block.flags:
             self.flags.setdefault(flag, index)
-        if piece.is_silent:
+        if block.is_silent:
             self.silent.add(index)
-        if piece.is_thinking:
-            self.pieces_thinking.append(index)
-        if piece.is_passing:
-            self.pieces_passing.append(index)
+        if block.is_thinking:
+            self.thinking_blocks.append(index)
+        if block.is_passing:
+            self.passing_blocks.append(index)
 
     def _count(self, index: int, body: bytes) -> None:
-        """Append digest, token end and position of segment `index`; its neighbours before it are counted already."""
+        """Append digest, token end and position of block `index`; its neighbours before it are counted already."""
         digest = self.digests[index - 1] if index else b""
         tokens = self.ends_tokens[index - 1] if index else 0
         position = self.positions[index - 1] if index else 0
@@ -333,20 +331,20 @@ class Track:
         self.positions.append(position)
 
     def _opener(self, index: int) -> str:
-        """Who speaks, where segment `index` is the first of its message that counts: what was stripped before it took
+        """Who speaks, where block `index` is the first of its message that counts: what was stripped before it took
         no role along.
         """
         while index and not self.roles[index] and index - 1 in self.silent:
             index -= 1
         return self.roles[index]
 
-    def _strip(self, held: str) -> None:
+    def _strip(self, column: str) -> None:
         """A new user turn takes earlier thinking, or words meant for one turn, out of the prompt; the wire keeps them."""
-        pieces: list[int] = getattr(self, held)
-        self.strips.append((len(self), tuple(pieces), held))
-        self.silent.update(pieces)
-        setattr(self, held, [])
-        self._recount(pieces[0])
+        stripped: list[int] = getattr(self, column)
+        self.strips.append((len(self), tuple(stripped), column))
+        self.silent.update(stripped)
+        setattr(self, column, [])
+        self._recount(stripped[0])
 
     def _recount(self, first: int) -> None:
         """Count again from `first` on, in new arrays: prompts that borrowed the old ones keep them."""
@@ -360,45 +358,45 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """The first `n` segments of a track, with marks."""
+class PromptLayout:
+    """The first `n` blocks of a conversation, and the breakpoints on them."""
 
-    track: Track
-    """What it borrows from."""
+    columns: PromptColumns
+    """The columns it borrows from."""
     n: int
-    """How many segments are sent."""
+    """How many blocks are sent."""
     breakpoints: tuple[Breakpoint, ...] = ()
-    """Explicit marks, in rising order of segment."""
+    """Explicit breakpoints, in rising order of block."""
 
     @property
-    def segments(self) -> tuple[Segment, ...]:
-        """All segments as values; costs O(n), for tests and reports."""
-        return tuple(map(self.track.segment, range(self.n)))
+    def blocks(self) -> tuple[PlacedBlock, ...]:
+        """All blocks as values; costs O(n), for tests and reports."""
+        return tuple(map(self.columns.block, range(self.n)))
 
     @property
     def n_bytes(self) -> int:
-        """Size of the segments on the wire, marks and closing brackets aside."""
-        return self.track.ends[self.n - 1] if self.n else 0
+        """Size of the blocks on the wire, breakpoints and closing brackets aside."""
+        return self.columns.ends[self.n - 1] if self.n else 0
 
     def slices(self, start: int = 0) -> Iterator[bytes | memoryview]:
-        """The wire bytes from `start` to the last closing bracket: at most one slice more than there are marks."""
+        """The wire bytes from `start` to the last closing bracket: at most one slice more than there are breakpoints."""
         if not self.n:
             return
-        grammar = self.track.grammar
-        with memoryview(self.track.wire) as wire:
-            for mark in self.breakpoints:
-                place = self.track.marks[mark.segment]
+        grammar = self.columns.grammar
+        with memoryview(self.columns.wire) as wire:
+            for one in self.breakpoints:
+                place = self.columns.breakpoint_offsets[one.segment]
                 yield wire[start:place]
-                yield grammar.marker(mark.ttl_seconds)
+                yield grammar.marker(one.ttl_seconds)
                 start = place
             yield wire[start : self.n_bytes]
-        yield self.track.closers[self.n - 1] + grammar.bracket(LEVELS[self.track.levels[self.n - 1]])[1]
+        yield self.columns.closers[self.n - 1] + grammar.bracket(LEVELS[self.columns.levels[self.n - 1]])[1]
 
     def body(self, params: bytes) -> bytes:
-        """The whole request body. `params` is the JSON object of everything that is not a segment."""
-        opened = self.track.grammar.opened
+        """The whole request body. `params` is the JSON object of all other fields."""
+        opened = self.columns.grammar.opened
         middle = b"," if self.n and len(params) > 2 else b""
-        opening, start = opened(self.track, self.n, params) if opened else (params[:-1] + middle, 0)
+        opening, start = opened(self.columns, self.n, params) if opened else (params[:-1] + middle, 0)
         parts: list[bytes | memoryview] = [opening]
         parts.extend(self.slices(start))
         parts.append(b"}")

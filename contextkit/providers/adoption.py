@@ -37,7 +37,7 @@ def check_provider(provider: object, log: object = None) -> None:
     """Raises `UsageError` for what is no adapter, or a log that is none."""
     if not isinstance(log, Log | None):
         raise UsageError(f"log is a contextkit.Log, not {type(log).__name__}: Context.open(folder, …) opens one")
-    if not isinstance(getattr(provider, "wire", None), str) or not callable(getattr(provider, "pieces", None)):
+    if not isinstance(getattr(provider, "wire", None), str) or not callable(getattr(provider, "render_entry", None)):
         raise UsageError(
             f"provider is AnthropicMessages(…), OpenAIChat(…) or OpenAIResponses(…), not {type(provider).__name__}"
         )
@@ -71,7 +71,7 @@ def _say(provider: Provider, system: Json, tools: Json) -> None:
     """Say a head once before it is kept for good: what has no words now will have none later."""
     check_provider(provider)
     try:
-        list(provider.head(system, tools, 0))
+        list(provider.render_static_prefix(system, tools, 0))
     except RecursionError:
         raise InvalidContent("system or tools are nested too deep to be sent") from None
 

@@ -24,7 +24,7 @@ from contextkit.log.entry import Entry, Native
 from contextkit.models import Model, model_named
 from contextkit.prompt.breakpoints import LOOKBACK, Plan
 from contextkit.prompt.normal_form import VERBATIM, normal
-from contextkit.prompt.prompt import Grammar, Layout, Level, Piece, Track
+from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import (
@@ -177,7 +177,7 @@ class Words:
     """A body in the one spelling that is understood."""
     lifetime: Callable[[Place], int | None] = lambda place: None
     """Seconds a block asks for that is a marker; None for every other."""
-    seen: Callable[[Prompt, Layout, Mapping[str, Json]], Prompt] = lambda prompt, layout, params: prompt
+    seen: Callable[[Prompt, PromptLayout, Mapping[str, Json]], Prompt] = lambda prompt, layout, params: prompt
     """What the cache sees beside the layout's own marks."""
     provider: str = ""
     """Provider whose newest row stands in for a model that is like none of the table."""
@@ -192,14 +192,14 @@ class Speaker(Adapter):
         super().__init__(Endpoint(self.wire, model), params, self.words.model_field)
         self.path, self.plan = path, plan
 
-    def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
+    def render_static_prefix(self, system: Json, tools: Json, entry: int) -> Iterator[RenderedBlock]:
         """Pieces of tools and system."""
         words = self.words
         places = [words.placed("tools", "", words.tools.sent(definition)) for definition in tools]
         places += [words.placed("system", "", block) for block in words.parts.blocks(map(_in_words, system))]
         yield from (replace(_cut(words, place, self.model).piece, entry=entry) for place in places)
 
-    def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
+    def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
         """Pieces of one entry; `keeps_thinking=False` where its prefix has changed."""
         role, blocks = self._said(entry.kind, read_json(entry.body))
         for block in blocks:
@@ -207,7 +207,7 @@ class Speaker(Adapter):
             if keeps_thinking or not piece.is_thinking:
                 yield replace(piece, entry=entry.sequence)
 
-    def prompt(self, layout: Layout, params: Mapping[str, Json]) -> Prompt:
+    def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
         """What the cache sees."""
         return _prompt(self.words, layout, params)
 
@@ -289,14 +289,14 @@ def understood(words: Words, body: Json) -> Parsed:
     """
     fields = words.spelled(expect(body, dict, "body", "an object"))
     model = model_named(expect(fields.get(words.model_field), str, words.model_field, "a string"), words.provider)
-    track, marks = Track(words.grammar, strips_thinking=model.strips_thinking), dict[int, Breakpoint]()
+    columns, marks = PromptColumns(words.grammar, strips_thinking=model.strips_thinking), dict[int, Breakpoint]()
     for place in words.places(fields):
         ttl = words.lifetime(place)
         if ttl is None:
-            track.append(_cut(words, place, model).piece)
-        elif len(track) and track.marks[-1] >= 0:
-            marks[len(track) - 1] = Breakpoint(len(track) - 1, ttl, LOOKBACK)
-    layout, params = Layout(track, len(track), tuple(marks.values())), words.params(fields)
+            columns.append(_cut(words, place, model).piece)
+        elif len(columns) and columns.breakpoint_offsets[-1] >= 0:
+            marks[len(columns) - 1] = Breakpoint(len(columns) - 1, ttl, LOOKBACK)
+    layout, params = PromptLayout(columns, len(columns), tuple(marks.values())), words.params(fields)
     return Parsed(model.name, params, layout, _prompt(words, layout, params))
 
 
@@ -326,8 +326,8 @@ def _cut(words: Words, place: Place, model: Model) -> Cut:
     return cut(place.block, place.level, place.role, trait, model.name, place.frame, is_turn=is_turn)
 
 
-def _prompt(words: Words, layout: Layout, params: Mapping[str, Json]) -> Prompt:
-    track, n = layout.track, layout.n
+def _prompt(words: Words, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
+    columns, n = layout.columns, layout.n
     return words.seen(
-        keyed(words.keying, words.keyed(params), track.raised(n), track, n, layout.breakpoints), layout, params
+        keyed(words.keying, words.keyed(params), columns.raised(n), columns, n, layout.breakpoints), layout, params
     )

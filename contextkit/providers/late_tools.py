@@ -368,7 +368,7 @@ def check_joining(provider: Provider, head: Sequence[Json], body: Json) -> None:
     Raises `UsageError` where nothing can be announced, `InvalidTool` for a tool this provider has no words for.
     """
     check_possible(_asked(provider), head)
-    list(provider.pieces(Entry(0, "tools", canonical(body), 0.0, b"")))
+    list(provider.render_entry(Entry(0, "tools", canonical(body), 0.0, b"")))
 
 
 def widened(permit: Permit | None, late: LateTools, provider: Provider, toolbox: Toolbox) -> Permit | None:

@@ -44,7 +44,7 @@ from contextkit.errors import InvalidCall, UsageError
 from contextkit.log.entry import Entry, Kind
 from contextkit.log.turns import Turns
 from contextkit.models import Model
-from contextkit.prompt.prompt import LEVELS, Layout, Track
+from contextkit.prompt.prompt import LEVELS, PromptColumns, PromptLayout
 from contextkit.providers.provider import Provider, taken
 from contextkit.terminal import sanitize
 from contextkit.tools.late import call_tool
@@ -821,7 +821,7 @@ class Lowered:
     """Sequence of the `phase` entry it comes from, -1 for none."""
     is_free: bool
     """Whether no cache looks at them."""
-    layout: Layout | None = field(default=None, repr=False)
+    layout: PromptLayout | None = field(default=None, repr=False)
     """What is sent."""
 
     @property
@@ -847,11 +847,11 @@ class Lowered:
         """
         if self.layout is None or self.entry < 0:
             return 0
-        first, last = _span(self.layout.track, self.layout.n, self.entry)
-        appended = _ends(self.layout.track, last) - _ends(self.layout.track, first)
-        return appended + (0 if self.is_free else _messages(self.layout.track, first))
+        first, last = _span(self.layout.columns, self.layout.n, self.entry)
+        appended = _ends(self.layout.columns, last) - _ends(self.layout.columns, first)
+        return appended + (0 if self.is_free else _messages(self.layout.columns, first))
 
-    def over(self, layout: Layout) -> Lowered:
+    def over(self, layout: PromptLayout) -> Lowered:
         """The same, for the layout it is sent with."""
         return replace(self, layout=layout)
 
@@ -889,23 +889,23 @@ def _beside(given: Json, said: Json) -> Json:
     return said if kept is None or said.get("type") == "none" else {**said, "disable_parallel_tool_use": kept}
 
 
-def _span(track: Track, n: int, entry: int) -> tuple[int, int]:
+def _span(columns: PromptColumns, n: int, entry: int) -> tuple[int, int]:
     """First segment of an entry and the one behind its last; both `n` where it is not among the first `n`."""
-    last = next((index + 1 for index in range(n - 1, -1, -1) if track.entries[index] == entry), n)
+    last = next((index + 1 for index in range(n - 1, -1, -1) if columns.entries[index] == entry), n)
     first = last
-    while first and track.entries[first - 1] == entry:
+    while first and columns.entries[first - 1] == entry:
         first -= 1
     return first, last
 
 
-def _messages(track: Track, n: int) -> int:
+def _messages(columns: PromptColumns, n: int) -> int:
     """Tokens of the messages among the first `n` segments."""
-    head = min(track.level_ends[_MESSAGES - 1], n)
-    return _ends(track, n) - _ends(track, head)
+    head = min(columns.level_ends[_MESSAGES - 1], n)
+    return _ends(columns, n) - _ends(columns, head)
 
 
-def _ends(track: Track, n: int) -> int:
-    return track.ends_tokens[n - 1] if n else 0
+def _ends(columns: PromptColumns, n: int) -> int:
+    return columns.ends_tokens[n - 1] if n else 0
 
 
 def permit_of(phases: Phases | Permit | None, toolbox: Toolbox, limits: Limits = Limits()) -> Permit | None:  # noqa: B008 (frozen)

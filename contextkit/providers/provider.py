@@ -52,7 +52,7 @@ from contextkit.log.entry import Entry, Kind, Native
 from contextkit.models import Model, model_named
 from contextkit.prompt.breakpoints import Plan
 from contextkit.prompt.normal_form import VERBATIM, marker_of, normal
-from contextkit.prompt.prompt import Grammar, Layout, Level, Piece, Track
+from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.prompt.tokens import counter_for
 from contextkit.tools.tool import INVALID_ARGUMENTS
 
@@ -114,7 +114,7 @@ class Parsed:
     """The model it asks."""
     params: Mapping[str, Json]
     """Top-level fields that are not segments."""
-    layout: Layout
+    layout: PromptLayout
     """Its segments and explicit marks."""
     prompt: Prompt
     """What the cache sees."""
@@ -173,15 +173,15 @@ class Provider(Protocol):
         """What to mark."""
         ...
 
-    def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
+    def render_static_prefix(self, system: Json, tools: Json, entry: int) -> Iterator[RenderedBlock]:
         """Pieces of the tools and system levels, from neutral parts and definitions."""
         ...
 
-    def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
+    def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
         """Pieces of one log entry; without thinking where what stood before it has changed."""
         ...
 
-    def prompt(self, layout: Layout, params: Mapping[str, Json]) -> Prompt:
+    def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
         """What the cache sees of a request."""
         ...
 
@@ -328,13 +328,15 @@ def keyed(
     keying: Keying,
     params: Mapping[str, Json],
     flags: tuple[str, ...],
-    track: Track,
+    columns: PromptColumns,
     n: int,
     marks: tuple[Breakpoint, ...],
 ) -> Prompt:
-    """What a cache sees of the first `n` segments of `track`, with these marks."""
-    ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
-    return Prompt(namespaces(keying, params, flags), ends, track.digests, track.ends_tokens, track.positions, marks, n)
+    """What a cache sees of the first `n` segments of `columns`, with these marks."""
+    ends = (min(columns.level_ends[0], n), min(columns.level_ends[1], n))
+    return Prompt(
+        namespaces(keying, params, flags), ends, columns.digests, columns.ends_tokens, columns.positions, marks, n
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -356,7 +358,7 @@ class Trait:
 
     run: str = ""
     """Lookback run it belongs to."""
-    is_markable: bool = True
+    can_hold_breakpoint: bool = True
     """Whether the wire accepts a marker on it."""
     is_thinking: bool = False
     """Whether it is reasoning that some models strip."""
@@ -372,7 +374,7 @@ class Trait:
 class Cut:
     """A piece and the marker it came with."""
 
-    piece: Piece
+    piece: RenderedBlock
     marker: Json
     """The marker as sent, None where there was none."""
 
@@ -407,7 +409,7 @@ def remember(n_bytes: int) -> None:
     """Keep what is cut from now on, up to `n_bytes` of blocks: for whoever is sent the same conversations again and
     again.
 
-    A client cuts each block once and keeps it on its track; it needs no memo and has none.
+    A client cuts each block once and keeps it on its columns; it needs no memo and has none.
     """
     global _budget_bytes  # noqa: PLW0603 - the one memo of a process
     _budget_bytes = max(_budget_bytes, n_bytes)
@@ -442,9 +444,9 @@ def _cut(
 ) -> Cut:
     block = parse(raw)
     counter = counter_for(model_named(model))
-    is_markable = trait.is_markable and not (isinstance(block, dict) and block.get("text") == "")
+    can_hold_breakpoint = trait.can_hold_breakpoint and not (isinstance(block, dict) and block.get("text") == "")
     flags = trait.flags(block) if isinstance(block, dict) else ()
-    piece = Piece(
+    piece = RenderedBlock(
         level,
         role,
         canonical(normal(block)),
@@ -452,7 +454,7 @@ def _cut(
         trait.run,
         frame[0],
         frame[1],
-        is_markable=is_markable,
+        can_hold_breakpoint=can_hold_breakpoint,
         is_thinking=trait.is_thinking,
         is_turn=is_turn,
         is_silent=trait.is_silent,

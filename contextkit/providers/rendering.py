@@ -3,7 +3,7 @@
 Takes parameters, replies and requests; gives what the model saw. The wire keeps what the log holds: the API decides
 anew each time.
 
-The log in each wire's bytes: one track per wire, model, way to tell phases and tools, and epoch, grown by what was
+The log in each wire's bytes: one columns per wire, model, way to tell phases and tools, and epoch, grown by what was
 said.
 
 Takes a log and its turns, gives layouts. Keeps no rule of its own: the order comes from `Turns`, the words from the
@@ -24,7 +24,7 @@ from contextkit.models import Model, is_of_another
 from contextkit.prompt.breakpoints import plan
 from contextkit.prompt.diff import path_of
 from contextkit.prompt.planner import Choice, Known, choose
-from contextkit.prompt.prompt import Layout, Track
+from contextkit.prompt.prompt import PromptColumns, PromptLayout
 from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
 
@@ -69,45 +69,45 @@ def seen(request: Request, provider: Provider, withheld: Mapping[str, str]) -> S
     """`request` as its reply says it was read: without what was `withheld` (id, or path in the body → why), as far as
     it counted.
     """
-    whys = _by_name(request.layout.track, withheld) if withheld and request.wire == provider.wire else {}
-    found = named_in(request.layout.track, whys)
+    whys = _by_name(request.layout.columns, withheld) if withheld and request.wire == provider.wire else {}
+    found = named_in(request.layout.columns, whys)
     if not found:
         return Seen(request, (), ())
-    track = request.layout.track.rewound(request.layout.n)
-    track.withhold(found.values())
-    layout, other = replace(request.layout, track=track), copy(request)
+    columns = request.layout.columns.rewound(request.layout.n)
+    columns.withhold(found.values())
+    layout, other = replace(request.layout, columns=columns), copy(request)
     other.layout, other.prompt = layout, provider.prompt(layout, request.params)
     return Seen(other, tuple(found), tuple(dict.fromkeys(whys[name] for name in found)))
 
 
-def named_in(track: Track, names: Collection[str]) -> dict[str, int]:
+def named_in(columns: PromptColumns, names: Collection[str]) -> dict[str, int]:
     """Names among `names` of reasoning that counts in a prompt → its segment."""
-    known = {_name(track, index): index for index in track.pieces_thinking} if names else {}
+    known = {_name(columns, index): index for index in columns.thinking_blocks} if names else {}
     return {name: known[name] for name in names if name in known}
 
 
-def _by_name(track: Track, withheld: Mapping[str, str]) -> dict[str, str]:
+def _by_name(columns: PromptColumns, withheld: Mapping[str, str]) -> dict[str, str]:
     """Why by name: Anthropic says where in this body a block stood
     (anthropic/types/beta/beta_thinking_dropped_input_transformation.py).
     """
     if not any(place.startswith("messages.") for place in withheld):
         return dict(withheld)
-    at = {path_of(track, index).replace("[", ".").replace("]", ""): index for index in track.pieces_thinking}
-    return {_name(track, at[place]): why for place, why in withheld.items() if place in at}
+    at = {path_of(columns, index).replace("[", ".").replace("]", ""): index for index in columns.thinking_blocks}
+    return {_name(columns, at[place]): why for place, why in withheld.items() if place in at}
 
 
-def _name(track: Track, index: int) -> str:
+def _name(columns: PromptColumns, index: int) -> str:
     """The item's id; where it has none, a digest of what seals it."""
-    block = parse(track.body(index))
+    block = parse(columns.body(index))
     sealed = str(block.get("signature") or block.get("data") or block.get("thinking"))
     return str(block.get("id") or hashlib.sha256(sealed.encode()).hexdigest()[:16])
 
 
 @dataclass(slots=True)
 class _Grown:
-    """A track and which entries it holds."""
+    """A columns and which entries it holds."""
 
-    track: Track
+    columns: PromptColumns
     n_head: int
     rendered: list[int] = field(default_factory=list)
     """Sequences in it, in order."""
@@ -119,8 +119,8 @@ class _Grown:
         return self.ends[count - 1] if count else self.n_head
 
 
-class Tracks:
-    """Every track of one conversation."""
+class PromptStore:
+    """Every columns of one conversation."""
 
     __slots__ = ("_grown",)
 
@@ -129,7 +129,7 @@ class Tracks:
 
     def layout(
         self, log: Sequence[Entry], turns: Turns, provider: Provider, n_shared: int = 0, known: Known | None = None
-    ) -> Layout:
+    ) -> PromptLayout:
         """The whole conversation so far, marked; costs what was added since the last call for this provider.
 
         `n_shared`: how many entries of the order siblings send too; the end of them is marked. `known`: what is known
@@ -138,26 +138,26 @@ class Tracks:
         grown = self._synced(log, turns, provider)
         previous, shared = _ends(grown, turns, n_shared)
         if known is None:
-            marks = plan(grown.track, len(grown.track), previous, provider.plan, shared)
+            marks = plan(grown.columns, len(grown.columns), previous, provider.plan, shared)
         else:
-            marks = choose(grown.track, len(grown.track), previous, provider.plan, known, shared).marks
-        track = (
-            _passed(grown.track, (log[sequence] for sequence in turns.passing), provider)
+            marks = choose(grown.columns, len(grown.columns), previous, provider.plan, known, shared).marks
+        columns = (
+            _passed(grown.columns, (log[sequence] for sequence in turns.passing), provider)
             if turns.passing
-            else grown.track
+            else grown.columns
         )
-        return Layout(track, len(track), marks)
+        return PromptLayout(columns, len(columns), marks)
 
     def choice(self, log: Sequence[Entry], turns: Turns, provider: Provider, known: Known, n_shared: int = 0) -> Choice:
         """What `layout` marks, with what was weighed."""
         grown = self._synced(log, turns, provider)
         previous, shared = _ends(grown, turns, n_shared)
-        return choose(grown.track, len(grown.track), previous, provider.plan, known, shared)
+        return choose(grown.columns, len(grown.columns), previous, provider.plan, known, shared)
 
     def n_tokens(self, log: Sequence[Entry], turns: Turns, provider: Provider, first: int | None = None) -> int:
         """Tokens of the prompt from entry `first` of the order on; of all of it without one."""
         grown = self._synced(log, turns, provider)
-        ends, n = grown.track.ends_tokens, len(grown.track)
+        ends, n = grown.columns.ends_tokens, len(grown.columns)
         start = 0 if first is None else grown.n_after(turns.ordered.index(first))
         return (ends[n - 1] if n else 0) - (ends[start - 1] if start else 0)
 
@@ -180,11 +180,11 @@ class Tracks:
             holds = sequence not in turns.thoughtless and not is_of_another(
                 turns.spoken_by.get(sequence, ""), provider.model
             )
-            grown.track.extend(provider.pieces(_told(log[sequence], turns), keeps_thinking=holds))
+            grown.columns.extend(provider.render_entry(_told(log[sequence], turns), keeps_thinking=holds))
             if left_out := turns.withheld.get(sequence):
-                grown.track.withhold(named_in(grown.track, left_out).values())
+                grown.columns.withhold(named_in(grown.columns, left_out).values())
             grown.rendered.append(sequence)
-            grown.ends.append(len(grown.track))
+            grown.ends.append(len(grown.columns))
         return grown
 
 
@@ -206,17 +206,17 @@ def _told(entry: Entry, turns: Turns) -> Entry:
 
 
 def _headed(log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
-    track = Track(provider.grammar, strips_thinking=_strips(provider))
+    columns = PromptColumns(provider.grammar, strips_thinking=_strips(provider))
     system, tools = parse(log[turns.head_system].body)["system"], parse(log[turns.head_tools].body)["tools"]
-    track.extend(provider.head(system, tools, turns.head))
-    return _Grown(track, len(track))
+    columns.extend(provider.render_static_prefix(system, tools, turns.head))
+    return _Grown(columns, len(columns))
 
 
-def _passed(track: Track, passing: Iterable[Entry], provider: Provider) -> Track:
-    """A copy of the track and, behind it, what the next request will not repeat: no mark may stand there."""
-    branch = track.rewound(len(track))
+def _passed(columns: PromptColumns, passing: Iterable[Entry], provider: Provider) -> PromptColumns:
+    """A copy of the columns and, behind it, what the next request will not repeat: no mark may stand there."""
+    branch = columns.rewound(len(columns))
     for entry in passing:
-        branch.extend(provider.pieces(entry))
+        branch.extend(provider.render_entry(entry))
     return branch
 
 
@@ -226,5 +226,5 @@ def _rewind(grown: _Grown, ordered: list[int]) -> None:
     while count and (count > len(ordered) or ordered[count - 1] != grown.rendered[count - 1]):
         count -= 1
     if count < len(grown.rendered):
-        grown.track = grown.track.rewound(grown.n_after(count))
+        grown.columns = grown.columns.rewound(grown.n_after(count))
         del grown.rendered[count:], grown.ends[count:]

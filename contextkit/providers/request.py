@@ -25,7 +25,7 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UsageError
 from contextkit.models import Model
-from contextkit.prompt.prompt import Layout
+from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.keyed_blocks import RAW, unpacked
 from contextkit.providers.masking import Lowered
 from contextkit.providers.server_state import Continued
@@ -201,7 +201,7 @@ class Request(Mapping[str, Json]):
 
     def __init__(
         self,
-        layout: Layout,
+        layout: PromptLayout,
         path: str,
         params: Mapping[str, Json],
         headers: Mapping[str, str],

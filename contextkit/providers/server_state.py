@@ -35,32 +35,34 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UsageError
 from contextkit.log.entry import Entry
 from contextkit.log.turns import Turns
-from contextkit.prompt.prompt import LEVELS, Layout
+from contextkit.prompt.prompt import LEVELS, PromptLayout
 from contextkit.providers.provider import Provider
 
 
-def tail(layout: Layout, start: int, params: bytes) -> bytes:
+def tail(layout: PromptLayout, start: int, params: bytes) -> bytes:
     """`params` is the JSON object of everything that is not a segment.
 
-    Segment `start` opens a message, and none of its level is before it.
+    PlacedBlock `start` opens a message, and none of its level is before it.
 
     Tools are sent each time: the server carries over what was said, nothing else.
     """
-    track = layout.track
-    kept = Layout(track, layout.n, tuple(mark for mark in layout.breakpoints if mark.segment >= start))
-    opening = track.grammar.bracket(LEVELS[track.levels[start]])[0]
+    columns = layout.columns
+    kept = PromptLayout(columns, layout.n, tuple(mark for mark in layout.breakpoints if mark.segment >= start))
+    opening = columns.grammar.bracket(LEVELS[columns.levels[start]])[0]
     behind = (
-        track.ends[start - 1] + len(track.closers[start - 1]) + 1
+        columns.ends[start - 1] + len(columns.closers[start - 1]) + 1
     )  # the bracket that closes the message before, and a comma
     fields = [params[1:-1], _tools(layout), opening + b"".join(kept.slices(behind))]
     return b"{%b}" % b",".join(field for field in fields if field)
 
 
-def _tools(layout: Layout) -> bytes:
-    track = layout.track
-    n = min(track.level_ends[0], layout.n)
+def _tools(layout: PromptLayout) -> bytes:
+    columns = layout.columns
+    n = min(columns.level_ends[0], layout.n)
     return (
-        bytes(track.wire[: track.ends[n - 1]]) + track.closers[n - 1] + track.grammar.bracket("tools")[1] if n else b""
+        bytes(columns.wire[: columns.ends[n - 1]]) + columns.closers[n - 1] + columns.grammar.bracket("tools")[1]
+        if n
+        else b""
     )
 
 
@@ -123,7 +125,7 @@ class Continued:
     continuity: Continuity = field(repr=False, compare=False)
     """Whose request it is."""
 
-    def body(self, layout: Layout, params: Mapping[str, Json]) -> bytes:
+    def body(self, layout: PromptLayout, params: Mapping[str, Json]) -> bytes:
         """The request body."""
         fields = canonical({**params, **self.fields})
         return tail(layout, self.start, fields) if self.start else layout.body(fields)
@@ -156,7 +158,7 @@ class Continuity:
         self._in_vain = 0
 
     def request(
-        self, provider: Provider, turns: Turns, layout: Layout, params: Mapping[str, Json], is_warming: bool
+        self, provider: Provider, turns: Turns, layout: PromptLayout, params: Mapping[str, Json], is_warming: bool
     ) -> Continued | None:
         """How the request that sends `layout` goes on.
 
@@ -253,9 +255,9 @@ class Continuity:
         return found
 
 
-def _behind(layout: Layout, reply: int) -> int:
+def _behind(layout: PromptLayout, reply: int) -> int:
     """Index of the first segment behind a reply; 0 where the reply rendered none."""
-    entries = layout.track.entries
+    entries = layout.columns.entries
     return next((index + 1 for index in range(layout.n - 1, -1, -1) if entries[index] == reply), 0)
 
 

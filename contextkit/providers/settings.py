@@ -49,7 +49,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply, UsageError
 from contextkit.log.entry import Change
 from contextkit.models import Model
-from contextkit.prompt.prompt import Grammar, Layout
+from contextkit.prompt.prompt import Grammar, PromptLayout
 from contextkit.providers.provider import Provider
 from contextkit.tools.signature import without_titles
 
@@ -510,7 +510,7 @@ def split(
     return (found[0] if found else None), plain, {name: value for name, value in headers.items() if name not in above}
 
 
-def routing(provider: Any, layout: Layout, conversation: bytes) -> Routing:
+def routing(provider: Any, layout: PromptLayout, conversation: bytes) -> Routing:
     """How the next request of `conversation` (the identity of its log) finds the machine that has its prefix."""
     affinity, model = getattr(provider, "affinity", None), provider.model
     if affinity is None:
@@ -530,15 +530,15 @@ def is_needless(model: Model) -> bool:
     return model.provider == "openai" and model.cache == "breakpoints"
 
 
-def _derived(affinity: Affinity, layout: Layout, conversation: bytes) -> tuple[str, str]:
-    end = layout.track.level_ends[_HEAD]
+def _derived(affinity: Affinity, layout: PromptLayout, conversation: bytes) -> tuple[str, str]:
+    end = layout.columns.level_ends[_HEAD]
     if affinity.name != _KEY:
         return _hash(conversation), f"{affinity.name}: this conversation's and its branches'"
     if not end:
         return _hash(conversation), "there is no head to share, so it is this conversation's and its branches'"
     n = affinity.key.n_shards
     shard = int.from_bytes(blake2b(conversation, digest_size=8).digest()) % n
-    key = _hash(layout.track.digests[end - 1], shard.to_bytes(4))
+    key = _hash(layout.columns.digests[end - 1], shard.to_bytes(4))
     spread = f", shard {shard + 1} of {n} for {affinity.key.requests_per_minute} calls a minute" if n > 1 else ""
     return key, f"shared with conversations that have this head{spread}"
 

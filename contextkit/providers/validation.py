@@ -35,7 +35,7 @@ from urllib.parse import quote
 from contextkit.canonical import Json, canonical, parse
 from contextkit.models import Model, assumption
 from contextkit.prompt.normal_form import normal
-from contextkit.prompt.prompt import Layout
+from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.provider import Parsed
 from contextkit.terminal import sanitize
 
@@ -187,16 +187,16 @@ class Signatures:
         return tuple(sorted(found))
 
 
-def places_in(layout: Layout) -> Iterator[Place]:
+def places_in(layout: PromptLayout) -> Iterator[Place]:
     """Each thinking segment, then the end of the request."""
-    track, past, speaker = layout.track, b"", ""
-    first_message = track.level_ends[1]
+    columns, past, speaker = layout.columns, b"", ""
+    first_message = columns.level_ends[1]
     for index in range(layout.n):
-        speaker = (track.roles[index] or speaker) if index >= first_message else ""
-        body = track.body(index)
+        speaker = (columns.roles[index] or speaker) if index >= first_message else ""
+        body = columns.body(index)
         if body.startswith(_THINKING):
             yield Place(past, _signature(parse(body)))
-        elif index not in track.silent and not body.startswith(_SUMMARY):
+        elif index not in columns.silent and not body.startswith(_SUMMARY):
             past = _grown(past, "messages" if index >= first_message else "head", speaker, body)
     yield Place(past, None)
 

@@ -156,7 +156,7 @@ def _unedited(asked: Asked) -> dict[str, Json]:
     (anthropic/types/beta/beta_count_tokens_context_management_response.py).
     """
     layout = asked.parsed.layout
-    whole = {"original_input_tokens": layout.track.ends_tokens[layout.n - 1] if layout.n else 0}
+    whole = {"original_input_tokens": layout.columns.ends_tokens[layout.n - 1] if layout.n else 0}
     return {"context_management": whole} if asked.sent.body.get("context_management") else {}
 
 
@@ -263,7 +263,7 @@ def _parsed(state: State, wire: Wire, sent: Sent) -> Asked | Refusal:
         return wire.unreadable(fault)
     layout = parsed.layout
     places = tuple(places_in(layout)) if model.binds_thinking else ()
-    asked = Asked(sent, parsed, model, places, bool(layout.n) and layout.track.body(layout.n - 1) in state.paused)
+    asked = Asked(sent, parsed, model, places, bool(layout.n) and layout.columns.body(layout.n - 1) in state.paused)
     refusal, gone = first(check(asked) for check in wire.late), state.signatures.failing(places)
     if refusal or not gone or wire.moved is None:
         return refusal or asked
@@ -452,7 +452,7 @@ def _record(
     """One exchange: digests and sizes, no text. Conversations are told apart by their first message."""
     layout, prompt = asked.parsed.layout, asked.parsed.prompt
     start = prompt.level_ends[1]
-    session = blake2b(layout.track.body(start), digest_size=8).hexdigest() if start < layout.n else "empty"
+    session = blake2b(layout.columns.body(start), digest_size=8).hexdigest() if start < layout.n else "empty"
     sent = call.books.recorded(session, asked, call.seen, said) if call else None
     at, provider = call.at if call else state.clock.now(), state.books(wire).provider(wire, asked.model)
     made_up = f"attempt_{state.number('attempt'):024d}" if call is None else call.id

@@ -32,7 +32,7 @@ from contextkit.ledger.calls import Outline, Tokens
 from contextkit.log.content import OPENAI_IMAGE
 from contextkit.models import Model
 from contextkit.prompt.normal_form import VERBATIM
-from contextkit.prompt.prompt import Layout
+from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.codec import Wire
 from contextkit.providers.provider import Parsed
 from contextkit.providers.scripted import Part
@@ -66,21 +66,21 @@ def text_ids(text: str) -> array[int]:
     return array("i", map(_name, _PIECE.findall(text.encode("utf-8", "surrogatepass"))))
 
 
-def prompt_ids(layout: Layout, params: Mapping[str, Json]) -> array[int]:
+def prompt_ids(layout: PromptLayout, params: Mapping[str, Json]) -> array[int]:
     """The tokens of a request."""
     read = {name: params[name] for name in _READ_BY_TEMPLATE if params.get(name) is not None}
     head = text_ids(canonical(read, sort=True).decode()) if read else array("i")
     return head + said_ids(layout)
 
 
-def said_ids(layout: Layout) -> array[int]:
+def said_ids(layout: PromptLayout) -> array[int]:
     """The tokens of tools and messages, a boundary behind them."""
-    ids, track = array("i"), layout.track
+    ids, columns = array("i"), layout.columns
     for index in range(layout.n):
-        if track.roles[index]:
+        if columns.roles[index]:
             ids.append(_BOUNDARY)
-            ids.extend(text_ids(track.roles[index]))
-        ids.extend(_block_ids(track.body(index)))
+            ids.extend(text_ids(columns.roles[index]))
+        ids.extend(_block_ids(columns.body(index)))
     ids.append(_BOUNDARY)
     return ids
 

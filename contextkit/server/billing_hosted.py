@@ -108,7 +108,7 @@ class Hosted:
     def recorded(self, session: str, asked: Asked, seen: Prompt, said: Said | None) -> Outline:
         """The difference to the conversation's last prompt."""
         before, self._lanes[session] = self._lanes.get(session), seen
-        return outline(before, seen, asked.parsed.layout.track.entries, 0)
+        return outline(before, seen, asked.parsed.layout.columns.entries, 0)
 
     def billed(self, lease: Lease) -> Callable[[Json], dict[str, Json]]:
         """As OpenAI spells them."""

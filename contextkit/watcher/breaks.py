@@ -132,7 +132,7 @@ def _model_of(body: bytes) -> str:
 def breaks(before: Any, after: Any) -> str:
     """Why `after` does not begin as `before` did, over several lines; empty where it does.
 
-    Both are bytes, a mapping, a contextkit `Request` or `Layout`. Raises `UsageError` for anything else,
+    Both are bytes, a mapping, a contextkit `Request` or `PromptLayout`. Raises `UsageError` for anything else,
     `UnreadableRequest` for a body of no endpoint; either says which of the two it is.
     """
     one, other = _read("before", before), _read("after", after)
@@ -223,7 +223,7 @@ def _bytes_of(value: Any) -> bytes:
         return json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"), default=_dumped).encode(
             "utf-8", "surrogatepass"
         )
-    raise UsageError(f"a request is a dict, bytes, a Request or a Layout, not {type(value).__name__}")
+    raise UsageError(f"a request is a dict, bytes, a Request or a PromptLayout, not {type(value).__name__}")
 
 
 def _dumped(value: Any) -> Json:

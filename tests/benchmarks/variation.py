@@ -40,11 +40,11 @@ class Watch:
 
     def __call__(self, request: Request) -> None:
         layout = request.layout
-        sent = bytes(layout.track.wire[: layout.track.ends[layout.n - 1]])
+        sent = bytes(layout.columns.wire[: layout.columns.ends[layout.n - 1]])
         if request.epoch == self.epoch:
             self.n_moved += not sent.startswith(self.before)
         self.before, self.epoch = sent, request.epoch
-        self.n_tokens += layout.track.ends_tokens[layout.n - 1]
+        self.n_tokens += layout.columns.ends_tokens[layout.n - 1]
 
 
 @dataclass

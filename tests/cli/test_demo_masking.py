@@ -72,7 +72,7 @@ def test_200_turns_through_6_phases_keep_every_segment_and_the_hit_rate(name: st
         total, sent, costs = ZERO, b"", dict[int, int]()
         for number in range(TURNS):
             request = context.request()
-            wire = bytes(request.layout.track.wire[: request.layout.n_bytes])
+            wire = bytes(request.layout.columns.wire[: request.layout.n_bytes])
             assert wire.startswith(sent)
             sent, total = wire, total + request.predicted
             costs[request.mask.entry] = request.mask.cost_tokens

@@ -96,7 +96,7 @@ def test_compaction_keeps_the_head_and_pays_once(desk: Desk, keeps: bool) -> Non
     assert parse(entry.body)["rewrites_tokens"] == size
     after = context.request()
     head = after.prompt.level_ends[1]
-    assert after.layout.segments[:head] == before.layout.segments[:head]
+    assert after.layout.blocks[:head] == before.layout.blocks[:head]
     assert after.predicted.read == after.prompt.ends_tokens[head - 1]
     assert "We added." in str(blocks(after.body)) and ("'two'" in str(blocks(after.body))) == keeps
     goes_on(desk, context, says_something=False)

@@ -108,8 +108,8 @@ def call_of(road: Road, name: str, arguments: dict[str, Any]) -> tuple[str, dict
 
 
 def head_of(request: Any) -> bytes:
-    n = request.layout.track.level_ends[1]
-    return bytes(request.layout.track.wire[: request.layout.track.ends[n - 1]])
+    n = request.layout.columns.level_ends[1]
+    return bytes(request.layout.columns.wire[: request.layout.columns.ends[n - 1]])
 
 
 def test_the_head_never_moves_and_the_hit_rate_stays(road: Road, desk: Desk, request: pytest.FixtureRequest) -> None:
@@ -129,7 +129,7 @@ def test_the_head_never_moves_and_the_hit_rate_stays(road: Road, desk: Desk, req
             )
             for script in (asks(name), says(f"Answer {turn}. " * 20)):
                 sent = desk.ask(context, script)
-                whole = bytes(sent.layout.track.wire[: sent.layout.n_bytes])
+                whole = bytes(sent.layout.columns.wire[: sent.layout.n_bytes])
                 assert whole.startswith(before)
                 heads.add(head_of(sent))
                 before = whole
@@ -174,7 +174,7 @@ def test_a_tool_that_comes_between_turns_waits_for_the_user(road: Road, desk: De
     context.notice("It is late.")
     request = desk.ask(context, says("ok"))
     assert finished
-    assert [request.layout.track.entries[i] for i in range(request.layout.n)][-1] == context.late_tools(
+    assert [request.layout.columns.entries[i] for i in range(request.layout.n)][-1] == context.late_tools(
         [forecast]
     ).sequence
     desk.ask(context_with(context, "three"), says("ok"))

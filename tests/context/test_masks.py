@@ -197,10 +197,10 @@ def test_a_failed_request_and_one_more_word_move_nothing_but_the_notice(desk: De
     context.user("Go on.")
     context.enter("report")
     first = context.request()
-    sent = first.layout.segments
+    sent = first.layout.blocks
     context.failed("aborted", first)
     context.user("Please.")
-    now = context.request().layout.segments
+    now = context.request().layout.blocks
     n_notice = sum(segment.entry == context.log[-2].sequence for segment in sent)
     assert now[: len(sent) - n_notice] == sent[: len(sent) - n_notice]
     goes_on(desk, context, says_something=False)
@@ -217,8 +217,8 @@ def test_a_phase_entered_while_a_reply_is_under_way_stands_behind_it(desk: Desk,
         if under_way:
             context.user("more")
         context.receive(reply, request)
-    after = context.request().layout.segments if under_way else ()
-    assert after[: request.layout.n] == request.layout.segments[: len(after)]
+    after = context.request().layout.blocks if under_way else ()
+    assert after[: request.layout.n] == request.layout.blocks[: len(after)]
     goes_on(desk, context)
     honest(desk, context)
 

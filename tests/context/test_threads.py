@@ -65,7 +65,7 @@ def test_a_request_knows_what_it_includes_while_somebody_speaks() -> None:
 
     def ask() -> list[tuple[int, int]]:
         requests = [context.request() for _ in range(50)]
-        return [(request.after, request.layout.track.entries[request.layout.n - 1]) for request in requests]
+        return [(request.after, request.layout.columns.entries[request.layout.n - 1]) for request in requests]
 
     included = next(rows for rows in together(speak, ask) if rows)
     assert all(after == last for after, last in included)

@@ -72,7 +72,7 @@ def test_what_is_found_is_an_item_behind_the_question_and_can_be_called(desk: De
     answer_all(context)
     third = desk.ask(context, says("Rain."))
     assert [definition.get("name", definition["type"]) for definition in third["tools"]] == ["add", "tool_search"]
-    wires = [bytes(request.layout.track.wire[: request.layout.n_bytes]) for request in (first, second, third)]
+    wires = [bytes(request.layout.columns.wire[: request.layout.n_bytes]) for request in (first, second, third)]
     assert wires[1].startswith(wires[0]) and wires[2].startswith(wires[1])
     for request in (first, second, third):
         assert faults(ResponseCreateParamsNonStreaming, parse(request.body)) == []

@@ -202,8 +202,8 @@ def test_thinking_that_claude_says_it_dropped_counts_no_more(
     context.user("three")
     after = context.request()
     assert b'"thinking"' in after.body and len(name) == 16
-    places = [place for place in range(after.layout.n) if b'"thinking"' in after.layout.track.body(place)]
-    assert places and all(place in after.layout.track.silent for place in places)
+    places = [place for place in range(after.layout.n) if b'"thinking"' in after.layout.columns.body(place)]
+    assert places and all(place in after.layout.columns.silent for place in places)
     context.close()
 
 

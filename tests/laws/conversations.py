@@ -175,7 +175,7 @@ class Conversation:
     def _send(self, request: Request) -> Sent:
         grown = request.layout
         body = request.body
-        wire = bytes(grown.track.wire[: grown.n_bytes])
+        wire = bytes(grown.columns.wire[: grown.n_bytes])
         billed = self.server.bill(request.wire, body, self.clock_at)
         self.sent.append(Sent(request, body, wire, billed, request.after))
         return self.sent[-1]

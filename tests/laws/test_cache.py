@@ -65,7 +65,7 @@ def test_no_more_is_read_than_the_true_common_prefix(name: str, data: st.DataObj
 @given(st.data())
 @laws
 def test_whatever_is_said_the_whole_request_before_is_read(name: str, data: st.DataObject) -> None:
-    """No parameter changed, no epoch, no lifetime over: whatever was markable before is read, however much a turn adds."""
+    """No parameter changed, no epoch, no lifetime over: whatever was last_breakpoint_place before is read, however much a turn adds."""
     conversation = Conversation(PROVIDERS[name]()).run(data.draw(operations(*SAYING)))
     for one, other in pairwise(conversation.sent):
         if (

@@ -14,7 +14,7 @@ from contextkit import AnthropicMessages, Context, OpenAIChat, Phase, Phases
 from contextkit.analysis.engines import ENGINES, engine
 from contextkit.canonical import parse
 from contextkit.models import MODELS
-from contextkit.prompt.prompt import Segment
+from contextkit.prompt.prompt import PlacedBlock
 from contextkit.providers.provider import Provider
 from contextkit.server.answer import CHAT, CONVERSE, GENERATE, MESSAGES, RESPONSES, Outcome, answer
 from contextkit.server.state import Clock, State
@@ -78,9 +78,9 @@ class Masked(Conversation):
         )
 
 
-def firm(sent: Sent, context: Context) -> list[Segment]:
+def firm(sent: Sent, context: Context) -> list[PlacedBlock]:
     """The segments before the notices at the very end, which the next thing said may still come before."""
-    segments = list(sent.request.layout.segments)
+    segments = list(sent.request.layout.blocks)
     while segments and segments[-1].entry >= 0 and context.log[segments[-1].entry].kind == "phase":
         segments.pop()
     return segments
@@ -111,7 +111,7 @@ def test_a_phase_moves_no_segment_before_the_tail(name: str, data: st.DataObject
     for one, other in pairwise(conversation.sent):
         if one.request.epoch == other.request.epoch:
             before = firm(one, conversation.context)
-            after = list(other.request.layout.segments)[: len(before)]
+            after = list(other.request.layout.blocks)[: len(before)]
             assert [(s.level, s.lead, s.body) for s in after] == [(s.level, s.lead, s.body) for s in before]
             assert strips or after == before
 

@@ -107,9 +107,9 @@ class Remembering(Conversation):
 def firm(sent: Sent, context: Context) -> int:
     """Wire bytes before the events at the very end, which the next thing said may still come before."""
     layout, n = sent.request.layout, sent.request.layout.n
-    while n and layout.track.entries[n - 1] >= 0 and b'"event":' in context.log[layout.track.entries[n - 1]].body:
+    while n and layout.columns.entries[n - 1] >= 0 and b'"event":' in context.log[layout.columns.entries[n - 1]].body:
         n -= 1
-    return layout.track.ends[n - 1]
+    return layout.columns.ends[n - 1]
 
 
 @every_wire
@@ -161,8 +161,8 @@ def test_a_plan_said_for_one_reply_leaves_everything_before_it_in_place(name: st
     for one, other in pairwise(conversation.sent):
         layout = one.request.layout
         recited = [entry.sequence for entry in conversation.context.log if b'"until":"reply"' in entry.body]
-        n_kept = next((place for place in range(layout.n) if layout.track.entries[place] in recited), layout.n)
-        kept = min(firm(one, conversation.context), layout.track.ends[n_kept - 1])
+        n_kept = next((place for place in range(layout.n) if layout.columns.entries[place] in recited), layout.n)
+        kept = min(firm(one, conversation.context), layout.columns.ends[n_kept - 1])
         assert other.wire[:kept] == one.wire[:kept]
         assert all(mark.segment < n_kept for mark in layout.breakpoints)
-        assert sum(entry in recited for entry in set(layout.track.entries[: layout.n])) <= 1
+        assert sum(entry in recited for entry in set(layout.columns.entries[: layout.n])) <= 1

@@ -13,7 +13,7 @@ from contextkit import Context
 from contextkit.canonical import parse
 from contextkit.errors import HeadChanged
 from contextkit.prompt.diff import divergence
-from contextkit.prompt.prompt import Layout
+from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers import PARSERS
 from tests.laws.conversations import BREAKING, MORE_TOOLS, SAYING, SYSTEM, TOOLS, Conversation, Operation, operations
 from tests.laws.wires import PROVIDERS, atoms, common
@@ -43,7 +43,7 @@ def test_segments_that_were_sent_stay_as_they_were(name: str, data: st.DataObjec
     seen: list[tuple[Any, ...]] = []
     for operation in [*given_operations, ("user", "more")]:
         conversation.run([operation])
-        segments = conversation.sent[-1].request.layout.segments
+        segments = conversation.sent[-1].request.layout.blocks
         assert segments[: len(seen)] == tuple(seen)
         seen = list(segments)
 
@@ -166,4 +166,4 @@ def test_a_parameter_cannot_say_what_the_log_says(name: str) -> None:
 
 def test_a_layout_knows_that_it_is_its_own_prefix() -> None:
     layout = Conversation(PROVIDERS["anthropic"]()).context.request().layout
-    assert divergence(Layout(layout.track, layout.n - 1), layout) is None
+    assert divergence(PromptLayout(layout.columns, layout.n - 1), layout) is None

@@ -87,7 +87,7 @@ class Driven:
             (
                 request,
                 len(self.sent) % 40 == 0 and request.body,
-                bytes(request.layout.track.wire[: request.layout.n_bytes]),
+                bytes(request.layout.columns.wire[: request.layout.n_bytes]),
                 n,
                 billed,
             )
@@ -173,7 +173,9 @@ def test_real_chat_messages_are_adopted_and_grow(shared: Path) -> None:
             context = Context.from_messages(provider, body)
             request = context.request()
             ours, theirs = PARSERS["openai_chat"](parse(request.body)), PARSERS["openai_chat"](body)
-            assert ours.prompt.digests == theirs.prompt.digests and ours.layout.track.wire == theirs.layout.track.wire
+            assert (
+                ours.prompt.digests == theirs.prompt.digests and ours.layout.columns.wire == theirs.layout.columns.wire
+            )
             assert older is None or divergence(older, request.layout) is None
             older = request.layout
             n_messages += index

@@ -59,7 +59,7 @@ def test_a_context_is_adopted_from_its_own_request(name: str, data: st.DataObjec
 def _unmarked(name: str, body: bytes) -> list[bytes]:
     """Marks may move: the adopted conversation knows of no request before."""
     parsed = PARSERS[PROVIDERS[name]().wire](parse(body))
-    return [*parsed.prompt.digests, bytes(parsed.layout.track.wire)]
+    return [*parsed.prompt.digests, bytes(parsed.layout.columns.wire)]
 
 
 # ---- bodies nobody of us wrote, on Anthropic's wire

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.prompt.breakpoints import Plan, plan
-from contextkit.prompt.prompt import Piece, Track
+from contextkit.prompt.prompt import PromptColumns, RenderedBlock
 from contextkit.providers.anthropic.messages import GRAMMAR
 
 laws = settings.get_profile("laws")
@@ -17,9 +17,9 @@ FRAMES = {role: (b'{"role":"%b","content":[' % role.encode(), b"]}") for role in
 KEYS = (b"", b"", b"")
 
 
-def prompt_of(track: Track, n: int, marks: tuple[Breakpoint, ...]) -> Prompt:
-    ends = (min(track.level_ends[0], n), min(track.level_ends[1], n))
-    return Prompt(KEYS, ends, track.digests, track.ends_tokens, track.positions, marks, n)
+def prompt_of(columns: PromptColumns, n: int, marks: tuple[Breakpoint, ...]) -> Prompt:
+    ends = (min(columns.level_ends[0], n), min(columns.level_ends[1], n))
+    return Prompt(KEYS, ends, columns.digests, columns.ends_tokens, columns.positions, marks, n)
 
 
 BLOCK = st.tuples(
@@ -30,9 +30,11 @@ BLOCK = st.tuples(
 )
 
 
-def message(track: Track, block: tuple[str, str, bool, int]) -> Piece:
-    role, run, is_markable, size = block
-    return Piece("messages", role, b'{"n":%d}' % len(track), size, run, *FRAMES[role], is_markable=is_markable)
+def message(columns: PromptColumns, block: tuple[str, str, bool, int]) -> RenderedBlock:
+    role, run, can_hold_breakpoint, size = block
+    return RenderedBlock(
+        "messages", role, b'{"n":%d}' % len(columns), size, run, *FRAMES[role], can_hold_breakpoint=can_hold_breakpoint
+    )
 
 
 @given(
@@ -54,80 +56,82 @@ def test_the_next_request_reads_all_that_the_one_before_marked(
     ttl: tuple[int, int],
     min_tokens: int,
 ) -> None:
-    track, cache, rules = (
-        Track(GRAMMAR),
+    columns, cache, rules = (
+        PromptColumns(GRAMMAR),
         BreakpointCache(min_tokens),
         Plan(head_ttl_seconds=ttl[0], tail_ttl_seconds=ttl[1], min_tokens=min_tokens),
     )
-    for level, size, is_markable in sorted(head, key=lambda item: item[0] == "system"):
-        track.append(Piece(level, "", b'{"n":%d}' % len(track), size, is_markable=is_markable))  # type: ignore[arg-type]
+    for level, size, can_hold_breakpoint in sorted(head, key=lambda item: item[0] == "system"):
+        columns.append(
+            RenderedBlock(level, "", b'{"n":%d}' % len(columns), size, can_hold_breakpoint=can_hold_breakpoint)
+        )  # type: ignore[arg-type]
     previous, written = 0, 0
     for at, turn in enumerate(turns):
         for block in turn:
-            track.append(message(track, block))
-        marks = plan(track, len(track), previous, rules)
-        _check(track, marks, min_tokens)
-        prompt = prompt_of(track, len(track), marks)
+            columns.append(message(columns, block))
+        marks = plan(columns, len(columns), previous, rules)
+        _check(columns, marks, min_tokens)
+        prompt = prompt_of(columns, len(columns), marks)
         lease = cache.begin(prompt, float(at))
         cache.publish(lease, float(at))
         assert lease.hit.read_tokens >= written
-        previous, written = len(track), max((track.ends_tokens[mark.segment] for mark in marks), default=written)
+        previous, written = len(columns), max((columns.ends_tokens[mark.segment] for mark in marks), default=written)
 
 
-def _check(track: Track, marks: tuple[Breakpoint, ...], min_tokens: int) -> None:
+def _check(columns: PromptColumns, marks: tuple[Breakpoint, ...], min_tokens: int) -> None:
     places = [mark.segment for mark in marks]
     assert len(marks) <= 4 and places == sorted(set(places))
-    assert all(track.marks[place] >= 0 and place not in track.silent for place in places)
-    assert all(track.ends_tokens[place] >= min_tokens for place in places)
+    assert all(columns.breakpoint_offsets[place] >= 0 and place not in columns.silent for place in places)
+    assert all(columns.ends_tokens[place] >= min_tokens for place in places)
     lifetimes = [mark.ttl_seconds for mark in marks]
     assert lifetimes == sorted(lifetimes, reverse=True)
 
 
 @pytest.mark.parametrize("n", range(1, 201))
 def test_however_much_one_turn_adds(n: int) -> None:
-    track, cache = Track(GRAMMAR), BreakpointCache(0)
-    track.append(Piece("system", "", b"{}", 1000))
-    track.append(message(track, ("user", "", True, 10)))
-    first = plan(track, 2, 0, Plan())
-    cache.publish(cache.begin(prompt_of(track, 2, first), 0.0), 0.0)
+    columns, cache = PromptColumns(GRAMMAR), BreakpointCache(0)
+    columns.append(RenderedBlock("system", "", b"{}", 1000))
+    columns.append(message(columns, ("user", "", True, 10)))
+    first = plan(columns, 2, 0, Plan())
+    cache.publish(cache.begin(prompt_of(columns, 2, first), 0.0), 0.0)
     for _ in range(n):
-        track.append(message(track, ("user", "", True, 10)))
-    hit = cache.lookup(prompt_of(track, len(track), plan(track, len(track), 2, Plan())), 1.0)
+        columns.append(message(columns, ("user", "", True, 10)))
+    hit = cache.lookup(prompt_of(columns, len(columns), plan(columns, len(columns), 2, Plan())), 1.0)
     assert hit.segment == 1
-    bare = cache.lookup(prompt_of(track, len(track), (Breakpoint(len(track) - 1, 300),)), 1.0)
+    bare = cache.lookup(prompt_of(columns, len(columns), (Breakpoint(len(columns) - 1, 300),)), 1.0)
     assert (bare.segment == 1) == (n <= 19)  # what the bridge is for
 
 
 def test_a_bridge_stands_only_where_the_tail_cannot_reach() -> None:
-    track = Track(GRAMMAR)
+    columns = PromptColumns(GRAMMAR)
     for _ in range(40):
-        track.append(message(track, ("user", "", True, 10)))
-    assert [mark.segment for mark in plan(track, 40, 21, Plan(has_head=False))] == [39]
-    assert [mark.segment for mark in plan(track, 40, 20, Plan(has_head=False))] == [19, 39]
-    assert [mark.segment for mark in plan(track, 40, 39, Plan(has_head=False, lookback=1))] == [38, 39]
+        columns.append(message(columns, ("user", "", True, 10)))
+    assert [mark.segment for mark in plan(columns, 40, 21, Plan(has_head=False))] == [39]
+    assert [mark.segment for mark in plan(columns, 40, 20, Plan(has_head=False))] == [19, 39]
+    assert [mark.segment for mark in plan(columns, 40, 39, Plan(has_head=False, lookback=1))] == [38, 39]
 
 
 def test_a_run_of_tool_results_is_one_step() -> None:
-    track = Track(GRAMMAR)
-    track.append(message(track, ("user", "", True, 10)))
+    columns = PromptColumns(GRAMMAR)
+    columns.append(message(columns, ("user", "", True, 10)))
     for _ in range(120):
-        track.append(message(track, ("assistant", "tool_use", True, 10)))
+        columns.append(message(columns, ("assistant", "tool_use", True, 10)))
     for _ in range(120):
-        track.append(message(track, ("user", "tool_result", True, 10)))
-    assert track.positions[-1] == 2 and [mark.segment for mark in plan(track, len(track), 1, Plan())] == [
-        len(track) - 1
+        columns.append(message(columns, ("user", "tool_result", True, 10)))
+    assert columns.positions[-1] == 2 and [mark.segment for mark in plan(columns, len(columns), 1, Plan())] == [
+        len(columns) - 1
     ]
 
 
 def test_nothing_markable_is_no_mark() -> None:
-    track = Track(GRAMMAR)
-    assert plan(track, 0, 0, Plan()) == ()
-    track.append(message(track, ("assistant", "", False, 10)))
-    assert plan(track, 1, 0, Plan()) == ()
-    assert plan(track, 1, 0, Plan(has_head=False, has_tail=False)) == ()
+    columns = PromptColumns(GRAMMAR)
+    assert plan(columns, 0, 0, Plan()) == ()
+    columns.append(message(columns, ("assistant", "", False, 10)))
+    assert plan(columns, 1, 0, Plan()) == ()
+    assert plan(columns, 1, 0, Plan(has_head=False, has_tail=False)) == ()
 
 
 def test_a_deferred_tool_carries_no_mark() -> None:
-    track = Track(GRAMMAR)
-    track.extend([Piece("tools", "", b"{}", 9), Piece("tools", "", b"{}", 9, is_silent=True)])
-    assert [mark.segment for mark in plan(track, 2, 0, Plan())] == [0]
+    columns = PromptColumns(GRAMMAR)
+    columns.extend([RenderedBlock("tools", "", b"{}", 9), RenderedBlock("tools", "", b"{}", 9, is_silent=True)])
+    assert [mark.segment for mark in plan(columns, 2, 0, Plan())] == [0]

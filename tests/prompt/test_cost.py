@@ -14,7 +14,7 @@ import pytest
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
 from contextkit.prompt.breakpoints import Plan, plan
-from contextkit.prompt.prompt import Layout, Piece, Track
+from contextkit.prompt.prompt import PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.anthropic.messages import GRAMMAR
 from contextkit.providers.provider import Provider
 from tests.benchmarks.conversations import Talk
@@ -76,18 +76,18 @@ def talk(name: str) -> Talk:
 def appended(context: Context) -> int:
     with counted("call") as calls:
         context.request()
-    return calls["contextkit.prompt.prompt", "Track.append"]
+    return calls["contextkit.prompt.prompt", "PromptColumns.append"]
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_a_request_appends_what_was_said_since_the_last_one(name: str) -> None:
     going = talk(name)
     context = going.until(100)
-    so_far = len(context.request().layout.track)
+    so_far = len(context.request().layout.columns)
     going.until(101)
     new = appended(context)
     assert 2 <= new <= 3  # a reply (speech and call, or one message) and a result
-    assert len(context.request().layout.track) == so_far + new
+    assert len(context.request().layout.columns) == so_far + new
     assert appended(context) == 0
 
 
@@ -103,11 +103,11 @@ def test_many_things_said_are_appended_once() -> None:
 def test_each_segment_is_hashed_once(name: str) -> None:
     going = talk(name)
     context = going.until(100)
-    so_far = len(context.request().layout.track)
+    so_far = len(context.request().layout.columns)
     with counted("c_call") as calls:
         going.until(110)
         context.request()
-    assert calls["contextkit.prompt.prompt", "digest"] == len(context.request().layout.track) - so_far
+    assert calls["contextkit.prompt.prompt", "digest"] == len(context.request().layout.columns) - so_far
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
@@ -143,38 +143,38 @@ def test_what_a_user_says_takes_the_same_steps_however_long_the_conversation(n_s
 
 
 def test_stripping_thinking_recounts_what_was_said_since_the_users_last_turn() -> None:
-    def turns(n: int) -> Iterator[Piece]:
+    def turns(n: int) -> Iterator[RenderedBlock]:
         for _ in range(n):
-            yield Piece(
+            yield RenderedBlock(
                 "messages", "user", b'{"type":"text","text":"go on"}', 10, opener=b"[", closer=b"]", is_turn=True
             )
-            yield Piece(
+            yield RenderedBlock(
                 "messages",
                 "assistant",
                 b'{"type":"thinking"}',
                 10,
                 opener=b"[",
                 closer=b"]",
-                is_markable=False,
+                can_hold_breakpoint=False,
                 is_thinking=True,
             )
-            yield Piece("messages", "", b'{"type":"text","text":"well"}', 10)
+            yield RenderedBlock("messages", "", b'{"type":"text","text":"well"}', 10)
 
-    track = Track(GRAMMAR, strips_thinking=True)
-    track.extend(turns(50))
-    early = steps(lambda: track.extend(turns(1))).total()
-    track.extend(turns(1000))
-    assert len(track.silent) == 1050
-    assert steps(lambda: track.extend(turns(1))).total() == early
+    columns = PromptColumns(GRAMMAR, strips_thinking=True)
+    columns.extend(turns(50))
+    early = steps(lambda: columns.extend(turns(1))).total()
+    columns.extend(turns(1000))
+    assert len(columns.silent) == 1050
+    assert steps(lambda: columns.extend(turns(1))).total() == early
 
 
 def test_the_planner_takes_the_same_steps_however_long_the_conversation() -> None:
-    def track(n: int) -> Track:
-        track = Track(GRAMMAR)
-        track.append(Piece("system", "", b'{"type":"text","text":"be brief"}', 2000))
+    def columns(n: int) -> PromptColumns:
+        columns = PromptColumns(GRAMMAR)
+        columns.append(RenderedBlock("system", "", b'{"type":"text","text":"be brief"}', 2000))
         for index in range(n):
-            track.append(
-                Piece(
+            columns.append(
+                RenderedBlock(
                     "messages",
                     ("user", "assistant")[index % 2],
                     b'{"type":"text","text":"hi"}',
@@ -183,9 +183,9 @@ def test_the_planner_takes_the_same_steps_however_long_the_conversation() -> Non
                     closer=b"]",
                 )
             )
-        return track
+        return columns
 
-    few, many = track(50), track(5000)
+    few, many = columns(50), columns(5000)
     assert len(plan(many, 5001, 4950, Plan())) == 3
     few_steps = steps(lambda: plan(few, 51, 20, Plan())).total()
     assert few_steps < 1000
@@ -213,7 +213,7 @@ def test_a_body_that_is_being_joined_stays_as_it_was_while_the_conversation_grow
     going = talk("anthropic")
     request = going.until(20).request()
     body = request.body
-    held: Layout = request.layout
+    held: PromptLayout = request.layout
     slices = list(held.slices())
     going.until(40)
     later = going.context.request()

@@ -10,29 +10,31 @@ from hypothesis import strategies as st
 
 from contextkit.cache.prompt import Breakpoint
 from contextkit.canonical import parse
-from contextkit.prompt.prompt import Layout, Piece, Track
+from contextkit.prompt.prompt import PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.anthropic.messages import GRAMMAR
 from tests.laws.wires import unmarked
-from tests.prompt.test_track import pieces
+from tests.prompt.test_columns import pieces
 
 laws = settings.get_profile("laws")
 MARKER = {300: {"type": "ephemeral"}, 3600: {"type": "ephemeral", "ttl": "1h"}}
 
 
-def objects(given_pieces: list[Piece]) -> Track:
-    track = Track(GRAMMAR)
-    track.extend(given_pieces)
-    return track
+def objects(given_pieces: list[RenderedBlock]) -> PromptColumns:
+    columns = PromptColumns(GRAMMAR)
+    columns.extend(given_pieces)
+    return columns
 
 
 @given(pieces(), st.data())
 @laws
-def test_marks_stand_on_their_blocks_and_change_nothing_else(given_pieces: list[Piece], data: st.DataObject) -> None:
-    track = objects(given_pieces)
-    places = [index for index in range(len(track)) if track.marks[index] >= 0]
+def test_marks_stand_on_their_blocks_and_change_nothing_else(
+    given_pieces: list[RenderedBlock], data: st.DataObject
+) -> None:
+    columns = objects(given_pieces)
+    places = [index for index in range(len(columns)) if columns.breakpoint_offsets[index] >= 0]
     chosen = sorted(data.draw(st.sets(st.sampled_from(places), max_size=4))) if places else []
     marks = tuple(Breakpoint(place, data.draw(st.sampled_from([300, 3600]))) for place in chosen)
-    layout, plain = Layout(track, len(track), marks), Layout(track, len(track))
+    layout, plain = PromptLayout(columns, len(columns), marks), PromptLayout(columns, len(columns))
     body = parse(layout.body(b"{}"))
     assert unmarked(body) == parse(plain.body(b"{}"))
     blocks = [
@@ -50,22 +52,23 @@ def test_marks_stand_on_their_blocks_and_change_nothing_else(given_pieces: list[
 
 @given(pieces())
 @laws
-def test_segments_end_to_end_are_the_wire(given_pieces: list[Piece]) -> None:
-    track = objects(given_pieces)
-    layout = Layout(track, len(track))
-    assert b"".join(segment.lead + segment.body for segment in layout.segments) == bytes(track.wire)
-    assert layout.n_bytes == len(track.wire)
-    assert [segment.body for segment in layout.segments] == [piece.body for piece in given_pieces]
+def test_segments_end_to_end_are_the_wire(given_pieces: list[RenderedBlock]) -> None:
+    columns = objects(given_pieces)
+    layout = PromptLayout(columns, len(columns))
+    assert b"".join(segment.lead + segment.body for segment in layout.blocks) == bytes(columns.wire)
+    assert layout.n_bytes == len(columns.wire)
+    assert [segment.body for segment in layout.blocks] == [piece.body for piece in given_pieces]
     assert all(
-        segment.mark_at is None or segment.body[: segment.mark_at] + b"}" == segment.body for segment in layout.segments
+        segment.breakpoint_offset is None or segment.body[: segment.breakpoint_offset] + b"}" == segment.body
+        for segment in layout.blocks
     )
 
 
 def test_a_track_grows_on_after_its_bytes_were_joined_even_while_a_joining_failed() -> None:
-    track = objects([Piece("system", "", b'{"a":1}', 1)])
-    layout = Layout(track, 1, (Breakpoint(0, 300),))
+    columns = objects([RenderedBlock("system", "", b'{"a":1}', 1)])
+    layout = PromptLayout(columns, 1, (Breakpoint(0, 300),))
     body = layout.body(b"{}")
     with pytest.raises(KeyError):  # no such lifetime
-        Layout(track, 1, (Breakpoint(0, 77),)).body(b"{}")
-    track.append(Piece("system", "", b'{"b":1}', 1))
+        PromptLayout(columns, 1, (Breakpoint(0, 77),)).body(b"{}")
+    columns.append(RenderedBlock("system", "", b'{"b":1}', 1))
     assert layout.body(b"{}") == body and json.loads(body)["system"][0]["cache_control"] == {"type": "ephemeral"}

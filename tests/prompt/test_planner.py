@@ -17,7 +17,7 @@ from contextkit.models import model_named
 from contextkit.prices import cost_usd
 from contextkit.prompt.breakpoints import Plan, plan
 from contextkit.prompt.planner import Known, Left, choose
-from contextkit.prompt.prompt import Piece, Track
+from contextkit.prompt.prompt import PromptColumns, RenderedBlock
 from contextkit.providers.anthropic.messages import GRAMMAR
 from contextkit.providers.openai.shared import plan_of
 from tests.prompt.planned.cost import Planner, expected, no_marks
@@ -83,20 +83,22 @@ def test_any_choice_keeps_the_providers_rules(
     known: float | None,
     is_auto: bool,
 ) -> None:
-    track, previous, left = Track(GRAMMAR), 0, None
-    track.append(Piece("system", "", b"{}", head))
+    columns, previous, left = PromptColumns(GRAMMAR), 0, None
+    columns.append(RenderedBlock("system", "", b"{}", head))
     rules = Plan(min_tokens=min_tokens, long_ttl_seconds=3600 if is_auto else 0)
     for at, turn in enumerate(turns):
-        track.extend(message(track, block) for block in turn)
+        columns.extend(message(columns, block) for block in turn)
         told = Known(price=opus, now=400.0 * at, calls_to_come=known, **({"left": left} if left else {}))
-        choice = choose(track, len(track), previous, rules, told, shared)
+        choice = choose(columns, len(columns), previous, rules, told, shared)
         places, lifetimes = [mark.segment for mark in choice.marks], [mark.ttl_seconds for mark in choice.marks]
         assert len(places) <= 4 and places == sorted(set(places)) and lifetimes == sorted(lifetimes, reverse=True)
-        assert all(track.marks[place] >= 0 and track.ends_tokens[place] >= min_tokens for place in places)
-        assert choice.marks == choose(track, len(track), previous, rules, told, shared).marks
+        assert all(
+            columns.breakpoint_offsets[place] >= 0 and columns.ends_tokens[place] >= min_tokens for place in places
+        )
+        assert choice.marks == choose(columns, len(columns), previous, rules, told, shared).marks
         if known is None and not is_auto and left is None:
-            assert choice.marks == plan(track, len(track), previous, rules, shared)
-        previous, left = len(track), Left(choice.marks, 400.0 * at)
+            assert choice.marks == plan(columns, len(columns), previous, rules, shared)
+        previous, left = len(columns), Left(choice.marks, 400.0 * at)
 
 
 def test_writing_pays_from_one_call_in_five_on() -> None:
@@ -132,18 +134,18 @@ def test_known_calls_to_come_decide() -> None:
     )
 
 
-def grown(n: int = 40, size: int = 300) -> Track:
-    track = Track(GRAMMAR)
-    track.append(Piece("system", "", b"{}", 9_000))
+def grown(n: int = 40, size: int = 300) -> PromptColumns:
+    columns = PromptColumns(GRAMMAR)
+    columns.append(RenderedBlock("system", "", b"{}", 9_000))
     for _ in range(n):
-        track.append(message(track, ("user", "", True, size)))
-    return track
+        columns.append(message(columns, ("user", "", True, size)))
+    return columns
 
 
 def test_a_side_call_reads_and_writes_nothing_of_its_own() -> None:
-    track = grown()
+    columns = grown()
     left = Left((Breakpoint(0, 300), Breakpoint(37, 300)), 0.0)
-    choice = choose(track, 41, 38, Plan(), Known(price=opus, now=20.0, left=left, calls_to_come=0.0))
+    choice = choose(columns, 41, 38, Plan(), Known(price=opus, now=20.0, left=left, calls_to_come=0.0))
     assert [mark.segment for mark in choice.marks] == [0, 37] and dict(choice.refused)["tail"].startswith(
         "a call that reads it in time"
     )
@@ -151,20 +153,20 @@ def test_a_side_call_reads_and_writes_nothing_of_its_own() -> None:
 
 def test_habitual_long_gaps_leave_the_end_unwritten_and_ask_for_an_hour_where_they_may() -> None:
     prior = Prior(((0.0, 1.0), (300.0, 0.9), (3600.0, 0.02)))
-    rhythm, track = Rhythm(prior), grown()
-    assert [mark.segment for mark in choose(track, 41, 38, Plan(), Known(rhythm, opus, head_reuse=0.0)).marks] == [
+    rhythm, columns = Rhythm(prior), grown()
+    assert [mark.segment for mark in choose(columns, 41, 38, Plan(), Known(rhythm, opus, head_reuse=0.0)).marks] == [
         0,
         37,
     ]
-    free = choose(track, 41, 0, Plan(long_ttl_seconds=3600), Known(rhythm, opus))
+    free = choose(columns, 41, 0, Plan(long_ttl_seconds=3600), Known(rhythm, opus))
     assert [(mark.segment, mark.ttl_seconds) for mark in free.marks] == [(0, 3600), (40, 3600)]
 
 
 def test_the_end_of_an_earlier_lane_is_bridged_to_when_the_conversation_comes_back() -> None:
     """Another model answered in between: what this one left stands further back than the last request ended."""
-    track = grown(80)
+    columns = grown(80)
     left = Left((Breakpoint(0, 300), Breakpoint(20, 300)), 0.0)
-    assert [mark.segment for mark in choose(track, 81, 70, Plan(), Known(price=opus, now=60.0, left=left)).marks][
+    assert [mark.segment for mark in choose(columns, 81, 70, Plan(), Known(price=opus, now=60.0, left=left)).marks][
         :2
     ] == [0, 20]
 
@@ -172,10 +174,10 @@ def test_the_end_of_an_earlier_lane_is_bridged_to_when_the_conversation_comes_ba
 def test_an_implicit_mark_that_no_longer_reaches_is_bridged() -> None:
     model = model_named("gpt-6.1-sol")
     rules = plan_of(model, "30m", {})
-    track = Track(AnthropicMessages("claude-opus-4-5", max_tokens=1).grammar)
+    columns = PromptColumns(AnthropicMessages("claude-opus-4-5", max_tokens=1).grammar)
     for _ in range(60):
-        track.append(message(track, ("user", "", True, 50)))
-    assert [mark.segment for mark in plan(track, 60, 30, rules)] == [29] and plan(track, 40, 30, rules) == ()
+        columns.append(message(columns, ("user", "", True, 50)))
+    assert [mark.segment for mark in plan(columns, 60, 30, rules)] == [29] and plan(columns, 40, 30, rules) == ()
     assert (
         plan_of(model, "auto", {}).long_ttl_seconds == 43_200
         and plan_of(model_named("gpt-5.4"), "auto", {}).long_ttl_seconds == 0

@@ -160,7 +160,7 @@ def test_the_stock_method_sends_the_same_segments() -> None:
     assert isinstance(answer, anthropic.types.Message)
     stock = wire.bodies[0].replace(b"1e-07", b"1e-7")  # Python's JSON adds a zero; it reads as the same number
     assert nested(stock) == nested(request.body)
-    assert all(segment.body[:-1] in stock for segment in request.layout.segments)
+    assert all(segment.body[:-1] in stock for segment in request.layout.blocks)
     assert {
         key: value for key, value in json.loads(stock).items() if key not in ("tools", "system", "messages")
     } == dict(request.params)

@@ -18,7 +18,7 @@ from anthropic.types.beta.message_create_params import MessageCreateParamsNonStr
 from contextkit import AnthropicMessages, Context, tool
 from contextkit.canonical import canonical, parse
 from contextkit.errors import UsageError
-from contextkit.prompt.prompt import Layout
+from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers import PARSERS
 from contextkit.providers.anthropic.blocks import PLACEHOLDER, seen
 from contextkit.providers.notices import BLOCKS, COMPACT, CONTEXT_MANAGEMENT, FIELDS, SUMMARIZE
@@ -657,10 +657,10 @@ def test_edits_cost_one_walk_and_nothing_where_there_are_none() -> None:
     context = Context(claude())
     context.user("Go.")
     layout = context.request().layout
-    assert seen(layout, {"model": MODEL})[0] is layout.track
+    assert seen(layout, {"model": MODEL})[0] is layout.columns
     managed = {"model": MODEL, "context_management": {"edits": [CLEAR_USES]}}
-    shadow, told = seen(Layout(layout.track, layout.n), managed)
-    assert shadow is not layout.track and told == [] and list(shadow.digests) == list(layout.track.digests)
+    shadow, told = seen(PromptLayout(layout.columns, layout.n), managed)
+    assert shadow is not layout.columns and told == [] and list(shadow.digests) == list(layout.columns.digests)
 
 
 # ---- the page

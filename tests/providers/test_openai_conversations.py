@@ -12,7 +12,7 @@ from openai.types.responses.response_create_params import ResponseCreateParams
 from contextkit.canonical import canonical, parse
 from contextkit.log.entry import Entry
 from contextkit.prompt.breakpoints import plan
-from contextkit.prompt.prompt import Layout, Track
+from contextkit.prompt.prompt import PromptColumns, PromptLayout
 from contextkit.providers import PARSERS
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.responses import OpenAIResponses
@@ -31,18 +31,18 @@ ids = [f"{provider.wire}-{provider.model.name}" for provider in PROVIDERS]
 few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def track_of(provider: Provider, system: Any, tools: Any, entries: list[Entry]) -> Track:
-    """The client's track."""
-    track = Track(provider.grammar, strips_thinking=provider.model.strips_thinking)
-    track.extend(provider.head(system, tools, 0))
+def track_of(provider: Provider, system: Any, tools: Any, entries: list[Entry]) -> PromptColumns:
+    """The client's columns."""
+    columns = PromptColumns(provider.grammar, strips_thinking=provider.model.strips_thinking)
+    columns.extend(provider.render_static_prefix(system, tools, 0))
     for entry in entries:
-        track.extend(provider.pieces(entry))
-    return track
+        columns.extend(provider.render_entry(entry))
+    return columns
 
 
-def layout_of(provider: Provider, speech: Speech) -> Layout:
-    track = track_of(provider, speech.system, speech.tools, speech.entries())
-    return Layout(track, len(track), plan(track, len(track), 0, provider.plan))
+def layout_of(provider: Provider, speech: Speech) -> PromptLayout:
+    columns = track_of(provider, speech.system, speech.tools, speech.entries())
+    return PromptLayout(columns, len(columns), plan(columns, len(columns), 0, provider.plan))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS, ids=ids)
@@ -84,7 +84,7 @@ def test_appending_never_changes_what_stands(provider: Provider, speech: Speech)
     whole = track_of(provider, speech.system, speech.tools, entries)
     part = track_of(provider, speech.system, speech.tools, entries[:-1])
     n = len(part)
-    assert Layout(whole, n).segments == Layout(part, n).segments
+    assert PromptLayout(whole, n).blocks == PromptLayout(part, n).blocks
     assert whole.digests[:n] == part.digests
 
 
@@ -93,10 +93,10 @@ def adopted(provider: Provider, body: Any) -> None:
     seen = provider.parse(body).layout
     system, tools, turns = provider.turns(body)
     entries = [Entry(n, turn.kind, canonical(turn.body), 0.0, b"") for n, turn in enumerate(turns, 1)]  # type: ignore[arg-type]
-    track = track_of(provider, system, tools, entries)
-    assert track.wire == seen.track.wire
-    assert track.digests == seen.track.digests
-    assert track.level_ends == seen.track.level_ends
+    columns = track_of(provider, system, tools, entries)
+    assert columns.wire == seen.columns.wire
+    assert columns.digests == seen.columns.digests
+    assert columns.level_ends == seen.columns.level_ends
 
 
 TEXT_MARK = {"mode": "explicit"}

@@ -12,7 +12,7 @@ from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.models import AssumedModelWarning
 from contextkit.prompt.breakpoints import plan
-from contextkit.prompt.prompt import Layout, Track
+from contextkit.prompt.prompt import PromptColumns, PromptLayout
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.chat import parse as parse_chat
 from contextkit.providers.openai.responses import OpenAIResponses
@@ -129,10 +129,10 @@ def test_anthropics_marker_is_no_mark_here() -> None:
 
 def rendered(provider: Any) -> Any:
     """A short conversation as `provider` sends it, marks included."""
-    track = Track(provider.grammar)
-    track.extend(provider.head([{"type": "text", "text": "Be brief."}], [], 0))
-    track.extend(provider.pieces(entry("user", {"content": [{"type": "text", "text": "hi"}]})))
-    layout = Layout(track, len(track), plan(track, len(track), 0, provider.plan))
+    columns = PromptColumns(provider.grammar)
+    columns.extend(provider.render_static_prefix([{"type": "text", "text": "Be brief."}], [], 0))
+    columns.extend(provider.render_entry(entry("user", {"content": [{"type": "text", "text": "hi"}]})))
+    layout = PromptLayout(columns, len(columns), plan(columns, len(columns), 0, provider.plan))
     body = read_json(layout.body(canonical(dict(provider.params))))
     assert provider.parse(body).prompt.breakpoints == provider.prompt(layout, provider.params).breakpoints
     return body

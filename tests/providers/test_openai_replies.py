@@ -123,7 +123,7 @@ def test_every_field_of_every_output_item_can_be_sent_again(kind: Any) -> None:
         assert {key for key in item if item[key] is not None} - kept.keys() <= {"created_by", "status"} | (
             {"id"} if kept["type"] in OUTPUTS else set()
         )
-        rendered = list(RESPONSES.pieces(entry("assistant", assistant(RESPONSES.reply(whole)))))
+        rendered = list(RESPONSES.render_entry(entry("assistant", assistant(RESPONSES.reply(whole)))))
         assert [parse(piece.body) for piece in rendered] == [kept]
 
 
@@ -378,7 +378,7 @@ def test_an_empty_stream_is_no_reply(provider: Any) -> None:
 
 def bodies(provider: Any, kind: Any, body: Any, **options: Any) -> list[Any]:
     """The blocks of one entry as they go on the wire."""
-    return [parse(piece.body) for piece in provider.pieces(entry(kind, body), **options)]
+    return [parse(piece.body) for piece in provider.render_entry(entry(kind, body), **options)]
 
 
 def test_reasoning_goes_back_as_it_came_and_is_dropped_where_its_prefix_changed() -> None:
@@ -442,13 +442,13 @@ def test_a_tool_of_another_provider_is_refused_or_translated() -> None:
         }
     }
     for provider in (CHAT, RESPONSES):
-        [piece] = provider.head([], [anthropic], 0)
+        [piece] = provider.render_static_prefix([], [anthropic], 0)
         assert b'"parameters":{"type":"object"}' in piece.body
         hosted = {
             "native": {"wire": "anthropic_messages", "block": {"type": "web_search_20260209", "name": "web_search"}}
         }
         with pytest.raises(InvalidTool):
-            list(provider.head([], [hosted], 0))
+            list(provider.render_static_prefix([], [hosted], 0))
 
 
 def test_the_same_reply_makes_the_same_bytes_typed_or_plain() -> None:

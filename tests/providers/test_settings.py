@@ -82,11 +82,11 @@ def test_words_for_one_turn_stay_in_the_array_and_leave_the_prompt() -> None:
     loop.context.user("On.")
     after = loop.context.request()
     assert after["messages"][1] == shown["messages"][1] and status(after)
-    track = after.layout.track
-    words = next(place for place in range(len(track)) if track.entries[place] == entry.sequence)
-    assert words in track.silent and track.ends_tokens[words] == track.ends_tokens[words - 1]
+    columns = after.layout.columns
+    words = next(place for place in range(len(columns)) if columns.entries[place] == entry.sequence)
+    assert words in columns.silent and columns.ends_tokens[words] == columns.ends_tokens[words - 1]
     # The reusable prefix ends at the user turn before the words: what the reply wrote stood behind them.
-    assert after.predicted.read == track.ends_tokens[words - 1]
+    assert after.predicted.read == columns.ends_tokens[words - 1]
     billed = loop.reply(("text", "Done."))
     assert billed.read == after.predicted.read
 

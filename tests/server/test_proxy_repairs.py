@@ -218,7 +218,7 @@ def test_on_openai_s_endpoints_the_head_is_marked_where_the_model_takes_markers(
             mended = sent(repairs, raw, wire)
             layout = PARSERS[wire](json.loads(mended)).layout
             assert [mark.segment for mark in layout.breakpoints] == [1] and layout.n == 2 * turns + 1
-            assert list(layout.track.digests) == list(PARSERS[wire](json.loads(raw)).layout.track.digests)
+            assert list(layout.columns.digests) == list(PARSERS[wire](json.loads(raw)).layout.columns.digests)
             found.append(json.loads(mended)[array][0])
     assert found[0] == found[1] == found[2] == found[3]
     assert found[0]["content"] == [{"type": kind, "text": LONG, "prompt_cache_breakpoint": {"mode": "explicit"}}]

@@ -142,15 +142,17 @@ def _changed(requests: list[Request]) -> tuple[int, int]:
 def _moved(requests: list[Request], context: Context) -> int:
     """Segments that stand in one request and not in the next.
 
-    The track is shared within an epoch, so equal tracks need no look.
+    The columns is shared within an epoch, so equal tracks need no look.
     """
     return sum(
-        _lost(one, other, context) for one, other in pairwise(requests) if one.layout.track is not other.layout.track
+        _lost(one, other, context)
+        for one, other in pairwise(requests)
+        if one.layout.columns is not other.layout.columns
     )
 
 
 def _lost(one: Request, other: Request, context: Context) -> int:
-    before, after = one.layout.segments, other.layout.segments
+    before, after = one.layout.blocks, other.layout.blocks
     n_firm = len(before)
     while n_firm and before[n_firm - 1].entry >= 0 and context.log[before[n_firm - 1].entry].kind == "phase":
         n_firm -= 1

@@ -59,9 +59,9 @@ def _logged(file: Path) -> Mapping[str, Json]:
     from contextkit.log.log import Log
     from contextkit.log.turns import Turns
     from contextkit.providers.openai_compatible import OpenAICompatible
-    from contextkit.providers.rendering import Tracks
+    from contextkit.providers.rendering import PromptStore
 
     with Log.open(file) as log:
         provider = OpenAICompatible("any", host="vllm")
-        body: Mapping[str, Json] = parse(Tracks().layout(log, Turns.over(log), provider).body(b"{}"))
+        body: Mapping[str, Json] = parse(PromptStore().layout(log, Turns.over(log), provider).body(b"{}"))
         return body

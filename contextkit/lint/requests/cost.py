@@ -196,9 +196,9 @@ def _last_mark(sent: Sent) -> int:
 
 def _message_ends(parsed: Parsed) -> dict[int, int]:
     """Index of a message in its array → its last segment."""
-    track, ends, message = parsed.layout.track, dict[int, int](), -1
-    for segment in range(track.level_ends[0], parsed.prompt.n):
-        message += bool(track.roles[segment])
+    columns, ends, message = parsed.layout.columns, dict[int, int](), -1
+    for segment in range(columns.level_ends[0], parsed.prompt.n):
+        message += bool(columns.roles[segment])
         ends[message] = segment
     return ends
 

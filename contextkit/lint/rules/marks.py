@@ -87,7 +87,7 @@ def _automatic(sent: Sent) -> Mark | None:
     )
     if asked is None and not is_implicit:
         return None
-    last = next((i for i in range(len(sent.blocks) - 1, -1, -1) if is_markable(sent.blocks[i])), -1)
+    last = next((i for i in range(len(sent.blocks) - 1, -1, -1) if can_hold_breakpoint(sent.blocks[i])), -1)
     return Mark(
         last,
         lifetime(sent, asked if isinstance(asked, dict) else {}),
@@ -95,7 +95,7 @@ def _automatic(sent: Sent) -> Mark | None:
     )
 
 
-def is_markable(block: Block) -> bool:
+def can_hold_breakpoint(block: Block) -> bool:
     """Whether a block can carry a marker: no thinking, no empty text."""
     return block.type not in _UNMARKABLE and not (block.type == "text" and _text(block) == "")
 

@@ -8,7 +8,7 @@ cache key and counts no tokens. `significant` treats it as any other text.
 
 What the API does to a conversation before its cache sees it: edits, compactions, tools that a reference brings in.
 
-Takes a layout and the fields of a request, gives the track that is cached instead, and what was cleared. Used by
+Takes a layout and the fields of a request, gives the columns that is cached instead, and what was cleared. Used by
 whoever predicts a bill and by whoever makes one. The client goes on sending everything, so a request that is edited
 costs one walk over its blocks. Sources: the context editing, compaction and tool search docs;
 `anthropic/types/beta/beta_clear_*_param.py`, beta_compaction_block_param.py.
@@ -35,7 +35,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.models import model_named
 from contextkit.prompt.breakpoints import LOOKBACK
 from contextkit.prompt.normal_form import normal
-from contextkit.prompt.prompt import Layout, Track
+from contextkit.prompt.prompt import PromptColumns, PromptLayout
 from contextkit.prompt.tokens import counter_for
 from contextkit.providers.provider import (
     MESSAGES,
@@ -82,69 +82,74 @@ _KEPT_USES, _KEPT_TURNS = 3, 1
 """Defaults of context editing."""
 
 
-def seen(layout: Layout, params: Mapping[str, Json], dropped: Collection[int] = ()) -> tuple[Track, list[Json]]:
-    """The track as the cache sees it, and `applied_edits`.
+def seen(
+    layout: PromptLayout, params: Mapping[str, Json], dropped: Collection[int] = ()
+) -> tuple[PromptColumns, list[Json]]:
+    """The columns as the cache sees it, and `applied_edits`.
 
     `dropped` are segments the API leaves out, thinking that no longer holds.
     """
     edits = (params.get("context_management") or {}).get("edits") or []
-    flags = EFFECTS.intersection(layout.track.raised(layout.n))
+    flags = EFFECTS.intersection(layout.columns.raised(layout.n))
     if not edits and not dropped and not flags - {SERVED}:
-        return layout.track, []
-    track = layout.track.rewound(layout.n)
-    hide(track, {*dropped, *_before_summary(track)})
+        return layout.columns, []
+    columns = layout.columns.rewound(layout.n)
+    hide(columns, {*dropped, *_before_summary(columns)})
     steps = ((_EDITS[edit["type"]], edit) for edit in edits if edit.get("type") in _EDITS)
-    applied = [told for step, edit in steps if (told := step(track, edit, str(params["model"]))) is not None]
-    _expand(track)
-    return track, applied
+    applied = [told for step, edit in steps if (told := step(columns, edit, str(params["model"]))) is not None]
+    _expand(columns)
+    return columns, applied
 
 
-def hide(track: Track, segments: Collection[int]) -> int:
+def hide(columns: PromptColumns, segments: Collection[int]) -> int:
     """Take segments out of the prompt; how many tokens that saves."""
-    before = _total(track)
-    track.silent.update(segments)
-    track._recount(min(segments, default=len(track)))
-    return before - _total(track)
+    before = _total(columns)
+    columns.silent.update(segments)
+    columns._recount(min(segments, default=len(columns)))
+    return before - _total(columns)
 
 
-def thinking_in(track: Track, n: int) -> list[int]:
+def thinking_in(columns: PromptColumns, n: int) -> list[int]:
     """Segments of thinking among the first `n`."""
     return [
         index
         for index in range(n)
-        if track.body(index).startswith((b'{"type":"thinking"', b'{"type":"redacted_thinking"'))
+        if columns.body(index).startswith((b'{"type":"thinking"', b'{"type":"redacted_thinking"'))
     ]
 
 
-def _total(track: Track) -> int:
-    return track.ends_tokens[-1] if len(track) else 0
+def _total(columns: PromptColumns) -> int:
+    return columns.ends_tokens[-1] if len(columns) else 0
 
 
-def _before_summary(track: Track) -> Iterator[int]:
+def _before_summary(columns: PromptColumns) -> Iterator[int]:
     """Messages that a compaction stands for, and compactions that failed: the API takes those for nothing."""
-    blocks = [index for index, run in enumerate(track.runs) if run == COMPACTED]
-    held = [index for index in blocks if parse(track.body(index)).get("content") is not None]
+    blocks = [index for index, run in enumerate(columns.runs) if run == COMPACTED]
+    held = [index for index in blocks if parse(columns.body(index)).get("content") is not None]
     yield from (index for index in blocks if index not in held)
-    yield from range(track.level_ends[1], held[-1]) if held else ()
+    yield from range(columns.level_ends[1], held[-1]) if held else ()
 
 
-def _expand(track: Track) -> None:
+def _expand(columns: PromptColumns) -> None:
     """Deferred tools enter the prompt where they are referred to; every reference is expanded."""
-    deferred = [index for index in range(track.level_ends[0]) if index in track.silent]
-    tools = {parse(track.body(index)).get("name"): index for index in deferred}
+    deferred = [index for index in range(columns.level_ends[0]) if index in columns.silent]
+    tools = {parse(columns.body(index)).get("name"): index for index in deferred}
     found = (
-        [index for index in range(track.level_ends[1], len(track)) if b'"tool_reference"' in track.body(index)]
+        [index for index in range(columns.level_ends[1], len(columns)) if b'"tool_reference"' in columns.body(index)]
         if tools
         else []
     )
     for index in found:
-        block = parse(track.body(index))
+        block = parse(columns.body(index))
         named = [tools[name] for name in _names(block) if name in tools] if block.get("type") != "tool_removal" else []
-        definitions = b"".join(map(track.body, named))
+        definitions = b"".join(map(columns.body, named))
         _say(
-            track, index, track.body(index) + definitions, track.sizes[index] + sum(track.sizes[tool] for tool in named)
+            columns,
+            index,
+            columns.body(index) + definitions,
+            columns.sizes[index] + sum(columns.sizes[tool] for tool in named),
         )
-    track._recount(min(found, default=len(track)))
+    columns._recount(min(found, default=len(columns)))
 
 
 def _names(value: Json) -> Iterator[str]:
@@ -157,21 +162,21 @@ def _names(value: Json) -> Iterator[str]:
         yield from _names(inner)
 
 
-def _say(track: Track, index: int, body: bytes, n_tokens: int) -> None:
+def _say(columns: PromptColumns, index: int, body: bytes, n_tokens: int) -> None:
     """Let a segment stand for other bytes: the wire of this copy is never sent."""
-    track.bodies[index] = len(track.wire)
-    track.wire += body
-    track.ends[index], track.sizes[index] = len(track.wire), n_tokens
+    columns.bodies[index] = len(columns.wire)
+    columns.wire += body
+    columns.ends[index], columns.sizes[index] = len(columns.wire), n_tokens
 
 
-def _clear_tool_uses(track: Track, edit: Mapping[str, Json], model: str) -> Json:
+def _clear_tool_uses(columns: PromptColumns, edit: Mapping[str, Json], model: str) -> Json:
     """The oldest results give way to a placeholder.
 
     Assumed: each request is looked at anew, and its whole clearing is measured.
     """
-    uses = list(_uses(track))
+    uses = list(_uses(columns))
     trigger = {**_TRIGGER, **(edit.get("trigger") or {})}
-    if (len(uses) if trigger["type"] == "tool_uses" else _total(track)) <= trigger["value"]:
+    if (len(uses) if trigger["type"] == "tool_uses" else _total(columns)) <= trigger["value"]:
         return None
     kept = (edit.get("keep") or {}).get("value", _KEPT_USES)
     spared = set(edit.get("exclude_tools") or ())
@@ -179,28 +184,29 @@ def _clear_tool_uses(track: Track, edit: Mapping[str, Json], model: str) -> Json
     tasks = [task for use in old for task in _emptied(use, edit.get("clear_tool_inputs"))]
     count = counter_for(model_named(model)).count
     sized = [
-        (index, block, count(block) + track.sizes[index] - count(parse(track.body(index)))) for index, block in tasks
+        (index, block, count(block) + columns.sizes[index] - count(parse(columns.body(index))))
+        for index, block in tasks
     ]
-    saved = sum(track.sizes[index] - size for index, _, size in sized)
+    saved = sum(columns.sizes[index] - size for index, _, size in sized)
     if not old or saved < ((edit.get("clear_at_least") or {}).get("value") or 0):
         return None
     for index, block, size in sized:
-        _say(track, index, canonical(block), size)
-    track._recount(min(index for index, _, _ in sized))
+        _say(columns, index, canonical(block), size)
+    columns._recount(min(index for index, _, _ in sized))
     return {"type": edit["type"], "cleared_tool_uses": len(old), "cleared_input_tokens": saved}
 
 
 _Use = tuple[int, int, dict[str, Json], dict[str, Json]]
-"""Segment of a call, segment of its result, the blocks."""
+"""PlacedBlock of a call, segment of its result, the blocks."""
 
 
-def _uses(track: Track) -> Iterator[_Use]:
+def _uses(columns: PromptColumns) -> Iterator[_Use]:
     """Answered calls, oldest first."""
     calls: dict[str, tuple[int, dict[str, Json]]] = {}
-    for index, run in enumerate(track.runs):
-        if index in track.silent or run not in ("tool_use", "tool_result"):
+    for index, run in enumerate(columns.runs):
+        if index in columns.silent or run not in ("tool_use", "tool_result"):
             continue
-        block = parse(track.body(index))
+        block = parse(columns.body(index))
         if run == "tool_use":
             calls[block["id"]] = index, block
         elif block["tool_use_id"] in calls:
@@ -215,24 +221,24 @@ def _emptied(use: _Use, inputs: Json) -> Iterator[tuple[int, dict[str, Json]]]:
         yield at, {**call, "input": {}}
 
 
-def _clear_thinking(track: Track, edit: Mapping[str, Json], model: str) -> Json:
+def _clear_thinking(columns: PromptColumns, edit: Mapping[str, Json], model: str) -> Json:
     """Thinking leaves with all but the last turns that have some; a turn reaches from one user's words to the next."""
     keep = edit.get("keep") or {}
     if keep == "all" or keep.get("type") == "all":
         return None
     turns: dict[int, list[int]] = {}
-    said, speaker, thoughts = 0, "", set(thinking_in(track, len(track)))
-    for index in range(track.level_ends[1], len(track)):
-        speaker = track.roles[index] or speaker
-        said += speaker == "user" and track.runs[index] != "tool_result"
-        if index in thoughts and index not in track.silent:
+    said, speaker, thoughts = 0, "", set(thinking_in(columns, len(columns)))
+    for index in range(columns.level_ends[1], len(columns)):
+        speaker = columns.roles[index] or speaker
+        said += speaker == "user" and columns.runs[index] != "tool_result"
+        if index in thoughts and index not in columns.silent:
             turns.setdefault(said, []).append(index)
     gone = list(turns.values())[: -keep.get("value", _KEPT_TURNS) or None]
-    saved = hide(track, [index for turn in gone for index in turn])
+    saved = hide(columns, [index for turn in gone for index in turn])
     return {"type": edit["type"], "cleared_thinking_turns": len(gone), "cleared_input_tokens": saved} if gone else None
 
 
-_EDITS: Mapping[str, Callable[[Track, Mapping[str, Json], str], Json]] = {
+_EDITS: Mapping[str, Callable[[PromptColumns, Mapping[str, Json], str], Json]] = {
     "clear_tool_uses_20250919": _clear_tool_uses,
     "clear_thinking_20251015": _clear_thinking,
 }
@@ -275,13 +281,13 @@ _FLAGGED: dict[str, tuple[str, ...]] = {
     COMPACTED: (COMPACTED,),
     **dict.fromkeys(SERVER_RESULTS, (SERVED,)),
 }
-_UNSAID = Trait(is_markable=False, is_silent=True)
+_UNSAID = Trait(can_hold_breakpoint=False, is_silent=True)
 """On the wire, not in the prompt."""
 TRAITS: dict[str, Trait] = {
     "tool_use": Trait(run="tool_use"),
     "tool_result": Trait(run="tool_result", flags=_flags),
-    "thinking": Trait(is_markable=False, is_thinking=True),
-    "redacted_thinking": Trait(is_markable=False, is_thinking=True),
+    "thinking": Trait(can_hold_breakpoint=False, is_thinking=True),
+    "redacted_thinking": Trait(can_hold_breakpoint=False, is_thinking=True),
     **dict.fromkeys(("image", "document", "search_result", "tool_addition"), Trait(flags=_flags)),
     **dict.fromkeys(SERVER_RESULTS, Trait(run=SERVED, flags=_flags)),
     COMPACTED: Trait(run=COMPACTED, flags=_flags),
@@ -546,16 +552,16 @@ _SPLIT = {
 """Parameter → fields of it that are keyed apart from the rest of it, each as `parameter.field`."""
 
 
-def prompt(layout: Layout, params: Mapping[str, Json], dropped: Collection[int] = ()) -> Prompt:
+def prompt(layout: PromptLayout, params: Mapping[str, Json], dropped: Collection[int] = ()) -> Prompt:
     """The prompt of a request: what edits leave, keyed, with the marks it carries and those the API sets.
 
     Without `dropped` segments.
     """
-    track, n = seen(layout, params, dropped)[0], layout.n
-    flags = layout.track.raised(n)
+    columns, n = seen(layout, params, dropped)[0], layout.n
+    flags = layout.columns.raised(n)
     marks = _with_automatic(layout, params.get("cache_control"))
-    marks = _with_served(track, n, marks) if SERVED in flags and marks else marks
-    return keyed(KEYING, dict(_split(params)), tuple(flag for flag in flags if flag not in EFFECTS), track, n, marks)
+    marks = _with_served(columns, n, marks) if SERVED in flags and marks else marks
+    return keyed(KEYING, dict(_split(params)), tuple(flag for flag in flags if flag not in EFFECTS), columns, n, marks)
 
 
 def _split(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
@@ -567,22 +573,22 @@ def _split(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
         yield from ((name, rest),) if rest or not fields else ()
 
 
-def _with_automatic(layout: Layout, marker: Json) -> tuple[Breakpoint, ...]:
+def _with_automatic(layout: PromptLayout, marker: Json) -> tuple[Breakpoint, ...]:
     """A top-level `cache_control` marks the last block that can carry one, unless that one is marked."""
     if marker is None:
         return layout.breakpoints
-    place = next((i for i in range(layout.n - 1, -1, -1) if layout.track.marks[i] >= 0), None)
+    place = next((i for i in range(layout.n - 1, -1, -1) if layout.columns.breakpoint_offsets[i] >= 0), None)
     if place is None or any(mark.segment == place for mark in layout.breakpoints):
         return layout.breakpoints
     return (*layout.breakpoints, Breakpoint(place, lifetime(marker), LOOKBACK))
 
 
-def _with_served(track: Track, n: int, marks: tuple[Breakpoint, ...]) -> tuple[Breakpoint, ...]:
+def _with_served(columns: PromptColumns, n: int, marks: tuple[Breakpoint, ...]) -> tuple[Breakpoint, ...]:
     """What a server's tool gave is marked for five minutes where anything is (prompt-caching docs): the last of it.
 
     Where a mark behind it asks for longer it is not, which is assumed.
     """
-    place = next((i for i in range(n - 1, -1, -1) if track.runs[i] == SERVED), None)
+    place = next((i for i in range(n - 1, -1, -1) if columns.runs[i] == SERVED), None)
     if place is None or any(
         mark.segment == place or (mark.segment > place and mark.ttl_seconds > TTLS["5m"]) for mark in marks
     ):

@@ -16,7 +16,7 @@ from contextkit.errors import UsageError
 from contextkit.log.entry import Entry
 from contextkit.models import model_named
 from contextkit.prompt.breakpoints import LOOKBACK, Plan
-from contextkit.prompt.prompt import Grammar, Layout, Piece, Track
+from contextkit.prompt.prompt import Grammar, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter, Answering, chosen_model
 from contextkit.providers.anthropic import blocks as words
 from contextkit.providers.anthropic import response as answers
@@ -44,7 +44,7 @@ _SEGMENTS = frozenset({"tools", "system", "messages"})
 
 GRAMMAR = Grammar(
     arrays={"tools": "tools", "system": "system", "messages": "messages"},
-    merges_speakers=True,
+    merges_roles=True,
     advances=lambda before, run, opens: not (run in _RUNS and run == before),
     marker=lambda ttl: _MARKERS[ttl],
     message_tokens=3,
@@ -105,14 +105,14 @@ class AnthropicMessages(Adapter):
             long_ttl_seconds=long_ttl,
         )
 
-    def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
+    def render_static_prefix(self, system: Json, tools: Json, entry: int) -> Iterator[RenderedBlock]:
         """Pieces of tools and system."""
         for definition in tools:
             yield replace(_tool(words.TOOL_FORMAT.sent(definition), self.model.name).piece, entry=entry)
         for block in words.PARTS.blocks(system):
             yield replace(_system(block, self.model.name).piece, entry=entry)
 
-    def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
+    def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
         """Pieces of one entry; `keeps_thinking=False` where its prefix has changed and signatures no longer hold."""
         body = read_json(entry.body)
         role, blocks = self._kinds[entry.kind](body)
@@ -121,7 +121,7 @@ class AnthropicMessages(Adapter):
             if keeps_thinking or block is None or not TRAITS.get(block["type"], PLAIN).is_thinking:
                 yield replace(_message(block, role, self.model.name, extras).piece, entry=entry.sequence)
 
-    def prompt(self, layout: Layout, params: Mapping[str, Json]) -> Prompt:
+    def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
         """What the cache sees: what edits leave, explicit marks, and the automatic ones.
 
         Raises `UsageError` for a thread.
@@ -170,13 +170,13 @@ def parse(body: Json, *, billing_header: BillingHeader = "neutral") -> Parsed:
     """
     fields = expect(body, dict, "body", "an object")
     model = model_named(expect(fields.get("model"), str, "model", "a valid string"), "anthropic")
-    track, marks = Track(GRAMMAR, strips_thinking=model.strips_thinking), []
+    columns, marks = PromptColumns(GRAMMAR, strips_thinking=model.strips_thinking), []
     for found in _cuts(fields, model.name, billing_header):
-        track.append(found.piece)
-        if found.marker is not None and found.piece.is_markable:
-            marks.append(Breakpoint(len(track) - 1, lifetime(found.marker), LOOKBACK))
+        columns.append(found.piece)
+        if found.marker is not None and found.piece.can_hold_breakpoint:
+            marks.append(Breakpoint(len(columns) - 1, lifetime(found.marker), LOOKBACK))
     params = {name: value for name, value in fields.items() if name not in _SEGMENTS}
-    layout = Layout(track, len(track), tuple(marks))
+    layout = PromptLayout(columns, len(columns), tuple(marks))
     return Parsed(model.name, params, layout, prompt(layout, params))
 
 
@@ -223,7 +223,7 @@ def _system(block: Mapping[str, Json], model: str, billing_header: BillingHeader
     return cut(tidied(block), "system", "", _OUTSIDE if is_outside else TRAITS.get(block["type"], PLAIN), model)
 
 
-_OUTSIDE = Trait(is_markable=False, is_silent=True)
+_OUTSIDE = Trait(can_hold_breakpoint=False, is_silent=True)
 """A block that is sent and is no part of the prompt."""
 
 
@@ -248,10 +248,14 @@ def _settings(message: Mapping[str, Json]) -> dict[str, Json]:
 def _set(block: Mapping[str, Json] | None, role: str, model: str, extras: Mapping[str, Json]) -> Cut:
     """The same where the message sets something: what it sets is part of who speaks, so that no other message joins it."""
     lead = canonical({"role": role, **extras})
-    trait = Trait(is_markable="clear_at" not in extras, is_passing="clear_at" in extras)
+    trait = Trait(can_hold_breakpoint="clear_at" not in extras, is_passing="clear_at" in extras)
     if block is None:
         return cut(
-            {"role": role, **extras, "content": []}, "messages", lead.decode(), replace(trait, is_markable=False), model
+            {"role": role, **extras, "content": []},
+            "messages",
+            lead.decode(),
+            replace(trait, can_hold_breakpoint=False),
+            model,
         )
     return cut(tidied(block), "messages", lead.decode(), trait, model, (lead[:-1] + b',"content":[', b"]}"))
 

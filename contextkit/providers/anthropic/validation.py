@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from contextkit.canonical import Json, canonical
-from contextkit.prompt.prompt import Layout
+from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.anthropic import shapes as anthropic
 from contextkit.providers.anthropic.blocks import thinking_in
 from contextkit.providers.anthropic.messages import without
@@ -341,7 +341,7 @@ def dropped(asked: Asked, ordinals: tuple[int, ...]) -> Asked | None:
     if binding.get("prefix_mismatch_behavior") != "drop_block":
         return None
     layout = asked.parsed.layout
-    places = thinking_in(layout.track, layout.n)
+    places = thinking_in(layout.columns, layout.n)
     return replace(asked, parsed=without(asked.parsed, [places[ordinal] for ordinal in ordinals]), dropped=ordinals)
 
 
@@ -552,8 +552,8 @@ def automatic(asked: Asked) -> Iterator[Refusal]:
         yield invalid(f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {MOST_MARKS + 1}.")
 
 
-def _last_markable(layout: Layout) -> int | None:
-    return next((index for index in range(layout.n - 1, -1, -1) if layout.track.marks[index] >= 0), None)
+def _last_markable(layout: PromptLayout) -> int | None:
+    return next((index for index in range(layout.n - 1, -1, -1) if layout.columns.breakpoint_offsets[index] >= 0), None)
 
 
 def window(asked: Asked) -> Iterator[Refusal]:

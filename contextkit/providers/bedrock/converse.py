@@ -16,7 +16,7 @@ from contextkit.canonical import parse as read_json
 from contextkit.errors import UsageError
 from contextkit.models import Model
 from contextkit.prompt.breakpoints import Plan
-from contextkit.prompt.prompt import Grammar, Track
+from contextkit.prompt.prompt import Grammar, PromptColumns
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.bedrock import blocks
 from contextkit.providers.bedrock import response as reply
@@ -43,7 +43,7 @@ def _shown(block: Block) -> tuple[str, ...]:
 _TRAITS: dict[str, Trait] = {
     "toolUse": Trait(run="tool_use"),
     "toolResult": Trait(run=RESULT, flags=_shown),
-    "reasoningContent": Trait(is_markable=False, is_thinking=True),
+    "reasoningContent": Trait(can_hold_breakpoint=False, is_thinking=True),
     "image": Trait(flags=lambda block: ("image",)),
     "document": Trait(
         flags=lambda block: ("citations",) if (block["document"].get("citations") or {}).get("enabled") else ()
@@ -52,11 +52,11 @@ _TRAITS: dict[str, Trait] = {
 """Block → what the cache makes of it: as for Claude's own API, but that every block is a position."""
 
 
-def _opened(track: Track, n: int, params: bytes) -> tuple[bytes, int]:
+def _opened(columns: PromptColumns, n: int, params: bytes) -> tuple[bytes, int]:
     """The fields, and `toolConfig` open for the tools, which stand inside it."""
     fields = read_json(params)
-    inside = fields.pop("toolConfig", None) if n and not track.levels[0] else None
-    within = b'"toolConfig":{%b' % _inside(canonical(inside or {})) if n and not track.levels[0] else b""
+    inside = fields.pop("toolConfig", None) if n and not columns.levels[0] else None
+    within = b'"toolConfig":{%b' % _inside(canonical(inside or {})) if n and not columns.levels[0] else b""
     return b"{" + (_inside(canonical(fields)) if n else canonical(fields)[1:-1]) + within, 0
 
 
@@ -67,12 +67,12 @@ def _inside(fields: bytes) -> bytes:
 
 GRAMMAR = Grammar(
     arrays={"tools": "tools", "system": "system", "messages": "messages"},
-    merges_speakers=True,
+    merges_roles=True,
     advances=lambda before, run, opens: True,
     marker=lambda ttl: _MARKERS[ttl],
     message_tokens=3,
     brackets={"tools": (b'"tools":[', b"]}")},
-    has_mark_blocks=True,
+    has_breakpoint_blocks=True,
     opened=_opened,
 )
 KEYING = Keying(
@@ -123,7 +123,7 @@ def _params(fields: Mapping[str, Json]) -> dict[str, Json]:
 
 def _trait(place: Place, model: Model) -> Trait:
     is_unmarked = place.level == "tools" and any(family in model.name for family in _UNMARKED_TOOLS)
-    return Trait(is_markable=False) if is_unmarked else _TRAITS.get(next(iter(place.block)), Trait())
+    return Trait(can_hold_breakpoint=False) if is_unmarked else _TRAITS.get(next(iter(place.block)), Trait())
 
 
 def _lifetime(place: Place) -> int | None:

@@ -18,7 +18,7 @@ from contextkit.canonical import parse as read_json
 from contextkit.errors import UsageError
 from contextkit.models import Model
 from contextkit.prompt.breakpoints import Plan
-from contextkit.prompt.prompt import Grammar, Layout, Track
+from contextkit.prompt.prompt import Grammar, PromptColumns, PromptLayout
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.gemini import parts
 from contextkit.providers.gemini import response as reply
@@ -31,30 +31,30 @@ _DECLARED = (b'{"functionDeclarations":[', b"]}")
 _SEGMENTS = ("tools", "systemInstruction", "contents")
 
 
-def _opened(track: Track, n: int, params: bytes) -> tuple[bytes, int]:
+def _opened(columns: PromptColumns, n: int, params: bytes) -> tuple[bytes, int]:
     """The fields; where they name a content, the first message behind what it holds."""
     held, fields = 0, params
     if b'"cachedContent":' in params:
         said = read_json(params)
-        held = n_held(track, n, said.get("cachedContent"))
+        held = n_held(columns, n, said.get("cachedContent"))
         fields = canonical({**said, "cachedContent": _name(said.get("cachedContent"))})
         if held and "toolConfig" in said:
             raise UsageError(
                 "toolConfig: a request that names a cached content must not say it; leave it out, or leave cached_content out"
             )
     opening = fields[:-1] + (b"," if n and len(fields) > 2 else b"")
-    return (opening + b'"contents":[' + _FRAMES[track.roles[held]][0], track.bodies[held]) if held else (opening, 0)
+    return (opening + b'"contents":[' + _FRAMES[columns.roles[held]][0], columns.bodies[held]) if held else (opening, 0)
 
 
-def n_held(track: Track, n: int, content: Json) -> int:
+def n_held(columns: PromptColumns, n: int, content: Json) -> int:
     """How many of the first `n` segments stand in a content.
 
     Raises `UsageError` where it is not the beginning of this conversation.
     """
     is_ours = isinstance(content, Mapping)
-    held = 0 if content is None else int(content["segments"]) if is_ours else min(track.level_ends[1], n)
+    held = 0 if content is None else int(content["segments"]) if is_ours else min(columns.level_ends[1], n)
     if held and (
-        held >= n or not track.roles[held] or (is_ours and track.digests[held - 1].hex() != content["digest"])
+        held >= n or not columns.roles[held] or (is_ours and columns.digests[held - 1].hex() != content["digest"])
     ):
         raise UsageError(
             f"{_name(content)} does not hold the beginning of this conversation: close it, and go on without or store another"
@@ -68,7 +68,7 @@ def _name(content: Json) -> Json:
 
 GRAMMAR = Grammar(
     arrays={"tools": "tools", "system": "systemInstruction", "messages": "contents"},
-    merges_speakers=True,
+    merges_roles=True,
     advances=lambda before, run, opens: True,
     marker=lambda ttl: b"",
     message_tokens=3,
@@ -155,7 +155,7 @@ def _keyed(params: Mapping[str, Json]) -> Mapping[str, Json]:
 def _trait(place: Place, model: Model) -> Trait:
     return Trait(
         RESULT if "functionResponse" in place.block else "",
-        is_markable=False,
+        can_hold_breakpoint=False,
         is_thinking=bool(place.block.get("thought")),
     )
 
@@ -164,9 +164,9 @@ def _params(fields: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in fields.items() if name not in _SEGMENTS}
 
 
-def _naming(prompt: Prompt, layout: Layout, params: Mapping[str, Json]) -> Prompt:
+def _naming(prompt: Prompt, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
     """A breakpoint where a named content ends."""
-    held = n_held(layout.track, layout.n, params.get("cachedContent"))
+    held = n_held(layout.columns, layout.n, params.get("cachedContent"))
     return replace(prompt, breakpoints=(Breakpoint(held - 1, 0),)) if held else prompt
 
 
@@ -228,7 +228,7 @@ class Gemini(Speaker):
     def open(
         self,
         client: Any,
-        layout: Layout,
+        layout: PromptLayout,
         reads: float | None = None,
         ttl_seconds: float = 3600,
         n_segments: int | None = None,
@@ -241,7 +241,7 @@ class Gemini(Speaker):
         """
         if not self._is_auto or self.content is not None:
             raise UsageError('open() is for Gemini(…, cached_content="auto"), once: close() it first to store another')
-        n = layout.track.level_ends[1] if n_segments is None else n_segments
+        n = layout.columns.level_ends[1] if n_segments is None else n_segments
         pays = quoted(layout, self.model.name, ttl_seconds, n).reads_to_pay
         if reads is not None and (pays is None or reads < pays):
             return None

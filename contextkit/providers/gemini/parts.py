@@ -27,7 +27,7 @@ from contextkit.errors import UsageError
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
 from contextkit.prompt.normal_form import normal
-from contextkit.prompt.prompt import Layout
+from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.keyed_blocks import FREE, RAW, standard, text, unpacked
 from contextkit.providers.provider import UNNAMED, Block, Parts, ReplyCall, Tools, verbatim
 from contextkit.terminal import sanitize
@@ -190,12 +190,12 @@ IMPLICIT_ONLY = ("gemini-4-argon",)
 class CachedContent:
     """One stored content. Close it, or use it in a `with`: storage is paid until then, and one that is forgotten warns."""
 
-    def __init__(self, client: Any, name: str, layout: Layout, n_segments: int, kept: Storage) -> None:
+    def __init__(self, client: Any, name: str, layout: PromptLayout, n_segments: int, kept: Storage) -> None:
         self.name = name
         """As requests name it, `cachedContents/…`."""
         self.n_segments = n_segments
         """Segments of the conversation that it holds."""
-        self.digest = layout.track.digests[n_segments - 1].hex()
+        self.digest = layout.columns.digests[n_segments - 1].hex()
         """Of all of them: a conversation that begins otherwise cannot use it."""
         self.storage = kept
         """Its size, what it costs, and how many reads pay for it."""
@@ -236,7 +236,7 @@ class CachedContent:
 
 def cached_content(
     client: Any,
-    layout: Layout,
+    layout: PromptLayout,
     model: str,
     *,
     ttl_seconds: float = 3600,
@@ -247,29 +247,29 @@ def cached_content(
 
     Raises `UsageError` where that is too small, no whole number of messages, or a model takes none.
     """
-    track, n = layout.track, layout.track.level_ends[1] if n_segments is None else n_segments
+    columns, n = layout.columns, layout.columns.level_ends[1] if n_segments is None else n_segments
     expected = quoted(layout, model, ttl_seconds, n, usd_per_mtok_hour)
     if model in IMPLICIT_ONLY:
         raise UsageError(f"{model} takes no cached content: what it caches, it caches unasked")
-    if n >= layout.n or not track.roles[n]:
+    if n >= layout.n or not columns.roles[n]:
         raise UsageError(f"a content ends where a message ends, before the last: {n} segments of {layout.n} do not")
     if expected.n_tokens < model_named(model).min_tokens:
         least = model_named(model).min_tokens
         raise UsageError(
             f"{expected.n_tokens} tokens are too few: {model} takes contents of {least} on; send it as it is"
         )
-    held = unpacked(parse(Layout(track, n).body(b"{}")), RAW[WIRE])
+    held = unpacked(parse(PromptLayout(columns, n).body(b"{}")), RAW[WIRE])
     made = client.caches.create(model=model, config={**held, "ttl": f"{ttl_seconds:g}s"})
     counted = getattr(made.usage_metadata, "total_token_count", None) or expected.n_tokens
     return CachedContent(client, made.name, layout, n, _storage(model, counted, ttl_seconds, usd_per_mtok_hour))
 
 
 def quoted(
-    layout: Layout, model: str, ttl_seconds: float, n_segments: int, usd_per_mtok_hour: float | None = None
+    layout: PromptLayout, model: str, ttl_seconds: float, n_segments: int, usd_per_mtok_hour: float | None = None
 ) -> Storage:
     """What storing the first `n_segments` would cost, by our own count of tokens."""
     return _storage(
-        model, layout.track.ends_tokens[n_segments - 1] if n_segments else 0, ttl_seconds, usd_per_mtok_hour
+        model, layout.columns.ends_tokens[n_segments - 1] if n_segments else 0, ttl_seconds, usd_per_mtok_hour
     )
 
 

@@ -368,12 +368,12 @@ def _finished(choice: Mapping[str, Json]) -> Json:
 
 
 _WHOLE: Mapping[str, Trait] = {
-    "assistant": Trait(run="other", is_markable=False),
-    "tool": Trait(run="tool", is_markable=False),
-    "function": Trait(run="tool", is_markable=False),
+    "assistant": Trait(run="other", can_hold_breakpoint=False),
+    "tool": Trait(run="tool", can_hold_breakpoint=False),
+    "function": Trait(run="tool", can_hold_breakpoint=False),
 }
 """Messages that are one piece."""
-_TOOL = Trait(is_markable=False)
+_TOOL = Trait(can_hold_breakpoint=False)
 _SPEECH = ("content", "tool_calls", "refusal", "function_call", "audio")
 
 

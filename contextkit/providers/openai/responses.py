@@ -412,8 +412,8 @@ _EVENTS: dict[str, _Events] = {
 }
 
 
-_OUTPUT = Trait(run="tool", is_markable=False)
-_ITEM = Trait(run="other", is_markable=False)
+_OUTPUT = Trait(run="tool", can_hold_breakpoint=False)
+_ITEM = Trait(run="other", can_hold_breakpoint=False)
 _ITEMS: Mapping[str, Trait] = {
     "function_call_output": _OUTPUT,
     "custom_tool_call_output": _OUTPUT,
@@ -421,10 +421,13 @@ _ITEMS: Mapping[str, Trait] = {
     "local_shell_call_output": _OUTPUT,
     "shell_call_output": _OUTPUT,
     "apply_patch_call_output": _OUTPUT,
-    "reasoning": Trait(run="other", is_markable=False, is_thinking=True),
+    "reasoning": Trait(run="other", can_hold_breakpoint=False, is_thinking=True),
 }
 """Type of an item that is one piece → what the cache makes of it; `_ITEM` for the others."""
-_TOOLS: Mapping[bool, Trait] = {False: Trait(is_markable=False), True: Trait(is_markable=False, is_silent=True)}
+_TOOLS: Mapping[bool, Trait] = {
+    False: Trait(can_hold_breakpoint=False),
+    True: Trait(can_hold_breakpoint=False, is_silent=True),
+}
 """Whether a tool's loading is deferred; until it is loaded it is not in the prefix (responses/function_tool_param.py).
 """
 _FIELDS: Mapping[str, tuple[str, ...]] = {

@@ -264,10 +264,12 @@ def _error_event(refusal: Refusal) -> bytes:
 def told(asked: Asked) -> dict[str, Json]:
     """What it went on from, and which reasoning the model was not shown (responses/response.py:110-118)."""
     said = asked.sent.body if asked.sent.said is None else asked.sent.said
-    before, track = named_in(said), asked.parsed.layout.track
+    before, columns = named_in(said), asked.parsed.layout.columns
     went_on = {} if before is None else {before.field: before.name if before.field == PREVIOUS else {"id": before.name}}
     silent = [
-        track.body(index) for index in sorted(track.silent) if track.body(index).startswith(b'{"type":"reasoning"')
+        columns.body(index)
+        for index in sorted(columns.silent)
+        if columns.body(index).startswith(b'{"type":"reasoning"')
     ]
     names = [name for body in silent if (name := parse(body).get("id")) is not None]
     rows = [{"id": name, "action": "removed", "reason": "turn_boundary", "type": "reasoning"} for name in names]

@@ -31,7 +31,7 @@ from contextkit.log.content import is_deeper
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
 from contextkit.prompt.breakpoints import Plan
-from contextkit.prompt.prompt import Grammar, Layout, Level, Piece, Track
+from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import (
@@ -313,7 +313,7 @@ _UNKEYED_REASONING = frozenset({"summary", "generate_summary"})
 def grammar(array: str) -> Grammar:
     """The grammar of an endpoint that keeps its messages in `array`."""
     arrays: dict[Level, str] = {"tools": "tools", "system": array, "messages": array}
-    return Grammar(arrays, merges_speakers=False, advances=advances, marker=lambda ttl: _MARKERS[ttl], message_tokens=3)
+    return Grammar(arrays, merges_roles=False, advances=advances, marker=lambda ttl: _MARKERS[ttl], message_tokens=3)
 
 
 def advances(before: str, run: str, opens: bool) -> bool:
@@ -351,7 +351,7 @@ def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
     )
 
 
-def marks_of(track: Track, cuts: list[Cut], params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
+def marks_of(columns: PromptColumns, cuts: list[Cut], params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
     """The explicit marks found while cutting.
 
     `cuts[i]` became segment `i`. A mark's own lifetime wins over the request's.
@@ -364,29 +364,35 @@ def marks_of(track: Track, cuts: list[Cut], params: Mapping[str, Json]) -> tuple
     )
 
 
-def layout_of(track: Track, marks: tuple[Breakpoint, ...], model: Model) -> Layout:
+def layout_of(columns: PromptColumns, marks: tuple[Breakpoint, ...], model: Model) -> PromptLayout:
     """The layout that renders `marks`: those inside a whole message or item, and those of a model that takes none, are
     not of it.
     """
     has_marks = model.cache == "breakpoints"
-    return Layout(track, len(track), tuple(mark for mark in marks if has_marks and track.marks[mark.segment] >= 0))
+    return PromptLayout(
+        columns,
+        len(columns),
+        tuple(mark for mark in marks if has_marks and columns.breakpoint_offsets[mark.segment] >= 0),
+    )
 
 
-def prompt_of(layout: Layout, marks: tuple[Breakpoint, ...], params: Mapping[str, Json], model: Model) -> Prompt:
+def prompt_of(layout: PromptLayout, marks: tuple[Breakpoint, ...], params: Mapping[str, Json], model: Model) -> Prompt:
     """What the cache sees of a request with these explicit marks."""
-    track, n = layout.track, layout.n
+    columns, n = layout.columns, layout.n
     keying = ENGINES.get(model.provider) or KEYINGS[model.cache]
     places = _effective(layout, marks, _options(params)) if model.cache == "breakpoints" else ()
-    return keyed(keying, _keyed(params), track.raised(n), track, n, places)
+    return keyed(keying, _keyed(params), columns.raised(n), columns, n, places)
 
 
-def inherited(layout: Layout, params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
+def inherited(layout: PromptLayout, params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
     """The marks of a layout as the wire says them: one without a lifetime takes the request's."""
     default = _seconds(_options(params))
     return tuple(replace(mark, ttl_seconds=max(mark.ttl_seconds, default)) for mark in layout.breakpoints)
 
 
-def _effective(layout: Layout, marks: tuple[Breakpoint, ...], options: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
+def _effective(
+    layout: PromptLayout, marks: tuple[Breakpoint, ...], options: Mapping[str, Json]
+) -> tuple[Breakpoint, ...]:
     mode = options.get("mode", "implicit")
     found = {mark.segment: replace(mark, lookback=1, is_written=False) for mark in (*marks[:_FIRST], *marks[-_LATEST:])}
     found.update({mark.segment: replace(mark, lookback=1) for mark in marks[-_WRITTEN[mode] :]})
@@ -395,13 +401,13 @@ def _effective(layout: Layout, marks: tuple[Breakpoint, ...], options: Mapping[s
     return tuple(found[place] for place in sorted(found))
 
 
-def _add_implicit(layout: Layout, found: dict[int, Breakpoint], ttl: int) -> None:
+def _add_implicit(layout: PromptLayout, found: dict[int, Breakpoint], ttl: int) -> None:
     """The end of the latest eligible message is written and looks back; the initial developer group is looked up."""
-    track = layout.track
-    tools, head = (min(end, layout.n) for end in track.level_ends)
+    columns = layout.columns
+    tools, head = (min(end, layout.n) for end in columns.level_ends)
     if head > tools:
         found.setdefault(head - 1, Breakpoint(head - 1, ttl, 1, is_written=False))
-    tail = next((index for index in range(layout.n - 1, -1, -1) if track.runs[index] in _ENDED), None)
+    tail = next((index for index in range(layout.n - 1, -1, -1) if columns.runs[index] in _ENDED), None)
     if tail is not None:
         own = found.get(tail)
         found[tail] = Breakpoint(tail, own.ttl_seconds if own else ttl, _ENDINGS)
@@ -494,14 +500,14 @@ class Speaker(Adapter):
         self._kinds = _kinds(self.words, self.telling, self.announcing, self.noticing)
         self.plan = plan_of(self.model, ttl, self.params)
 
-    def head(self, system: Json, tools: Json, entry: int) -> Iterator[Piece]:
+    def render_static_prefix(self, system: Json, tools: Json, entry: int) -> Iterator[RenderedBlock]:
         """Pieces of the tools, and of the one message that opens the conversation."""
         cuts = [_tool(self.words, self.words.tools.sent(taken(one, self.model)), self.model.name) for one in tools]
         for message in self.words.opened(self.system_role, system):
             cuts += _message(self.words, message, "system", "system", self.model.name)
         yield from (replace(found.piece, entry=entry) for found in cuts)
 
-    def pieces(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[Piece]:
+    def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
         """Pieces of one entry.
 
         `keeps_thinking=False` where its prefix has changed and the API would drop its reasoning.
@@ -511,7 +517,7 @@ class Speaker(Adapter):
                 if keeps_thinking or not found.piece.is_thinking:
                     yield replace(found.piece, entry=entry.sequence)
 
-    def prompt(self, layout: Layout, params: Mapping[str, Json]) -> Prompt:
+    def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
         """What the cache sees: explicit marks, and the implicit one where the request leaves it on."""
         return prompt_of(layout, inherited(layout, params), params, self.model)
 
@@ -561,13 +567,13 @@ def understood(words: Wording, body: Json) -> Parsed:
     fields = expect(body, dict, "body", "an object")
     model = model_named(expect(fields.get("model"), str, "model", "a string"), "openai")
     params = {name: value for name, value in fields.items() if name not in words.segments}
-    track, cuts = (
-        Track(words.grammar, strips_thinking=strips(words.wire, model, params)),
+    columns, cuts = (
+        PromptColumns(words.grammar, strips_thinking=strips(words.wire, model, params)),
         list(_cuts(words, fields, model.name)),
     )
-    track.extend(found.piece for found in cuts)
-    marks = marks_of(track, cuts, params)
-    layout = layout_of(track, marks, model)
+    columns.extend(found.piece for found in cuts)
+    marks = marks_of(columns, cuts, params)
+    layout = layout_of(columns, marks, model)
     return Parsed(model.name, params, layout, prompt_of(layout, marks, params, model))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from contextkit.canonical import Json
 from contextkit.models import model_named
 from contextkit.prompt.breakpoints import Plan, plan
-from contextkit.prompt.prompt import Track
+from contextkit.prompt.prompt import PromptColumns
 from contextkit.providers import PARSERS
 from contextkit.proxy.repairs.memory import Memory
 from contextkit.proxy.repairs.spans import Span, elements, members
@@ -50,14 +50,16 @@ def place_breakpoints(rope: Rope, wire: str, fields: Mapping[str, Json], memory:
     layout, body = PARSERS[wire](fields).layout, bytes(rope)
     if layout.breakpoints or b'"%b"' % marking.name in body:
         return None
-    places = _places(marking, layout.track, layout.n, row.min_tokens, memory, list(marking.blocks(body, fields)))
+    places = _places(marking, layout.columns, layout.n, row.min_tokens, memory, list(marking.blocks(body, fields)))
     return rope.replaced(_marked(rope, body, place, marking) for place in places) if places else None
 
 
-def _places(marking: _Marking, track: Track, n: int, min_tokens: int, memory: Memory, spans: list[Span]) -> list[Span]:
+def _places(
+    marking: _Marking, columns: PromptColumns, n: int, min_tokens: int, memory: Memory, spans: list[Span]
+) -> list[Span]:
     """Where the blocks to mark stand; nowhere where the body is not cut as the prompt is."""
     rules = Plan(has_tail=marking.has_tail, min_tokens=min_tokens)
-    marks = plan(track, n, min(memory.n_segments, n), rules)
+    marks = plan(columns, n, min(memory.n_segments, n), rules)
     memory.n_segments = n
     if len(spans) != n:
         return []

@@ -53,10 +53,10 @@ class Planner:
         return self.choice(session, index, now, left).marks
 
     def choice(self, session: Session, index: int, now: float, left: tuple[Left, ...]):  # type: ignore[no-untyped-def]
-        call, track, law = session.calls[index], session.tracks[index], session.law
+        call, columns, law = session.calls[index], session.prompts[index], session.law
         goes_on = (1 - law.ends) * law.gaps[0][0]
         later = session.shared_later(index) if self.is_told else call.shared
-        is_last = later < len(track) if self.is_told else call.is_last
+        is_last = later < len(columns) if self.is_told else call.is_last
         reuse = (goes_on if later else 0.0) if self.is_told else goes_on
         known = Known(
             Rhythm(law.prior),
@@ -67,7 +67,7 @@ class Planner:
             head_reuse=reuse,
         )
         rules = Plan(min_tokens=session.model.min_tokens, long_ttl_seconds=3600 if self.is_auto else 0)
-        return choose(track, len(track), call.previous, rules, known, max(later, call.shared) % len(track))
+        return choose(columns, len(columns), call.previous, rules, known, max(later, call.shared) % len(columns))
 
 
 def _read(session: Session, index: int, now: float, left: tuple[Left, ...]) -> Left:

@@ -34,7 +34,7 @@ class Oracle:
     ) -> None:
         self.session, self.is_auto, self.n_places, self.most_states = session, is_auto, n_places, most_states
         self.price = lru_cache(maxsize=None)(price_of(session))
-        self.at = [{digest: index for index, digest in enumerate(track.digests)} for track in session.tracks]
+        self.at = [{digest: index for index, digest in enumerate(columns.digests)} for columns in session.prompts]
         self.places = [candidates(session, index, n_places) for index in range(len(session.calls))]
         self.known: dict[tuple[int, Held], float] = {}
         self.n_tried = 0
@@ -43,8 +43,8 @@ class Oracle:
         self.readers = [
             {
                 digest: frozenset(i for i in later if i >= index and digest in self.at[i])
-                for track in session.tracks
-                for digest in track.digests
+                for columns in session.prompts
+                for digest in columns.digests
             }
             for index in later
         ]
@@ -72,7 +72,7 @@ class Oracle:
 
     def outcomes(self, index: int, held: Held) -> dict[Held, float]:
         """What each set of marks leaves → the least it costs to leave it."""
-        track, at, least = self.session.tracks[index], self.at[index], self.session.model.min_tokens
+        columns, at, least = self.session.prompts[index], self.at[index], self.session.model.min_tokens
         live = sorted(((at[digest], digest, ttl, left) for digest, ttl, left in held if digest in at), reverse=True)
         elsewhere = [entry for entry in held if entry[0] not in at]
         long = {one[0] for one in live if one[2] == LONG}
@@ -88,11 +88,11 @@ class Oracle:
                 if (kept, last, last_long, hit) in tried:
                     continue
                 tried.add((kept, last, last_long, hit))
-                read = track.ends_tokens[hit[0]] if hit else 0
-                end = track.ends_tokens[last[0]] if last else 0
-                end_long = track.ends_tokens[last_long[0]] if last_long else 0
+                read = columns.ends_tokens[hit[0]] if hit else 0
+                end = columns.ends_tokens[last[0]] if last else 0
+                end_long = columns.ends_tokens[last_long[0]] if last_long else 0
                 usage = Usage(
-                    track.ends_tokens[-1] - max(read, end),
+                    columns.ends_tokens[-1] - max(read, end),
                     read,
                     max(end - max(read, end_long), 0),
                     max(end_long - read, 0),
@@ -102,9 +102,9 @@ class Oracle:
                 if hit:
                     entries[hit[1]] = (hit[2], float(hit[2]))
                 for mark, ttl in kept:
-                    if track.ends_tokens[mark] >= least:
-                        life = max(ttl, entries[track.digests[mark]][0]) if track.digests[mark] in entries else ttl
-                        entries[track.digests[mark]] = (life, float(life))
+                    if columns.ends_tokens[mark] >= least:
+                        life = max(ttl, entries[columns.digests[mark]][0]) if columns.digests[mark] in entries else ttl
+                        entries[columns.digests[mark]] = (life, float(life))
                 after = self.pruned(index + 1, [*elsewhere, *((digest, *life) for digest, life in entries.items())])
                 bill = self.price(usage if index + 1 < len(self.session.calls) else unwritten(usage)) or 0.0
                 if bill < found.get(after, float("inf")):
@@ -114,11 +114,11 @@ class Oracle:
     def sets(self, index: int) -> list[tuple[tuple[int, ...], frozenset[int], tuple[tuple[int, int], ...]]]:
         """Each set of marks, where it finds entries, and those of its marks that leave something a later call may need."""
         if index not in self.tried:
-            track, ends = self.session.tracks[index], self.ends(index)
+            columns, ends = self.session.prompts[index], self.ends(index)
             rows = {}
             for marks in sets_of(self.places[index], only_full=not self.is_auto):
                 reach = frozenset(place for place in ends if any(self.reaches(index, mark, place) for mark in marks))
-                left = self.pruned(index + 1, [(track.digests[mark], SHORT, float(SHORT)) for mark in marks])
+                left = self.pruned(index + 1, [(columns.digests[mark], SHORT, float(SHORT)) for mark in marks])
                 useful = tuple((self.at[index][digest], SHORT) for digest, _, _ in left)
                 rows[(marks if self.is_auto else marks[-1:], reach, useful)] = (
                     marks,
@@ -130,13 +130,13 @@ class Oracle:
 
     def ends(self, index: int) -> list[int]:
         """Places of this call at which an earlier one may have left an entry."""
-        tracks, at = self.session.tracks, self.at[index]
+        prompts, at = self.session.prompts, self.at[index]
         return sorted(
             {
-                at[tracks[i].digests[place]]
+                at[prompts[i].digests[place]]
                 for i in range(index)
                 for place in self.places[i]
-                if tracks[i].digests[place] in at
+                if prompts[i].digests[place] in at
             }
         )
 
@@ -153,7 +153,7 @@ class Oracle:
                 yield kept, marks[-1:], marks[:n_long][-1:]
 
     def reaches(self, index: int, mark: int, place: int) -> bool:
-        positions = self.session.tracks[index].positions
+        positions = self.session.prompts[index].positions
         return mark >= place and positions[mark] - positions[place] < LOOKBACK
 
     def pruned(self, index: int, entries: list[tuple[bytes, int, float]]) -> Held:
@@ -193,11 +193,11 @@ def sets_of(places: list[int], *, only_full: bool) -> Iterator[tuple[int, ...]]:
 def candidates(session: Session, index: int, most: int) -> list[int]:
     """At most so many places of a call: its end, the ends of the calls before, tools and system, what calls share, and
     others between."""
-    track, call = session.tracks[index], session.calls[index]
+    columns, call = session.prompts[index], session.calls[index]
     able = [
         place
-        for place in range(len(track))
-        if track.marks[place] >= 0 and track.ends_tokens[place] >= session.model.min_tokens
+        for place in range(len(columns))
+        if columns.breakpoint_offsets[place] >= 0 and columns.ends_tokens[place] >= session.model.min_tokens
     ]
     found: list[int] = []
 
@@ -206,15 +206,15 @@ def candidates(session: Session, index: int, most: int) -> list[int]:
         if place is not None and place not in found and len(found) < most:
             found.append(place)
 
-    for end in (len(track), track.level_ends[1], call.common, call.shared, call.previous, track.level_ends[0]):
+    for end in (len(columns), columns.level_ends[1], call.common, call.shared, call.previous, columns.level_ends[0]):
         add(end)
     for other in range(len(session.calls)):
         if other != index:
-            both = session.tracks[other].digests
+            both = session.prompts[other].digests
             add(
                 next(
-                    (i for i, (a, b) in enumerate(zip(both, track.digests, strict=False)) if a != b),
-                    min(len(both), len(track)),
+                    (i for i, (a, b) in enumerate(zip(both, columns.digests, strict=False)) if a != b),
+                    min(len(both), len(columns)),
                 )
             )
     step = max(len(able) // most, 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from contextkit.cache.prompt import Breakpoint
-from contextkit.prompt.prompt import Track
+from contextkit.prompt.prompt import PromptColumns
 from contextkit.providers.anthropic.messages import parse
 from tests.prompt.planned.cost import Fixed, Marks
 from tests.prompt.planned.sessions import Session
@@ -27,44 +27,44 @@ PEERS = {
 _AUTOMATIC = {"type": "ephemeral"}
 
 
-def _able(track: Track, n: int) -> int | None:
-    return next((place for place in range(n - 1, -1, -1) if track.marks[place] >= 0), None)
+def _able(columns: PromptColumns, n: int) -> int | None:
+    return next((place for place in range(n - 1, -1, -1) if columns.breakpoint_offsets[place] >= 0), None)
 
 
 def _at(places: Iterable[int | None]) -> Marks:
     return tuple(Breakpoint(place, 300) for place in sorted({place for place in places if place is not None}))
 
 
-def automatic(body: Json, track: Track) -> Marks:
+def automatic(body: Json, columns: PromptColumns) -> Marks:
     """A top-level `cache_control`: as the endpoint itself places it."""
     return parse({**body, "cache_control": _AUTOMATIC}).prompt.breakpoints
 
 
-def last_message(body: Json, track: Track) -> Marks:
+def last_message(body: Json, columns: PromptColumns) -> Marks:
     """The last block of the last message."""
-    return _at([_able(track, len(track))])
+    return _at([_able(columns, len(columns))])
 
 
-def system_and_three(body: Json, track: Track) -> Marks:
+def system_and_three(body: Json, columns: PromptColumns) -> Marks:
     """The system prompt and the last three messages."""
-    ends, place = [], track.level_ends[1]
+    ends, place = [], columns.level_ends[1]
     for message in body["messages"]:
         place += len(message["content"])
         ends.append(place)
-    return _at(_able(track, end) for end in (track.level_ends[1], *ends[-3:]))
+    return _at(_able(columns, end) for end in (columns.level_ends[1], *ends[-3:]))
 
 
-RESTATED: dict[str, Callable[[Json, Track], Marks]] = {
+RESTATED: dict[str, Callable[[Json, PromptColumns], Marks]] = {
     "automatic caching": automatic,
     "last message only": last_message,
     "system and three": system_and_three,
 }
 
 
-def restated(sessions: Iterable[Session], rule: Callable[[Json, Track], Marks]) -> Fixed:
+def restated(sessions: Iterable[Session], rule: Callable[[Json, PromptColumns], Marks]) -> Fixed:
     return Fixed(
         {
-            (session.name, index): rule(call.body, session.tracks[index])
+            (session.name, index): rule(call.body, session.prompts[index])
             for session in sessions
             for index, call in enumerate(session.calls)
         }
@@ -97,7 +97,7 @@ def _found(session: Session, index: int, row: Json) -> Marks:
     if row["automatic"]:
         marks |= {
             mark.segment: mark
-            for mark in automatic(session.calls[index].body, session.tracks[index])
+            for mark in automatic(session.calls[index].body, session.prompts[index])
             if mark.segment not in marks
         }
     return tuple(marks[place] for place in sorted(marks))

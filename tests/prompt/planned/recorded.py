@@ -146,7 +146,7 @@ def pieces(session: Session, times: list[float], n_calls: int) -> Iterator[Sessi
     gaps = [max(after - before, 0.0) for before, after in pairwise(times)]
     kinds = [[gap for gap in gaps if low <= gap < high] for low, high in ((0, 300), (300, 3600), (3600, float("inf")))]
     shares = tuple((len(kind) / len(gaps), sorted(kind)[len(kind) // 2]) if kind else (0.0, 0.0) for kind in kinds)
-    ends = [track.ends_tokens[-1] for track in session.tracks]
+    ends = [columns.ends_tokens[-1] for columns in session.prompts]
     growth = sum(max(after - before, 0) for before, after in pairwise(ends)) / len(gaps)
     law = Law(1 / len(times), shares, ((1.0, growth), *((0.0, float(size)) for size in SIZES[1:])))
     for start in range(0, len(session.calls) - 1, n_calls):
@@ -177,12 +177,12 @@ class Learning:
         self.is_auto, self.rhythm = is_auto, Rhythm()
 
     def __call__(self, session: Session, index: int, now: float, left: tuple[Left, ...]) -> tuple[Any, ...]:
-        track, call = session.tracks[index], session.calls[index]
+        columns, call = session.prompts[index], session.calls[index]
         if left:
-            before = session.tracks[index - 1].ends_tokens[-1]
-            self.rhythm.see(max(now - left[-1].at, 0.0), max(track.ends_tokens[-1] - before, 0))
+            before = session.prompts[index - 1].ends_tokens[-1]
+            self.rhythm.see(max(now - left[-1].at, 0.0), max(columns.ends_tokens[-1] - before, 0))
         last = left[-1].within(call.common) if left else NOTHING
         known = Known(self.rhythm, price_of(session), now, last)
         rules = AnthropicMessages(session.model.name, max_tokens=64, ttl="auto" if self.is_auto else "5m").plan
         assert isinstance(rules, Plan)
-        return choose(track, len(track), call.previous, rules, known).marks
+        return choose(columns, len(columns), call.previous, rules, known).marks

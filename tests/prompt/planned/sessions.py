@@ -15,7 +15,7 @@ from typing import Any
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.economics.rhythm import SIZES, Prior
 from contextkit.models import Model, model_named
-from contextkit.prompt.prompt import Track
+from contextkit.prompt.prompt import PromptColumns
 from contextkit.providers.anthropic.messages import parse
 
 Json = Any
@@ -77,19 +77,19 @@ class Session:
     """What happens in it."""
 
     @cached_property
-    def tracks(self) -> tuple[Track, ...]:
+    def prompts(self) -> tuple[PromptColumns, ...]:
         """What the cache sees of each call."""
-        return tuple(sized(parse(call.body).layout.track, self.sizes) for call in self.calls)
+        return tuple(sized(parse(call.body).layout.columns, self.sizes) for call in self.calls)
 
     @cached_property
     def numbers(self) -> tuple[dict[int, int], ...]:
         """For each call, the segment of each numbered block."""
-        return tuple({_number(track.body(place)): place for place in range(len(track))} for track in self.tracks)
+        return tuple({_number(columns.body(place)): place for place in range(len(columns))} for columns in self.prompts)
 
     @cached_property
     def commons(self) -> tuple[tuple[int, ...], ...]:
         """For each call, how many segments it shares with each call before it."""
-        all_digests = [track.digests for track in self.tracks]
+        all_digests = [columns.digests for columns in self.prompts]
         return tuple(
             tuple(_common(one, other) for other in all_digests[:index]) for index, one in enumerate(all_digests)
         )
@@ -100,7 +100,7 @@ class Session:
 
     def prompt(self, index: int, marks: tuple[Breakpoint, ...]) -> Prompt:
         """Call `index` with these marks."""
-        return prompt_of(self.tracks[index], marks)
+        return prompt_of(self.prompts[index], marks)
 
 
 def _number(block: bytes) -> int:
@@ -113,20 +113,20 @@ def _common(one: list[bytes], other: list[bytes]) -> int:
     return next((i for i in range(n) if one[i] != other[i]), n)
 
 
-def sized(track: Track, sizes: tuple[int, ...]) -> Track:
-    """The track of a skeleton with the sizes its blocks stand for."""
+def sized(columns: PromptColumns, sizes: tuple[int, ...]) -> PromptColumns:
+    """The columns of a skeleton with the sizes its blocks stand for."""
     total, ends = 0, array("q")
-    for index in range(len(track)):
-        number = _NUMBER.search(track.body(index))
+    for index in range(len(columns)):
+        number = _NUMBER.search(columns.body(index))
         total += sizes[int(number[1])] if number else 4
         ends.append(total)
-    track.ends_tokens = ends
-    return track
+    columns.ends_tokens = ends
+    return columns
 
 
-def prompt_of(track: Track, marks: tuple[Breakpoint, ...]) -> Prompt:
-    keys, ends = (b"t", b"s", b"m"), (track.level_ends[0], track.level_ends[1])
-    return Prompt(keys, ends, track.digests, track.ends_tokens, track.positions, marks, len(track))
+def prompt_of(columns: PromptColumns, marks: tuple[Breakpoint, ...]) -> Prompt:
+    keys, ends = (b"t", b"s", b"m"), (columns.level_ends[0], columns.level_ends[1])
+    return Prompt(keys, ends, columns.digests, columns.ends_tokens, columns.positions, marks, len(columns))
 
 
 class Writer:

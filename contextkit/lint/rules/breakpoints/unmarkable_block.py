@@ -38,7 +38,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.callsites import field
 from contextkit.lint.rules.marking import constant
-from contextkit.lint.rules.marks import has_markers, is_markable
+from contextkit.lint.rules.marks import can_hold_breakpoint, has_markers
 from contextkit.lint.source.rule import Hit, Pattern, View
 
 _THINKING = ("thinking", "redacted_thinking")
@@ -66,7 +66,7 @@ def _may_be_empty(text: ast.expr) -> bool:
 def _unmarkable(sent: Sent) -> Evidence | None:
     if not has_markers(sent):
         return None
-    block = next((block for block in sent.blocks if block.marker is not None and not is_markable(block)), None)
+    block = next((block for block in sent.blocks if block.marker is not None and not can_hold_breakpoint(block)), None)
     if block is None:
         return None
     what = "a thinking block" if block.type == "thinking" else "an empty text"

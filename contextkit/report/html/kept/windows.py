@@ -12,7 +12,7 @@ from contextkit.ledger.calls import Bodies
 from contextkit.ledger.misses import Judged, measured
 from contextkit.ledger.prompts import read_body
 from contextkit.prompt.diff import Divergence, divergence
-from contextkit.prompt.prompt import Layout
+from contextkit.prompt.prompt import PromptLayout
 from contextkit.redact import redact
 
 MOST_BYTES = 64 << 20
@@ -58,9 +58,9 @@ def _sides(before: bytes, now: bytes, provider: str, model: str) -> Sides | None
     return (_quoted(older.layout, found), _quoted(newer.layout, found)) if older and newer and found else None
 
 
-def _quoted(layout: Layout, found: Divergence) -> str:
+def _quoted(layout: PromptLayout, found: Divergence) -> str:
     """The block around the place; secrets go before it is cut, as half of one looks like none."""
-    body = redact(layout.track.body(found.segment)) if found.segment < layout.n else b""
+    body = redact(layout.columns.body(found.segment)) if found.segment < layout.n else b""
     first, last = max(0, found.offset - BEFORE), found.offset + BEHIND
     text = body[first:last].decode("utf-8", "replace").strip("\ufffd")
     return ("…" if first else "") + text + ("…" if last < len(body) else "") if text else ""

@@ -1,4 +1,4 @@
-"""A track against a naive rebuild: everything counted again from the pieces, by code that is nothing like it."""
+"""A columns against a naive rebuild: everything counted again from the pieces, by code that is nothing like it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit.canonical import canonical, parse
-from contextkit.prompt.prompt import Layout, Piece, Track
+from contextkit.prompt.prompt import PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.anthropic.messages import GRAMMAR
 from contextkit.providers.openai.shared import grammar
 
@@ -22,14 +22,15 @@ RUNS = ["", "", "tool_use", "tool_result"]
 
 
 @st.composite
-def pieces(draw: st.DrawFn) -> list[Piece]:
+def pieces(draw: st.DrawFn) -> list[RenderedBlock]:
     """Tools, system blocks and messages of Anthropic's form, thinking and flags among them."""
     found = [
-        Piece("tools", "", canonical({"name": f"t{i}"}), draw(SIZES), is_silent=draw(RARELY), flags=draw(FLAGS))
+        RenderedBlock("tools", "", canonical({"name": f"t{i}"}), draw(SIZES), is_silent=draw(RARELY), flags=draw(FLAGS))
         for i in range(draw(FEW))
     ]
     found += [
-        Piece("system", "", canonical({"type": "text", "text": draw(TEXT)}), draw(SIZES)) for _ in range(draw(FEW))
+        RenderedBlock("system", "", canonical({"type": "text", "text": draw(TEXT)}), draw(SIZES))
+        for _ in range(draw(FEW))
     ]
     for index in range(draw(st.integers(0, 12))):
         role = draw(st.sampled_from(["user", "assistant"]))
@@ -37,14 +38,14 @@ def pieces(draw: st.DrawFn) -> list[Piece]:
         run = "" if is_thinking else draw(st.sampled_from(RUNS))
         block = canonical({"type": "thinking" if is_thinking else "text", "text": draw(TEXT), "at": index})
         found.append(
-            Piece(
+            RenderedBlock(
                 "messages",
                 role,
                 block,
                 draw(SIZES),
                 run,
                 *FRAMES[role],
-                is_markable=not is_thinking,
+                can_hold_breakpoint=not is_thinking,
                 is_thinking=is_thinking,
                 is_turn=role == "user" and run != "tool_result" and draw(st.booleans()),
                 flags=draw(FLAGS),
@@ -64,7 +65,7 @@ FLAGS = st.sampled_from([(), (), ("image",), ("citations", "image")])
 class Naive:
     """The same, counted from nothing for every question."""
 
-    def __init__(self, given: list[Piece], strips: bool) -> None:
+    def __init__(self, given: list[RenderedBlock], strips: bool) -> None:
         turns = [index for index, piece in enumerate(given) if piece.is_turn]
         self.silent = {
             index
@@ -123,35 +124,37 @@ class Naive:
         return tuple(sorted({flag for piece in self.given for flag in piece.flags}))
 
 
-def grown(given: list[Piece], strips: bool) -> Track:
-    track = Track(GRAMMAR, strips_thinking=strips)
-    track.extend(given)
-    return track
+def grown(given: list[RenderedBlock], strips: bool) -> PromptColumns:
+    columns = PromptColumns(GRAMMAR, strips_thinking=strips)
+    columns.extend(given)
+    return columns
 
 
 @given(pieces(), st.booleans())
 @laws
-def test_everything_a_track_counts_is_what_counting_anew_gives(given_pieces: list[Piece], strips: bool) -> None:
-    track, naive = grown(given_pieces, strips), Naive(given_pieces, strips)
-    assert list(track.digests) == naive.digests()
-    assert list(track.ends_tokens) == naive.ends_tokens()
-    assert list(track.positions) == naive.positions()
-    assert track.silent == naive.silent and track.raised(len(track)) == naive.flags()
-    assert parse(Layout(track, len(track)).body(b'{"model":"m"}')) == {"model": "m", **naive.body()}
-    assert parse(Layout(track, len(track)).body(b"{}")) == naive.body()
+def test_everything_a_track_counts_is_what_counting_anew_gives(given_pieces: list[RenderedBlock], strips: bool) -> None:
+    columns, naive = grown(given_pieces, strips), Naive(given_pieces, strips)
+    assert list(columns.digests) == naive.digests()
+    assert list(columns.ends_tokens) == naive.ends_tokens()
+    assert list(columns.positions) == naive.positions()
+    assert columns.silent == naive.silent and columns.raised(len(columns)) == naive.flags()
+    assert parse(PromptLayout(columns, len(columns)).body(b'{"model":"m"}')) == {"model": "m", **naive.body()}
+    assert parse(PromptLayout(columns, len(columns)).body(b"{}")) == naive.body()
 
 
 @given(pieces(), st.booleans(), st.data())
 @laws
-def test_every_length_is_a_body_of_its_own(given_pieces: list[Piece], strips: bool, data: st.DataObject) -> None:
-    track = grown(given_pieces, strips)
-    for n in range(len(track) + 1):
-        assert parse(Layout(track, n).body(b"{}")) == Naive(given_pieces[:n], strips).body()
+def test_every_length_is_a_body_of_its_own(
+    given_pieces: list[RenderedBlock], strips: bool, data: st.DataObject
+) -> None:
+    columns = grown(given_pieces, strips)
+    for n in range(len(columns) + 1):
+        assert parse(PromptLayout(columns, n).body(b"{}")) == Naive(given_pieces[:n], strips).body()
 
 
 @given(pieces(), st.booleans())
 @laws
-def test_rewound_is_as_if_the_rest_had_never_been_said(given_pieces: list[Piece], strips: bool) -> None:
+def test_rewound_is_as_if_the_rest_had_never_been_said(given_pieces: list[RenderedBlock], strips: bool) -> None:
     whole = grown(given_pieces, strips)
     before = _columns(whole)
     for n in range(len(given_pieces) + 1):
@@ -162,27 +165,29 @@ def test_rewound_is_as_if_the_rest_had_never_been_said(given_pieces: list[Piece]
     assert _columns(whole) == before
 
 
-def _columns(track: Track) -> dict[str, Any]:
-    """Everything a track holds, as values."""
-    names = [name for name in Track.__slots__ if name not in ("grammar", "strips", "lock")]
-    plain = {name: getattr(track, name) for name in names}
+def _columns(columns: PromptColumns) -> dict[str, Any]:
+    """Everything a columns holds, as values."""
+    names = [name for name in PromptColumns.__slots__ if name not in ("grammar", "strips", "lock")]
+    plain = {name: getattr(columns, name) for name in names}
     values: dict[str, Any] = {
         name: list(value) if hasattr(value, "__iter__") and not isinstance(value, dict | set | str) else value
         for name, value in plain.items()
     }
-    return {**values, "flags": dict(track.flags), "raised": [track.raised(n) for n in range(len(track) + 1)]}
+    return {**values, "flags": dict(columns.flags), "raised": [columns.raised(n) for n in range(len(columns) + 1)]}
 
 
 @given(pieces(), st.data())
 @laws
-def test_a_prompt_that_borrowed_the_arrays_keeps_what_it_saw(given_pieces: list[Piece], data: st.DataObject) -> None:
-    """A later user turn strips thinking from the track, not from a request that was built before."""
-    track = Track(GRAMMAR, strips_thinking=True)
+def test_a_prompt_that_borrowed_the_arrays_keeps_what_it_saw(
+    given_pieces: list[RenderedBlock], data: st.DataObject
+) -> None:
+    """A later user turn strips thinking from the columns, not from a request that was built before."""
+    columns = PromptColumns(GRAMMAR, strips_thinking=True)
     seen: list[tuple[Any, Any, Any, int, tuple[Any, ...]]] = []
     for piece in given_pieces:
-        track.append(piece)
-        n = len(track)
-        borrowed = (track.digests, track.ends_tokens, track.positions)
+        columns.append(piece)
+        n = len(columns)
+        borrowed = (columns.digests, columns.ends_tokens, columns.positions)
         seen.append((*borrowed, n, tuple(tuple(column[:n]) for column in borrowed)))
     for digests, tokens, positions, n, copies in seen:
         assert (tuple(digests[:n]), tuple(tokens[:n]), tuple(positions[:n])) == copies
@@ -190,37 +195,43 @@ def test_a_prompt_that_borrowed_the_arrays_keeps_what_it_saw(given_pieces: list[
 
 def test_thinking_leaves_the_prompt_at_a_new_turn_and_stays_on_the_wire() -> None:
     said = [
-        Piece("messages", "user", b'"hi"', 5, "", *FRAMES["user"], is_turn=True),
-        Piece("messages", "assistant", b'"hm"', 100, "", *FRAMES["assistant"], is_markable=False, is_thinking=True),
-        Piece("messages", "assistant", b'"yes"', 7, "", *FRAMES["assistant"]),
+        RenderedBlock("messages", "user", b'"hi"', 5, "", *FRAMES["user"], is_turn=True),
+        RenderedBlock(
+            "messages", "assistant", b'"hm"', 100, "", *FRAMES["assistant"], can_hold_breakpoint=False, is_thinking=True
+        ),
+        RenderedBlock("messages", "assistant", b'"yes"', 7, "", *FRAMES["assistant"]),
     ]
-    again = Piece("messages", "user", b'"more"', 9, "", *FRAMES["user"], is_turn=True)
-    track = grown(said, True)
-    assert track.ends_tokens[-1] == 5 + 100 + 7 + 6
-    track.append(again)
-    assert track.ends_tokens[-1] == 5 + 7 + 9 + 9 and b'"hm"' in track.wire
-    assert track.segment(1).n_tokens == 0
+    again = RenderedBlock("messages", "user", b'"more"', 9, "", *FRAMES["user"], is_turn=True)
+    columns = grown(said, True)
+    assert columns.ends_tokens[-1] == 5 + 100 + 7 + 6
+    columns.append(again)
+    assert columns.ends_tokens[-1] == 5 + 7 + 9 + 9 and b'"hm"' in columns.wire
+    assert columns.block(1).n_tokens == 0
     assert grown([*said, again], False).ends_tokens[-1] == 5 + 100 + 7 + 9 + 9
 
 
 def test_stripped_thinking_takes_no_role_along() -> None:
     """What the model said behind its thinking is not what the user might have said."""
-    hi, more = (Piece("messages", "user", body, 5, "", *FRAMES["user"], is_turn=True) for body in (b'"hi"', b'"more"'))
-    thought = Piece("messages", "assistant", b'"hm"', 100, "", *FRAMES["assistant"], is_thinking=True)
-    replied, user_said = (Piece("messages", role, b'"yes"', 7, "", *FRAMES[role]) for role in ("assistant", "user"))
+    hi, more = (
+        RenderedBlock("messages", "user", body, 5, "", *FRAMES["user"], is_turn=True) for body in (b'"hi"', b'"more"')
+    )
+    thought = RenderedBlock("messages", "assistant", b'"hm"', 100, "", *FRAMES["assistant"], is_thinking=True)
+    replied, user_said = (
+        RenderedBlock("messages", role, b'"yes"', 7, "", *FRAMES[role]) for role in ("assistant", "user")
+    )
     assert grown([hi, thought, replied, more], True).digests[-1] != grown([hi, user_said, more], True).digests[-1]
     assert grown([hi, thought, replied, more], True).digests[-1] == grown([hi, replied, more], True).digests[-1]
 
 
 @pytest.mark.parametrize(("merges", "n_messages"), [(True, 1), (False, 2)])
 def test_neighbouring_messages_of_one_role(merges: bool, n_messages: int) -> None:
-    track = Track(GRAMMAR if merges else CHAT)
+    columns = PromptColumns(GRAMMAR if merges else CHAT)
     for _ in range(2):
-        track.append(Piece("messages", "user", b'"hi"', 5, "user", *FRAMES["user"]))
-    body = parse(Layout(track, 2).body(b"{}"))
-    assert len(body["messages"]) == n_messages and track.ends_tokens[-1] == 10 + 3 * n_messages
+        columns.append(RenderedBlock("messages", "user", b'"hi"', 5, "user", *FRAMES["user"]))
+    body = parse(PromptLayout(columns, 2).body(b"{}"))
+    assert len(body["messages"]) == n_messages and columns.ends_tokens[-1] == 10 + 3 * n_messages
 
 
 def test_nothing_said_is_the_parameters_alone() -> None:
-    assert Layout(Track(GRAMMAR), 0).body(b'{"model":"m"}') == b'{"model":"m"}'
-    assert Layout(Track(GRAMMAR), 0).body(b"{}") == b"{}"
+    assert PromptLayout(PromptColumns(GRAMMAR), 0).body(b'{"model":"m"}') == b'{"model":"m"}'
+    assert PromptLayout(PromptColumns(GRAMMAR), 0).body(b"{}") == b"{}"
