@@ -1,56 +1,141 @@
-"""What one endpoint needs to be spoken: its checks, its errors, its answers.
+"""The codec of one endpoint: how its request bodies are read, checked and answered.
 
-A wire is a table of functions; the flow of a request is the same for all of them.
+`Codec` is a table of functions, one instance per endpoint; `contextkit.providers.codecs.CODECS` holds them all. Code
+outside `providers/` calls these functions and knows no field name of a request or response body. Its three parts:
+
+- `Codec.body` (`BodyReader`) recognises a body and gives its blocks;
+- `Codec.responses` (`adapter.Answering`) reads a response, whole or as a stream, and its usage;
+- the other fields check a request and render what the local provider answers.
+
+Each endpoint's package defines its reader as `BODY` and its codec as `CODEC`. Adding an endpoint is one codec and one
+entry in `codecs.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, takewhile
+from typing import TYPE_CHECKING, Any
 
-from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
-from contextkit.errors import UnknownModel, UnreadableRequest
-from contextkit.providers.diagnostics import Fingerprint, Fingerprints
-from contextkit.providers.openai.stored import Stored
-from contextkit.providers.scripted import Part
-from contextkit.providers.validation import Asked, Early, Late, Refusal, Sent
+from contextkit.errors import UnreadableRequest
+
+if TYPE_CHECKING:
+    from contextkit.cache.usage import Usage
+    from contextkit.errors import UnknownModel
+    from contextkit.prompt.block import Block, Level
+    from contextkit.providers.adapter import Answering
+    from contextkit.providers.diagnostics import Fingerprint, Fingerprints
+    from contextkit.providers.openai.stored import Stored
+    from contextkit.providers.provider import Parsed
+    from contextkit.providers.scripted import Part
+    from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
 
 CHUNK = 48
 """Characters in one delta of a stream."""
+SYSTEM_ROLES = ("system", "developer")  # a tuple: a role may be anything, also what has no hash
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Everything a response is written from."""
+class BodyReader:
+    """Reads the blocks of one endpoint's request bodies, tolerantly: no field has to be there.
+
+    Every function raises `UnreadableRequest` with the path of a value whose JSON type is wrong.
+    """
+
+    endpoint: str
+    """Key in `CODECS`."""
+    is_body: Callable[[Mapping[str, Json]], bool]
+    """Whether a parsed body is one of this endpoint; asked in the order of `CODECS`."""
+    message_field: str
+    """Field that holds the messages."""
+    block_fields: frozenset[str]
+    """Fields whose content is blocks; `toolConfig.tools` for a field inside another."""
+    head_blocks: Callable[[Mapping[str, Json]], Iterator[Block]]
+    """Blocks of tools and system text that stand in fields of their own."""
+    message_blocks: Callable[[Json, int, Level], Iterator[Block]]
+    """Blocks of one message: its value, index and level."""
+    has_system_messages: bool = False
+    """Whether system text opens the array of messages."""
+    is_framed: bool = True
+    """Whether two neighbouring messages of one role differ from one message of both."""
+
+    def messages(self, fields: Mapping[str, Json]) -> list[Json]:
+        """The messages; a string, where the endpoint takes one, is one message of the user."""
+        value = fields.get(self.message_field)
+        if isinstance(value, str):
+            return [{"role": "user", "content": value}]
+        if isinstance(value, dict):
+            return [value]
+        if not isinstance(value, list):
+            raise UnreadableRequest(self.message_field, "Input should be an array")
+        return value
+
+    def n_system_messages(self, messages: list[Json]) -> int:
+        """How many leading messages are system text."""
+        if not self.has_system_messages:
+            return 0
+        return sum(1 for _ in takewhile(_is_system_message, messages))
+
+    def blocks(self, fields: Mapping[str, Json]) -> Iterator[Block]:
+        """Every block of a body: tools, system text, then messages, in the order of the prompt."""
+        messages = self.messages(fields)
+        n_system = self.n_system_messages(messages)
+        return chain(
+            self.head_blocks(fields),
+            *(
+                self.message_blocks(message, index, "system" if index < n_system else "messages")
+                for index, message in enumerate(messages)
+            ),
+        )
+
+    def params(self, fields: Mapping[str, Any]) -> dict[str, Json]:
+        """Top-level fields that hold no blocks."""
+        params = {name: value for name, value in fields.items() if name not in self.block_fields}
+        for path in self.block_fields:
+            outer, _, inner = path.partition(".")
+            value = params.get(outer)
+            if inner and isinstance(value, dict) and inner in value:
+                params[outer] = {name: field for name, field in value.items() if name != inner}
+        return params
+
+
+def _is_system_message(message: Json) -> bool:
+    return isinstance(message, dict) and message.get("role") in SYSTEM_ROLES
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseData:
+    """Everything a response of the local provider is rendered from."""
 
     id: str
     """Its id."""
     number: int
     """How many responses came before, for ids inside it."""
-    at: int
+    created_at: int
     """When it began, whole seconds since 1970."""
-    body: Mapping[str, Json]
-    """The request."""
+    request: Mapping[str, Json]
+    """The body of the request."""
     parts: tuple[Part, ...]
-    """What is said, ids and signatures filled in."""
-    stop: str
+    """Its content, ids and signatures filled in."""
+    ending: str
     """done, calls, truncated, paused, refused or overflow."""
     usage: Usage
-    """The whole bill."""
+    """All counters."""
     thinking_tokens: int
     """How much of the output is thinking."""
     diagnosis: Json
-    """Why the cache missed, in the wire's words; None where nobody asked."""
-    billed: Callable[[Json], dict[str, Json]]
-    """OpenAI's counters → the fields of a response that tell the bill, as whoever answers spells them."""
-    told: Mapping[str, Json]
-    """What it says of what was done to the request."""
+    """Why the cache missed, in the endpoint's form; None where the request did not ask."""
+    render_usage: Callable[[Json], dict[str, Json]]
+    """OpenAI's counters → the fields of a response that hold them, in the form of the engine that answers."""
+    extras: Mapping[str, Json]
+    """Fields that report what was done to the request (`applied_edits`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer as events, in the pieces a fault may fall between."""
+    """A response as events, in the pieces a scripted fault may fall between."""
 
     head: bytes
     """What comes before the first part."""
@@ -61,65 +146,81 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class Codec:
     """One endpoint."""
 
     name: str
-    """Key in `contextkit.providers.PARSERS`."""
-    family: str
-    """`anthropic`, `openai`, `aws` or `google`: whose caches and prices."""
-    id_prefix: str
+    """Key in `CODECS`: `anthropic_messages`."""
+    provider: str
+    """`anthropic`, `openai`, `aws` or `google`: whose caches, models and prices."""
+    body: BodyReader
+    """Recognises a request body and gives its blocks."""
+    parse: Callable[[Json], Parsed]
+    """A valid request body → its layout and the prompt that is cached."""
+    responses: Answering
+    """Reads responses, streams and counters."""
+    response_id_prefix: str
     """What ids of responses begin with."""
-    workspace: str
+    workspace_header: str
     """Header that separates caches."""
-    early: tuple[Early, ...]
-    """Checks before the body is understood."""
-    late: tuple[Late, ...]
-    """Checks after it."""
-    unreadable: Callable[[UnreadableRequest], Refusal]
-    """What an unreadable body is answered with."""
-    unknown_model: Callable[[str, UnknownModel], Refusal]
-    """What a model without a row is answered with."""
-    fault: Callable[[int, str | None, str | None], Refusal]
-    """A scripted (status, type, message) as an error."""
-    impossible: Mapping[str, Refusal]
+    request_checks: tuple[RequestCheck, ...]
+    """Refusals before the body is parsed; the first asks for a key."""
+    prompt_checks: tuple[PromptCheck, ...]
+    """Refusals after it is parsed."""
+    refuse_unreadable: Callable[[UnreadableRequest], Refusal]
+    """A body that `parse` cannot read → its refusal."""
+    refuse_unknown_model: Callable[[str, UnknownModel], Refusal]
+    """A model that this endpoint does not serve → its refusal."""
+    scripted_error: Callable[[int, str | None, str | None], Refusal]
+    """(status, type, message) as an error."""
+    endings_as_errors: Mapping[str, Refusal]
     """Scripted endings that are an error here."""
-    error: Callable[[Refusal], Json]
+    render_error: Callable[[Refusal], Json]
     """The body of an error."""
-    error_event: Callable[[Refusal], bytes]
+    render_error_event: Callable[[Refusal], bytes]
     """An error in mid-stream."""
-    statuses: Mapping[str, int]
-    """Type of error → HTTP status, where an `error_event` meets a request that is not streamed."""
-    content: Callable[[tuple[Part, ...]], list[Json]]
-    """Parts as this wire's blocks, for what is remembered of them."""
-    whole: Callable[[Answer], Json]
-    """The response."""
-    stream: Callable[[Answer], Stream]
-    """The response as events."""
-    silent: Callable[[Mapping[str, Json]], str | None]
-    """How a request ends that only fills the cache and is answered with nothing; None for every other."""
+    status_by_error_type: Mapping[str, int]
+    """Type of error → HTTP status, where an error event meets a request that is not streamed."""
+    render_content: Callable[[tuple[Part, ...]], list[Json]]
+    """Parts as blocks of this endpoint."""
+    render_response: Callable[[ResponseData], Json]
+    """A whole response."""
+    render_stream: Callable[[ResponseData], Stream]
+    """A response as events."""
+    prewarm_ending: Callable[[Mapping[str, Json]], str | None]
+    """Ending of a request that only fills the cache and gets an empty answer; None for every other."""
     diagnose: Callable[[Fingerprints, Fingerprint, int], Json]
-    """Its diagnosis."""
-    is_remembered: Callable[[Mapping[str, Json]], bool]
-    """Whether a later request may be compared with this one."""
-    fields: frozenset[str] | None = None
-    """Top-level fields that are known, None where every field is taken without a word."""
+    """Its diagnosis of a cache miss."""
+    is_comparable: Callable[[Mapping[str, Json]], bool]
+    """Whether a later request may be diagnosed against this one."""
+    known_fields: frozenset[str] | None = None
+    """Top-level fields that are known, None where every field is accepted without a notice."""
     model_field: str = "model"
     """Field that names the model."""
-    stream_type: str = "text/event-stream; charset=utf-8"
+    stream_media_type: str = "text/event-stream; charset=utf-8"
     """Media type of a stream."""
-    id_header: str = "x-request-id"
+    request_id_header: str = "x-request-id"
     """Header that names a response."""
-    moved: Callable[[Mapping[str, Json], int], Refusal] | None = None
-    """(request, number of a thinking block) → what is said of one whose past has changed; None where nobody looks."""
-    dropped: Callable[[Asked, tuple[int, ...]], Asked | None] = lambda asked, ordinals: None
+    refuse_moved_thinking: Callable[[Mapping[str, Json], int], Refusal] | None = None
+    """(body, number of a thinking block whose past has changed) → its refusal; None where thinking is not bound."""
+    drop_moved_thinking: Callable[[ParsedRequest, tuple[int, ...]], ParsedRequest | None] = lambda request, ordinals: (
+        None
+    )
     """(request, numbers of such blocks) → the request without them, where it asks for that."""
-    told: Callable[[Asked], dict[str, Json]] = lambda asked: {}
-    """What the response says of what was done to the request."""
-    resolved: Callable[[Stored, Sent], Sent | Refusal] | None = None
-    """A request → the same with what the server keeps of its conversation; None where everything is said each time."""
-    kept: Callable[[Stored, Asked, Answer], None] = lambda stored, asked, answer: None
-    """What a later request may lean on is kept."""
+    response_extras: Callable[[ParsedRequest], dict[str, Json]] = lambda request: {}
+    """Fields of the response that report what was done to the request."""
+    resolve_stored: Callable[[Stored, ReceivedRequest], ReceivedRequest | Refusal] | None = None
+    """A request → the same with what the server stores of its conversation; None where requests are self-contained."""
+    store_response: Callable[[Stored, ParsedRequest, ResponseData], None] = lambda stored, request, response: None
+    """Store what a later request may refer to."""
+
+    def is_body(self, fields: Mapping[str, Json]) -> bool:
+        """Whether a parsed body is one of this endpoint, as far as its own keys tell."""
+        return self.body.is_body(fields)
+
+    def blocks(self, fields: Mapping[str, Json]) -> Iterator[Block]:
+        """Every block of a body, in the order of the prompt."""
+        return self.body.blocks(fields)
 
 
 def event(data: Mapping[str, Json], name: str | None = None) -> bytes:
@@ -130,3 +231,24 @@ def event(data: Mapping[str, Json], name: str | None = None) -> bytes:
 def pieces(text: str) -> list[str]:
     """`text` as deltas."""
     return [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
+
+
+def json_items(value: Json) -> list[Json]:
+    """An array, empty for anything else: `is_body` may look where no array is."""
+    return value if isinstance(value, list) else []
+
+
+def content_parts(fields: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
+    """Objects in the `content` of each of `messages`."""
+    for message in json_items(fields.get("messages")):
+        content = message.get("content") if isinstance(message, dict) else None
+        for part in json_items(content):
+            if isinstance(part, dict):
+                yield part
+
+
+def has_chat_messages(fields: Mapping[str, Json]) -> bool:
+    """Whether `messages` holds what only OpenAI Chat takes: leading system text, tool roles, `tool_calls`."""
+    messages = [message for message in json_items(fields.get("messages")) if isinstance(message, dict)]
+    starts_with_system = bool(messages) and messages[0].get("role") in SYSTEM_ROLES
+    return starts_with_system or any(message.get("role") == "tool" or "tool_calls" in message for message in messages)

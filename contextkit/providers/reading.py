@@ -1,14 +1,12 @@
-"""The table of wire shapes: where each keeps tools, system text and messages, and how it spells blocks and markers.
+"""Where OpenAI Chat, OpenAI Responses and Gemini bodies keep their blocks.
 
-Takes a parsed request body, gives its blocks; recognises a wire by the body's own keys. Knows nothing of files, models
-or rules. Field names: anthropic.types 2.11, openai.types 3.52, google-genai 3.4 types, botocore 1.44 bedrock-runtime.
+Field names: openai.types 3.52, google-genai 3.4 types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from contextkit.canonical import Json
 from contextkit.prompt.block import (
@@ -20,128 +18,14 @@ from contextkit.prompt.block import (
     mapped,
     marker_in,
     name_in,
-    text_of,
     tool_blocks,
     type_in,
 )
 from contextkit.prompt.normal_form import MARKERS
-from contextkit.providers.anthropic.blocks import is_billing_header
+from contextkit.providers.codec import BodyReader
 
-__all__ = ["SHAPES", "Shape", "n_head", "params_of", "shape_of", "text_of"]
-
-_HEAD_ROLES = ("system", "developer")  # a tuple: a role may be anything, also what has no hash
-_SPEAK_CHAT = ("openai", "openrouter", "litellm")
-"""Providers that take Chat bodies for Claude too."""
 _MESSAGE_KEYS = frozenset({"role", "content", "type", "id", "status", *MARKERS})
 """Of a message: what is no block of its own. Ids and states of replayed output messages are not rendered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """One wire."""
-
-    wire: str
-    """Its name."""
-    is_it: Callable[[Mapping[str, Json]], bool]
-    """Whether a body speaks it; asked in the order of `SHAPES`."""
-    array: str
-    """Field that holds the messages."""
-    taken: frozenset[str]
-    """Fields whose content is blocks."""
-    head: Callable[[Mapping[str, Json]], Iterator[Block]]
-    """Blocks of tools and system that stand in fields of their own."""
-    message: Callable[[Json, int, Level], Iterator[Block]]
-    """Blocks of one message: its value, index and level."""
-    has_system_messages: bool = False
-    """Whether system text opens the array of messages."""
-    is_framed: bool = True
-    """Whether two neighbouring messages of one role differ from one message of both."""
-
-
-def shape_of(fields: Mapping[str, Json], hint: str) -> Shape | None:
-    """The wire of a body, None where it is no model call; `hint` (provider and model) decides where the keys do not."""
-    is_claude = "claude" in hint and not hint.startswith(_SPEAK_CHAT)
-    if (
-        is_claude
-        and "messages" in fields
-        and "max_tokens" in fields
-        and not _speaks_chat(fields)
-        and not _is_bedrock(fields)
-    ):
-        return SHAPES["anthropic_messages"]
-    return next((shape for shape in SHAPES.values() if shape.is_it(fields)), None)
-
-
-def n_head(shape: Shape, messages: list[Json]) -> int:
-    """How many leading messages are system text."""
-    if not shape.has_system_messages:
-        return 0
-    return next(
-        (i for i, one in enumerate(messages) if not isinstance(one, dict) or one.get("role") not in _HEAD_ROLES),
-        len(messages),
-    )
-
-
-# Anthropic
-# ----------------------------------------------------------------------------------------------------------------
-
-_ANTHROPIC = {
-    "tool_use": "call",
-    "server_tool_use": "call",
-    "tool_result": "result",
-    "thinking": "thinking",
-    "redacted_thinking": "thinking",
-}
-_BILLING_HEADER = b'"x-anthropic-billing-header"'
-"""The bytes of every billing header: what it says is no part of the prompt (`providers/anthropic/blocks.py`)."""
-_ANTHROPIC_ONLY = ("system", "anthropic_version", "stop_sequences", "mcp_servers", "anthropic_beta")
-
-
-def _anthropic_head(fields: Mapping[str, Json]) -> Iterator[Block]:
-    yield from tool_blocks(fields)
-    for block in content_blocks("system", fields.get("system"), "system", -1, "system", _ANTHROPIC):
-        yield replace(block, body=_BILLING_HEADER) if is_billing_header(block.value) else block
-
-
-def _anthropic_message(message: Json, index: int, level: Level) -> Iterator[Block]:
-    said = mapped(message, f"messages[{index}]")
-    return content_blocks(
-        level, said.get("content"), f"messages[{index}].content", index, str(said.get("role", "")), _ANTHROPIC
-    )
-
-
-def _is_anthropic(fields: Mapping[str, Json]) -> bool:
-    if not isinstance(fields.get("messages"), list) or _speaks_chat(fields):
-        return False
-    has_schemas = any(isinstance(tool, dict) and "input_schema" in tool for tool in _items(fields.get("tools")))
-    return (
-        has_schemas
-        or any(name in fields for name in _ANTHROPIC_ONLY)
-        or any(part in _ANTHROPIC for part in _part_types(fields))
-    )
-
-
-def _speaks_chat(fields: Mapping[str, Json]) -> bool:
-    said = [one for one in _items(fields.get("messages")) if isinstance(one, dict)]
-    opens_with_system = bool(said) and said[0].get("role") in _HEAD_ROLES
-    return opens_with_system or any(one.get("role") == "tool" or "tool_calls" in one for one in said)
-
-
-def _parts(fields: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
-    for one in _items(fields.get("messages")):
-        yield from (
-            part for part in _items(one.get("content") if isinstance(one, dict) else None) if isinstance(part, dict)
-        )
-
-
-def _items(value: Json) -> list[Json]:
-    """An array, nothing for anything else: a guess may look where no array is."""
-    return value if isinstance(value, list) else []
-
-
-def _part_types(fields: Mapping[str, Json]) -> Iterator[str]:
-    return (str(part.get("type")) for part in _parts(fields))
-
 
 # OpenAI Chat
 # --------------------------------------------------------------------------------------------------------------
@@ -268,125 +152,29 @@ def _gemini_content(content: Json, index: int, level: Level) -> Iterator[Block]:
     )
 
 
-# Bedrock Converse
-# ---------------------------------------------------------------------------------------------------------
-
-_BEDROCK = {
-    "text": "text",
-    "image": "image",
-    "document": "document",
-    "video": "video",
-    "toolUse": "call",
-    "toolResult": "result",
-    "reasoningContent": "thinking",
-    "cachePoint": "cachePoint",
-    "guardContent": "text",
-}
-_BEDROCK_ONLY = ("toolConfig", "inferenceConfig", "additionalModelRequestFields", "guardrailConfig")
-
-
-def _bedrock_head(fields: Mapping[str, Json]) -> Iterator[Block]:
-    config = fields.get("toolConfig")
-    tools = listed(config.get("tools"), "toolConfig.tools") if isinstance(config, dict) else []
-    named = (
-        block_of("tools", f"toolConfig.tools[{i}]", -1, name_in(tool, "toolSpec"), "tool", tool)
-        for i, tool in enumerate(tools)
-    )
-    yield from _points(named)
-    yield from _points(content_blocks("system", fields.get("system"), "system", -1, "system", _BEDROCK))
-
-
-def _bedrock_message(message: Json, index: int, level: Level) -> Iterator[Block]:
-    said = mapped(message, f"messages[{index}]")
-    return _points(
-        content_blocks(
-            level, said.get("content"), f"messages[{index}].content", index, str(said.get("role", "")), _BEDROCK
-        )
-    )
-
-
-def _points(blocks: Iterator[Block]) -> Iterator[Block]:
-    """A cachePoint is no block: it marks the one before it."""
-    held: Block | None = None
-    for block in blocks:
-        if isinstance(block.value, dict) and "cachePoint" in block.value:
-            held = replace(held, marker=marker_in(block.value["cachePoint"])) if held else None
-            continue
-        if held:
-            yield held
-        held = block
-    if held:
-        yield held
-
-
-def _is_bedrock(fields: Mapping[str, Json]) -> bool:
-    if not isinstance(fields.get("messages"), list):
-        return False
-    return any(name in fields for name in _BEDROCK_ONLY) or any(
-        "type" not in part and _BEDROCK.keys() & part for part in _parts(fields)
-    )
-
-
-def _none(fields: Mapping[str, Json]) -> Iterator[Block]:
-    return iter(())
-
-
-SHAPES: Mapping[str, Shape] = {
-    shape.wire: shape
-    for shape in (
-        Shape(
-            "gemini",
-            lambda fields: "contents" in fields,
-            "contents",
-            frozenset({"tools", "systemInstruction", "system_instruction", "contents"}),
-            _gemini_head,
-            _gemini_content,
-        ),
-        Shape(
-            "bedrock_converse",
-            _is_bedrock,
-            "messages",
-            frozenset({"system", "messages"}),
-            _bedrock_head,
-            _bedrock_message,
-            is_framed=False,
-        ),
-        Shape(
-            "openai_responses",
-            _is_responses,
-            "input",
-            frozenset({"tools", "instructions", "input"}),
-            _responses_head,
-            _responses_item,
-            has_system_messages=True,
-        ),
-        Shape(
-            "anthropic_messages",
-            _is_anthropic,
-            "messages",
-            frozenset({"tools", "system", "messages"}),
-            _anthropic_head,
-            _anthropic_message,
-            is_framed=False,
-        ),
-        Shape(
-            "openai_chat",
-            lambda fields: "messages" in fields,
-            "messages",
-            frozenset({"tools", "messages"}),
-            tool_blocks,
-            _chat_message,
-            has_system_messages=True,
-        ),
-    )
-}
-"""Wire → its shape, in the order they are tried: Chat is what any other body with messages is."""
-
-
-def params_of(shape: Shape, fields: Mapping[str, Any]) -> dict[str, Json]:
-    """Top-level fields that are not blocks; what stands beside Bedrock's tools is one."""
-    params = {name: value for name, value in fields.items() if name not in shape.taken}
-    config = params.get("toolConfig")
-    if isinstance(config, dict) and "tools" in config:
-        params["toolConfig"] = {name: value for name, value in config.items() if name != "tools"}
-    return params
+CHAT_BODY = BodyReader(
+    endpoint="openai_chat",
+    is_body=lambda fields: "messages" in fields,
+    message_field="messages",
+    block_fields=frozenset({"tools", "messages"}),
+    head_blocks=tool_blocks,
+    message_blocks=_chat_message,
+    has_system_messages=True,
+)
+RESPONSES_BODY = BodyReader(
+    endpoint="openai_responses",
+    is_body=_is_responses,
+    message_field="input",
+    block_fields=frozenset({"tools", "instructions", "input"}),
+    head_blocks=_responses_head,
+    message_blocks=_responses_item,
+    has_system_messages=True,
+)
+GEMINI_BODY = BodyReader(
+    endpoint="gemini",
+    is_body=lambda fields: "contents" in fields,
+    message_field="contents",
+    block_fields=frozenset({"tools", "systemInstruction", "system_instruction", "contents"}),
+    head_blocks=_gemini_head,
+    message_blocks=_gemini_content,
+)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextkit.canonical import Json
 from contextkit.providers.anthropic import shapes as anthropic
 from contextkit.providers.openai import shapes as openai
-from contextkit.providers.validation import Refusal, Sent
+from contextkit.providers.validation import ReceivedRequest, Refusal
 
 _PARALLEL = frozenset({"type", "disable_parallel_tool_use"})
 _FIELDS = {"tool": _PARALLEL | {"name"}, "none": frozenset({"type"})}
@@ -20,40 +20,40 @@ _WORDS = ("none", "auto", "required")
 _MODES = ("auto", "required")
 
 
-def named(sent: Sent) -> Iterator[Refusal]:
+def named(received: ReceivedRequest) -> Iterator[Refusal]:
     """`tool_choice` of type tool names a tool there is; the others name none."""
-    choice = sent.body.get("tool_choice") or {}
+    choice = received.body.get("tool_choice") or {}
     kind, name = choice.get("type"), choice.get("name")
-    names = {tool.get("name") for tool in sent.body.get("tools") or () if isinstance(tool, dict)}
+    names = {tool.get("name") for tool in received.body.get("tools") or () if isinstance(tool, dict)}
     if kind == "tool" and name is None:
         yield anthropic.invalid("tool_choice.tool.name: Field required")
-    elif kind == "tool" and sent.body.get("tools") and name not in names:
+    elif kind == "tool" and received.body.get("tools") and name not in names:
         yield anthropic.invalid(f"tool_choice.tool.name: Tool '{name}' not found in provided tools")
     if kind is not None and (unknown := sorted(set(choice) - _FIELDS.get(str(kind), _PARALLEL))):
         yield anthropic.invalid(f"tool_choice.{kind}.{unknown[0]}: Extra inputs are not permitted")
 
 
-def chat_choice(sent: Sent) -> Iterator[Refusal]:
+def chat_choice(received: ReceivedRequest) -> Iterator[Refusal]:
     """`tool_choice` of Chat: a word, one tool, or `allowed_tools` with its fields nested."""
-    choice = sent.body.get("tool_choice")
+    choice = received.body.get("tool_choice")
     if isinstance(choice, dict):
-        names = {_chat_name(tool) for tool in sent.body.get("tools") or ()}
+        names = {_chat_name(tool) for tool in received.body.get("tools") or ()}
         yield from _chosen(choice, names, _chat_name, {"function", "custom"}, "allowed_tools")
     elif choice is not None and choice not in _WORDS:
         yield _wrong("tool_choice", f"expected one of {', '.join(_WORDS)}")
 
 
-def responses_choice(sent: Sent) -> Iterator[Refusal]:
+def responses_choice(received: ReceivedRequest) -> Iterator[Refusal]:
     """`tool_choice` of Responses: a word, one tool, or `allowed_tools` with its fields beside its type."""
-    choice = sent.body.get("tool_choice")
-    if choice not in (None, "none", "auto") and not sent.body.get("tools"):
+    choice = received.body.get("tool_choice")
+    if choice not in (None, "none", "auto") and not received.body.get("tools"):
         yield openai.invalid(
             "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.", "tool_choice"
         )
     elif isinstance(choice, dict):
         tools = [
             tool
-            for tool in (*(sent.body.get("tools") or ()), *_given(sent.body.get("input")))
+            for tool in (*(received.body.get("tools") or ()), *_given(received.body.get("input")))
             if isinstance(tool, dict)
         ]
         yield from _chosen(

@@ -240,27 +240,27 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A request before anybody understood it."""
+class ReceivedRequest:
+    """A request before it is parsed."""
 
     headers: Mapping[str, str]
     """Lower-case names; never kept."""
     body: Mapping[str, Json]
     """The JSON object, what the server keeps of its conversation included."""
-    said: Mapping[str, Json] | None = None
-    """As it came, where `body` holds more."""
+    body_as_sent: Mapping[str, Json] | None = None
+    """The body as it came, where `body` holds more."""
     is_strict: bool = False
     """Whether the server refuses fields that the endpoint does not know."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request that was understood."""
+class ParsedRequest:
+    """A request that was parsed."""
 
-    sent: Sent
+    received: ReceivedRequest
     """As it came."""
     parsed: Parsed
-    """What the cache sees of it."""
+    """Its layout and the prompt that is cached."""
     model: Model
     """The row of the model asked."""
     places: tuple[Place, ...]
@@ -296,9 +296,9 @@ def is_nested_deeper(value: Json, levels: int) -> bool:
     return any(isinstance(held, dict | list) for held in layer)
 
 
-Early = Callable[[Sent], Iterator[Refusal]]
+RequestCheck = Callable[[ReceivedRequest], Iterator[Refusal]]
 """A check that needs no understanding."""
-Late = Callable[[Asked], Iterator[Refusal]]
+PromptCheck = Callable[[ParsedRequest], Iterator[Refusal]]
 """A check of a request whose shape is known to be right."""
 
 
@@ -359,12 +359,12 @@ def missing(value: Mapping[str, Json], names: Iterable[str]) -> Iterator[str]:
     return (name for name in names if value.get(name) is None)
 
 
-def unknown(sent: Sent, fields: Mapping[str, Kind]) -> Iterator[str]:
+def unknown(received: ReceivedRequest, fields: Mapping[str, Kind]) -> Iterator[str]:
     """Top-level fields that no table knows, of a request to a strict server.
 
     Any other server accepts them (`providers/validation.py`).
     """
-    return (name for name in sent.body if sent.is_strict and name not in fields)
+    return (name for name in received.body if received.is_strict and name not in fields)
 
 
 Fields = Mapping[str, "Kind | Shape | tuple[Shape]"]

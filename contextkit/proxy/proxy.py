@@ -20,7 +20,7 @@ try:
 except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
-from contextkit.providers.codec import Wire
+from contextkit.providers.codec import Codec
 from contextkit.proxy.headers import value_of
 from contextkit.proxy.link import Link
 from contextkit.proxy.passage import Observer, Repair, Timeouts
@@ -147,7 +147,7 @@ class Proxy:
             return False
         refused = self._hosts.refusal(request.headers)
         if refused is not None:
-            _refuse(link, _wire_of(request), refused.status, refused.text)
+            _refuse(link, _codec_of(request), refused.status, refused.text)
             return False
         page = self._pages.get(request.target.partition(b"?")[0].decode("latin-1"))
         if page is not None and request.method in (b"GET", b"HEAD"):
@@ -159,28 +159,28 @@ class Proxy:
                 next(self._numbers)
             )
         except Unreachable as fault:
-            _refuse(link, _wire_of(request), fault.status, str(fault))
+            _refuse(link, _codec_of(request), fault.status, str(fault))
         except ClientStalled:
             text = f"no more of the request came for {self._timeouts.idle:g} seconds (--idle-seconds)"
-            _refuse(link, _wire_of(request), 408, text)
+            _refuse(link, _codec_of(request), 408, text)
             return False
         return True
 
 
-def _wire_of(request: h11.Request) -> Wire:
+def _codec_of(request: h11.Request) -> Codec:
     """Whose words an error takes: Anthropic's clients say their version on every call."""
     is_anthropic = value_of(request.headers, b"anthropic-version") or request.target.startswith(b"/v1/messages")
     return MESSAGES if is_anthropic else CHAT
 
 
-def _refuse(link: Link, wire: Wire, status: int, text: str) -> None:
+def _refuse(link: Link, codec: Codec, status: int, text: str) -> None:
     """An error of our own in the provider's shape, where a response can still begin."""
     if link.http.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not link.is_lost:
         _say(
             link,
             status,
             "application/json",
-            canonical(wire.error(wire.fault(status, None, f"contextkit proxy: {text}"))),
+            canonical(codec.render_error(codec.scripted_error(status, None, f"contextkit proxy: {text}"))),
         )
 
 

@@ -16,11 +16,11 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import ContextKitError, NotSerialisable
 from contextkit.models import model_named
 from contextkit.providers.anthropic.rendering import COUNTED, INVOKE, MANTLE, PREDICT
-from contextkit.providers.codec import Wire
+from contextkit.providers.codec import Codec
 from contextkit.providers.gemini.generate import parse as parsed_content
 from contextkit.providers.gemini.parts import spelled
 from contextkit.providers.gemini.validation import CREATED, authenticated, invalid, shaped
-from contextkit.providers.validation import MOST_LEVELS, Refusal, Sent, first, is_nested_deeper
+from contextkit.providers.validation import MOST_LEVELS, ReceivedRequest, Refusal, first, is_nested_deeper
 from contextkit.server.answer import CONVERSE, GENERATE, Call, Outcome, admit, answered, count_tokens, refused
 from contextkit.server.state import State
 
@@ -52,8 +52,8 @@ def converse(state: State, headers: Mapping[str, str], raw: bytes, model: str, *
 
 def generate(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
     """`POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`."""
-    asked = {"model": model, **({"stream": True} if is_stream else {})}
-    whole = _with(canonical(spelled(_fields(raw))) if _fields(raw) else raw, asked)
+    path_fields = {"model": model, **({"stream": True} if is_stream else {})}
+    whole = _with(canonical(spelled(_fields(raw))) if _fields(raw) else raw, path_fields)
     with state.lock:
         found = _named(state, whole)
     return refused(state, GENERATE, found) if isinstance(found, Refusal) else admit(state, GENERATE, headers, found)
@@ -73,26 +73,28 @@ def predict(state: State, headers: Mapping[str, str], raw: bytes, model: str, *,
     return _claude(state, PREDICT, headers, raw, {"model": model, **({"stream": True} if is_stream else {})})
 
 
-def below(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome | Call:
+def below(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> Outcome | Call:
     """`POST /anthropic/v1/messages`: Foundry as the Claude API is, Bedrock by the names its models have there."""
-    return admit(state, MANTLE if _is_mantle(raw) else wire, headers, raw)
+    return admit(state, MANTLE if _is_mantle(raw) else codec, headers, raw)
 
 
-def counted_below(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome:
+def counted_below(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> Outcome:
     """`POST /anthropic/v1/messages/count_tokens`: the same, counted."""
-    return count_tokens(state, replace(MANTLE, early=wire.early) if _is_mantle(raw) else wire, headers, raw)
+    return count_tokens(
+        state, replace(MANTLE, request_checks=codec.request_checks) if _is_mantle(raw) else codec, headers, raw
+    )
 
 
 def _is_mantle(raw: bytes) -> bool:
-    return model_named(str(_fields(raw).get("model"))).provider == MANTLE.family
+    return model_named(str(_fields(raw).get("model"))).provider == MANTLE.provider
 
 
 def _claude(
-    state: State, wire: Wire, headers: Mapping[str, str], raw: bytes, asked: Mapping[str, Json]
+    state: State, codec: Codec, headers: Mapping[str, str], raw: bytes, path_fields: Mapping[str, Json]
 ) -> Outcome | Call:
     """A body with its model, whose betas stand in it instead of a header."""
     body = _fields(raw)
-    return admit(state, wire, _opted(headers, body), canonical({**body, **asked}) if body else raw)
+    return admit(state, codec, _opted(headers, body), canonical({**body, **path_fields}) if body else raw)
 
 
 def _opted(headers: Mapping[str, str], body: Mapping[str, Json]) -> Mapping[str, str]:
@@ -112,8 +114,8 @@ def create(state: State, headers: Mapping[str, str], raw: bytes) -> Outcome:
             state, GENERATE, invalid("body", f"expected an object, nested no deeper than {MOST_LEVELS} levels")
         )
     body = spelled(given)
-    sent = Sent(headers, body, is_strict=state.is_strict)
-    refusal = first(check for check in (authenticated(sent), shaped(sent, CREATED)))
+    received = ReceivedRequest(headers, body, is_strict=state.is_strict)
+    refusal = first(check for check in (authenticated(received), shaped(received, CREATED)))
     with state.lock:
         made = refusal or _made(state, body)
         if isinstance(made, Refusal):
@@ -148,13 +150,13 @@ def _fields(raw: bytes) -> dict[str, Json]:
     return body if isinstance(body, dict) and not is_nested_deeper(body, MOST_LEVELS) else {}
 
 
-def _with(raw: bytes, asked: Mapping[str, Json]) -> bytes:
+def _with(raw: bytes, path_fields: Mapping[str, Json]) -> bytes:
     """The body with what the path says; as it is where it is none, or says of a stream itself."""
     try:
         body = parse(raw)
     except NotSerialisable:
         return raw
-    return canonical({**body, **asked}) if isinstance(body, dict) and "stream" not in body else raw
+    return canonical({**body, **path_fields}) if isinstance(body, dict) and "stream" not in body else raw
 
 
 def _named(state: State, raw: bytes) -> bytes | Refusal:

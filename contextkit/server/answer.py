@@ -22,9 +22,9 @@ from contextkit.ledger.calls import Exchange
 from contextkit.models import Model
 from contextkit.prompt.normal_form import normal
 from contextkit.providers.anthropic import rendering as anthropic_messages
-from contextkit.providers.anthropic.validation import EARLY_COUNT
+from contextkit.providers.anthropic.validation import COUNT_CHECKS
 from contextkit.providers.bedrock import rendering as bedrock_converse
-from contextkit.providers.codec import Answer, Wire
+from contextkit.providers.codec import Codec, ResponseData
 from contextkit.providers.diagnostics import Fingerprint
 from contextkit.providers.gemini import rendering as gemini
 from contextkit.providers.openai import chat_rendering as openai_chat
@@ -34,10 +34,10 @@ from contextkit.providers.scripted import Part, ReplyScript
 from contextkit.providers.validation import (
     HEADER,
     MOST_LEVELS,
-    Asked,
     Notice,
+    ParsedRequest,
+    ReceivedRequest,
     Refusal,
-    Sent,
     first,
     is_nested_deeper,
     is_retired,
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
     from contextkit.providers.scripted import ErrorEvent
 
 MESSAGES, CHAT, RESPONSES, COMPACT = (
-    anthropic_messages.WIRE,
-    openai_chat.WIRE,
-    openai_responses.WIRE,
-    openai_responses.COMPACT_WIRE,
+    anthropic_messages.CODEC,
+    openai_chat.CODEC,
+    openai_responses.CODEC,
+    openai_responses.COMPACT_CODEC,
 )
-CONVERSE, GENERATE = bedrock_converse.WIRE, gemini.WIRE
-COUNT = replace(MESSAGES, early=EARLY_COUNT)
+CONVERSE, GENERATE = bedrock_converse.CODEC, gemini.CODEC
+COUNT = replace(MESSAGES, request_checks=COUNT_CHECKS)
 """`/v1/messages/count_tokens`."""
 
 
@@ -84,8 +84,8 @@ class Call:
     """A request that was let in."""
 
     state: State
-    wire: Wire
-    asked: Asked
+    codec: Codec
+    request: ParsedRequest
     script: ReplyScript
     parts: tuple[Part, ...]
     """Parts of the script, ids and signatures filled in."""
@@ -104,81 +104,81 @@ class Call:
         return self.script.wait_seconds
 
 
-def answer(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome:
+def answer(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> Outcome:
     """The response to a request with body `raw`, in the provider's words.
 
     Raises only what the callable that replies raises.
     """
-    call = admit(state, wire, headers, raw)
+    call = admit(state, codec, headers, raw)
     return call if isinstance(call, Outcome) else serve(call)
 
 
-def admit(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome | Call:
+def admit(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> Outcome | Call:
     """A request begins: refused, or let in, billed and waiting for its response to begin (`Call.wait_seconds`)."""
-    wire = state.books(wire).spoken(wire)
+    codec = state.books(codec).spoken(codec)
     with state.lock:
-        asked = _understood(state, wire, headers, raw)
-        if isinstance(asked, Refusal):
-            return refused(state, wire, asked)
-        script = _script(state, wire, asked)
-        refusal = _instead(wire, script)
+        request = _understood(state, codec, headers, raw)
+        if isinstance(request, Refusal):
+            return refused(state, codec, request)
+        script = _script(state, codec, request)
+        refusal = _instead(codec, script)
         if refusal:
-            _record(state, wire, asked, error=refusal.type)
-            return _warning(refused(state, wire, refusal), asked)
-        return _begun(state, wire, asked, script)
+            _record(state, codec, request, error=refusal.type)
+            return _warning(refused(state, codec, refusal), request)
+        return _begun(state, codec, request, script)
 
 
 def serve(call: Call, *, is_gone: bool = False) -> Outcome:
     """Its response begins, and is given; `is_gone`: nobody waits for it any more, so it never begins."""
     with call.state.lock:
         kind = call.script.fault.kind if call.script.fault else "none"
-        return _never(call) if is_gone else _warning(_ENDINGS[kind](call), call.asked)
+        return _never(call) if is_gone else _warning(_ENDINGS[kind](call), call.request)
 
 
-def _warning(outcome: Outcome, asked: Asked) -> Outcome:
+def _warning(outcome: Outcome, request: ParsedRequest) -> Outcome:
     """The outcome with a header for each thing that was accepted on an assumption."""
-    return replace(outcome, headers=(*outcome.headers, *((HEADER, notice.text) for notice in asked.notices)))
+    return replace(outcome, headers=(*outcome.headers, *((HEADER, notice.text) for notice in request.notices)))
 
 
-def count_tokens(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Outcome:
+def count_tokens(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> Outcome:
     """The size of a prompt, as Anthropic's `count_tokens` tells it."""
     with state.lock:
-        asked = _understood(state, wire, headers, raw)
-        if isinstance(asked, Refusal):
-            return refused(state, wire, asked)
+        request = _understood(state, codec, headers, raw)
+        if isinstance(request, Refusal):
+            return refused(state, codec, request)
         return _warning(
-            answered(state, wire, {"input_tokens": asked.parsed.prompt.n_tokens, **_unedited(asked)}), asked
+            answered(state, codec, {"input_tokens": request.parsed.prompt.n_tokens, **_unedited(request)}), request
         )
 
 
-def _unedited(asked: Asked) -> dict[str, Json]:
+def _unedited(request: ParsedRequest) -> dict[str, Json]:
     """What a prompt counted before it was edited
     (anthropic/types/beta/beta_count_tokens_context_management_response.py).
     """
-    layout = asked.parsed.layout
+    layout = request.parsed.layout
     whole = {"original_input_tokens": layout.columns.ends_tokens[layout.n - 1] if layout.n else 0}
-    return {"context_management": whole} if asked.sent.body.get("context_management") else {}
+    return {"context_management": whole} if request.received.body.get("context_management") else {}
 
 
-def answered(state: State, wire: Wire, value: Json) -> Outcome:
+def answered(state: State, codec: Codec, value: Json) -> Outcome:
     """JSON with status 200."""
-    return _json(state, wire, 200, value)
+    return _json(state, codec, 200, value)
 
 
-def refused(state: State, wire: Wire, refusal: Refusal) -> Outcome:
+def refused(state: State, codec: Codec, refusal: Refusal) -> Outcome:
     """An error in the provider's words."""
     wait = () if refusal.retry_after is None else (("retry-after", f"{refusal.retry_after:g}"),)
-    return _json(state, wire, refusal.status, wire.error(refusal), *wait)
+    return _json(state, codec, refusal.status, codec.render_error(refusal), *wait)
 
 
-def failed(state: State, wire: Wire, fault: Exception) -> Outcome:
+def failed(state: State, codec: Codec, fault: Exception) -> Outcome:
     """A mistake in our own code, or in the callable that replies: logged with its trace, answered with a 500 that no
     SDK retries.
     """
     logging.getLogger("contextkit.server").error("request failed: %s", sanitize(trace_of(fault)))
     what = str(fault) if isinstance(fault, ContextKitError) else type(fault).__name__
-    refusal = wire.fault(500, None, f"the local server could not answer: {what}; its log has the trace")
-    return _json(state, wire, 500, wire.error(refusal), ("x-should-retry", "false"))
+    refusal = codec.scripted_error(500, None, f"the local server could not answer: {what}; its log has the trace")
+    return _json(state, codec, 500, codec.render_error(refusal), ("x-should-retry", "false"))
 
 
 def trace_of(fault: BaseException) -> str:
@@ -194,114 +194,124 @@ def trace_of(fault: BaseException) -> str:
     return f"{what}\n{frames}".rstrip()
 
 
-def _json(state: State, wire: Wire, status: int, value: Json, *headers: tuple[str, str]) -> Outcome:
+def _json(state: State, codec: Codec, status: int, value: Json, *headers: tuple[str, str]) -> Outcome:
     body = canonical(value)
     return Outcome(
-        status, (*_headers(state, wire), ("content-type", "application/json"), *headers), (body,), len(body), True
+        status, (*_headers(state, codec), ("content-type", "application/json"), *headers), (body,), len(body), True
     )
 
 
-def _headers(state: State, wire: Wire) -> tuple[tuple[str, str], ...]:
-    return ((wire.id_header, f"req_{state.number('request'):024d}"),)
+def _headers(state: State, codec: Codec) -> tuple[tuple[str, str], ...]:
+    return ((codec.request_id_header, f"req_{state.number('request'):024d}"),)
 
 
 # Understanding
 # -----------------------------------------------------------------------------------------------------------------------
 
 
-def _understood(state: State, wire: Wire, headers: Mapping[str, str], raw: bytes) -> Asked | Refusal:
+def _understood(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> ParsedRequest | Refusal:
     """The request, or the first thing that is wrong with it."""
     try:
         body = parse(raw)
     except NotSerialisable as fault:
-        keyless = first(check(Sent(headers, {})) for check in wire.early[:1])
-        return keyless or wire.fault(400, None, f"The request body is not valid JSON: {fault}")
+        keyless = first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1])
+        return keyless or codec.scripted_error(400, None, f"The request body is not valid JSON: {fault}")
     if not isinstance(body, dict):
-        return wire.fault(400, None, "The request body must be a JSON object.")
+        return codec.scripted_error(400, None, "The request body must be a JSON object.")
     if is_nested_deeper(body, MOST_LEVELS):
-        return wire.fault(400, None, f"The request body is nested deeper than {MOST_LEVELS} levels.")
-    sent = _resolved(state, wire, Sent(headers, body, is_strict=state.is_strict))
+        return codec.scripted_error(400, None, f"The request body is nested deeper than {MOST_LEVELS} levels.")
+    received = _resolved(state, codec, ReceivedRequest(headers, body, is_strict=state.is_strict))
     found = (
-        sent if isinstance(sent, Refusal) else first(check(sent) for check in wire.early) or _parsed(state, wire, sent)
+        received
+        if isinstance(received, Refusal)
+        else first(check(received) for check in codec.request_checks) or _parsed(state, codec, received)
     )
     if isinstance(found, Refusal):
         return found
-    notices = _notices(state, wire, body, found.model)
+    notices = _notices(state, codec, body, found.model)
     state.notices.give(notices)
     return replace(found, notices=notices)
 
 
-def _notices(state: State, wire: Wire, body: Mapping[str, Json], model: Model) -> tuple[Notice, ...]:
+def _notices(state: State, codec: Codec, body: Mapping[str, Json], model: Model) -> tuple[Notice, ...]:
     """What of the request is accepted on an assumption.
 
     Nothing where an engine answers, which takes any field and any model.
     """
-    if wire.fields is None:
+    if codec.known_fields is None:
         return ()
-    return (*unknown_fields(wire.name, body, wire.fields), *of_model(wire.name, model, state.clock.now()))
+    return (*unknown_fields(codec.name, body, codec.known_fields), *of_model(codec.name, model, state.clock.now()))
 
 
-def _resolved(state: State, wire: Wire, sent: Sent) -> Sent | Refusal:
+def _resolved(state: State, codec: Codec, received: ReceivedRequest) -> ReceivedRequest | Refusal:
     """The request with what is kept of its conversation; who asks, and with which fields, is looked at before."""
-    if wire.resolved is None:
-        return sent
-    return first(check(sent) for check in wire.early[:2]) or wire.resolved(_stored(state, wire, sent), sent)
+    if codec.resolve_stored is None:
+        return received
+    return first(check(received) for check in codec.request_checks[:2]) or codec.resolve_stored(
+        _stored(state, codec, received), received
+    )
 
 
-def _stored(state: State, wire: Wire, sent: Sent) -> Stored:
-    return state.stored(sent.headers.get(wire.workspace, ""))
+def _stored(state: State, codec: Codec, received: ReceivedRequest) -> Stored:
+    return state.stored(received.headers.get(codec.workspace_header, ""))
 
 
-def _parsed(state: State, wire: Wire, sent: Sent) -> Asked | Refusal:
+def _parsed(state: State, codec: Codec, received: ReceivedRequest) -> ParsedRequest | Refusal:
     try:
-        model, parsed = state.books(wire).understood(wire, sent)
+        model, parsed = state.books(codec).understood(codec, received)
         if state.is_strict and is_retired(model, state.clock.now()):
             raise UnknownModel(f"{model.name} is retired")
     except UnknownModel as fault:
-        return wire.unknown_model(sent.body[wire.model_field], fault)
+        return codec.refuse_unknown_model(received.body[codec.model_field], fault)
     except UnreadableRequest as fault:
-        return wire.unreadable(fault)
+        return codec.refuse_unreadable(fault)
     layout = parsed.layout
     places = tuple(places_in(layout)) if model.binds_thinking else ()
-    asked = Asked(sent, parsed, model, places, bool(layout.n) and layout.columns.body(layout.n - 1) in state.paused)
-    refusal, gone = first(check(asked) for check in wire.late), state.signatures.failing(places)
-    if refusal or not gone or wire.moved is None:
-        return refusal or asked
-    return wire.dropped(asked, gone) or wire.moved(sent.body, gone[0])
+    request = ParsedRequest(
+        received, parsed, model, places, bool(layout.n) and layout.columns.body(layout.n - 1) in state.paused
+    )
+    refusal, gone = first(check(request) for check in codec.prompt_checks), state.signatures.failing(places)
+    if refusal or not gone or codec.refuse_moved_thinking is None:
+        return refusal or request
+    return codec.drop_moved_thinking(request, gone) or codec.refuse_moved_thinking(received.body, gone[0])
 
 
-def _script(state: State, wire: Wire, asked: Asked) -> ReplyScript:
-    ending = wire.silent(asked.sent.body)
-    return ReplyScript.model_validate({"stop": ending}) if ending else state.replies.next(asked.parsed, asked.sent.body)
+def _script(state: State, codec: Codec, request: ParsedRequest) -> ReplyScript:
+    ending = codec.prewarm_ending(request.received.body)
+    return (
+        ReplyScript.model_validate({"stop": ending})
+        if ending
+        else state.replies.next(request.parsed, request.received.body)
+    )
 
 
-def _instead(wire: Wire, script: ReplyScript) -> Refusal | None:
+def _instead(codec: Codec, script: ReplyScript) -> Refusal | None:
     """The error a script asks for in place of a response."""
     fault = script.fault
     if fault and fault.kind == "status":
-        return replace(wire.fault(fault.status, fault.type, fault.message), retry_after=fault.retry_after)
-    return wire.impossible.get(script.ending)
+        return replace(codec.scripted_error(fault.status, fault.type, fault.message), retry_after=fault.retry_after)
+    return codec.endings_as_errors.get(script.ending)
 
 
 # Serving
 # -----------------------------------------------------------------------------------------------------------------------------
 
 
-def _begun(state: State, wire: Wire, asked: Asked, script: ReplyScript) -> Call:
-    now, number = state.clock.now(), state.number(wire.id_prefix)
-    books = state.books(wire)
-    cache, seen = books.cache(wire, asked), books.seen(wire, asked)
-    parts = tuple(_named(state, wire, part) for part in script.parts)
-    name, lease = f"{wire.id_prefix}_{number:024d}", cache.begin(seen, now)
-    return Call(state, wire, asked, script, parts, name, number, now, books, cache, seen, lease)
+def _begun(state: State, codec: Codec, request: ParsedRequest, script: ReplyScript) -> Call:
+    now, number = state.clock.now(), state.number(codec.response_id_prefix)
+    books = state.books(codec)
+    cache, seen = books.cache(codec, request), books.seen(codec, request)
+    parts = tuple(_named(state, codec, part) for part in script.parts)
+    name, lease = f"{codec.response_id_prefix}_{number:024d}", cache.begin(seen, now)
+    return Call(state, codec, request, script, parts, name, number, now, books, cache, seen, lease)
 
 
-def _named(state: State, wire: Wire, part: Part) -> Part:
+def _named(state: State, codec: Codec, part: Part) -> Part:
     """The part with the id or signature it left out."""
-    return _NAMES[part.type](state, wire, part)
+    return _NAMES[part.type](state, codec, part)
 
 
-def _signed(state: State, wire: Wire, part: Any) -> Part:
+def _signed(state: State, codec: Codec, part: Any) -> Part:
     proof = blake2b(
         f"{state.number('signature')} {part.thinking}".encode("utf-8", "surrogatepass"), digest_size=48
     ).digest()
@@ -311,16 +321,16 @@ def _signed(state: State, wire: Wire, part: Any) -> Part:
     return signed
 
 
-def _identified(state: State, wire: Wire, part: Any) -> Part:
-    prefix = "toolu" if wire.family == "anthropic" else "call"
+def _identified(state: State, codec: Codec, part: Any) -> Part:
+    prefix = "toolu" if codec.provider == "anthropic" else "call"
     called: Part = (
         part if part.id is not None else part.model_copy(update={"id": f"{prefix}_{state.number('call'):024d}"})
     )
     return called
 
 
-_NAMES: dict[str, Callable[[State, Wire, Any], Part]] = {
-    "text": lambda state, wire, part: part,
+_NAMES: dict[str, Callable[[State, Codec, Any], Part]] = {
+    "text": lambda state, codec, part: part,
     "thinking": _signed,
     "call": _identified,
 }
@@ -329,7 +339,7 @@ _NAMES: dict[str, Callable[[State, Wire, Any], Part]] = {
 def _never(call: Call) -> Outcome:
     """Billed, never readable, never answered."""
     usage = call.books.dropped(call.cache, call.lease, call.at)
-    _record(call.state, call.wire, call.asked, error="aborted", call=call, usage=usage)
+    _record(call.state, call.codec, call.request, error="aborted", call=call, usage=usage)
     return Outcome(0, (), (), None, False)
 
 
@@ -339,17 +349,17 @@ def _completed(call: Call) -> Outcome:
     _remember(call, spoken)
     return (
         _streamed(call, spoken, None)
-        if call.asked.sent.body.get("stream")
-        else answered(call.state, call.wire, call.wire.whole(spoken))
+        if call.request.received.body.get("stream")
+        else answered(call.state, call.codec, call.codec.render_response(spoken))
     )
 
 
 def _cut(call: Call) -> Outcome:
     """A part of the response, then nothing."""
     spoken = _spoken(call, call.parts[: _n_parts(call)], "cut")
-    if call.asked.sent.body.get("stream"):
+    if call.request.received.body.get("stream"):
         return replace(_streamed(call, spoken, b""), is_whole=False)
-    whole = answered(call.state, call.wire, call.wire.whole(spoken))
+    whole = answered(call.state, call.codec, call.codec.render_response(spoken))
     return replace(whole, chunks=(whole.chunks[0][: len(whole.chunks[0]) // 2],), is_whole=False)
 
 
@@ -357,12 +367,12 @@ def _broken(call: Call) -> Outcome:
     """A part of the response, then an error."""
     fault = cast("ErrorEvent", call.script.fault)
     spoken = _spoken(call, call.parts[: _n_parts(call)], fault.type)
-    refusal = call.wire.fault(call.wire.statuses.get(fault.type, 500), fault.type, fault.message)
-    is_streamed = call.asked.sent.body.get("stream")
+    refusal = call.codec.scripted_error(call.codec.status_by_error_type.get(fault.type, 500), fault.type, fault.message)
+    is_streamed = call.request.received.body.get("stream")
     return (
-        _streamed(call, spoken, call.wire.error_event(refusal))
+        _streamed(call, spoken, call.codec.render_error_event(refusal))
         if is_streamed
-        else refused(call.state, call.wire, refusal)
+        else refused(call.state, call.codec, refusal)
     )
 
 
@@ -379,30 +389,34 @@ def _n_parts(call: Call) -> int:
     return after
 
 
-def _streamed(call: Call, spoken: Answer, instead: bytes | None) -> Outcome:
+def _streamed(call: Call, spoken: ResponseData, instead: bytes | None) -> Outcome:
     """The events of what was spoken; `instead` stands where the end would."""
-    stream = call.wire.stream(spoken)
-    headers = (*_headers(call.state, call.wire), ("content-type", call.wire.stream_type), ("cache-control", "no-cache"))
+    stream = call.codec.render_stream(spoken)
+    headers = (
+        *_headers(call.state, call.codec),
+        ("content-type", call.codec.stream_media_type),
+        ("cache-control", "no-cache"),
+    )
     return Outcome(200, headers, (stream.head, *stream.parts, stream.tail if instead is None else instead), None, True)
 
 
-def _spoken(call: Call, parts: tuple[Part, ...], error: str | None) -> Answer:
+def _spoken(call: Call, parts: tuple[Part, ...], error: str | None) -> ResponseData:
     """The response begins, and ends `seconds` later with `parts` said: publish, bill, record."""
-    state, asked, script = call.state, call.asked, call.script
+    state, request, script = call.state, call.request, call.script
     began = state.clock.now()
     call.cache.publish(call.lease, began)
-    said = call.books.said(call.wire, asked, parts)
+    said = call.books.said(call.codec, request, parts)
     output = said.n_tokens if script.output_tokens is None or error else script.output_tokens
     state.clock.advance(script.seconds)
     usage = call.books.ended(call.cache, call.lease, said, output, state.clock.now())
-    now = Fingerprint(asked.model.name, asked.parsed.params, asked.parsed.prompt)
-    diagnosis = call.wire.diagnose(state.fingerprints, now, usage.read or 0)
-    if call.wire.is_remembered(asked.sent.body):
+    now = Fingerprint(request.model.name, request.parsed.params, request.parsed.prompt)
+    diagnosis = call.codec.diagnose(state.fingerprints, now, usage.read or 0)
+    if call.codec.is_comparable(request.received.body):
         state.fingerprints.keep(call.id, now)
     _record(
         state,
-        call.wire,
-        asked,
+        call.codec,
+        request,
         error=error,
         call=call,
         said=said,
@@ -411,12 +425,12 @@ def _spoken(call: Call, parts: tuple[Part, ...], error: str | None) -> Answer:
         first_byte_at=began,
     )
     thought, billed = min(said.n_thinking, output), call.books.billed(call.lease)
-    told = call.wire.told(asked)
-    return Answer(
+    told = call.codec.response_extras(request)
+    return ResponseData(
         call.id,
         call.number,
         int(call.at),
-        asked.sent.body,
+        request.received.body,
         parts,
         script.ending,
         usage,
@@ -427,20 +441,20 @@ def _spoken(call: Call, parts: tuple[Part, ...], error: str | None) -> Answer:
     )
 
 
-def _remember(call: Call, spoken: Answer) -> None:
+def _remember(call: Call, spoken: ResponseData) -> None:
     """What a later request is checked against."""
-    blocks = call.wire.content(spoken.parts)
-    if call.asked.model.binds_thinking and any(part.type == "thinking" for part in spoken.parts):
-        call.state.signatures.issue(call.asked.places, blocks)
-    if spoken.stop == "paused" and blocks:
+    blocks = call.codec.render_content(spoken.parts)
+    if call.request.model.binds_thinking and any(part.type == "thinking" for part in spoken.parts):
+        call.state.signatures.issue(call.request.places, blocks)
+    if spoken.ending == "paused" and blocks:
         call.state.paused.add(canonical(normal(blocks[-1])))
-    call.wire.kept(_stored(call.state, call.wire, call.asked.sent), call.asked, spoken)
+    call.codec.store_response(_stored(call.state, call.codec, call.request.received), call.request, spoken)
 
 
 def _record(
     state: State,
-    wire: Wire,
-    asked: Asked,
+    codec: Codec,
+    request: ParsedRequest,
     *,
     error: str | None,
     call: Call | None = None,
@@ -450,13 +464,24 @@ def _record(
     first_byte_at: float | None = None,
 ) -> None:
     """One exchange: digests and sizes, no text. Conversations are told apart by their first message."""
-    layout, prompt = asked.parsed.layout, asked.parsed.prompt
+    layout, prompt = request.parsed.layout, request.parsed.prompt
     start = prompt.level_ends[1]
     session = blake2b(layout.columns.body(start), digest_size=8).hexdigest() if start < layout.n else "empty"
-    sent = call.books.recorded(session, asked, call.seen, said) if call else None
-    at, provider = call.at if call else state.clock.now(), state.books(wire).provider(wire, asked.model)
+    received = call.books.recorded(session, request, call.seen, said) if call else None
+    at, provider = call.at if call else state.clock.now(), state.books(codec).provider(codec, request.model)
     made_up = f"attempt_{state.number('attempt'):024d}" if call is None else call.id
     exchange = Exchange(
-        made_up, session, "main", at, first_byte_at, ended_at, provider, asked.model.name, sent, usage, None, error
+        made_up,
+        session,
+        "main",
+        at,
+        first_byte_at,
+        ended_at,
+        provider,
+        request.model.name,
+        received,
+        usage,
+        None,
+        error,
     )
     state.ledger.append(exchange)

@@ -33,10 +33,10 @@ from contextkit.log.content import OPENAI_IMAGE
 from contextkit.models import Model
 from contextkit.prompt.normal_form import VERBATIM
 from contextkit.prompt.prompt import PromptLayout
-from contextkit.providers.codec import Wire
+from contextkit.providers.codec import Codec
 from contextkit.providers.provider import Parsed
 from contextkit.providers.scripted import Part
-from contextkit.providers.validation import Asked, Sent
+from contextkit.providers.validation import ParsedRequest, ReceivedRequest
 
 _PIECE = re.compile(rb" ?[A-Za-z]{1,5}|[0-9]{1,3}| ?[!-/:-@\[-`{-~]{1,2}|[\x80-\xff]{1,3}|\s{1,4}|[\x00-\x1f\x7f]")
 _READ_BY_TEMPLATE = ("chat_template", "chat_template_kwargs", "reasoning_effort", "documents")
@@ -147,27 +147,27 @@ class Said:
 class Books(Protocol):
     """One way to bill."""
 
-    def spoken(self, wire: Wire) -> Wire:
+    def spoken(self, codec: Codec) -> Codec:
         """The endpoint as it is spoken here."""
         ...
 
-    def provider(self, wire: Wire, model: Model) -> str:
+    def provider(self, codec: Codec, model: Model) -> str:
         """What the ledger calls whoever bills."""
         ...
 
-    def understood(self, wire: Wire, sent: Sent) -> tuple[Model, Parsed]:
+    def understood(self, codec: Codec, received: ReceivedRequest) -> tuple[Model, Parsed]:
         """A request body; raises `UnknownModel` or `UnreadableRequest`."""
         ...
 
-    def seen(self, wire: Wire, asked: Asked) -> Any:
+    def seen(self, codec: Codec, request: ParsedRequest) -> Any:
         """What the cache is asked with."""
         ...
 
-    def cache(self, wire: Wire, asked: Asked) -> PrefixCache[Any]:
+    def cache(self, codec: Codec, request: ParsedRequest) -> PrefixCache[Any]:
         """The cache it is asked of."""
         ...
 
-    def said(self, wire: Wire, asked: Asked, parts: tuple[Part, ...]) -> Said:
+    def said(self, codec: Codec, request: ParsedRequest, parts: tuple[Part, ...]) -> Said:
         """What a reply comes to."""
         ...
 
@@ -179,7 +179,7 @@ class Books(Protocol):
         """The response never began: the bill."""
         ...
 
-    def recorded(self, session: str, asked: Asked, seen: Any, said: Said | None) -> Outline | Tokens:
+    def recorded(self, session: str, request: ParsedRequest, seen: Any, said: Said | None) -> Outline | Tokens:
         """What the ledger keeps of the prompt."""
         ...
 

@@ -24,10 +24,10 @@ from contextkit.providers import PARSERS
 from contextkit.providers.anthropic import messages
 from contextkit.providers.anthropic import rendering as anthropic_messages
 from contextkit.providers.anthropic.blocks import BillingHeader
-from contextkit.providers.codec import Wire
+from contextkit.providers.codec import Codec
 from contextkit.providers.provider import Parsed
 from contextkit.providers.scripted import Part
-from contextkit.providers.validation import Asked, Sent
+from contextkit.providers.validation import ParsedRequest, ReceivedRequest
 from contextkit.server.billing import Said
 
 _FAMILIES = frozenset({"anthropic", "openai", "google", "aws"})
@@ -59,41 +59,41 @@ class Hosted:
         self._lanes: dict[str, Prompt] = {}
         self._caches: dict[tuple[str, str, str], PrefixCache[Prompt]] = {}
 
-    def spoken(self, wire: Wire) -> Wire:
+    def spoken(self, codec: Codec) -> Codec:
         """As its provider speaks it."""
-        return wire
+        return codec
 
-    def provider(self, wire: Wire, model: Model) -> str:
+    def provider(self, codec: Codec, model: Model) -> str:
         """The model's, which at OpenAI's endpoints may be a compatible host's."""
         return model.provider
 
-    def understood(self, wire: Wire, sent: Sent) -> tuple[Model, Parsed]:
+    def understood(self, codec: Codec, received: ReceivedRequest) -> tuple[Model, Parsed]:
         """A body that asks a model of this provider, or one that no table knows, whose rules are assumed."""
-        name, parser = sent.body[wire.model_field], self._parsers[wire.name]
-        model = _row(name, wire.family)
-        if model.provider != wire.family and not (model.provider not in _FAMILIES and wire.family == "openai"):
-            raise UnknownModel(f"{model.name} is not a model of {wire.family}")
+        name, parser = received.body[codec.model_field], self._parsers[codec.name]
+        model = _row(name, codec.provider)
+        if model.provider != codec.provider and not (model.provider not in _FAMILIES and codec.provider == "openai"):
+            raise UnknownModel(f"{model.name} is not a model of {codec.provider}")
         if self._is_strict and model.is_assumed:
             raise UnknownModel(f"{name} is not in the model table")
-        return model, parser(sent.body)
+        return model, parser(received.body)
 
-    def seen(self, wire: Wire, asked: Asked) -> Prompt:
+    def seen(self, codec: Codec, request: ParsedRequest) -> Prompt:
         """Digests, sizes and marks."""
-        return asked.parsed.prompt
+        return request.parsed.prompt
 
-    def cache(self, wire: Wire, asked: Asked) -> PrefixCache[Any]:
+    def cache(self, codec: Codec, request: ParsedRequest) -> PrefixCache[Any]:
         """The cache of one model in one workspace."""
-        key = wire.family, asked.model.name, asked.sent.headers.get(wire.workspace, "")
+        key = codec.provider, request.model.name, request.received.headers.get(codec.workspace_header, "")
         if key not in self._caches:
-            self._caches[key] = reference_cache(asked.model)
+            self._caches[key] = reference_cache(request.model)
         return self._caches[key]
 
-    def said(self, wire: Wire, asked: Asked, parts: tuple[Part, ...]) -> Said:
+    def said(self, codec: Codec, request: ParsedRequest, parts: tuple[Part, ...]) -> Said:
         """Counted like a prompt."""
-        counter = counter_for(asked.model)
+        counter = counter_for(request.model)
         sizes = [
             (part.type, counter.count(block))
-            for part, block in zip(parts, anthropic_messages.WIRE.content(parts), strict=True)
+            for part, block in zip(parts, anthropic_messages.CODEC.render_content(parts), strict=True)
         ]
         return Said(sum(size for _, size in sizes), sum(size for kind, size in sizes if kind == "thinking"), array("i"))
 
@@ -105,10 +105,10 @@ class Hosted:
         """Billed all the same; nothing becomes readable."""
         return lease.usage
 
-    def recorded(self, session: str, asked: Asked, seen: Prompt, said: Said | None) -> Outline:
+    def recorded(self, session: str, request: ParsedRequest, seen: Prompt, said: Said | None) -> Outline:
         """The difference to the conversation's last prompt."""
         before, self._lanes[session] = self._lanes.get(session), seen
-        return outline(before, seen, asked.parsed.layout.columns.entries, 0)
+        return outline(before, seen, request.parsed.layout.columns.entries, 0)
 
     def billed(self, lease: Lease) -> Callable[[Json], dict[str, Json]]:
         """As OpenAI spells them."""

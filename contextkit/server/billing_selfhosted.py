@@ -23,7 +23,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.ledger.calls import Tokens
 from contextkit.models import Model, model_named
 from contextkit.providers import PARSERS
-from contextkit.providers.codec import Wire
+from contextkit.providers.codec import Codec
 from contextkit.providers.openai import chat_rendering as openai_chat
 from contextkit.providers.openai import responses_rendering as openai_responses
 from contextkit.providers.openai.engine_validation import CHOICES
@@ -39,7 +39,7 @@ from contextkit.providers.openai.shapes import (
 from contextkit.providers.openai.validation import one_choice, stream_options
 from contextkit.providers.provider import Parsed
 from contextkit.providers.scripted import Part
-from contextkit.providers.validation import TEXT, Asked, Early, Refusal, Sent
+from contextkit.providers.validation import TEXT, ParsedRequest, ReceivedRequest, Refusal, RequestCheck
 from contextkit.server.billing import Said, prompt_ids, said_ids, text_ids
 
 _ROW = "gpt-4o"
@@ -98,47 +98,47 @@ class SelfHosted:
         self._engine.cache.reset()
         self._lanes = TokenLanes()
 
-    def spoken(self, wire: Wire) -> Wire:
+    def spoken(self, codec: Codec) -> Codec:
         """Any key, any model, fields nobody knows; no diagnosis."""
-        checks = (*_EARLY[wire.name], *CHOICES[self._engine.name][wire.name], self._salted)
+        checks = (*_EARLY[codec.name], *CHOICES[self._engine.name][codec.name], self._salted)
         return replace(
-            wire,
-            early=checks,
-            late=(),
-            fields=None,
+            codec,
+            request_checks=checks,
+            prompt_checks=(),
+            known_fields=None,
             diagnose=lambda kept, now, read: None,
-            is_remembered=lambda body: False,
+            is_comparable=lambda body: False,
         )
 
-    def provider(self, wire: Wire, model: Model) -> str:
+    def provider(self, codec: Codec, model: Model) -> str:
         """The engine: nobody has a price for it."""
         return self._engine.name
 
-    def understood(self, wire: Wire, sent: Sent) -> tuple[Model, Parsed]:
+    def understood(self, codec: Codec, received: ReceivedRequest) -> tuple[Model, Parsed]:
         """A body for a model of any name."""
-        name = sent.body["model"]
-        shown = {"tools": self._habits.tools(sent.body)} if wire.name == openai_chat.WIRE.name else {}
-        parsed = PARSERS[wire.name]({**sent.body, "model": _ROW, **shown})
+        name = received.body["model"]
+        shown = {"tools": self._habits.tools(received.body)} if codec.name == openai_chat.CODEC.name else {}
+        parsed = PARSERS[codec.name]({**received.body, "model": _ROW, **shown})
         model = replace(model_named(_ROW), name=name, provider=self._engine.name)
         return model, replace(parsed, model=name, params={**parsed.params, "model": name})
 
-    def seen(self, wire: Wire, asked: Asked) -> TokenIds:
+    def seen(self, codec: Codec, request: ParsedRequest) -> TokenIds:
         """Its tokens, and what keeps them apart from others'."""
-        body, ids = asked.sent.body, prompt_ids(asked.parsed.layout, asked.sent.body)
-        return token_prompt(asked.model.name, ids, self._space(body), is_read_skipped=self._habits.skips(body))
+        body, ids = request.received.body, prompt_ids(request.parsed.layout, request.received.body)
+        return token_prompt(request.model.name, ids, self._space(body), is_read_skipped=self._habits.skips(body))
 
-    def cache(self, wire: Wire, asked: Asked) -> PrefixCache[Any]:
+    def cache(self, codec: Codec, request: ParsedRequest) -> PrefixCache[Any]:
         """The engine's one cache."""
         return self._engine.cache
 
-    def said(self, wire: Wire, asked: Asked, parts: tuple[Part, ...]) -> Said:
+    def said(self, codec: Codec, request: ParsedRequest, parts: tuple[Part, ...]) -> Said:
         """The tokens a later request will have where this reply stands.
 
         Thinking that Chat does not show comes before them.
         """
         thought = [text_ids(getattr(part, "thinking", "")) for part in parts]
-        reply = PARSERS[wire.name]({"model": _ROW, **_REPLIES[wire.name](parts)}).layout
-        unseen = sum(thought, array("i")) if wire.name == openai_chat.WIRE.name else array("i")
+        reply = PARSERS[codec.name]({"model": _ROW, **_REPLIES[codec.name](parts)}).layout
+        unseen = sum(thought, array("i")) if codec.name == openai_chat.CODEC.name else array("i")
         ids = unseen + said_ids(reply)[1:]
         return Said(len(ids), sum(map(len, thought)), ids)
 
@@ -153,7 +153,7 @@ class SelfHosted:
         """The engine lets go of it at once. Assumed: what the engine's model keeps of a request that ends early stays."""
         return cache.end(lease, 0, now)
 
-    def recorded(self, session: str, asked: Asked, seen: TokenIds, said: Said | None) -> Tokens:
+    def recorded(self, session: str, request: ParsedRequest, seen: TokenIds, said: Said | None) -> Tokens:
         """Its tokens, as a difference to those of the conversation's last exchange."""
         return self._lanes.write((session, "main"), seen, said.ids if said else ())
 
@@ -171,10 +171,10 @@ class SelfHosted:
         named = {name: body[name] for name in self._habits.salts if body.get(name) is not None}
         return blake2b(canonical(named, sort=True), digest_size=8).hexdigest() if named else ""
 
-    def _salted(self, sent: Sent) -> Iterator[Refusal]:
+    def _salted(self, received: ReceivedRequest) -> Iterator[Refusal]:
         """A salt of the form the engine takes."""
         for name in self._habits.salts:
-            salt = sent.body.get(name)
+            salt = received.body.get(name)
             if salt is not None and not TEXT.holds(salt):
                 yield invalid(f"Invalid type for '{name}': expected a valid string.", name, "invalid_type")
             elif (
@@ -189,29 +189,29 @@ class SelfHosted:
                 )
 
 
-def _open(sent: Sent) -> Iterator[Refusal]:
+def _open(received: ReceivedRequest) -> Iterator[Refusal]:
     """No key is asked for."""
     return iter(())
 
 
-def _known(check: Early) -> Early:
+def _known(check: RequestCheck) -> RequestCheck:
     """The check, fields it does not know let pass: each engine has many of its own, and formats for replies."""
     own = "response_format.type"
-    return lambda sent: (
-        refusal for refusal in check(sent) if refusal.code != "unknown_parameter" and refusal.param != own
+    return lambda received: (
+        refusal for refusal in check(received) if refusal.code != "unknown_parameter" and refusal.param != own
     )
 
 
-_EARLY: Mapping[str, tuple[Early, ...]] = {
-    openai_chat.WIRE.name: (_open, _known(chat_fields), messages, chat_tools, one_choice, stream_options),
-    openai_responses.WIRE.name: (_open, _known(responses_fields), one_choice, items, responses_tools, stream_options),
+_EARLY: Mapping[str, tuple[RequestCheck, ...]] = {
+    openai_chat.CODEC.name: (_open, _known(chat_fields), messages, chat_tools, one_choice, stream_options),
+    openai_responses.CODEC.name: (_open, _known(responses_fields), one_choice, items, responses_tools, stream_options),
 }
-"""Wire → what a body must look like."""
+"""Endpoint → what a body must look like."""
 _REPLIES: Mapping[str, Callable[[tuple[Part, ...]], dict[str, Json]]] = {
-    openai_chat.WIRE.name: lambda parts: {"messages": [openai_chat.message(parts)]},
-    openai_responses.WIRE.name: lambda parts: {"input": list(openai_responses.items(parts, ""))},
+    openai_chat.CODEC.name: lambda parts: {"messages": [openai_chat.message(parts)]},
+    openai_responses.CODEC.name: lambda parts: {"input": list(openai_responses.items(parts, ""))},
 }
-"""Wire → a reply as the next request repeats it."""
+"""Endpoint → a reply as the next request repeats it."""
 
 
 def _same(value: Json) -> Json:

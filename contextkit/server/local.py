@@ -145,7 +145,7 @@ def serve(
     strict: bool = False,
     billing_header: BillingHeader = "neutral",
 ) -> None:
-    """Answer in the foreground until interrupted; `announce` is told the URL once it answers there.
+    """Serve in the foreground until interrupted; `announce` is called with the URL once the server answers there.
 
     Raises `UsageError` where the port is taken or an allowed host is not one, `MissingExtra` without the extra.
     """

@@ -16,7 +16,7 @@ from contextkit.analysis.engines import Engine
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.anthropic.blocks import BillingHeader
-from contextkit.providers.codec import Wire
+from contextkit.providers.codec import Codec
 from contextkit.providers.diagnostics import Fingerprints
 from contextkit.providers.openai.stored import Stored
 from contextkit.providers.provider import remember
@@ -119,9 +119,9 @@ class State:
             """Contents made by a call of their own, by name (`addressed.py`)."""
             self._counters: Counter[str] = Counter()
 
-    def books(self, wire: Wire) -> Books:
+    def books(self, codec: Codec) -> Books:
         """Who bills an endpoint."""
-        return self._books.get(wire.family, self._hosted)
+        return self._books.get(codec.provider, self._hosted)
 
     def stored(self, workspace: str) -> Stored:
         """What is kept for one workspace; others do not see it."""

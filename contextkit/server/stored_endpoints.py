@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from contextkit.canonical import Json
 from contextkit.providers.openai import shapes as openai_shape
 from contextkit.providers.openai.stored import Conversation, Stored, missing
-from contextkit.providers.validation import Refusal, Sent, first
+from contextkit.providers.validation import ReceivedRequest, Refusal, first
 
 _DEFAULT, _MOST = 20, 100
 """Items of a page (conversations/item_list_params.py)."""
@@ -135,7 +135,7 @@ def _addable(given: Json) -> Refusal | None:
     if len(given) > _AT_ONCE:
         text = f"Invalid 'items': array too long. Expected an array with maximum length {_AT_ONCE}, but got {len(given)} instead."
         return openai_shape.invalid(text, "items", "array_above_max_length")
-    return first([openai_shape.items(Sent({}, {"input": given}))])
+    return first([openai_shape.items(ReceivedRequest({}, {"input": given}))])
 
 
 def _shown(stored: Stored, name: str) -> Json:

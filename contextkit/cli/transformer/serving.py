@@ -25,7 +25,7 @@ from contextkit.errors import ContextKitError, UsageError
 from contextkit.models import model_named
 from contextkit.providers.openai import chat_rendering as openai_chat
 from contextkit.providers.provider import Parsed
-from contextkit.providers.validation import Asked, Sent
+from contextkit.providers.validation import ParsedRequest, ReceivedRequest
 from contextkit.server.billing_selfhosted import SelfHosted
 from contextkit.transformer.engine import Run, likeliest
 from contextkit.transformer.kv_cache import ContiguousCache, Pool
@@ -84,8 +84,8 @@ class TransformerServer:
         if self._ready:
             self.end(self._ready.lease, 0, 0.0)  # the bill was another cache's
         model = replace(model_named("gpt-4o"), name=parsed.model)
-        asked = Asked(Sent({}, body), parsed, model, (), False)
-        self._ready = running = self._computed(self._books.seen(openai_chat.WIRE, asked), 0.0)
+        asked = ParsedRequest(ReceivedRequest({}, body), parsed, model, (), False)
+        self._ready = running = self._computed(self._books.seen(openai_chat.CODEC, asked), 0.0)
         seed = int.from_bytes(blake2b(array("q", running.prompt.tokens).tobytes(), digest_size=4).digest()) + self._seed
         choose = likeliest if body.get("temperature") == 0 else sampled(seed + int(body.get("seed") or 0))
         return {"parts": parts(Speaker(self._engine, self._copied(running.run), running.logits, choose), body)}

@@ -19,7 +19,7 @@ from contextkit.lint.requests.rule import Change, Sent
 from contextkit.prompt.block import Block
 from contextkit.prompt.normal_form import normal
 from contextkit.prompt.prompt import LEVELS
-from contextkit.providers.reading import SHAPES
+from contextkit.providers.codecs import CODECS
 from contextkit.providers.server_state import named_in
 
 _Key = tuple[str, str, bool, bytes]
@@ -90,7 +90,7 @@ class _Side:
 
     def __init__(self, sent: Sent) -> None:
         self.blocks = sent.blocks
-        self.is_framed = SHAPES[sent.wire].is_framed
+        self.is_framed = CODECS[sent.wire].body.is_framed
         self.is_stateful = named_in(sent.params) is not None
         levels = [block.level for block in sent.blocks]
         tools = bisect_left(levels, 1, key=lambda level: int(level != "tools"))

@@ -22,7 +22,8 @@ from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.lint.requests.rule import Sent
 from contextkit.models import MODELS, Model, find_model, model_named
 from contextkit.prompt.block import Block, spelled
-from contextkit.providers.reading import SHAPES, Shape, n_head, params_of, shape_of
+from contextkit.providers.codec import BodyReader
+from contextkit.providers.codecs import CODECS, codec_of
 
 MOST_BYTES = 64 << 20
 """Larger bodies are not read: no provider takes them (Anthropic's limit is 32 MB,
@@ -166,14 +167,15 @@ def _parsed(raw: bytes) -> dict[str, Json]:
 
 def _whole(exchange: Exchange, raw: bytes) -> Located | None:
     fields = _parsed(raw)
-    shape = shape_of(fields, f"{exchange.provider} {exchange.model}".lower())
-    if shape is None:
+    codec = codec_of(fields, f"{exchange.provider} {exchange.model}".lower())
+    if codec is None:
         return None
-    messages = _messages(shape, fields)
-    head = list(shape.head(fields))
-    cuts = _cut_messages(shape, messages, 0, n_head(shape, messages))
+    shape = codec.body
+    messages = shape.messages(fields)
+    head = list(shape.head_blocks(fields))
+    cuts = _cut_messages(shape, messages, 0, shape.n_system_messages(messages))
     counts = list(map(len, cuts))
-    ends = _located(raw, shape.array, messages) if isinstance(fields.get(shape.array), list) else None
+    ends = _located(raw, shape.message_field, messages) if isinstance(fields.get(shape.message_field), list) else None
     places = Places(ends[0], ends[1], array("q", accumulate(counts)), len(head)) if ends else None
     return _made(exchange, raw, shape, fields, [*head, *(block for blocks in cuts for block in blocks)], places)
 
@@ -188,14 +190,14 @@ def _continued(exchange: Exchange, raw: bytes, before: Sent | None) -> Located |
         return None
     at = places.ends[kept - 1]
     fields = _parsed(raw[: places.start] + raw[at + (raw[at] == 44) :])
-    shape = SHAPES[before.wire]
-    new = fields.get(shape.array)
+    shape = CODECS[before.wire].body
+    new = fields.get(shape.message_field)
     if not isinstance(new, list):
         return None  # the array's name stands elsewhere once more
-    old = before.body[shape.array]
-    fields[shape.array] = messages = [*old[:kept], *new]
+    old = before.body[shape.message_field]
+    fields[shape.message_field] = messages = [*old[:kept], *new]
     head = _kept_head(shape, fields, before, places)
-    cuts = _cut_messages(shape, new, kept, n_head(shape, messages))
+    cuts = _cut_messages(shape, new, kept, shape.n_system_messages(messages))
     blocks = [
         *head,
         *before.blocks[places.first : places.first + places.blocks[kept - 1]],
@@ -209,10 +211,10 @@ def _continued(exchange: Exchange, raw: bytes, before: Sent | None) -> Located |
     return _made(exchange, raw, shape, fields, blocks, grown)
 
 
-def _kept_head(shape: Shape, fields: Mapping[str, Json], before: Sent, places: Places) -> list[Block]:
+def _kept_head(shape: BodyReader, fields: Mapping[str, Json], before: Sent, places: Places) -> list[Block]:
     """Blocks of tools and system; those of `before` where they are the same, so that they are one object, not two."""
     old = before.blocks[: places.first]
-    new = list(shape.head(fields))
+    new = list(shape.head_blocks(fields))
     if len(old) != len(new):
         return new
     return [
@@ -221,20 +223,12 @@ def _kept_head(shape: Shape, fields: Mapping[str, Json], before: Sent, places: P
     ]
 
 
-def _messages(shape: Shape, fields: Mapping[str, Json]) -> list[Json]:
-    given = fields.get(shape.array)
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}]
-    if isinstance(given, dict):
-        return [given]
-    if not isinstance(given, list):
-        raise UnreadableRequest(shape.array, "Input should be an array")
-    return given
-
-
-def _cut_messages(shape: Shape, messages: list[Json], first: int, head: int) -> list[list[Block]]:
+def _cut_messages(shape: BodyReader, messages: list[Json], first: int, head: int) -> list[list[Block]]:
     """Blocks of each of `messages`, of which the first is number `first` and all before number `head` are system text."""
-    return [list(shape.message(one, i, "system" if i < head else "messages")) for i, one in enumerate(messages, first)]
+    return [
+        list(shape.message_blocks(one, i, "system" if i < head else "messages"))
+        for i, one in enumerate(messages, first)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,9 +284,14 @@ def _tail_ends(raw: bytes, at: int, messages: list[Json]) -> array[int] | None:
 
 
 def _made(
-    exchange: Exchange, raw: bytes, shape: Shape, fields: dict[str, Json], blocks: list[Block], places: Places | None
+    exchange: Exchange,
+    raw: bytes,
+    shape: BodyReader,
+    fields: dict[str, Json],
+    blocks: list[Block],
+    places: Places | None,
 ) -> Located:
-    params = params_of(shape, fields)
+    params = shape.params(fields)
     named = params.get("model") if isinstance(params.get("model"), str) else exchange.model
-    row = row_of(exchange.model or str(named), shape.wire)
-    return Located(exchange, raw, fields, shape.wire, tuple(blocks), params, row, exchange.usage, "", 0, "", places)
+    row = row_of(exchange.model or str(named), shape.endpoint)
+    return Located(exchange, raw, fields, shape.endpoint, tuple(blocks), params, row, exchange.usage, "", 0, "", places)

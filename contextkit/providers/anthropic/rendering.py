@@ -15,13 +15,15 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.providers.anthropic import validation as refusals
 from contextkit.providers.anthropic.blocks import seen
+from contextkit.providers.anthropic.body import BODY
+from contextkit.providers.anthropic.messages import AnthropicMessages, parse
 from contextkit.providers.anthropic.shapes import COUNTED_ABROAD, CREATED, CREATED_ABROAD, invalid
 from contextkit.providers.anthropic.validation import dropped, transformations
-from contextkit.providers.codec import Answer, Stream, Wire, event, pieces
+from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.providers.diagnostics import anthropic_diagnosis
 from contextkit.providers.eventstream import CONTENT_TYPE, frame
 from contextkit.providers.scripted import Part
-from contextkit.providers.validation import Asked, Refusal
+from contextkit.providers.validation import ParsedRequest, Refusal
 
 STOPS = {
     "done": "end_turn",
@@ -83,21 +85,21 @@ def content(parts: tuple[Part, ...]) -> list[Json]:
     return [_BLOCKS[part.type](part) for part in parts]
 
 
-def _compacting(answer: Answer) -> Mapping[str, Json] | None:
+def _compacting(answer: ResponseData) -> Mapping[str, Json] | None:
     """The edit that compacts this conversation now.
 
     Its pass over the prompt is billed as the request, not as one more iteration.
     """
-    listed = (answer.body.get("context_management") or {}).get("edits") or []
+    listed = (answer.request.get("context_management") or {}).get("edits") or []
     edit = next((edit for edit in listed if edit["type"] == "compact_20260112"), None)
     least = ((edit or {}).get("trigger") or {}).get("value", _COMPACTED_AT)
     return edit if edit and (answer.usage.prompt or 0) > least else None
 
 
-def _said(answer: Answer) -> list[Json]:
+def _said(answer: ResponseData) -> list[Json]:
     """The blocks of an answer: what the script says, or a compaction of it, or one before it."""
     blocks, edit = content(answer.parts), _compacting(answer)
-    if answer.body.get("compaction"):
+    if answer.request.get("compaction"):
         words = "".join(block.get("text", "") for block in blocks) or SUMMARY
         return [
             {
@@ -126,21 +128,21 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
     }
 
 
-def whole(answer: Answer) -> Json:
+def whole(answer: ResponseData) -> Json:
     """A `Message`."""
     return (
         _message(answer, _said(answer), usage(answer.usage, answer.thinking_tokens))
         | _ending(answer)
-        | dict(answer.told)
+        | dict(answer.extras)
     )
 
 
-def stream(answer: Answer) -> Stream:
+def stream(answer: ResponseData) -> Stream:
     """The events of a `Message`."""
     counters = usage(answer.usage, answer.thinking_tokens)
     at_start = {**counters, "output_tokens": min(1, answer.usage.output or 0), "output_tokens_details": None}
-    edited = {name: value for name, value in answer.told.items() if name == "context_management"}
-    early = {name: value for name, value in answer.told.items() if name not in edited}
+    edited = {name: value for name, value in answer.extras.items() if name == "context_management"}
+    early = {name: value for name, value in answer.extras.items() if name not in edited}
     message = (
         _message(answer, [], at_start) | {"stop_reason": None, "stop_sequence": None, "stop_details": None} | early
     )
@@ -164,12 +166,12 @@ _CUMULATIVE = (
 """Counters of `message_delta` (anthropic/types/message_delta_usage.py)."""
 
 
-def _message(answer: Answer, blocks: list[Json], counters: Json) -> dict[str, Json]:
+def _message(answer: ResponseData, blocks: list[Json], counters: Json) -> dict[str, Json]:
     return {
         "id": answer.id,
         "type": "message",
         "role": "assistant",
-        "model": answer.body["model"],
+        "model": answer.request["model"],
         "content": blocks,
         "usage": counters,
         "container": None,
@@ -177,11 +179,11 @@ def _message(answer: Answer, blocks: list[Json], counters: Json) -> dict[str, Js
     }
 
 
-def _ending(answer: Answer) -> dict[str, Json]:
-    details = {"type": "refusal", "category": None, "explanation": None} if answer.stop == "refused" else None
-    is_summed_up = answer.body.get("compaction") or (_compacting(answer) or {}).get("pause_after_compaction")
+def _ending(answer: ResponseData) -> dict[str, Json]:
+    details = {"type": "refusal", "category": None, "explanation": None} if answer.ending == "refused" else None
+    is_summed_up = answer.request.get("compaction") or (_compacting(answer) or {}).get("pause_after_compaction")
     return {
-        "stop_reason": "compaction" if is_summed_up else STOPS[answer.stop],
+        "stop_reason": "compaction" if is_summed_up else STOPS[answer.ending],
         "stop_sequence": None,
         "stop_details": details,
     }
@@ -210,14 +212,18 @@ def fault(status: int, kind: str | None, message: str | None) -> Refusal:
     return Refusal(status, named, message or f"Scripted {named}")
 
 
-def told(asked: Asked) -> dict[str, Json]:
+def told(request: ParsedRequest) -> dict[str, Json]:
     """What was done to a request before the model saw it."""
-    applied = seen(asked.parsed.layout, asked.sent.body)[1] if asked.sent.body.get("context_management") else None
+    applied = (
+        seen(request.parsed.layout, request.received.body)[1]
+        if request.received.body.get("context_management")
+        else None
+    )
     edited = {} if applied is None else {"context_management": {"applied_edits": applied}}
-    return {**edited, **transformations(asked)}
+    return {**edited, **transformations(request)}
 
 
-def framed(answer: Answer) -> Stream:
+def framed(answer: ResponseData) -> Stream:
     """The same events as Bedrock sends them: each in a frame of its own."""
     plain = stream(answer)
     return Stream(_framed(plain.head), tuple(map(_framed, plain.parts)), _framed(plain.tail))
@@ -236,47 +242,52 @@ def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
     return Refusal(404, "not_found_error", f"model: {name}")
 
 
-WIRE = Wire(
+CODEC = Codec(
     name="anthropic_messages",
-    family="anthropic",
-    id_prefix="msg",
-    workspace="anthropic-workspace-id",
-    early=refusals.EARLY,
-    late=refusals.LATE,
-    unreadable=_unreadable,
-    unknown_model=_unknown_model,
-    fault=fault,
-    impossible={},
-    error=error,
-    error_event=lambda refusal: _event(error(refusal)),
-    statuses=STATUSES,
-    content=content,
-    whole=whole,
-    stream=stream,
-    silent=lambda body: "truncated" if body.get("max_tokens") == 0 else None,
+    provider="anthropic",
+    body=BODY,
+    parse=parse,
+    responses=AnthropicMessages.answering,
+    response_id_prefix="msg",
+    workspace_header="anthropic-workspace-id",
+    request_checks=refusals.REQUEST_CHECKS,
+    prompt_checks=refusals.PROMPT_CHECKS,
+    refuse_unreadable=_unreadable,
+    refuse_unknown_model=_unknown_model,
+    scripted_error=fault,
+    endings_as_errors={},
+    render_error=error,
+    render_error_event=lambda refusal: _event(error(refusal)),
+    status_by_error_type=STATUSES,
+    render_content=content,
+    render_response=whole,
+    render_stream=stream,
+    prewarm_ending=lambda body: "truncated" if body.get("max_tokens") == 0 else None,
     diagnose=anthropic_diagnosis,
-    is_remembered=lambda body: body.get("diagnostics") is not None,
-    id_header="request-id",
-    moved=refusals.moved,
-    dropped=dropped,
-    told=told,
-    fields=frozenset(CREATED),
+    is_comparable=lambda body: body.get("diagnostics") is not None,
+    request_id_header="request-id",
+    refuse_moved_thinking=refusals.moved,
+    drop_moved_thinking=dropped,
+    response_extras=told,
+    known_fields=frozenset(CREATED),
 )
 INVOKE = replace(
-    WIRE,
-    family="aws",
-    workspace="",
-    early=refusals.ABROAD["Amazon Bedrock"],
-    stream=framed,
-    stream_type=CONTENT_TYPE,
-    id_header="x-amzn-requestid",
-    fields=frozenset(CREATED_ABROAD),
-    error_event=lambda refusal: frame("modelStreamErrorException", {"message": refusal.message}, "exception"),
+    CODEC,
+    provider="aws",
+    workspace_header="",
+    request_checks=refusals.ABROAD["Amazon Bedrock"],
+    render_stream=framed,
+    stream_media_type=CONTENT_TYPE,
+    request_id_header="x-amzn-requestid",
+    known_fields=frozenset(CREATED_ABROAD),
+    render_error_event=lambda refusal: frame("modelStreamErrorException", {"message": refusal.message}, "exception"),
 )
 """`POST /model/{modelId}/invoke` of Amazon Bedrock: caches belong to an organisation, not to a workspace."""
-MANTLE = replace(WIRE, family="aws", workspace="")
+MANTLE = replace(CODEC, provider="aws", workspace_header="")
 """`POST /anthropic/v1/messages` of Amazon Bedrock: the Claude API's body and headers."""
-PREDICT = replace(WIRE, workspace="", early=refusals.ABROAD["Google Cloud"], fields=frozenset(CREATED_ABROAD))
+PREDICT = replace(
+    CODEC, workspace_header="", request_checks=refusals.ABROAD["Google Cloud"], known_fields=frozenset(CREATED_ABROAD)
+)
 """`POST …/publishers/anthropic/models/{model}:rawPredict` of Google Cloud."""
-COUNTED = replace(PREDICT, early=refusals.COUNT_ABROAD, fields=frozenset(COUNTED_ABROAD))
+COUNTED = replace(PREDICT, request_checks=refusals.COUNT_CHECKS_ABROAD, known_fields=frozenset(COUNTED_ABROAD))
 """The same for `count-tokens`, which stands where a model's name would."""

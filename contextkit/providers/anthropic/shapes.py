@@ -22,8 +22,8 @@ from contextkit.providers.validation import (
     TEXTS,
     WHOLE,
     Kind,
+    ReceivedRequest,
     Refusal,
-    Sent,
     kinds,
     misfits,
     missing,
@@ -140,74 +140,74 @@ def invalid(message: str) -> Refusal:
     return Refusal(400, "invalid_request_error", message)
 
 
-def authenticated(sent: Sent) -> Iterator[Refusal]:
+def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
     """Any key will do, and none is looked at."""
-    if not any(sent.headers.get(name) for name in ("x-api-key", "authorization", "api-key")):
+    if not any(received.headers.get(name) for name in ("x-api-key", "authorization", "api-key")):
         yield Refusal(401, "authentication_error", "x-api-key header is required")
 
 
-def versioned(sent: Sent) -> Iterator[Refusal]:
+def versioned(received: ReceivedRequest) -> Iterator[Refusal]:
     """A version this server speaks."""
-    version = sent.headers.get("anthropic-version")
+    version = received.headers.get("anthropic-version")
     if version is None:
         yield invalid("anthropic-version: header is required")
     elif version not in VERSIONS:
         yield invalid("anthropic-version: not a valid version")
 
 
-def created(sent: Sent) -> Iterator[Refusal]:
+def created(received: ReceivedRequest) -> Iterator[Refusal]:
     """The fields of `POST /v1/messages`."""
-    return _fields(sent, CREATED, ("max_tokens", "messages", "model"))
+    return _fields(received, CREATED, ("max_tokens", "messages", "model"))
 
 
-def counted_abroad(sent: Sent) -> Iterator[Refusal]:
+def counted_abroad(received: ReceivedRequest) -> Iterator[Refusal]:
     """The same where the version stands in the body (anthropic/lib/vertex/_client.py)."""
-    return _fields(sent, COUNTED_ABROAD, ("messages", "model"))
+    return _fields(received, COUNTED_ABROAD, ("messages", "model"))
 
 
-def posted(sent: Sent) -> Iterator[Refusal]:
+def posted(received: ReceivedRequest) -> Iterator[Refusal]:
     """The same where a platform's client has put the version and the betas into the body."""
-    return _fields(sent, CREATED_ABROAD, ("max_tokens", "messages", "model"))
+    return _fields(received, CREATED_ABROAD, ("max_tokens", "messages", "model"))
 
 
-def counted(sent: Sent) -> Iterator[Refusal]:
+def counted(received: ReceivedRequest) -> Iterator[Refusal]:
     """The fields of `POST /v1/messages/count_tokens`."""
-    return _fields(sent, COUNTED, ("messages", "model"))
+    return _fields(received, COUNTED, ("messages", "model"))
 
 
-def _fields(sent: Sent, fields: Mapping[str, Kind], required: tuple[str, ...]) -> Iterator[Refusal]:
-    body = sent.body
+def _fields(received: ReceivedRequest, fields: Mapping[str, Kind], required: tuple[str, ...]) -> Iterator[Refusal]:
+    body = received.body
     yield from (invalid(f"{name}: Field required") for name in missing(body, required))
     yield from (invalid(f"{name}: Input should be {kind.words}") for name, kind in misfits(body, fields))
-    yield from (invalid(f"{name}: Extra inputs are not permitted") for name in unknown(sent, fields))
+    yield from (invalid(f"{name}: Extra inputs are not permitted") for name in unknown(received, fields))
     if body["messages"] == []:
         yield invalid("messages: at least one message is required")
 
 
-def blocks(sent: Sent) -> Iterator[Refusal]:
+def blocks(received: ReceivedRequest) -> Iterator[Refusal]:
     """Each block has the fields of its type, its speaker and a marker that is one."""
-    is_new = sent.headers.get("anthropic-version") == NEW_VERSION
-    for at in placed(sent.body):
+    is_new = received.headers.get("anthropic-version") == NEW_VERSION
+    for at in placed(received.body):
         yield from shape_of_tool(at) if at.path.startswith("tools.") else _block(at)
         if at.block.get("cache_control") is not None:
             yield from _marker(at)
         if is_new:
             yield from _outdated(at)
-    yield from _marker(Placed("", "", sent.body)) if sent.body.get("cache_control") is not None else ()
+    yield from _marker(Placed("", "", received.body)) if received.body.get("cache_control") is not None else ()
 
 
-def options(sent: Sent) -> Iterator[Refusal]:
+def options(received: ReceivedRequest) -> Iterator[Refusal]:
     """The fields of fields."""
     for name, fields in _NESTED.items():
-        option = sent.body.get(name) or {}
+        option = received.body.get(name) or {}
         yield from (invalid(f"{name}.{inner}: Input should be {kind.words}") for inner, kind in misfits(option, fields))
-        if name in _CHOSEN and sent.body.get(name) is not None and option.get("type") is None:
+        if name in _CHOSEN and received.body.get(name) is not None and option.get("type") is None:
             yield invalid(f"{name}.type: Field required")
 
 
-def tool_names(sent: Sent) -> Iterator[Refusal]:
+def tool_names(received: ReceivedRequest) -> Iterator[Refusal]:
     """No two tools of one name."""
-    names = [tool.get("name") for tool in sent.body.get("tools") or [] if isinstance(tool, dict)]
+    names = [tool.get("name") for tool in received.body.get("tools") or [] if isinstance(tool, dict)]
     if len({name for name in names if isinstance(name, str)}) < sum(isinstance(name, str) for name in names):
         yield invalid("tools: Tool names must be unique.")
 

@@ -49,7 +49,16 @@ from contextkit.providers.anthropic.shapes import (
 from contextkit.providers.masking import INLINE_TOOLS, TOOL_CHANGES
 from contextkit.providers.notices import BINDING, BLOCKS, MESSAGE_FIELDS, lacking
 from contextkit.providers.tool_choice import named
-from contextkit.providers.validation import ARRAY, OBJECT, WHOLE, Asked, Early, Late, Refusal, Sent
+from contextkit.providers.validation import (
+    ARRAY,
+    OBJECT,
+    WHOLE,
+    ParsedRequest,
+    PromptCheck,
+    ReceivedRequest,
+    Refusal,
+    RequestCheck,
+)
 
 MCP_CLIENT = "mcp-client-2026-09-15"
 """Beta header that a toolset defined in a message needs besides."""
@@ -79,11 +88,11 @@ class _Known:
     """Name of a tool defined in a message → bytes of its definition."""
 
 
-def tool_changes(sent: Sent) -> Iterator[Refusal]:
+def tool_changes(received: ReceivedRequest) -> Iterator[Refusal]:
     """A system message holds text and changes; a change needs its beta header, and stands for a tool there is."""
-    betas = {name.strip() for name in str(sent.headers.get("anthropic-beta", "")).split(",")}
-    known = _declared(sent.body)
-    for at in anthropic.placed(sent.body):
+    betas = {name.strip() for name in str(received.headers.get("anthropic-beta", "")).split(",")}
+    known = _declared(received.body)
+    for at in anthropic.placed(received.body):
         kind = at.block.get("type")
         if at.role == "system" and kind not in _SPOKEN:
             yield anthropic.invalid(f"{at.path}: `{kind}` blocks are not permitted in `system` messages")
@@ -91,10 +100,10 @@ def tool_changes(sent: Sent) -> Iterator[Refusal]:
             yield from _changed(at, known, betas)
 
 
-def tool_changes_in_turns(sent: Sent) -> Iterator[Refusal]:
+def tool_changes_in_turns(received: ReceivedRequest) -> Iterator[Refusal]:
     """No change stands in a message that is cleared, nor behind a paused turn."""
     before: Mapping[str, Json] = {}
-    for index, message in enumerate(sent.body["messages"]):
+    for index, message in enumerate(received.body["messages"]):
         if not isinstance(message, dict):
             return  # the parser says what it should be
         if message.get("role") == "system" and _has_changes(message):
@@ -232,16 +241,16 @@ _EDITS = ("clear_tool_uses_20250919", "clear_thinking_20251015", "compact_202601
 _LEAST_COMPACTED = 50_000
 
 
-def opted_in(sent: Sent) -> Iterator[Refusal]:
+def opted_in(received: ReceivedRequest) -> Iterator[Refusal]:
     """What is in beta comes with its header."""
-    given = _betas(sent)
-    for row in lacking(sent.body, given):
+    given = _betas(received)
+    for row in lacking(received.body, given):
         yield _unopened(row.field, row.headers)
-    for at in placed(sent.body):
+    for at in placed(received.body):
         headers = BLOCKS.get(str(at.block.get("type")), ())
         if headers and not given & set(headers):
             yield _unopened(at.path, headers)
-    for index, message in enumerate(sent.body["messages"]):
+    for index, message in enumerate(received.body["messages"]):
         for name, header in MESSAGE_FIELDS.items() if isinstance(message, dict) else ():
             if message.get(name) is not None and header not in given:
                 yield _unopened(f"messages.{index}.{name}", (header,))
@@ -251,13 +260,13 @@ def _unopened(place: str, headers: tuple[str, ...]) -> Refusal:
     return invalid(f"{place}: Extra inputs are not permitted without the beta header {headers[0]}")
 
 
-def _betas(sent: Sent) -> set[str]:
-    return {name.strip() for name in str(sent.headers.get("anthropic-beta", "")).split(",")}
+def _betas(received: ReceivedRequest) -> set[str]:
+    return {name.strip() for name in str(received.headers.get("anthropic-beta", "")).split(",")}
 
 
-def edits(sent: Sent) -> Iterator[Refusal]:
+def edits(received: ReceivedRequest) -> Iterator[Refusal]:
     """Edits that are known, thinking first, each with a trigger that is one."""
-    listed = (sent.body.get("context_management") or {}).get("edits") or []
+    listed = (received.body.get("context_management") or {}).get("edits") or []
     if not ARRAY.holds(listed) or not all(map(OBJECT.holds, listed)):
         yield invalid("context_management.edits: Input should be a valid array of objects")
     kinds = [edit.get("type") for edit in listed]
@@ -283,13 +292,13 @@ def _measured(place: str, value: Json) -> Iterator[Refusal]:
         yield invalid(f"{place}.value: Input should be a valid integer")
 
 
-def compactions(sent: Sent) -> Iterator[Refusal]:
+def compactions(received: ReceivedRequest) -> Iterator[Refusal]:
     """A signed compaction stands first, and alone; a request for one edits nothing."""
-    if sent.body.get("compaction") is not None and sent.body.get("context_management") is not None:
+    if received.body.get("compaction") is not None and received.body.get("context_management") is not None:
         yield invalid("compaction: cannot be combined with context_management")
     signed = [
         at.path
-        for at in placed(sent.body)
+        for at in placed(received.body)
         if at.block.get("type") == "compaction" and at.block.get("signature") is not None
     ]
     if len(signed) > 1:
@@ -302,9 +311,9 @@ def compactions(sent: Sent) -> Iterator[Refusal]:
         )
 
 
-def threadless(sent: Sent) -> Iterator[Refusal]:
+def threadless(received: ReceivedRequest) -> Iterator[Refusal]:
     """Threads are held by Anthropic, not by this server."""
-    if sent.body.get("thread") is not None:
+    if received.body.get("thread") is not None:
         yield _anthropic_betas_coded(
             "thread: this server holds no threads. Send the full conversation without `thread`",
             "thread_unsupported_request",
@@ -315,47 +324,48 @@ def _anthropic_betas_coded(message: str, code: str) -> Refusal:
     return replace(invalid(message), code=code)
 
 
-def platform(name: str) -> Early:
+def platform(name: str) -> RequestCheck:
     """What one platform refuses of what the Claude API takes."""
 
-    def check(sent: Sent) -> Iterator[Refusal]:
-        version = sent.body.get("anthropic_version", sent.headers.get("anthropic-version"))
+    def check(received: ReceivedRequest) -> Iterator[Refusal]:
+        version = received.body.get("anthropic_version", received.headers.get("anthropic-version"))
         if version not in _VERSIONS[name]:
             yield invalid(
                 "anthropic_version: Field required" if version is None else "anthropic_version: not a valid version"
             )
-        if name == "Amazon Bedrock" and version == NEW_VERSION and str(sent.body.get("model")).endswith(_EARLIER):
+        if name == "Amazon Bedrock" and version == NEW_VERSION and str(received.body.get("model")).endswith(_EARLIER):
             yield invalid(f"anthropic_version: {NEW_VERSION} needs Claude 4.7 or later on {name}")
         yield from (
             invalid(f"{field}: not supported on {name}")
             for field in _NOT_THERE[name]
-            if sent.body.get(field) is not None
+            if received.body.get(field) is not None
         )
 
     return check
 
 
-def dropped(asked: Asked, ordinals: tuple[int, ...]) -> Asked | None:
+def dropped(request: ParsedRequest, ordinals: tuple[int, ...]) -> ParsedRequest | None:
     """The request without thinking that no longer holds, where it asks for that; None where it does not."""
-    binding = (asked.sent.body.get("thinking") or {}).get("block_binding") or {}
+    binding = (request.received.body.get("thinking") or {}).get("block_binding") or {}
     if binding.get("prefix_mismatch_behavior") != "drop_block":
         return None
-    layout = asked.parsed.layout
+    layout = request.parsed.layout
     places = thinking_in(layout.columns, layout.n)
-    return replace(asked, parsed=without(asked.parsed, [places[ordinal] for ordinal in ordinals]), dropped=ordinals)
+    return replace(request, parsed=without(request.parsed, [places[ordinal] for ordinal in ordinals]), dropped=ordinals)
 
 
-def transformations(asked: Asked) -> dict[str, Json]:
+def transformations(request: ParsedRequest) -> dict[str, Json]:
     """`input_transformations`, for whoever has opted in."""
-    if BINDING not in _betas(asked.sent):
+    if BINDING not in _betas(request.received):
         return {}
     paths = [
         at.path
-        for at in placed(asked.sent.body)
+        for at in placed(request.received.body)
         if at.role == "assistant" and str(at.block["type"]).endswith("thinking")
     ]
     rows = (
-        {"type": "thinking_dropped", "path": paths[each], "reason": "prefix_binding_mismatch"} for each in asked.dropped
+        {"type": "thinking_dropped", "path": paths[each], "reason": "prefix_binding_mismatch"}
+        for each in request.dropped
     )
     return {"input_transformations": list(rows)}
 
@@ -404,68 +414,68 @@ def _is_thinking(body: Mapping[str, Json]) -> bool:
     return bool(_option(body, "thinking", "type") == "enabled")
 
 
-def new_version(sent: Sent) -> Iterator[Refusal]:
+def new_version(received: ReceivedRequest) -> Iterator[Refusal]:
     """Sampling parameters the newest version no longer takes."""
-    for name in ("temperature", "top_p", "top_k") if sent.headers.get("anthropic-version") == NEW_VERSION else ():
-        if sent.body.get(name) is not None:
+    for name in ("temperature", "top_p", "top_k") if received.headers.get("anthropic-version") == NEW_VERSION else ():
+        if received.body.get(name) is not None:
             yield invalid(f"{name}: not supported with anthropic-version {NEW_VERSION}")
 
 
-def prewarming(sent: Sent) -> Iterator[Refusal]:
+def prewarming(received: ReceivedRequest) -> Iterator[Refusal]:
     """`max_tokens: 0` fills the cache; what only a generation needs conflicts with it."""
-    tokens = sent.body.get("max_tokens", 1)
+    tokens = received.body.get("max_tokens", 1)
     if tokens < 0:
         yield invalid("max_tokens: Input should be greater than or equal to 0")
     conflicts = (
-        ("stream", sent.body.get("stream") is True),
-        ("thinking", _is_thinking(sent.body)),
-        ("output_config.format", _option(sent.body, "output_config", "format") is not None),
-        ("tool_choice", _option(sent.body, "tool_choice", "type") in _FORCING),
+        ("stream", received.body.get("stream") is True),
+        ("thinking", _is_thinking(received.body)),
+        ("output_config.format", _option(received.body, "output_config", "format") is not None),
+        ("tool_choice", _option(received.body, "tool_choice", "type") in _FORCING),
     )
     yield from (
         invalid(f"max_tokens: 0 cannot be combined with {name}") for name, holds in conflicts if tokens == 0 and holds
     )
 
 
-def thinking(sent: Sent) -> Iterator[Refusal]:
+def thinking(received: ReceivedRequest) -> Iterator[Refusal]:
     """A budget that fits, and no forced tool beside manual thinking."""
-    budget = _option(sent.body, "thinking", "budget_tokens")
-    if _is_thinking(sent.body):
+    budget = _option(received.body, "thinking", "budget_tokens")
+    if _is_thinking(received.body):
         if not isinstance(budget, int) or budget < 1024:
             yield invalid("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
-        elif sent.body.get("max_tokens", budget + 1) <= budget:
+        elif received.body.get("max_tokens", budget + 1) <= budget:
             yield invalid("`max_tokens` must be greater than `thinking.budget_tokens`.")
-        if _option(sent.body, "tool_choice", "type") in _FORCING:
+        if _option(received.body, "tool_choice", "type") in _FORCING:
             yield invalid("Thinking may not be enabled when tool_choice forces tool use.")
 
 
-def forced(asked: Asked) -> Iterator[Refusal]:
+def forced(request: ParsedRequest) -> Iterator[Refusal]:
     """`tool_choice` any or tool, where the model takes it and there is a tool."""
-    choice = _option(asked.sent.body, "tool_choice", "type")
-    if choice in _FORCING and not asked.model.accepts_forced_choice:
+    choice = _option(request.received.body, "tool_choice", "type")
+    if choice in _FORCING and not request.model.accepts_forced_choice:
         yield invalid(f'tool_choice: "{choice}" is not supported by this model; use "auto" or "none"')
-    if choice in _FORCING and not asked.sent.body.get("tools"):
+    if choice in _FORCING and not request.received.body.get("tools"):
         yield invalid("tool_choice: may only be specified while providing tools.")
 
 
-def conversation(asked: Asked) -> Iterator[Refusal]:
+def conversation(request: ParsedRequest) -> Iterator[Refusal]:
     """Who speaks when, and who answers whom."""
-    turns = _turns(asked.sent.body)
+    turns = _turns(request.received.body)
     for check in (_order, _answered, _unique_calls, _prefill):
-        yield from check(asked, turns)
+        yield from check(request, turns)
 
 
-def _order(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
+def _order(request: ParsedRequest, turns: list[_Spoken]) -> Iterator[Refusal]:
     """Who may speak when."""
     if turns[0].role != "user" and [block["type"] for block in turns[0].blocks[:1]] != ["compaction"]:
         yield invalid('messages: first message must use the "user" role')
     for at, turn in enumerate(turns):
         if turn.role == "system" and at:
-            yield from _mid_system(asked, turns[at - 1], turn, turns[at + 1 :])
+            yield from _mid_system(request, turns[at - 1], turn, turns[at + 1 :])
 
 
-def _mid_system(asked: Asked, before: _Spoken, system: _Spoken, after: list[_Spoken]) -> Iterator[Refusal]:
-    if not asked.model.accepts_mid_system:
+def _mid_system(request: ParsedRequest, before: _Spoken, system: _Spoken, after: list[_Spoken]) -> Iterator[Refusal]:
+    if not request.model.accepts_mid_system:
         yield invalid(f"messages.{system.index}.role: `system` messages are not supported by this model")
     ends_in_result = (
         before.role == "assistant" and before.blocks and str(before.blocks[-1]["type"]).endswith("_tool_result")
@@ -478,10 +488,10 @@ def _mid_system(asked: Asked, before: _Spoken, system: _Spoken, after: list[_Spo
         )
 
 
-def _answered(asked: Asked, spoken: list[_Spoken]) -> Iterator[Refusal]:
+def _answered(request: ParsedRequest, spoken: list[_Spoken]) -> Iterator[Refusal]:
     """Each call has its result in the next turn, and each result its call in the turn before."""
     turns = [turn for turn in spoken if turn.role != "system"]
-    edges = _Spoken(0, "", []), _Spoken(len(asked.sent.body["messages"]), "user", [])
+    edges = _Spoken(0, "", []), _Spoken(len(request.received.body["messages"]), "user", [])
     for before, turn in pairwise([edges[0], *turns, edges[1]]):
         uses, results = before.ids("tool_use", "id"), turn.ids("tool_result", "tool_use_id")
         open_ids = [use for use in uses if use not in results]
@@ -499,7 +509,7 @@ def _answered(asked: Asked, spoken: list[_Spoken]) -> Iterator[Refusal]:
             )
 
 
-def _unique_calls(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
+def _unique_calls(request: ParsedRequest, turns: list[_Spoken]) -> Iterator[Refusal]:
     """No id twice in a turn."""
     for turn in turns:
         for kind, name in (("tool_use", "id"), ("tool_result", "tool_use_id")):
@@ -508,29 +518,31 @@ def _unique_calls(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
                 yield invalid(f"messages.{turn.index}: `{kind}` ids must be unique")
 
 
-def _prefill(asked: Asked, turns: list[_Spoken]) -> Iterator[Refusal]:
+def _prefill(request: ParsedRequest, turns: list[_Spoken]) -> Iterator[Refusal]:
     """Words put into the model's mouth; a paused turn goes on, and one that is only compacted says nothing more."""
-    if asked.sent.body.get("compaction") is not None:
+    if request.received.body.get("compaction") is not None:
         return
     last = turns[-1]
     ends_in_text = (
-        last.role == "assistant" and (not last.blocks or last.blocks[-1]["type"] == "text") and not asked.continues
+        last.role == "assistant" and (not last.blocks or last.blocks[-1]["type"] == "text") and not request.continues
     )
-    if ends_in_text and not asked.model.accepts_prefill:
+    if ends_in_text and not request.model.accepts_prefill:
         yield invalid(
             "This model does not support assistant message prefill. The conversation must end with a user message."
         )
-    if ends_in_text and _is_thinking(asked.sent.body):
+    if ends_in_text and _is_thinking(request.received.body):
         yield invalid("When thinking is enabled, the conversation must end with a user message.")
 
 
-def marks(asked: Asked) -> Iterator[Refusal]:
+def marks(request: ParsedRequest) -> Iterator[Refusal]:
     """At most four, longer lifetimes first."""
-    explicit = asked.parsed.layout.breakpoints
+    explicit = request.parsed.layout.breakpoints
     if len(explicit) > MOST_MARKS:
         yield invalid(f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {len(explicit)}.")
     rising = [
-        later for earlier, later in pairwise(asked.parsed.prompt.breakpoints) if later.ttl_seconds > earlier.ttl_seconds
+        later
+        for earlier, later in pairwise(request.parsed.prompt.breakpoints)
+        if later.ttl_seconds > earlier.ttl_seconds
     ]
     if rising:
         yield invalid(
@@ -539,9 +551,9 @@ def marks(asked: Asked) -> Iterator[Refusal]:
         )
 
 
-def automatic(asked: Asked) -> Iterator[Refusal]:
+def automatic(request: ParsedRequest) -> Iterator[Refusal]:
     """A top-level marker that would be a fifth, or contradict the one that is there."""
-    marker, layout = asked.sent.body.get("cache_control"), asked.parsed.layout
+    marker, layout = request.received.body.get("cache_control"), request.parsed.layout
     place = _last_markable(layout)
     if marker is None or place is None:
         return
@@ -556,11 +568,11 @@ def _last_markable(layout: PromptLayout) -> int | None:
     return next((index for index in range(layout.n - 1, -1, -1) if layout.columns.breakpoint_offsets[index] >= 0), None)
 
 
-def window(asked: Asked) -> Iterator[Refusal]:
+def window(request: ParsedRequest) -> Iterator[Refusal]:
     """A prompt that fits."""
-    if asked.parsed.prompt.n_tokens > asked.model.window_tokens:
+    if request.parsed.prompt.n_tokens > request.model.window_tokens:
         yield invalid(
-            f"prompt is too long: {asked.parsed.prompt.n_tokens} tokens > {asked.model.window_tokens} maximum"
+            f"prompt is too long: {request.parsed.prompt.n_tokens} tokens > {request.model.window_tokens} maximum"
         )
 
 
@@ -577,7 +589,7 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     )
 
 
-_SAID: tuple[Early, ...] = (
+_SAID: tuple[RequestCheck, ...] = (
     options,
     blocks,
     tool_names,
@@ -589,13 +601,19 @@ _SAID: tuple[Early, ...] = (
     compactions,
     new_version,
 )
-EARLY: tuple[Early, ...] = (authenticated, versioned, created, threadless, *_SAID, prewarming, thinking)
-ABROAD: Mapping[str, tuple[Early, ...]] = {
+REQUEST_CHECKS: tuple[RequestCheck, ...] = (authenticated, versioned, created, threadless, *_SAID, prewarming, thinking)
+ABROAD: Mapping[str, tuple[RequestCheck, ...]] = {
     name: (authenticated, platform(name), posted, threadless, *_SAID, prewarming, thinking)
     for name in ("Amazon Bedrock", "Google Cloud")
 }
 """On platforms where the version stands in the body, and the model in the path."""
-LATE: tuple[Late, ...] = (conversation, forced, marks, automatic, window)
-EARLY_COUNT: tuple[Early, ...] = (authenticated, versioned, counted, *_SAID, thinking)
-COUNT_ABROAD: tuple[Early, ...] = (authenticated, platform("Google Cloud"), counted_abroad, *_SAID, thinking)
+PROMPT_CHECKS: tuple[PromptCheck, ...] = (conversation, forced, marks, automatic, window)
+COUNT_CHECKS: tuple[RequestCheck, ...] = (authenticated, versioned, counted, *_SAID, thinking)
+COUNT_CHECKS_ABROAD: tuple[RequestCheck, ...] = (
+    authenticated,
+    platform("Google Cloud"),
+    counted_abroad,
+    *_SAID,
+    thinking,
+)
 """For `/v1/messages/count_tokens`; its late checks are the same."""

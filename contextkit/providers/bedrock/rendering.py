@@ -12,8 +12,10 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.providers.bedrock import validation as refusals
+from contextkit.providers.bedrock.body import BODY
+from contextkit.providers.bedrock.converse import BedrockConverse, parse
 from contextkit.providers.bedrock.validation import invalid
-from contextkit.providers.codec import Answer, Stream, Wire, pieces
+from contextkit.providers.codec import Codec, ResponseData, Stream, pieces
 from contextkit.providers.eventstream import CONTENT_TYPE, frame
 from contextkit.providers.scripted import Part
 from contextkit.providers.validation import Refusal
@@ -74,22 +76,22 @@ def usage(bill: Usage) -> Json:
     }
 
 
-def whole(answer: Answer) -> Json:
+def whole(answer: ResponseData) -> Json:
     """A `ConverseResponse`."""
     message = {"role": "assistant", "content": content(answer.parts)}
     return {
         "output": {"message": message},
-        "stopReason": STOPS[answer.stop],
+        "stopReason": STOPS[answer.ending],
         "usage": usage(answer.usage),
         "metrics": {"latencyMs": 1},
     }
 
 
-def stream(answer: Answer) -> Stream:
+def stream(answer: ResponseData) -> Stream:
     """The frames of a `ConverseStreamOutput`."""
     blocks = tuple(_block(index, block) for index, block in enumerate(content(answer.parts)))
     metadata = {"usage": usage(answer.usage), "metrics": {"latencyMs": 1}}
-    ending = frame("messageStop", {"stopReason": STOPS[answer.stop]}) + frame("metadata", metadata)
+    ending = frame("messageStop", {"stopReason": STOPS[answer.ending]}) + frame("metadata", metadata)
     return Stream(frame("messageStart", {"role": "assistant"}), blocks, ending)
 
 
@@ -131,31 +133,34 @@ def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
     return Refusal(400, "ValidationException", "The provided model identifier is invalid.")
 
 
-WIRE = Wire(
+CODEC = Codec(
     name="bedrock_converse",
-    family="aws",
-    id_prefix="converse",
-    workspace="x-amz-account",
-    early=refusals.EARLY,
-    late=refusals.LATE,
-    unreadable=_unreadable,
-    unknown_model=_unknown_model,
-    fault=fault,
-    impossible={},
-    error=error,
-    error_event=lambda refusal: frame(
+    provider="aws",
+    body=BODY,
+    parse=parse,
+    responses=BedrockConverse.answering,
+    response_id_prefix="converse",
+    workspace_header="x-amz-account",
+    request_checks=refusals.REQUEST_CHECKS,
+    prompt_checks=refusals.PROMPT_CHECKS,
+    refuse_unreadable=_unreadable,
+    refuse_unknown_model=_unknown_model,
+    scripted_error=fault,
+    endings_as_errors={},
+    render_error=error,
+    render_error_event=lambda refusal: frame(
         _EXCEPTIONS.get(refusal.status, "internalServerException"), {"message": refusal.message}, "exception"
     ),
-    statuses={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}},
-    content=content,
-    whole=whole,
-    stream=stream,
-    silent=lambda body: None,
+    status_by_error_type={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}},
+    render_content=content,
+    render_response=whole,
+    render_stream=stream,
+    prewarm_ending=lambda body: None,
     diagnose=lambda kept, now, read: None,
-    is_remembered=lambda body: False,
+    is_comparable=lambda body: False,
     model_field="modelId",
-    stream_type=CONTENT_TYPE,
-    id_header="x-amzn-requestid",
-    moved=refusals.moved,
-    fields=frozenset(refusals.REQUEST.fields),
+    stream_media_type=CONTENT_TYPE,
+    request_id_header="x-amzn-requestid",
+    refuse_moved_thinking=refusals.moved,
+    known_fields=frozenset(refusals.REQUEST.fields),
 )

@@ -17,12 +17,12 @@ from contextkit.providers.validation import (
     TEXT,
     TEXTS,
     WHOLE,
-    Asked,
-    Early,
     Fields,
-    Late,
+    ParsedRequest,
+    PromptCheck,
+    ReceivedRequest,
     Refusal,
-    Sent,
+    RequestCheck,
     Shape,
     faults,
     one_of,
@@ -115,20 +115,20 @@ def invalid(path: str, what: str) -> Refusal:
     return Refusal(400, "ValidationException", f"The value at {path} is not valid: {what}")
 
 
-def authenticated(sent: Sent) -> Iterator[Refusal]:
+def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
     """Any credentials will do, and none are looked at."""
-    if not sent.headers.get("authorization"):
+    if not received.headers.get("authorization"):
         yield Refusal(403, "MissingAuthenticationTokenException", "Missing Authentication Token")
 
 
-def fields(sent: Sent) -> Iterator[Refusal]:
+def fields(received: ReceivedRequest) -> Iterator[Refusal]:
     """Every field and block has its shape, no text is blank, and neither messages nor tools are empty."""
-    for path, what in faults(sent.body, REQUEST, "$", frozenset() if sent.is_strict else _OPEN):
+    for path, what in faults(received.body, REQUEST, "$", frozenset() if received.is_strict else _OPEN):
         yield invalid(path.removeprefix("$."), f"expected {what}")
-    texts = [block["text"] for array in _arrays(sent.body) for block in array if "text" in block]
+    texts = [block["text"] for array in _arrays(received.body) for block in array if "text" in block]
     if not all(text.strip() for text in texts):
         yield invalid("text", "the text field is blank")
-    if not sent.body["messages"] or (sent.body.get("toolConfig") or {"tools": [1]})["tools"] == []:
+    if not received.body["messages"] or (received.body.get("toolConfig") or {"tools": [1]})["tools"] == []:
         yield invalid("messages", "at least one message, and one tool of a toolConfig, must be there")
 
 
@@ -138,9 +138,9 @@ def _arrays(body: Mapping[str, Json]) -> list[list[dict[str, Json]]]:
     return [tools, body.get("system") or [], *(message["content"] for message in body["messages"])]
 
 
-def points(sent: Sent) -> Iterator[Refusal]:
+def points(received: ReceivedRequest) -> Iterator[Refusal]:
     """At most four cachePoints, each behind something."""
-    arrays = _arrays(sent.body)
+    arrays = _arrays(received.body)
     n_points = sum("cachePoint" in block for array in arrays for block in array)
     if n_points > MOST_POINTS:
         yield invalid("cachePoint", f"{n_points} of them, at most {MOST_POINTS} are allowed")
@@ -148,9 +148,9 @@ def points(sent: Sent) -> Iterator[Refusal]:
         yield invalid("cachePoint", "it must follow the content it caches")
 
 
-def conversation(sent: Sent) -> Iterator[Refusal]:
+def conversation(received: ReceivedRequest) -> Iterator[Refusal]:
     """The user begins, roles take turns, and every call is answered in the turn behind it."""
-    messages = [message for message in sent.body["messages"] if message["role"] != "system"]
+    messages = [message for message in received.body["messages"] if message["role"] != "system"]
     roles = [message["role"] for message in messages]
     if roles[:1] != ["user"]:
         yield invalid("messages", "a conversation must start with a user message")
@@ -167,17 +167,17 @@ def conversation(sent: Sent) -> Iterator[Refusal]:
             )
 
 
-def choice(sent: Sent) -> Iterator[Refusal]:
+def choice(received: ReceivedRequest) -> Iterator[Refusal]:
     """`toolChoice` names a tool that there is."""
-    config = sent.body.get("toolConfig") or {}
+    config = received.body.get("toolConfig") or {}
     chosen = (config.get("toolChoice") or {}).get("tool")
     if chosen and chosen["name"] not in {tool["toolSpec"]["name"] for tool in config["tools"] if "toolSpec" in tool}:
         yield invalid("toolConfig.toolChoice.tool.name", "no such tool")
 
 
-def window(asked: Asked) -> Iterator[Refusal]:
+def window(request: ParsedRequest) -> Iterator[Refusal]:
     """A prompt that fits."""
-    if asked.parsed.prompt.n_tokens > asked.model.window_tokens:
+    if request.parsed.prompt.n_tokens > request.model.window_tokens:
         yield Refusal(400, "ValidationException", "Input is too long for requested model.")
 
 
@@ -188,5 +188,5 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     )
 
 
-EARLY: tuple[Early, ...] = (authenticated, fields, points, conversation, choice)
-LATE: tuple[Late, ...] = (window,)
+REQUEST_CHECKS: tuple[RequestCheck, ...] = (authenticated, fields, points, conversation, choice)
+PROMPT_CHECKS: tuple[PromptCheck, ...] = (window,)

@@ -11,9 +11,11 @@ from typing import Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.errors import UnknownModel, UnreadableRequest
-from contextkit.providers.codec import Answer, Stream, Wire, event, pieces
+from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.providers.gemini import validation as refusals
+from contextkit.providers.gemini.generate import Gemini, parse
 from contextkit.providers.gemini.validation import invalid
+from contextkit.providers.reading import GEMINI_BODY
 from contextkit.providers.scripted import Part
 from contextkit.providers.validation import Refusal
 
@@ -56,15 +58,15 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
     return {name: count for name, count in told.items() if count}
 
 
-def whole(answer: Answer) -> Json:
+def whole(answer: ResponseData) -> Json:
     """A `GenerateContentResponse`."""
-    return _chunk(answer, content(answer.parts), FINISHES[answer.stop], usage(answer.usage, answer.thinking_tokens))
+    return _chunk(answer, content(answer.parts), FINISHES[answer.ending], usage(answer.usage, answer.thinking_tokens))
 
 
-def stream(answer: Answer) -> Stream:
+def stream(answer: ResponseData) -> Stream:
     """Its chunks."""
     parts = tuple(b"".join(event(_chunk(answer, [piece])) for piece in _pieces(part)) for part in content(answer.parts))
-    ending = _chunk(answer, [], FINISHES[answer.stop], usage(answer.usage, answer.thinking_tokens))
+    ending = _chunk(answer, [], FINISHES[answer.ending], usage(answer.usage, answer.thinking_tokens))
     return Stream(b"", parts, event(ending))
 
 
@@ -78,11 +80,11 @@ def _pieces(part: Mapping[str, Any]) -> list[Json]:
     return [*({**beside, "text": text} for text in texts[:-1]), {**beside, "text": texts[-1], **signed}]
 
 
-def _chunk(answer: Answer, parts: list[Json], finish: str | None = None, bill: Json = None) -> dict[str, Json]:
+def _chunk(answer: ResponseData, parts: list[Json], finish: str | None = None, bill: Json = None) -> dict[str, Json]:
     ended = {} if finish is None else {"finishReason": finish}
     told = {} if bill is None else {"usageMetadata": bill}
     candidate = {"content": {"role": "model", "parts": parts}, **ended, "index": 0}
-    return {"candidates": [candidate], **told, "modelVersion": answer.body["model"], "responseId": answer.id}
+    return {"candidates": [candidate], **told, "modelVersion": answer.request["model"], "responseId": answer.id}
 
 
 def error(refusal: Refusal) -> Json:
@@ -106,25 +108,28 @@ def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
     )
 
 
-WIRE = Wire(
+CODEC = Codec(
     name="gemini",
-    family="google",
-    id_prefix="gemini",
-    workspace="x-goog-user-project",
-    early=refusals.EARLY,
-    late=refusals.LATE,
-    unreadable=_unreadable,
-    unknown_model=_unknown_model,
-    fault=fault,
-    impossible={"overflow": refusals.TOO_LONG},
-    error=error,
-    error_event=lambda refusal: event(error(refusal)),
-    statuses={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}},
-    content=content,
-    whole=whole,
-    stream=stream,
-    silent=lambda body: None,
+    provider="google",
+    body=GEMINI_BODY,
+    parse=parse,
+    responses=Gemini.answering,
+    response_id_prefix="gemini",
+    workspace_header="x-goog-user-project",
+    request_checks=refusals.REQUEST_CHECKS,
+    prompt_checks=refusals.PROMPT_CHECKS,
+    refuse_unreadable=_unreadable,
+    refuse_unknown_model=_unknown_model,
+    scripted_error=fault,
+    endings_as_errors={"overflow": refusals.TOO_LONG},
+    render_error=error,
+    render_error_event=lambda refusal: event(error(refusal)),
+    status_by_error_type={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}},
+    render_content=content,
+    render_response=whole,
+    render_stream=stream,
+    prewarm_ending=lambda body: None,
     diagnose=lambda kept, now, read: None,
-    is_remembered=lambda body: False,
-    fields=frozenset(refusals.REQUEST.fields),
+    is_comparable=lambda body: False,
+    known_fields=frozenset(refusals.REQUEST.fields),
 )

@@ -17,13 +17,13 @@ from contextkit.providers.validation import (
     TEXT,
     TEXTS,
     WHOLE,
-    Asked,
-    Early,
     Fields,
     Kind,
-    Late,
+    ParsedRequest,
+    PromptCheck,
+    ReceivedRequest,
     Refusal,
-    Sent,
+    RequestCheck,
     Shape,
     faults,
     one_of,
@@ -143,29 +143,29 @@ def invalid(path: str, what: str) -> Refusal:
     return Refusal(400, "INVALID_ARGUMENT", f"Invalid value at '{path}': {what}")
 
 
-def authenticated(sent: Sent) -> Iterator[Refusal]:
+def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
     """Any key will do, and none is looked at."""
-    if not (sent.headers.get("x-goog-api-key") or sent.headers.get("authorization")):
+    if not (received.headers.get("x-goog-api-key") or received.headers.get("authorization")):
         yield Refusal(403, "PERMISSION_DENIED", "Method doesn't allow unregistered callers. Please use an API key.")
 
 
-def fields(sent: Sent) -> Iterator[Refusal]:
+def fields(received: ReceivedRequest) -> Iterator[Refusal]:
     """Every field and part has its shape, and no list of contents or parts is empty."""
-    yield from shaped(sent, REQUEST)
-    if not sent.body["contents"] or not all(content["parts"] for content in sent.body["contents"]):
+    yield from shaped(received, REQUEST)
+    if not received.body["contents"] or not all(content["parts"] for content in received.body["contents"]):
         yield invalid("contents", "contents are not specified, or one has no parts")
 
 
-def shaped(sent: Sent, shape: Shape) -> Iterator[Refusal]:
+def shaped(received: ReceivedRequest, shape: Shape) -> Iterator[Refusal]:
     """Fields of their kinds; on a strict server, known ones alone."""
-    found = faults(sent.body, shape, "$", frozenset() if sent.is_strict else _OPEN)
+    found = faults(received.body, shape, "$", frozenset() if received.is_strict else _OPEN)
     return (invalid(path.removeprefix("$."), f"expected {what}") for path, what in found)
 
 
-def conversation(sent: Sent) -> Iterator[Refusal]:
+def conversation(received: ReceivedRequest) -> Iterator[Refusal]:
     """The user speaks first and last, and as many functions answer as were called."""
     said: list[tuple[str, list[Json]]] = []
-    for content in sent.body["contents"]:
+    for content in received.body["contents"]:
         role = content.get("role", "user")
         if said and said[-1][0] == role:
             said[-1][1].extend(content["parts"])
@@ -185,11 +185,11 @@ def conversation(sent: Sent) -> Iterator[Refusal]:
             yield invalid("contents", "function_response.name: Name cannot be empty.")
 
 
-def window(asked: Asked) -> Iterator[Refusal]:
+def window(request: ParsedRequest) -> Iterator[Refusal]:
     """A prompt that fits."""
-    if asked.parsed.prompt.n_tokens > asked.model.window_tokens:
+    if request.parsed.prompt.n_tokens > request.model.window_tokens:
         yield TOO_LONG
 
 
-EARLY: tuple[Early, ...] = (authenticated, fields, conversation)
-LATE: tuple[Late, ...] = (window,)
+REQUEST_CHECKS: tuple[RequestCheck, ...] = (authenticated, fields, conversation)
+PROMPT_CHECKS: tuple[PromptCheck, ...] = (window,)

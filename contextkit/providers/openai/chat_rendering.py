@@ -16,9 +16,11 @@ from typing import Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
-from contextkit.providers.codec import Answer, Stream, Wire, event, pieces
+from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.providers.openai import validation as refusals
+from contextkit.providers.openai.chat import OpenAIChat, parse
 from contextkit.providers.openai.shapes import CHAT, invalid
+from contextkit.providers.reading import CHAT_BODY
 from contextkit.providers.scripted import Part
 from contextkit.providers.validation import Refusal
 
@@ -117,20 +119,20 @@ def message(parts: tuple[Part, ...]) -> dict[str, Json]:
     return {"role": "assistant", "content": words, "refusal": None, "annotations": [], **called}
 
 
-def whole(answer: Answer) -> Json:
+def whole(answer: ResponseData) -> Json:
     """A `ChatCompletion`."""
-    choice = {"index": 0, "message": message(answer.parts), "finish_reason": FINISHES[answer.stop], "logprobs": None}
-    bill = answer.billed(usage(answer.usage, answer.thinking_tokens))
+    choice = {"index": 0, "message": message(answer.parts), "finish_reason": FINISHES[answer.ending], "logprobs": None}
+    bill = answer.render_usage(usage(answer.usage, answer.thinking_tokens))
     return _envelope(answer, "chat.completion") | {"choices": [choice], **bill}
 
 
-def stream(answer: Answer) -> Stream:
+def stream(answer: ResponseData) -> Stream:
     """The chunks of a `ChatCompletion`."""
-    wants_usage = bool((answer.body.get("stream_options") or {}).get("include_usage"))
+    wants_usage = bool((answer.request.get("stream_options") or {}).get("include_usage"))
     frame = _envelope(answer, "chat.completion.chunk") | ({"usage": None} if wants_usage else {})
-    tail = _chunk(frame, {}, FINISHES[answer.stop])
+    tail = _chunk(frame, {}, FINISHES[answer.ending])
     if wants_usage:
-        tail += event(frame | {"choices": [], **answer.billed(usage(answer.usage, answer.thinking_tokens))})
+        tail += event(frame | {"choices": [], **answer.render_usage(usage(answer.usage, answer.thinking_tokens))})
     head = _chunk(frame, {"role": "assistant", "content": "", "refusal": None})
     return Stream(head, tuple(_deltas(frame, answer.parts)), tail + b"data: [DONE]\n\n")
 
@@ -169,36 +171,39 @@ def _chunk(frame: Mapping[str, Json], delta: Json, finish: str | None = None) ->
     return event({**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}]})
 
 
-def _envelope(answer: Answer, kind: str) -> dict[str, Json]:
+def _envelope(answer: ResponseData, kind: str) -> dict[str, Json]:
     return {
         "id": answer.id,
         "object": kind,
-        "created": answer.at,
-        "model": answer.body["model"],
+        "created": answer.created_at,
+        "model": answer.request["model"],
         "service_tier": "default",
         "system_fingerprint": "fp_contextkit",
     }
 
 
-WIRE = Wire(
+CODEC = Codec(
     name="openai_chat",
-    family="openai",
-    id_prefix="chatcmpl",
-    workspace="openai-project",
-    early=refusals.CHAT_EARLY,
-    late=refusals.LATE,
-    unreadable=unreadable,
-    unknown_model=unknown_model,
-    fault=fault,
-    impossible={"overflow": refusals.TOO_LONG},
-    error=error,
-    error_event=lambda refusal: event(error(refusal)),
-    statuses=STATUSES,
-    content=content,
-    whole=whole,
-    stream=stream,
-    silent=lambda body: None,
+    provider="openai",
+    body=CHAT_BODY,
+    parse=parse,
+    responses=OpenAIChat.answering,
+    response_id_prefix="chatcmpl",
+    workspace_header="openai-project",
+    request_checks=refusals.CHAT_EARLY,
+    prompt_checks=refusals.PROMPT_CHECKS,
+    refuse_unreadable=unreadable,
+    refuse_unknown_model=unknown_model,
+    scripted_error=fault,
+    endings_as_errors={"overflow": refusals.TOO_LONG},
+    render_error=error,
+    render_error_event=lambda refusal: event(error(refusal)),
+    status_by_error_type=STATUSES,
+    render_content=content,
+    render_response=whole,
+    render_stream=stream,
+    prewarm_ending=lambda body: None,
     diagnose=lambda kept, now, read: None,
-    is_remembered=lambda body: False,
-    fields=frozenset(CHAT),
+    is_comparable=lambda body: False,
+    known_fields=frozenset(CHAT),
 )

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
 from contextkit.providers.openai.shapes import invalid
-from contextkit.providers.validation import Early, Refusal, Sent
+from contextkit.providers.validation import ReceivedRequest, Refusal, RequestCheck
 
 _WORDS = ("none", "auto", "required")
 _USAGE = 'Correct usage: `{"type": "function", "function": {"name": "my_function"}}`'
@@ -46,9 +46,9 @@ _FORMATS = frozenset(
 """Formats of a structural tag (xgrammar 0.2.8, structural_tag.py)."""
 
 
-def vllm_chat(sent: Sent) -> Iterator[Refusal]:
+def vllm_chat(received: ReceivedRequest) -> Iterator[Refusal]:
     """A word, or one function there is."""
-    choice, tools = sent.body.get("tool_choice"), sent.body.get("tools")
+    choice, tools = received.body.get("tool_choice"), received.body.get("tools")
     if tools == []:
         yield invalid(
             "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.", "tools"
@@ -58,7 +58,7 @@ def vllm_chat(sent: Sent) -> Iterator[Refusal]:
     if tools is None:
         yield invalid("When using `tool_choice`, `tools` must be set.", "tool_choice")
     elif isinstance(choice, dict):
-        yield from _vllm_named(choice, _names(sent.body))
+        yield from _vllm_named(choice, _names(received.body))
     elif choice not in ("auto", "required"):
         said = (
             f'Invalid value for `tool_choice`: {choice}! Only named tools, "none", "auto" or "required" are supported.'
@@ -80,34 +80,34 @@ def _vllm_named(choice: Mapping[str, Json], names: list[Json]) -> Iterator[Refus
         )
 
 
-def vllm_responses(sent: Sent) -> Iterator[Refusal]:
+def vllm_responses(received: ReceivedRequest) -> Iterator[Refusal]:
     """A word, a named tool there is, or any choice of the SDK's types: what is not named is not enforced."""
-    choice = sent.body.get("tool_choice")
+    choice = received.body.get("tool_choice")
     if isinstance(choice, str) and choice not in _WORDS:
         yield invalid("tool_choice: Input should be 'none', 'auto' or 'required'", "tool_choice")
-    elif choice == "required" and not sent.body.get("tools"):
+    elif choice == "required" and not received.body.get("tools"):
         yield invalid("Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice")
     elif (
         isinstance(choice, dict)
         and choice.get("type") in ("function", "custom")
-        and choice.get("name") not in _names(sent.body)
+        and choice.get("name") not in _names(received.body)
     ):
         yield invalid("Tool choice 'function' not found in 'tools' parameter.", "tool_choice")
     elif isinstance(choice, dict) and choice.get("type") == "allowed_tools" and not {"mode", "tools"} <= choice.keys():
         yield invalid("tool_choice.ToolChoiceAllowed: Field required", "tool_choice")
 
 
-def vllm_continued(sent: Sent) -> Iterator[Refusal]:
+def vllm_continued(received: ReceivedRequest) -> Iterator[Refusal]:
     """A final message that is gone on with, or another one: not both."""
-    if sent.body.get("continue_final_message") and sent.body.get("add_generation_prompt", True):
+    if received.body.get("continue_final_message") and received.body.get("add_generation_prompt", True):
         yield invalid(
             "Cannot set both `continue_final_message` and `add_generation_prompt` to True.", "continue_final_message"
         )
 
 
-def sglang_chat(sent: Sent) -> Iterator[Refusal]:
+def sglang_chat(received: ReceivedRequest) -> Iterator[Refusal]:
     """A word, or one function there is; a call that is forced takes no other grammar beside it."""
-    choice = sent.body.get("tool_choice")
+    choice = received.body.get("tool_choice")
     function = choice.get("function") if isinstance(choice, dict) else None
     if isinstance(choice, dict) and not isinstance(function, dict):
         yield invalid("tool_choice.ToolChoice.function: Field required", "tool_choice")
@@ -115,46 +115,50 @@ def sglang_chat(sent: Sent) -> Iterator[Refusal]:
         yield invalid("tool_choice.ToolChoice.type: Input should be 'function'", "tool_choice")
     elif choice is not None and not isinstance(choice, dict) and choice not in _WORDS:
         yield invalid("tool_choice: Input should be 'auto', 'required' or 'none'", "tool_choice")
-    elif choice == "required" and not sent.body.get("tools"):
+    elif choice == "required" and not received.body.get("tools"):
         yield invalid("Tools cannot be empty if tool choice is set to required.", "tool_choice")
-    elif function is not None and not sent.body.get("tools"):
+    elif function is not None and not received.body.get("tools"):
         yield invalid("Tools cannot be empty if tool choice is set to a specific tool.", "tool_choice")
-    elif function is not None and function.get("name") not in _names(sent.body):
+    elif function is not None and function.get("name") not in _names(received.body):
         yield invalid(f"Tool '{function.get('name')}' not found in tools list.", "tool_choice")
-    elif (choice == "required" or function is not None) and _is_constrained(sent.body):
+    elif (choice == "required" or function is not None) and _is_constrained(received.body):
         yield invalid(_BOTH, "tool_choice")
 
 
-def sglang_responses(sent: Sent) -> Iterator[Refusal]:
+def sglang_responses(received: ReceivedRequest) -> Iterator[Refusal]:
     """A word or a named tool there is; every other object is taken for `auto`."""
-    choice = sent.body.get("tool_choice")
+    choice = received.body.get("tool_choice")
     name = choice.get("name") if isinstance(choice, dict) and choice.get("type") in ("function", "custom") else None
     if isinstance(choice, str) and choice not in _WORDS:
         yield invalid("tool_choice: Input should be 'auto', 'required' or 'none'", "tool_choice")
-    elif name is not None and name not in _names(sent.body):
+    elif name is not None and name not in _names(received.body):
         yield invalid(f"Tool {name!r} is not declared in tools", "tool_choice")
 
 
-def reply_format(sent: Sent) -> Iterator[Refusal]:
+def reply_format(received: ReceivedRequest) -> Iterator[Refusal]:
     """A known format; a structural tag in which every rule has one trigger."""
-    asked = sent.body.get("response_format") or {"type": "text"}
-    if asked.get("type") not in _REPLIES:
+    chosen_format = received.body.get("response_format") or {"type": "text"}
+    if chosen_format.get("type") not in _REPLIES:
         yield invalid(
             "response_format.type: Input should be 'text', 'json_object', 'json_schema' or 'structural_tag'",
             "response_format",
         )
-    elif asked["type"] == "structural_tag" and "structures" not in asked and not _is_tag(asked.get("format")):
+    elif (
+        chosen_format["type"] == "structural_tag"
+        and "structures" not in chosen_format
+        and not _is_tag(chosen_format.get("format"))
+    ):
         yield invalid("Invalid response_format structural_tag specification.", "response_format")
 
 
-def llamacpp(sent: Sent) -> Iterator[Refusal]:
+def llamacpp(received: ReceivedRequest) -> Iterator[Refusal]:
     """A word; an object is taken for `auto`. A grammar and tools exclude each other."""
-    choice = sent.body.get("tool_choice")
-    asked = sent.body.get("response_format")
-    kind = asked.get("type") if isinstance(asked, dict) else None
+    choice = received.body.get("tool_choice")
+    chosen_format = received.body.get("response_format")
+    kind = chosen_format.get("type") if isinstance(chosen_format, dict) else None
     if isinstance(choice, str) and choice not in _WORDS:
         yield invalid(f"Invalid tool_choice: {choice}", "tool_choice")
-    if sent.body.get("tools") and choice != "none" and sent.body.get("grammar"):
+    if received.body.get("tools") and choice != "none" and received.body.get("grammar"):
         yield invalid("Cannot use custom grammar constraints with tools.", "grammar")
     if kind not in (None, "text", "json_object", "json_schema"):
         yield invalid(
@@ -170,8 +174,8 @@ def _names(body: Mapping[str, Json]) -> list[Json]:
 
 
 def _is_constrained(body: Mapping[str, Json]) -> bool:
-    asked = body.get("response_format")
-    is_formatted = isinstance(asked, dict) and asked.get("type") not in (None, "text")
+    chosen_format = body.get("response_format")
+    is_formatted = isinstance(chosen_format, dict) and chosen_format.get("type") not in (None, "text")
     return is_formatted or bool(body.get("regex") or body.get("ebnf"))
 
 
@@ -193,7 +197,7 @@ def _is_rule(tag: Json, triggers: list[Json]) -> bool:
 
 
 _VLLM = {"openai_chat": (vllm_chat, reply_format, vllm_continued), "openai_responses": (vllm_responses,)}
-CHOICES: Mapping[str, Mapping[str, tuple[Early, ...]]] = {
+CHOICES: Mapping[str, Mapping[str, tuple[RequestCheck, ...]]] = {
     "vllm": _VLLM,
     "tiered": _VLLM,
     "sglang": {"openai_chat": (sglang_chat, reply_format), "openai_responses": (sglang_responses,)},

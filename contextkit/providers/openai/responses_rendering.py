@@ -17,16 +17,19 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
-from contextkit.providers.codec import Answer, Stream, Wire, event, pieces
+from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.providers.diagnostics import openai_diagnosis
 from contextkit.providers.openai import validation as refusals
 from contextkit.providers.openai.chat_rendering import STATUSES, error, fault, unknown_model, unreadable
+from contextkit.providers.openai.responses import OpenAIResponses
+from contextkit.providers.openai.responses import parse as parse_body
 from contextkit.providers.openai.shapes import COMPACT, RESPONSES
 from contextkit.providers.openai.stored import Stored, compacted, compaction
 from contextkit.providers.openai.validation import COMPACT_EARLY
+from contextkit.providers.reading import RESPONSES_BODY
 from contextkit.providers.scripted import Part
 from contextkit.providers.server_state import PREVIOUS, named_in
-from contextkit.providers.validation import Asked, Refusal
+from contextkit.providers.validation import ParsedRequest, Refusal
 
 INCOMPLETE = {"truncated": "max_output_tokens", "refused": "content_filter"}
 """Neutral ending → `incomplete_details.reason`; a prompt that does not fit is a 400 here."""
@@ -129,26 +132,28 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
     }
 
 
-def _output(answer: Answer) -> list[dict[str, Json]]:
+def _output(answer: ResponseData) -> list[dict[str, Json]]:
     name = str(answer.number)
-    return compacted(answer.body, items(answer.parts, name, answer.body.get("tools")), answer.usage.prompt or 0, name)
+    return compacted(
+        answer.request, items(answer.parts, name, answer.request.get("tools")), answer.usage.prompt or 0, name
+    )
 
 
-def whole(answer: Answer) -> Json:
+def whole(answer: ResponseData) -> Json:
     """A `Response`."""
-    reason = INCOMPLETE.get(answer.stop)
+    reason = INCOMPLETE.get(answer.ending)
     return _response(answer) | {
         "status": "incomplete" if reason else "completed",
         "incomplete_details": reason and {"reason": reason},
-        "completed_at": None if reason else answer.at,
+        "completed_at": None if reason else answer.created_at,
         "output": _output(answer),
-        **answer.billed(usage(answer.usage, answer.thinking_tokens)),
+        **answer.render_usage(usage(answer.usage, answer.thinking_tokens)),
         "prompt_cache_diagnostics": answer.diagnosis,
     }
 
 
-def _response(answer: Answer) -> dict[str, Json]:
-    body = answer.body
+def _response(answer: ResponseData) -> dict[str, Json]:
+    body = answer.request
     echoed = {name: default if body.get(name) is None else body[name] for name, default in _ECHOED.items()}
     options = body.get("prompt_cache_options")
     applied = (
@@ -159,7 +164,7 @@ def _response(answer: Answer) -> dict[str, Json]:
     return {
         "id": answer.id,
         "object": "response",
-        "created_at": answer.at,
+        "created_at": answer.created_at,
         "model": body["model"],
         "status": "in_progress",
         "error": None,
@@ -170,7 +175,7 @@ def _response(answer: Answer) -> dict[str, Json]:
         "usage": None,
         "prompt_cache_options": applied,
         **echoed,
-        **answer.told,
+        **answer.extras,
     }
 
 
@@ -187,7 +192,7 @@ class _Numbered:
         return event({"type": kind, **fields, "sequence_number": next(self._numbers)}, kind)
 
 
-def stream(answer: Answer) -> Stream:
+def stream(answer: ResponseData) -> Stream:
     """The events of a `Response`."""
     write = _Numbered()
     begun = _response(answer)
@@ -261,10 +266,10 @@ def _error_event(refusal: Refusal) -> bytes:
     return event({"type": "error", **fields, "sequence_number": 0}, "error")
 
 
-def told(asked: Asked) -> dict[str, Json]:
+def told(request: ParsedRequest) -> dict[str, Json]:
     """What it went on from, and which reasoning the model was not shown (responses/response.py:110-118)."""
-    said = asked.sent.body if asked.sent.said is None else asked.sent.said
-    before, columns = named_in(said), asked.parsed.layout.columns
+    said = request.received.body if request.received.body_as_sent is None else request.received.body_as_sent
+    before, columns = named_in(said), request.parsed.layout.columns
     went_on = {} if before is None else {before.field: before.name if before.field == PREVIOUS else {"id": before.name}}
     silent = [
         columns.body(index)
@@ -276,42 +281,45 @@ def told(asked: Asked) -> dict[str, Json]:
     return {**went_on, **({"input_transformations": rows} if rows else {})}
 
 
-def kept(stored: Stored, asked: Asked, answer: Answer) -> None:
+def kept(stored: Stored, request: ParsedRequest, answer: ResponseData) -> None:
     """The response can be gone on from; one that only filled the cache says nothing that could be."""
-    if WIRE.silent(answer.body) is None:
-        stored.keep(asked.sent, whole(answer))
+    if CODEC.prewarm_ending(answer.request) is None:
+        stored.keep(request.received, whole(answer))
 
 
-WIRE = Wire(
+CODEC = Codec(
     name="openai_responses",
-    family="openai",
-    id_prefix="resp",
-    workspace="openai-project",
-    early=refusals.RESPONSES_EARLY,
-    late=refusals.LATE,
-    unreadable=unreadable,
-    unknown_model=unknown_model,
-    fault=fault,
-    impossible={"overflow": refusals.TOO_LONG},
-    error=error,
-    error_event=_error_event,
-    statuses=STATUSES,
-    content=lambda parts: list(items(parts, "")),
-    whole=whole,
-    stream=stream,
-    silent=lambda body: "done" if (body.get("prompt_cache_options") or {}).get("prewarm") else None,
+    provider="openai",
+    body=RESPONSES_BODY,
+    parse=parse_body,
+    responses=OpenAIResponses.answering,
+    response_id_prefix="resp",
+    workspace_header="openai-project",
+    request_checks=refusals.RESPONSES_EARLY,
+    prompt_checks=refusals.PROMPT_CHECKS,
+    refuse_unreadable=unreadable,
+    refuse_unknown_model=unknown_model,
+    scripted_error=fault,
+    endings_as_errors={"overflow": refusals.TOO_LONG},
+    render_error=error,
+    render_error_event=_error_event,
+    status_by_error_type=STATUSES,
+    render_content=lambda parts: list(items(parts, "")),
+    render_response=whole,
+    render_stream=stream,
+    prewarm_ending=lambda body: "done" if (body.get("prompt_cache_options") or {}).get("prewarm") else None,
     diagnose=openai_diagnosis,
-    is_remembered=lambda body: True,
-    told=told,
-    resolved=Stored.resolved,
-    kept=kept,
-    fields=frozenset(RESPONSES),
+    is_comparable=lambda body: True,
+    response_extras=told,
+    resolve_stored=Stored.resolved,
+    store_response=kept,
+    known_fields=frozenset(RESPONSES),
 )
 
 
-def whole_compact(answer: Answer) -> Json:
+def whole_compact(answer: ResponseData) -> Json:
     """A `CompactedResponse`."""
-    given = answer.body["input"]
+    given = answer.request["input"]
     listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
     users = [item for item in listed if item.get("type", "message") == "message" and item["role"] == "user"]
     shown = [
@@ -328,9 +336,9 @@ def whole_compact(answer: Answer) -> Json:
     return {
         "id": answer.id,
         "object": "response.compaction",
-        "created_at": answer.at,
+        "created_at": answer.created_at,
         "output": [*shown, compaction(items(answer.parts, name), name)],
-        **answer.billed(usage(answer.usage, answer.thinking_tokens)),
+        **answer.render_usage(usage(answer.usage, answer.thinking_tokens)),
     }
 
 
@@ -338,11 +346,11 @@ def _parts(content: Json) -> list[Json]:
     return [{"type": "input_text", "text": content}] if isinstance(content, str) else content
 
 
-COMPACT_WIRE = replace(
-    WIRE,
-    early=COMPACT_EARLY,
-    whole=whole_compact,
-    told=lambda asked: {},
-    kept=lambda stored, asked, answer: None,
-    fields=frozenset(COMPACT),
+COMPACT_CODEC = replace(
+    CODEC,
+    request_checks=COMPACT_EARLY,
+    render_response=whole_compact,
+    response_extras=lambda request: {},
+    store_response=lambda stored, request, answer: None,
+    known_fields=frozenset(COMPACT),
 )

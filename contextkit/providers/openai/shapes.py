@@ -22,8 +22,8 @@ from contextkit.providers.validation import (
     TEXTS,
     WHOLE,
     Kind,
+    ReceivedRequest,
     Refusal,
-    Sent,
     kinds,
     misfits,
     missing,
@@ -172,9 +172,9 @@ def invalid(message: str, param: str | None = None, code: str | None = None) -> 
     return Refusal(400, "invalid_request_error", message, param, code)
 
 
-def authenticated(sent: Sent) -> Iterator[Refusal]:
+def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
     """Any key will do, and none is looked at."""
-    if not (sent.headers.get("authorization") or sent.headers.get("x-api-key")):
+    if not (received.headers.get("authorization") or received.headers.get("x-api-key")):
         yield Refusal(
             401,
             "invalid_request_error",
@@ -182,32 +182,32 @@ def authenticated(sent: Sent) -> Iterator[Refusal]:
         )
 
 
-def chat_fields(sent: Sent) -> Iterator[Refusal]:
+def chat_fields(received: ReceivedRequest) -> Iterator[Refusal]:
     """The fields of `POST /v1/chat/completions`."""
-    return _fields(sent, CHAT, ("model", "messages"))
+    return _fields(received, CHAT, ("model", "messages"))
 
 
-def responses_fields(sent: Sent) -> Iterator[Refusal]:
+def responses_fields(received: ReceivedRequest) -> Iterator[Refusal]:
     """The fields of `POST /v1/responses`."""
-    return _fields(sent, RESPONSES, ("model", "input"))
+    return _fields(received, RESPONSES, ("model", "input"))
 
 
-def compact_fields(sent: Sent) -> Iterator[Refusal]:
+def compact_fields(received: ReceivedRequest) -> Iterator[Refusal]:
     """The fields of `POST /v1/responses/compact`, whose input may be what a response holds
     (responses/response_compact_params.py).
     """
-    body = {"input": "", **sent.body} if sent.body.get("previous_response_id") else sent.body
-    return _fields(replace(sent, body=body), COMPACT, ("model", "input"))
+    body = {"input": "", **received.body} if received.body.get("previous_response_id") else received.body
+    return _fields(replace(received, body=body), COMPACT, ("model", "input"))
 
 
-def _fields(sent: Sent, fields: Mapping[str, Kind], required: tuple[str, ...]) -> Iterator[Refusal]:
-    body = sent.body
+def _fields(received: ReceivedRequest, fields: Mapping[str, Kind], required: tuple[str, ...]) -> Iterator[Refusal]:
+    body = received.body
     for name in missing(body, required):
         yield invalid(f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
     yield from _misfits(body, fields, "")
     for name in (name for name in _NESTED if name in fields):
         yield from _misfits(body.get(name) or {}, _NESTED[name], f"{name}.")
-    for name in unknown(sent, fields):
+    for name in unknown(received, fields):
         yield invalid(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
     if body[required[1]] == []:
         yield invalid(
@@ -230,9 +230,9 @@ def _shaped(value: Json, fields: Mapping[str, Kind], path: str) -> Iterator[Refu
     yield from _misfits(value, fields, f"{path}.")
 
 
-def messages(sent: Sent) -> Iterator[Refusal]:
+def messages(received: ReceivedRequest) -> Iterator[Refusal]:
     """Each chat message has the fields of its role, each part those of its type."""
-    for index, message in enumerate(sent.body["messages"]):
+    for index, message in enumerate(received.body["messages"]):
         path = f"messages[{index}]"
         if not isinstance(message, dict):
             yield invalid(f"Invalid type for '{path}': expected an object.", path, "invalid_type")
@@ -262,9 +262,9 @@ def _tool_calls(calls: Json, path: str) -> Iterator[Refusal]:
             yield from _shaped(call[call["type"]], {"name": TEXT, body: TEXT}, f"{at}.{call['type']}")
 
 
-def items(sent: Sent) -> Iterator[Refusal]:
+def items(received: ReceivedRequest) -> Iterator[Refusal]:
     """Each input item has the fields of its type, each part those of its own."""
-    given = sent.body["input"]
+    given = received.body["input"]
     for index, item in enumerate(given if isinstance(given, list) else ()):
         path = f"input[{index}]"
         kind = item.get("type", "message") if isinstance(item, dict) else None
@@ -299,9 +299,9 @@ def _parts(content: Json, table: Mapping[str, dict[str, Kind]], path: str) -> It
             )
 
 
-def chat_tools(sent: Sent) -> Iterator[Refusal]:
+def chat_tools(received: ReceivedRequest) -> Iterator[Refusal]:
     """Each tool of a chat request has a name."""
-    for index, tool in enumerate(sent.body.get("tools") or ()):
+    for index, tool in enumerate(received.body.get("tools") or ()):
         kind = tool.get("type") if isinstance(tool, dict) else None
         if kind not in ("function", "custom"):
             at = f"tools[{index}].type"
@@ -313,9 +313,9 @@ def chat_tools(sent: Sent) -> Iterator[Refusal]:
             yield from _shaped(tool[kind], {"name": TEXT}, f"tools[{index}].{kind}")
 
 
-def responses_tools(sent: Sent) -> Iterator[Refusal]:
+def responses_tools(received: ReceivedRequest) -> Iterator[Refusal]:
     """Each tool of a Responses request has a type, functions have a name."""
-    for index, tool in enumerate(sent.body.get("tools") or ()):
+    for index, tool in enumerate(received.body.get("tools") or ()):
         if not isinstance(tool, dict) or not isinstance(tool.get("type"), str):
             yield invalid(
                 f"Missing required parameter: 'tools[{index}].type'.",

@@ -22,7 +22,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.providers.openai.responses import OUTPUTS
 from contextkit.providers.openai.shapes import invalid
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
-from contextkit.providers.validation import Refusal, Sent
+from contextkit.providers.validation import ReceivedRequest, Refusal
 
 KEPT = 4096
 """Responses, and conversations, that can be asked for by name; the oldest go first."""
@@ -53,23 +53,23 @@ class Stored:
         """Conversations by their id."""
         self._n_items = 0
 
-    def resolved(self, sent: Sent) -> Sent | Refusal:
-        """A request with its whole input, `sent.said` what it said itself; a refusal where it names what is not kept."""
-        if sent.body.get(PREVIOUS) is not None and sent.body.get(CONVERSATION) is not None:
+    def resolved(self, received: ReceivedRequest) -> ReceivedRequest | Refusal:
+        """A request with its whole input, `received.body_as_sent` what it said itself; a refusal where it names what is not kept."""
+        if received.body.get(PREVIOUS) is not None and received.body.get(CONVERSATION) is not None:
             return invalid(_BOTH, None, "mutually_exclusive_parameters")
-        before = named_in(sent.body)
-        if before is None and sent.body.get(CONVERSATION) is not None:
+        before = named_in(received.body)
+        if before is None and received.body.get(CONVERSATION) is not None:
             return invalid(
                 "Invalid type for 'conversation': expected an id, or an object with one.", CONVERSATION, "invalid_type"
             )
         if before is not None and before.field == CONVERSATION and before.name not in self.conversations:
             return unknown(before)
-        body = self.histories.whole(sent.body)
-        return unknown(body) if isinstance(body, Unknown) else replace(sent, body=body, said=sent.body)
+        body = self.histories.whole(received.body)
+        return unknown(body) if isinstance(body, Unknown) else replace(received, body=body, body_as_sent=received.body)
 
-    def keep(self, sent: Sent, response: Mapping[str, Json]) -> None:
+    def keep(self, received: ReceivedRequest, response: Mapping[str, Json]) -> None:
         """A request was answered: keep what it said and what came, unless it asked not to."""
-        body = sent.body if sent.said is None else sent.said
+        body = received.body if received.body_as_sent is None else received.body_as_sent
         before = named_in(body)
         conversation = before.name if before is not None and before.field == CONVERSATION else None
         if body.get("store") is False and conversation is None:

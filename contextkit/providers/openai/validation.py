@@ -21,7 +21,7 @@ from contextkit.providers.openai.shapes import (
     responses_tools,
 )
 from contextkit.providers.tool_choice import chat_choice, responses_choice
-from contextkit.providers.validation import Asked, Early, Late, Refusal, Sent
+from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
 
 TOO_LONG = Refusal(
     400,
@@ -42,11 +42,11 @@ show."""
 _WORDS = ("content", "tool_calls", "refusal", "audio", "function_call")
 
 
-def chat_calls(sent: Sent) -> Iterator[Refusal]:
+def chat_calls(received: ReceivedRequest) -> Iterator[Refusal]:
     """Tool messages stand right behind the calls they answer, one for each."""
     open_ids: list[str] = []
     caller = 0
-    for index, message in enumerate([*sent.body["messages"], {"role": ""}]):
+    for index, message in enumerate([*received.body["messages"], {"role": ""}]):
         if message["role"] == "tool":
             if message["tool_call_id"] not in open_ids:
                 yield invalid(
@@ -64,16 +64,16 @@ def chat_calls(sent: Sent) -> Iterator[Refusal]:
         caller, open_ids = index, [call["id"] for call in message.get("tool_calls") or ()]
 
 
-def chat_words(sent: Sent) -> Iterator[Refusal]:
+def chat_words(received: ReceivedRequest) -> Iterator[Refusal]:
     """An assistant message says or calls something."""
-    for index, message in enumerate(sent.body["messages"]):
+    for index, message in enumerate(received.body["messages"]):
         if message["role"] == "assistant" and all(message.get(name) is None for name in _WORDS):
             yield invalid("Invalid value for 'content': expected a string, got null.", f"messages.[{index}].content")
 
 
-def responses_calls(sent: Sent) -> Iterator[Refusal]:
+def responses_calls(received: ReceivedRequest) -> Iterator[Refusal]:
     """Each call among the input items has its output behind it, and each output its call before it."""
-    given = sent.body["input"] if isinstance(sent.body["input"], list) else []
+    given = received.body["input"] if isinstance(received.body["input"], list) else []
     calls = {
         item["call_id"]: (index, kind) for index, item in enumerate(given) for kind in _OUTPUTS if _is_ours(item, kind)
     }
@@ -100,17 +100,17 @@ def _is_ours(item: Mapping[str, Json], kind: str) -> bool:
     )
 
 
-def one_choice(sent: Sent) -> Iterator[Refusal]:
+def one_choice(received: ReceivedRequest) -> Iterator[Refusal]:
     """The local server makes one choice. `background` is accepted: the response is complete when it is first asked for."""
-    if sent.body.get("n") not in (None, 1):
+    if received.body.get("n") not in (None, 1):
         yield invalid("Unsupported value: 'n' can only be 1 on this local server.", "n", "unsupported_value")
 
 
-def cache_options(*ttls: str) -> Early:
+def cache_options(*ttls: str) -> RequestCheck:
     """The values `prompt_cache_options` may have; `ttls` is what the endpoint takes."""
 
-    def check(sent: Sent) -> Iterator[Refusal]:
-        options = sent.body.get("prompt_cache_options") or {}
+    def check(received: ReceivedRequest) -> Iterator[Refusal]:
+        options = received.body.get("prompt_cache_options") or {}
         for name, allowed in {**_OPTIONS, "ttl": ttls}.items():
             if options.get(name) is not None and options[name] not in allowed:
                 path = f"prompt_cache_options.{name}"
@@ -123,35 +123,35 @@ def cache_options(*ttls: str) -> Early:
     return check
 
 
-def choice(sent: Sent) -> Iterator[Refusal]:
+def choice(received: ReceivedRequest) -> Iterator[Refusal]:
     """`tool_choice` beside tools."""
-    if sent.body.get("tool_choice") not in (None, "none", "auto") and not sent.body.get("tools"):
+    if received.body.get("tool_choice") not in (None, "none", "auto") and not received.body.get("tools"):
         yield invalid(
             "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.", "tool_choice"
         )
 
 
-def stream_options(sent: Sent) -> Iterator[Refusal]:
+def stream_options(received: ReceivedRequest) -> Iterator[Refusal]:
     """`stream_options` beside a stream."""
-    if sent.body.get("stream_options") and not sent.body.get("stream"):
+    if received.body.get("stream_options") and not received.body.get("stream"):
         yield invalid("The 'stream_options' parameter is only allowed when 'stream' is enabled.", "stream_options")
 
 
-def cache_fields(asked: Asked) -> Iterator[Refusal]:
+def cache_fields(request: ParsedRequest) -> Iterator[Refusal]:
     """The cache fields of the model's generation: options from 5.6 on, `24h` alone from 5.5 on."""
-    body = asked.sent.body
+    body = request.received.body
     new = {
         "prompt_cache_options": body.get("prompt_cache_options") is not None,
         "prompt_cache_breakpoint": _has_breakpoint(body),
     }
-    if asked.model.is_assumed:
+    if request.model.is_assumed:
         return  # which fields a model takes that no table has is not known
-    for name, holds in new.items() if asked.model.cache == "implicit" else ():
+    for name, holds in new.items() if request.model.cache == "implicit" else ():
         if holds:
             yield invalid(
                 f"Unsupported parameter: '{name}' is not supported with this model.", name, "unsupported_parameter"
             )
-    if body.get("prompt_cache_retention") == "in_memory" and 600 not in asked.model.ttls_seconds:
+    if body.get("prompt_cache_retention") == "in_memory" and 600 not in request.model.ttls_seconds:
         path = "prompt_cache_retention"
         yield invalid(
             f"Unsupported value: '{path}' does not support 'in_memory' with this model.", path, "unsupported_value"
@@ -165,13 +165,13 @@ def _has_breakpoint(body: Mapping[str, Json]) -> bool:
     return any(part.get("prompt_cache_breakpoint") is not None for part in parts)
 
 
-def window(asked: Asked) -> Iterator[Refusal]:
+def window(request: ParsedRequest) -> Iterator[Refusal]:
     """A prompt that fits."""
-    if asked.parsed.prompt.n_tokens > asked.model.window_tokens:
+    if request.parsed.prompt.n_tokens > request.model.window_tokens:
         yield TOO_LONG
 
 
-CHAT_EARLY: tuple[Early, ...] = (
+CHAT_EARLY: tuple[RequestCheck, ...] = (
     authenticated,
     chat_fields,
     messages,
@@ -184,7 +184,7 @@ CHAT_EARLY: tuple[Early, ...] = (
     chat_words,
     chat_calls,
 )
-RESPONSES_EARLY: tuple[Early, ...] = (
+RESPONSES_EARLY: tuple[RequestCheck, ...] = (
     authenticated,
     responses_fields,
     one_choice,
@@ -195,5 +195,5 @@ RESPONSES_EARLY: tuple[Early, ...] = (
     stream_options,
     responses_calls,
 )
-COMPACT_EARLY: tuple[Early, ...] = (authenticated, compact_fields, items, cache_options("30m"), responses_calls)
-LATE: tuple[Late, ...] = (cache_fields, window)
+COMPACT_EARLY: tuple[RequestCheck, ...] = (authenticated, compact_fields, items, cache_options("30m"), responses_calls)
+PROMPT_CHECKS: tuple[PromptCheck, ...] = (cache_fields, window)

@@ -13,8 +13,8 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS, Model
 from contextkit.providers.anthropic.rendering import INVOKE, PREDICT
-from contextkit.providers.codec import Wire
-from contextkit.providers.validation import Refusal, Sent, first
+from contextkit.providers.codec import Codec
+from contextkit.providers.validation import ReceivedRequest, Refusal, first
 from contextkit.server import addressed
 from contextkit.server import stored_endpoints as endpoints
 from contextkit.server.answer import (
@@ -84,7 +84,7 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
         from starlette.routing import Route
     except ImportError:
         raise MissingExtra("the local server", "server") from None
-    routes = [Route(path, _posted(state, wire, act), methods=["POST"]) for path, wire, act in _POSTS]
+    routes = [Route(path, _posted(state, codec, act), methods=["POST"]) for path, codec, act in _POSTS]
     routes += [Route(path, _addressed(state, act, is_stream), methods=["POST"]) for path, act, is_stream in _ADDRESSED]
     routes += [Route(path, _stored(state, act), methods=list(methods)) for path, methods, act in endpoints.ROUTES]
     for version in ("v1", "v1beta"):
@@ -123,8 +123,8 @@ class _Guarded:
             return _plain(why.status, {"error": why.text})
         from starlette.requests import Request
 
-        wire = _wire_of(Request(scope))
-        return Written(refused(self._state, wire, wire.fault(why.status, None, why.text)))
+        codec = _codec_of(Request(scope))
+        return Written(refused(self._state, codec, codec.scripted_error(why.status, None, why.text)))
 
 
 class Written:
@@ -174,21 +174,21 @@ _Endpoint = Callable[["Request"], Awaitable[Any]]
 
 
 def _posted(
-    state: State, wire: Wire, act: Callable[[State, Wire, Mapping[str, str], bytes], Outcome | Call]
+    state: State, codec: Codec, act: Callable[[State, Codec, Mapping[str, str], bytes], Outcome | Call]
 ) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
         raw = await request.body()
         try:
-            call = act(state, wire, request.headers, raw)
+            call = act(state, codec, request.headers, raw)
             return Written(call if isinstance(call, Outcome) else await _awaited(call, request))
         except Exception as fault:  # noqa: BLE001  # a user's callable may raise anything; its trace is logged, the client gets a 500
-            return Written(failed(state, wire, fault))
+            return Written(failed(state, codec, fault))
 
     return endpoint
 
 
 def _addressed(state: State, act: Callable[..., Outcome | Call], is_stream: bool) -> _Endpoint:
-    wire = _SPOKEN[act]
+    codec = _SPOKEN[act]
 
     async def endpoint(request: Request) -> Written:
         raw = await request.body()
@@ -196,12 +196,12 @@ def _addressed(state: State, act: Callable[..., Outcome | Call], is_stream: bool
             call = act(state, request.headers, raw, request.path_params["model"], is_stream=is_stream)
             return Written(call if isinstance(call, Outcome) else await _awaited(call, request))
         except Exception as fault:  # noqa: BLE001  # as in `_posted`
-            return Written(failed(state, wire, fault))
+            return Written(failed(state, codec, fault))
 
     return endpoint
 
 
-_SPOKEN: Mapping[Callable[..., Outcome | Call], Wire] = {
+_SPOKEN: Mapping[Callable[..., Outcome | Call], Codec] = {
     addressed.converse: CONVERSE,
     addressed.generate: GENERATE,
     addressed.invoke: INVOKE,
@@ -246,9 +246,9 @@ async def _awaited(call: Call, request: Request) -> Outcome:
     return serve(call, is_gone=await request.is_disconnected())
 
 
-def _wire_of(request: Request) -> Wire:
+def _codec_of(request: Request) -> Codec:
     """Whose words an answer outside the endpoints takes: Anthropic's client says its version on every call."""
-    begins = next((wire for path, wire in _BEGINS.items() if request.url.path.startswith(path)), CHAT)
+    begins = next((codec for path, codec in _BEGINS.items() if request.url.path.startswith(path)), CHAT)
     return MESSAGES if "anthropic-version" in request.headers else begins
 
 
@@ -258,17 +258,17 @@ _BEGINS = {"/v1/messages": MESSAGES, "/model/": CONVERSE, "/v1beta/": GENERATE}
 
 def _listing(state: State) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
-        wire, name = _wire_of(request), request.path_params.get("name")
-        refusal = first(check(Sent(request.headers, {})) for check in wire.early[:1])
-        mine = [model for model in MODELS.values() if model.provider == wire.family and name in (None, model.name)]
+        codec, name = _codec_of(request), request.path_params.get("name")
+        refusal = first(check(ReceivedRequest(request.headers, {})) for check in codec.request_checks[:1])
+        mine = [model for model in MODELS.values() if model.provider == codec.provider and name in (None, model.name)]
         if name is not None and not mine:
             refusal = refusal or Refusal(
-                404, wire.fault(404, None, None).type, f"model: {name}", None, "model_not_found"
+                404, codec.scripted_error(404, None, None).type, f"model: {name}", None, "model_not_found"
             )
         if refusal:
-            return Written(refused(state, wire, refusal))
-        rows = [_ROWS[wire.family](model) for model in mine]
-        return Written(answered(state, wire, _LISTS[wire.family](rows) if name is None else rows[0]))
+            return Written(refused(state, codec, refusal))
+        rows = [_ROWS[codec.provider](model) for model in mine]
+        return Written(answered(state, codec, _LISTS[codec.provider](rows) if name is None else rows[0]))
 
     return endpoint
 
@@ -336,10 +336,12 @@ def _lost(state: State) -> Callable[[Request, Exception], Awaitable[Any]]:
             return _plain(
                 fault.status_code, {"error": f"{fault.detail}: see contextkit/server/http/control.py for what there is"}
             )
-        wire = _wire_of(request)
+        codec = _codec_of(request)
         return Written(
             refused(
-                state, wire, wire.fault(fault.status_code, None, f"{fault.detail}: {request.method} {request.url.path}")
+                state,
+                codec,
+                codec.scripted_error(fault.status_code, None, f"{fault.detail}: {request.method} {request.url.path}"),
             )
         )
 

@@ -38,7 +38,7 @@ class Listening(uvicorn.Server):
                 self._loop.call_soon_threadsafe(self._told.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer; whoever is told of it may press Ctrl-C at once, which is uvicorn's from here on."""
+        """Serve; whoever is notified may press Ctrl-C at once, which is uvicorn's from here on."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)
         self._announce()
