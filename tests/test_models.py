@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextkit import models
 from contextkit.errors import UnknownModel
-from contextkit.models import KNOWN, MODELS, SOURCES, Model, model_named, register
+from contextkit.facts import load
+from contextkit.models import MODELS, SOURCES, Model, built_in_models, model_named, register, unregister
 
 FACTS = Path(__file__).resolve().parents[1].parent / "shared" / "facts" / "providers.json"
 
@@ -123,7 +123,7 @@ def test_windows_agree_with_the_price_data() -> None:
     assert n_compared > 30
 
 
-@pytest.mark.parametrize("model", KNOWN, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", built_in_models(), ids=lambda model: model.name)
 def test_a_row_is_well_formed(model: Model) -> None:
     assert list(model.ttls_seconds) == sorted(model.ttls_seconds)
     assert model.default_ttl_seconds in model.ttls_seconds
@@ -135,12 +135,28 @@ def test_a_row_is_well_formed(model: Model) -> None:
     assert model.granularity_tokens == 1 or model.cache in ("implicit", "billed")
 
 
+@pytest.mark.parametrize("model", built_in_models(), ids=lambda model: model.name)
+def test_a_row_has_a_source_a_date_and_a_grade(model: Model) -> None:
+    assert model.source
+    assert date.fromisoformat(model.date)
+    assert model.grade == ("assumed" if model.assumed else "documented")
+    assert all(hasattr(model, column) for column in model.assumed)
+    assert model.note or not model.assumed
+
+
+def test_the_built_in_rows_are_of_the_format_a_user_writes() -> None:
+    table = load.built_in_table("models.toml")
+    for name, row in [*table["families"].items(), *((row["name"], row) for row in table["models"])]:
+        columns = {key: value for key, value in row.items() if key != "family"}
+        load.checked_row(name, "models", {"name": name, **columns})
+
+
 PUBLISHING = {"anthropic", "openai", "google", "aws"}
 """Who says how short a prefix is too short; of the others a row says so itself."""
 
 
 def test_a_minimum_nobody_published_is_marked_as_a_guess() -> None:
-    others = [model for model in KNOWN if model.provider not in PUBLISHING]
+    others = [model for model in built_in_models() if model.provider not in PUBLISHING]
     assert {model.provider for model in others} == {
         "deepseek",
         "moonshotai",
@@ -251,7 +267,7 @@ def test_the_last_day_of_a_model_is_a_date() -> None:
     assert MODELS["claude-opus-4-5"].retired_on == "2027-01-22"
     assert model_named("claude-3-5-haiku-20241022").retired_on == "2026-02-19"
     assert MODELS["claude-opus-5-5"].retired_on == ""
-    assert all(date.fromisoformat(model.retired_on) for model in KNOWN if model.retired_on)
+    assert all(date.fromisoformat(model.retired_on) for model in built_in_models() if model.retired_on)
 
 
 def test_last_days_agree_with_the_installed_sdk() -> None:
@@ -269,7 +285,7 @@ def own() -> Iterator[Model]:
     model = replace(model_named("gpt-5"), name="our-finetune", source="measured by us")
     register(model)
     yield model
-    del models._MODELS[model.name]
+    unregister(model.name)
 
 
 def test_a_registered_row_is_found(own: Model) -> None:

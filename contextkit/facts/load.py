@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,20 @@ from contextkit.errors import UsageError
 
 VARIABLE = "CONTEXTKIT_MODELS"
 """Environment variable that names a file of facts."""
-GRADES = ("DOC", "SDK", "ISSUE", "UNSURE", "ASSUMED")
-"""How well a row is founded: documented, read in an SDK, told in an issue, inferred, assumed."""
+GRADES = ("DOC", "SDK", "ISSUE", "MEASURED", "UNSURE", "ASSUMED")
+"""Confidence of a row, in its detailed form: documented, read in an SDK, reported in an issue, measured, inferred,
+assumed."""
+GRADE_OF = {
+    "DOC": "documented",
+    "SDK": "documented",
+    "ISSUE": "measured",
+    "MEASURED": "measured",
+    "UNSURE": "assumed",
+    "ASSUMED": "assumed",
+}
+"""Confidence → grade."""
+CONFIDENCE_OF = {"documented": "DOC", "measured": "MEASURED", "assumed": "UNSURE"}
+"""Grade of a row → its confidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +96,12 @@ def checked_row(where: str, table: str, row: Mapping[str, Any]) -> dict[str, Any
     missing = [key for key in needed if key not in row]
     if missing:
         raise UsageError(f"{where}: {missing[0]!r} is missing; a row needs {', '.join(needed)}")
-    return {key: kinds[key](f"{where}: {key}", value) for key, value in row.items()}
+    fields = {key: kinds[key](f"{where}: {key}", value) for key, value in row.items()}
+    if "grade" in fields:
+        fields.setdefault("confidence", CONFIDENCE_OF[fields["grade"]])
+    if "read_on" in fields:
+        fields.setdefault("date", fields["read_on"])
+    return fields
 
 
 def _check_keys(where: str, row: Mapping[str, Any], allowed: Mapping[str, Any]) -> None:
@@ -200,6 +218,12 @@ def _patterns(where: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _columns(where: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one in _MODEL for one in value):
+        raise _wrong(where, 'a list of columns, such as ["min_tokens"]', value)
+    return tuple(value)
+
+
 _RATES: dict[str, Kind] = {
     "input": _price,
     "cache_read": _price,
@@ -211,7 +235,15 @@ _RATES: dict[str, Kind] = {
 """Dollars for a million tokens. `cache_write` is for the short lifetime, `cache_write_1h` for the long one (OpenAI: 12
 hours)."""
 _TIER: dict[str, Kind] = {"above": _tokens, **_RATES}
-_ORIGIN: dict[str, Kind] = {"source": _text, "read_on": _date, "confidence": _one_of(*GRADES), "note": _text}
+_ORIGIN: dict[str, Kind] = {
+    "source": _text,
+    "date": _date,
+    "grade": _one_of(*CONFIDENCE_OF),
+    "note": _text,
+    "read_on": _date,
+    "confidence": _one_of(*GRADES),
+}
+"""Where a row comes from. `read_on` is the former name of `date`, `confidence` a finer form of `grade`."""
 _MODEL: dict[str, Kind] = {
     "name": _name,
     "like": _name,
@@ -233,6 +265,7 @@ _MODEL: dict[str, Kind] = {
     "accepts_custom_tools": _flag,
     "accepts_tool_search": _flag,
     "retired_on": _date,
+    "assumed": _columns,
     **_ORIGIN,
 }
 _MODEL["granularity_tokens"] = lambda where, value: max(1, _tokens(where, value))
@@ -253,7 +286,8 @@ _TABLES: dict[str, tuple[dict[str, Kind], tuple[str, ...]]] = {
 # -----------------------------------------------------------------------------------------------------------------
 
 _named: list[str] = []
-_changes = 0
+n_changes = 0
+"""How often `use_file` named another file."""
 
 
 def use_file(path: str) -> None:
@@ -261,17 +295,17 @@ def use_file(path: str) -> None:
 
     Empty for none.
     """
-    global _changes  # noqa: PLW0603 - which files a process uses is the process's own
+    global n_changes  # noqa: PLW0603 - which files a process uses is the process's own
     if _named != ([path] if path else []):
         _named[:] = [path] if path else []
-        _changes += 1
+        n_changes += 1
 
 
 def state() -> tuple[int, str]:
     """Return what changes when other files are to be read: how often `use_file` was called, and the environment
     variable.
     """
-    return _changes, os.environ.get(VARIABLE, "")
+    return n_changes, os.environ.get(VARIABLE, "")
 
 
 def user_facts() -> tuple[Facts, ...]:
@@ -310,5 +344,16 @@ def _in_project(folder: Path) -> str:
 
 
 def built_in() -> Facts:
-    """Return the rows that ship with the package."""
+    """Return the prices and service tiers that ship with the package."""
     return read_facts(Path(__file__).with_name("prices.toml"))
+
+
+@lru_cache(maxsize=8)
+def built_in_table(name: str) -> Mapping[str, Any]:
+    """Return a file of this folder, parsed once: `models.toml`, `parameters.toml`, `clients.toml`.
+
+    Its rows are not checked here: a test does that once and for all.
+    """
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
