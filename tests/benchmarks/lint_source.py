@@ -26,7 +26,7 @@ from typing import NamedTuple
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
 from contextkit.lint.source.detect import find_in_code
-from contextkit.lint.source.reading.files import source_files
+from contextkit.lint.source.files import source_files
 
 LAW = 2.5
 """The ratio the lint must stay under."""

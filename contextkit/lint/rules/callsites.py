@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from contextkit.lint.source import nodes as ast
+from contextkit.lint.source import sanitizers, sinks
 from contextkit.lint.source.rule import View
-from contextkit.lint.source.syntax import nodes as ast
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sanitizers, sinks
-from contextkit.lint.source.view.state import AnyFunction
+from contextkit.lint.source.syntax import AnyFunction, walk
 
 _NAME = re.compile(rb"\w+")
 

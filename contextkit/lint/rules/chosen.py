@@ -23,10 +23,10 @@ from contextkit.lint.rules.callsites import (
     words_of,
 )
 from contextkit.lint.rules.marking import is_single_shot, resolved
+from contextkit.lint.source import nodes as ast
+from contextkit.lint.source import sinks
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax import nodes as ast
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.syntax import walk
 
 TURN = re.compile(
     r"(?:^|_)(?:steps?|turns?|iterations?|iter|attempts?|retr(?:y|ies)|rounds?|last|final|remaining|left|used|difficulty|complexity|complex|simple"

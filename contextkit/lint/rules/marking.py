@@ -9,8 +9,8 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.source.rule import View
-from contextkit.lint.source.syntax.pieces import children, kept, walk
-from contextkit.lint.source.tables.sinks import PER_TURN
+from contextkit.lint.source.sinks import PER_TURN
+from contextkit.lint.source.syntax import children, kept, walk
 
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 MARKER_KEYS = frozenset({"cache_control", "cachePoint", "cache_point"})

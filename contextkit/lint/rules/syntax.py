@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
 
+from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import View
-from contextkit.lint.source.syntax import nodes as ast
-from contextkit.lint.source.syntax.pieces import by_type, constant_keys, kept, last_name, walk
-from contextkit.lint.source.view.state import BUILTINS
+from contextkit.lint.source.syntax import BUILTINS, by_type, constant_keys, kept, last_name, walk
 
 __all__ = [
     "FUNCTIONS",

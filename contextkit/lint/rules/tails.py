@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from contextkit.lint.rules.syntax import AnyFunction, last_name
 from contextkit.lint.source.rule import View
-from contextkit.lint.source.syntax.pieces import made_from, walk
+from contextkit.lint.source.syntax import made_from, walk
 
 _COPIES = frozenset({"copy", "deepcopy", "dict", "list", "tuple", "set", "model_dump", "to_dict", "asdict"})
 """Functions that give back what they are given, as it is."""

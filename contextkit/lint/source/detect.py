@@ -14,12 +14,12 @@ from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.source import flows, link
-from contextkit.lint.source.reading.files import SourceFile, source_files
-from contextkit.lint.source.reading.reader import room_to_recurse
-from contextkit.lint.source.reading.tree import read_all
-from contextkit.lint.source.reading.workers import ended
+from contextkit.lint.source.files import SourceFile, source_files
+from contextkit.lint.source.reader import room_to_recurse
 from contextkit.lint.source.rule import MARK_LAST, Flow, Pattern
 from contextkit.lint.source.summary import Module, Site, Source
+from contextkit.lint.source.tree import read_all
+from contextkit.lint.source.workers import ended
 
 _IN_FRONT = "TS"
 """Levels of hazards in front of all messages: tools, system."""

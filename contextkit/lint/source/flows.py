@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from contextkit.lint.finding import CodePlace, Finding
+from contextkit.lint.source import sanitizers, sinks
 from contextkit.lint.source.link import DEPTH, Atom, Ends, Program, without
 from contextkit.lint.source.rule import Flow, Kind, Sink
 from contextkit.lint.source.summary import Arrival, Called, Function, Parameter, Source
-from contextkit.lint.source.tables import sanitizers, sinks
 
 _TOOLS: frozenset[Sink] = frozenset({"tools", "tool", "schema"})
 """What stands in front of those."""

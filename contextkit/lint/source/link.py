@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from contextkit.lint.finding import CodePlace
+from contextkit.lint.source import sanitizers, sources
 from contextkit.lint.source.rule import Kind
 from contextkit.lint.source.summary import (
     CALL,
@@ -28,7 +29,6 @@ from contextkit.lint.source.summary import (
     Source,
     Value,
 )
-from contextkit.lint.source.tables import sanitizers, sources
 
 DEPTH = 8
 """How many calls, attributes and variables a value is followed through."""

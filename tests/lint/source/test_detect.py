@@ -15,8 +15,8 @@ from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.source import tree
 from contextkit.lint.source.detect import find_in_code
-from contextkit.lint.source.reading import tree
 from contextkit.lint.source.rule import Hit, Pattern, Sink, View
 from tests.lint.source.conftest import HAZARDS
 
@@ -311,7 +311,7 @@ import multiprocessing, sys
 from contextkit.lint.config import LintConfig
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.source import detect
-from contextkit.lint.source.reading import tree
+from contextkit.lint.source import tree
 from contextkit.lint.source.rule import Flow
 
 if __name__ == "__main__":

@@ -17,11 +17,9 @@ import pytest
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.source import link
+from contextkit.lint.source import files, link, walk
 from contextkit.lint.source.detect import find_in_code
-from contextkit.lint.source.reading import files
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.walk import statements
 
 Lint = Callable[..., list[Finding]]
 
@@ -135,7 +133,7 @@ KINDS = (
 def test_words_leave_out_the_nodes_they_do_not_stand_in_and_no_other(kind: type[ast.AST], tmp_path: Path) -> None:
     texts = [
         PLACES,
-        *(Path(module.__file__).read_text("utf-8") for module in (files, link, statements, tarfile, argparse)),
+        *(Path(module.__file__).read_text("utf-8") for module in (files, link, walk, tarfile, argparse)),
     ]
     n_left_out = 0
     for text in texts:

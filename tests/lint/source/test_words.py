@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import contextkit.lint.source.detect as linted
-from contextkit.lint.source.watch.matching import expression, matcher
-from contextkit.lint.source.watch.words import EVERYWHERE, Words
+from contextkit.lint.source.patterns import EVERYWHERE, Words, expression, matcher
 
 GROUPS = ((b"find", b"finding"), (b"ind", b"mod"), (b"finding", b"="), (b" if ",), (b"nowhere", b"never"))
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.lint.source.reading import workers
-from contextkit.lint.source.reading.workers import ended, n_processors, shared
+from contextkit.lint.source import workers
+from contextkit.lint.source.workers import ended, n_processors, shared
 
 pytestmark = pytest.mark.skipif(
     multiprocessing.get_start_method() != "fork", reason="processes do not begin as copies here"
@@ -86,7 +86,7 @@ def test_nobody_is_left_when_the_results_are_not_wanted_any_more() -> None:
 
 KILLED = """
 import os, signal, sys
-from contextkit.lint.source.reading.workers import shared
+from contextkit.lint.source.workers import shared
 
 def work(number):
     if os.getpid() == parent:

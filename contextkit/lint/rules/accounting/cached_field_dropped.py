@@ -45,7 +45,7 @@ from contextkit.lint.rules.settings import CLAUDE_WIRES
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.rules.usages import field, holder, root
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 
 _PAIRS = {
     "input_tokens": "output_tokens",

@@ -40,7 +40,7 @@ from contextkit.lint.rules.bills import counted
 from contextkit.lint.rules.lifetimes import expired
 from contextkit.lint.rules.marks import reach
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 
 _COUNTERS = frozenset({"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"})
 _KEYS = ("requestId", "request_id", "seen", "dedup", "unique", "message_id", "already")

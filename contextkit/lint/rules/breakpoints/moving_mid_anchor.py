@@ -41,7 +41,7 @@ from contextkit.lint.rules.history import has_thinking, stays
 from contextkit.lint.rules.marking import MARKER_KEYS, is_marker_target, resolved
 from contextkit.lint.rules.marks import has_markers, in_messages, marks_of, n_tokens, reach, was_marked
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 
 _LEAST_TOKENS = 100
 

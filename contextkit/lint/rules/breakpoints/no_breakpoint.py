@@ -60,7 +60,7 @@ from contextkit.lint.rules.marking import (
 )
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of, n_shared
 from contextkit.lint.source.rule import MARK_LAST, Hit, Pattern, View
-from contextkit.lint.source.syntax.edits import appended
+from contextkit.lint.source.syntax import appended
 
 _OWN_WIRES = ("anthropic_messages", "bedrock_converse")
 """Wires on which nobody adds markers behind the recording."""

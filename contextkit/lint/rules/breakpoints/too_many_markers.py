@@ -43,8 +43,8 @@ from contextkit.lint.rules.marking import MARKER_KEYS, constant, is_marker_targe
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, marks_of
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables.sanitizers import ONCE
+from contextkit.lint.source.sanitizers import ONCE
+from contextkit.lint.source.syntax import walk
 
 _MANY = re.compile(
     r"(?:^|_)(?:blocks|parts|contents?|documents|docs|attachments|chunks|files|memories|memory|sections|system|tools|messages)$"

@@ -43,7 +43,7 @@ from contextkit.lint.rules.callsites import is_model_call, keyword, last_name, t
 from contextkit.lint.rules.marking import module_of, resolved
 from contextkit.lint.rules.marks import estimated, is_reached, marks_of, n_tokens
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import functions_in, walk
+from contextkit.lint.source.syntax import functions_in, walk
 
 _READ = 0.5
 _WAITS = frozenset({"asyncio.gather", "asyncio.as_completed", "asyncio.wait"})

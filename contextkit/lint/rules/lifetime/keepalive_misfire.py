@@ -44,7 +44,7 @@ from contextkit.lint.rules.marking import constant, module_of, says
 from contextkit.lint.rules.marks import has_markers, marks_of, n_tokens
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import functions_in
+from contextkit.lint.source.syntax import functions_in
 
 _INTERVAL = re.compile(
     r"(?i)^_*(?:\w*cache\w*_)?(?:keep_?alive|keep_?warm|refresh|ping|heartbeat|warm\w*)\w*(?:seconds|secs|_sec|_s|interval|period|every|minutes)\w*$"

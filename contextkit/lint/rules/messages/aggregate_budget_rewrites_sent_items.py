@@ -59,7 +59,7 @@ from contextkit.lint.rules.syntax import (
     unwrapped,
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 from contextkit.prompt.block import Block, text_of
 
 _LARGE, _MARK = 2_000, 24

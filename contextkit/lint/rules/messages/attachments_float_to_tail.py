@@ -48,7 +48,7 @@ from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import MEDIA, floated, is_answer, messages, stays
 from contextkit.lint.rules.syntax import last_name, left_out, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 from contextkit.prompt.block import Block
 
 _LARGE = 1_000

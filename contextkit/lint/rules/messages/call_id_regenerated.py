@@ -54,7 +54,7 @@ from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, messages_of, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 from contextkit.prompt.block import Block
 
 _IDS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "item_id", "toolUseId"})

@@ -52,7 +52,7 @@ from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Sent, S
 from contextkit.lint.rules.history import come, messages, size
 from contextkit.lint.rules.syntax import inside, last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 
 
 def _folded(step: Step, change: Change) -> Evidence | None:

@@ -55,7 +55,7 @@ from contextkit.lint.rules.callsites import span_of, statements, uses_of
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import constant_keys, last_name, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import functions_in
+from contextkit.lint.source.syntax import functions_in
 from contextkit.prompt.block import Block
 
 _PLAIN = frozenset({"type", "text"})

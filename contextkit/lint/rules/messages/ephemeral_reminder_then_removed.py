@@ -62,7 +62,7 @@ from contextkit.lint.rules.syntax import (
 )
 from contextkit.lint.rules.tails import parts_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 from contextkit.prompt.block import Block, text_of
 
 _PIECE = 2_000

@@ -54,7 +54,7 @@ from contextkit.lint.rules.history import MEDIA
 from contextkit.lint.rules.shapes import differing_strings, paired
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, inside, keyword, last_name, messages_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 from contextkit.prompt.block import Block
 
 _LONG = 40

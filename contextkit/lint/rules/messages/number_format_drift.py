@@ -47,7 +47,7 @@ from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.respelled import Respelling, respelling
 from contextkit.lint.rules.syntax import keyword, last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 
 
 def _reprinted(step: Step, change: Change) -> Evidence | None:

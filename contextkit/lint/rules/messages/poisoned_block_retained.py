@@ -49,7 +49,7 @@ from contextkit.lint.rules.history import MEDIA, come, gone, is_restored, messag
 from contextkit.lint.rules.marking import module_of
 from contextkit.lint.rules.syntax import keyword, last_name, model_calls, text_in, unwrapped
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import functions_in, walk
+from contextkit.lint.source.syntax import functions_in, walk
 from contextkit.prompt.block import Block
 
 _FAULTS = re.compile(r"invalid|bad_?request|unprocessable|unsupported|too_large|\b4(?:00|13|22)\b", re.IGNORECASE)

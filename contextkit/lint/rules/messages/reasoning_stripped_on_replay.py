@@ -70,7 +70,7 @@ from contextkit.lint.rules.syntax import (
     words_in,
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 from contextkit.prompt.block import Block, spelled, text_of
 
 

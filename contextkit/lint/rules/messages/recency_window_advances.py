@@ -57,7 +57,7 @@ from contextkit.lint.rules.syntax import (
 )
 from contextkit.lint.rules.tails import appended, is_abridged, is_end, is_on_its_way, lists_in, parts_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 from contextkit.prompt.block import Block, text_of
 
 _LEAST = 100

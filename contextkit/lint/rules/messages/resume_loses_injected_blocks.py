@@ -55,7 +55,7 @@ from contextkit.lint.rules.lifetimes import pause_of
 from contextkit.lint.rules.marking import assigned, constant
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import is_system_message, walk
+from contextkit.lint.source.syntax import is_system_message, walk
 
 
 def _front(step: Step, change: Change) -> Evidence | None:

@@ -63,7 +63,7 @@ from contextkit.lint.rules.syntax import (
     unwrapped,
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 
 _LARGE = 8_000
 """Bytes of messages from which on a side call would rather have read the session's prefix."""

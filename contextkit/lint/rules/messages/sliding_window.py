@@ -50,9 +50,9 @@ from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.history import front_cut, messages
 from contextkit.lint.rules.syntax import keyword, last_name, model_calls
 from contextkit.lint.rules.tails import is_abridged, is_rare, is_summed_up, joined, parts_of
+from contextkit.lint.source import sinks
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.syntax import walk
 
 
 def _moved(step: Step, change: Change) -> Evidence | None:

@@ -48,7 +48,7 @@ from contextkit.lint.rules.history import cuts
 from contextkit.lint.rules.syntax import AnyFunction, inside, last_name, model_calls
 from contextkit.lint.rules.tails import appended, lists_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 
 
 def _again(step: Step, change: Change) -> Evidence | None:

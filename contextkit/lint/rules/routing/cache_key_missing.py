@@ -48,8 +48,8 @@ from contextkit.lint.rules.marking import in_class, module_of, resolved
 from contextkit.lint.rules.openings import Calls
 from contextkit.lint.rules.settings import goes_on, route_key
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables.sinks import CONVERSES
+from contextkit.lint.source.sinks import CONVERSES
+from contextkit.lint.source.syntax import walk
 from contextkit.models import find_model
 
 _ROUTED = ("openai", "x-ai", "fireworks", "mistral", "azure")

@@ -44,9 +44,9 @@ from contextkit.lint.rules.callsites import as_keywords, last_name
 from contextkit.lint.rules.marking import resolved
 from contextkit.lint.rules.settings import CLAUDE_WIRES, differs
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction
+from contextkit.lint.source import sinks
 from contextkit.lint.source.rule import Flow, Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.syntax import walk
 
 _PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_key", "session_id"))
 

@@ -41,9 +41,9 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import keyword, last_name, takes_next
 from contextkit.lint.rules.settings import Differs, accounts, differs, is_other_model
+from contextkit.lint.source import sanitizers
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sanitizers
+from contextkit.lint.source.syntax import walk
 
 _PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_isolation_key",))
 _CLIENTS = re.compile(

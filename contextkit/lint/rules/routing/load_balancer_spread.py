@@ -54,7 +54,7 @@ from contextkit.lint.rules.callsites import (
 from contextkit.lint.rules.marking import says
 from contextkit.lint.rules.settings import had_cached, is_aggregated, is_other_model, moved, outlives_pin
 from contextkit.lint.source.rule import Flow, Hit, Pattern, View
-from contextkit.lint.source.tables.sanitizers import ONCE
+from contextkit.lint.source.sanitizers import ONCE
 
 _ROUTERS = ("litellm.Router", "litellm.router.Router")
 _AFFINITY = ("prompt_caching", "deployment_affinity", "session_affinity", "responses_api_deployment_check")

@@ -51,9 +51,9 @@ from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.lifetimes import pause_of
 from contextkit.lint.rules.syntax import AnyFunction, last_name, text_in
 from contextkit.lint.rules.wording import Edited, edited, front_name, is_about
+from contextkit.lint.source import sanitizers
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import is_system_message, walk
-from contextkit.lint.source.tables import sanitizers
+from contextkit.lint.source.syntax import is_system_message, walk
 
 _PAUSE = 300
 _EDIT = 2_000

@@ -52,7 +52,7 @@ from contextkit.lint.rules.history import messages
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, last_name, messages_of
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk, way_to
+from contextkit.lint.source.syntax import walk, way_to
 from contextkit.prompt.block import text_of
 
 _ASIDE = re.compile(r"(?:^|_)(?:state|evidence|judge\w*|classif\w*|summar\w*|titles?)$")

@@ -49,9 +49,9 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.syntax import constant_keys, last_name, words_in
 from contextkit.lint.rules.wording import edited
+from contextkit.lint.source import sanitizers
 from contextkit.lint.source.rule import Hit, Kind, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sanitizers
+from contextkit.lint.source.syntax import walk
 
 
 def _volatile_end(step: Step, change: Change) -> Evidence | None:

@@ -50,9 +50,9 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import last_name, mentions, words_of
 from contextkit.lint.rules.toolsets import is_search_tool, named, set_moves
+from contextkit.lint.source import sanitizers, sinks
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sanitizers, sinks
+from contextkit.lint.source.syntax import walk
 
 _SIZE = re.compile(r"(?:^|_)(?:n|num|count|size|tokens?|total)(?:_|$)")
 _TOOLS = re.compile(r"tools?(?:_|$)|schemas?(?:_|$)")

@@ -51,9 +51,9 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import last_name, mentions, text_of
 from contextkit.lint.rules.toolsets import Moves, named, set_moves, was_searched
+from contextkit.lint.source import sanitizers
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sanitizers
+from contextkit.lint.source.syntax import walk
 
 _PROMOTES = re.compile(r"^_*(?:promote|undefer|inline|activate_deferred|load_deferred)(?:_\w*tools?\w*)?$")
 _TOOLS = re.compile(r"tool|catalog|registry", re.IGNORECASE)

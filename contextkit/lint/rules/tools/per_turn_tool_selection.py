@@ -52,9 +52,9 @@ from contextkit.lint.rules.callsites import is_nothing, last_name
 from contextkit.lint.rules.marking import is_single_shot
 from contextkit.lint.rules.syntax import AnyFunction, keyword, model_calls
 from contextkit.lint.rules.toolsets import named, set_moves
+from contextkit.lint.source import sources
 from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sources
+from contextkit.lint.source.syntax import walk
 
 _SELECTS = re.compile(
     r"^_*(?:a_?)?(?:select|filter|retrieve|choose|pick|route|rank|get_relevant|find_relevant)_(?:\w+_)?tools(?:_for_\w+|_by_query)?$"

@@ -60,10 +60,9 @@ from contextkit.lint.rules.callsites import (
     text_of,
 )
 from contextkit.lint.rules.toolsets import are_whole_servers, called_now, named, said_now, set_moves
+from contextkit.lint.source import sinks
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import functions_in, walk
-from contextkit.lint.source.tables import sinks
-from contextkit.lint.source.view.state import AnyFunction
+from contextkit.lint.source.syntax import AnyFunction, functions_in, walk
 
 _KINDS = r"(?:plan(?:ning)?|ask|read[- ]?only|edit|act|build|review|auto|architect|code|debug|chat|agent|safe|yolo|bypass)[- _]mode\b"
 _MODE = re.compile(

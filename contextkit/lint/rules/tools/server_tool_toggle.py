@@ -52,7 +52,7 @@ from contextkit.lint.rules.settings import had_cached, is_claude
 from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.toolsets import SERVER_TOOL, is_server_tool, named, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 from contextkit.prompt.block import Block
 
 _MAKERS = re.compile(r"^(?:Web(?:Search|Fetch)\w*Tool\w*|GoogleSearch|FileSearchTool|CodeInterpreterTool)$")

@@ -48,9 +48,9 @@ from collections.abc import Iterator
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import last_name
+from contextkit.lint.source import sinks
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sinks
+from contextkit.lint.source.syntax import walk
 
 _AGAIN = re.compile(
     r"^_*(?:\w+_)?(?:refresh|reconnect|reload|restart|rebuild|resync|re_?register|re_?initiali[sz]e)(?:_\w+)?$|^_*(?:on|handle)_(?:\w+_)?(?:list_)?changed$"

@@ -53,7 +53,7 @@ from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.shapes import is_reorder
 from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, last_name, words_in
 from contextkit.lint.source.rule import SORT_ITEMS, SORT_TOOLS, Flow, Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
+from contextkit.lint.source.syntax import walk
 
 
 def _moved(step: Step, change: Change) -> Evidence | None:

@@ -48,9 +48,9 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import as_keys, as_keywords, field, is_per_turn, keyword, last_name, statements
 from contextkit.lint.rules.toolsets import Moves, are_whole_servers, counted, named, names, set_moves
+from contextkit.lint.source import sources
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import walk
-from contextkit.lint.source.tables import sources
+from contextkit.lint.source.syntax import walk
 from contextkit.prompt.block import Block
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)

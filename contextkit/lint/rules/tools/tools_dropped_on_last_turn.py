@@ -64,7 +64,7 @@ from contextkit.lint.rules.chosen import reads_history
 from contextkit.lint.rules.syntax import IN_HISTORY
 from contextkit.lint.rules.toolsets import Moves, counted, named, names, said_now, set_moves
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax.pieces import BLOCKS
+from contextkit.lint.source.syntax import BLOCKS
 
 _FINISHES = re.compile(
     r"^(?:final|finish|submit|answer|respond|done|complete|terminate|summar|report|structured_output)", re.IGNORECASE

@@ -51,8 +51,8 @@ from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.rules.shapes import differing_span, differing_strings, differs_only_in, paired
 from contextkit.lint.rules.wording import ID, MOMENT, PATH
+from contextkit.lint.source import sanitizers
 from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
-from contextkit.lint.source.tables import sanitizers
 from contextkit.prompt.block import Block
 
 _URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'<>)]+|\blocalhost:\d+")

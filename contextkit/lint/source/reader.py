@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
-from contextkit.lint.source.reading.files import SourceFile
+from contextkit.lint.source import sanitizers, sinks
+from contextkit.lint.source.files import SourceFile
+from contextkit.lint.source.patterns import CodedPattern
 from contextkit.lint.source.summary import Module
-from contextkit.lint.source.tables import sanitizers, sinks
-from contextkit.lint.source.walk.statements import Walk
-from contextkit.lint.source.watch.patterns import CodedPattern
+from contextkit.lint.source.walk import Walk
 
 UNREADABLE = "CK000"
 """Code of a file that cannot be read."""

@@ -9,11 +9,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from contextkit.lint.config import LintConfig
-from contextkit.lint.source.reading.files import SourceFile
-from contextkit.lint.source.reading.reader import MAX_BYTES, Reader, Task, room_to_recurse
-from contextkit.lint.source.reading.workers import MOST_CHUNKS, can_fork, n_processors, shared
+from contextkit.lint.source.files import SourceFile
+from contextkit.lint.source.patterns import CodedPattern
+from contextkit.lint.source.reader import MAX_BYTES, Reader, Task, room_to_recurse
 from contextkit.lint.source.summary import Module
-from contextkit.lint.source.watch.patterns import CodedPattern
+from contextkit.lint.source.workers import MOST_CHUNKS, can_fork, n_processors, shared
 
 _STARTED, _FORKED = 750_000, 25_000
 """Bytes of source, the longest file left out, that are worth another process: a new one that imports everything, a copy

@@ -1,19 +1,24 @@
-"""What single pieces of syntax say: the name of a target, the keys of a dict, what a list was made from.
+"""Functions on single pieces of syntax: names of targets, keys of dicts, loop counters, places of templates, safe edits.
 
-Takes nodes, gives names and nodes; knows nothing of where the walk stands.
+They take nodes, or the bytes of a file and offsets in them, and know nothing of where the walk stands.
 """
 
 from __future__ import annotations
 
+import builtins
+import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ParamSpec, TypeVar, cast
 
+from contextkit.lint.finding import Edit
+from contextkit.lint.source import nodes as ast
+from contextkit.lint.source import sinks
 from contextkit.lint.source.rule import Kind, Sink
-from contextkit.lint.source.syntax import nodes as ast
-from contextkit.lint.source.tables import sinks
 
+AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
+BUILTINS = frozenset(dir(builtins))
 _ENDS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Name, ast.Constant})
 """What has nodes of its own, or none."""
 _PLAIN = frozenset(
@@ -336,3 +341,136 @@ def way_to(node: ast.AST, line: int, around: ast.AST, by_lines: bool) -> tuple[a
         if below:
             return (around, *below)
     return ()
+
+
+_BEHIND = re.compile(rb"(?P<space>[ \t\r\n\f]+|\\\r?\n)|(?P<comment>#[^\n]*)|(?P<comma>,)|(?P<close>[)\]}])")
+"""What may stand behind the last item of a call or display."""
+
+
+def appended(source: bytes, last: tuple[int, int], end: int, item: str) -> Edit | None:
+    """`item` behind the last one of a call or display that ends at `end`; where each has its own line, so has this one.
+
+    >>> appended(b"f(a, b)", (5, 6), 7, "c=1")
+    Edit(start=6, end=6, text=', c=1')
+    >>> appended(b"f(\\n    a,\\n)", (7, 8), 11, "c=1")
+    Edit(start=9, end=9, text='\\n    c=1,')
+    """
+    found = _behind(source, last[1], end)
+    if found is None:
+        return None
+    at, comma, has_comment = found
+    indent = _indent(source, last[0])
+    has_own_line = not has_comment and indent is not None and b"\n" in source[at:end]
+    new_line = "\r\n" if b"\r\n" in source[at:end] else "\n"
+    if has_own_line and comma and source[comma : source.index(b"\n", comma)].strip() == b"":
+        return Edit(comma, comma, f"{new_line}{indent}{item},")
+    return Edit(at, at, f",{new_line}{indent}{item}" if has_own_line and not comma else f", {item}")
+
+
+def _behind(source: bytes, start: int, end: int) -> tuple[int, int, bool] | None:
+    """Offset behind the last item and its parentheses, behind the comma that follows (0 where none does), and whether a
+    comment does.
+    """
+    closes, comma, has_comment, at = [start], 0, False, start
+    while at < end:
+        found = _BEHIND.match(source, at, end)
+        if found is None:
+            return None
+        at = found.end()
+        has_comment = has_comment or found.lastgroup == "comment"
+        if found.lastgroup == "close":
+            closes.append(at)
+        comma = at if found.lastgroup == "comma" else comma
+    return (closes[-2], comma, has_comment) if len(closes) > 1 and (not comma or comma > closes[-2]) else None
+
+
+def _indent(source: bytes, start: int) -> str | None:
+    """What stands before an item that begins its line, None where something else does."""
+    before = source[source.rfind(b"\n", 0, start) + 1 : start]
+    return before.decode() if not before.strip() else None
+
+
+def removed(source: bytes, start: int, end: int) -> Edit | None:
+    """An item of a display taken out, with a comma and, where it stood alone on its line, with the line.
+
+    >>> removed(b'{"a": 1, "b": 2}', 9, 15)
+    Edit(start=7, end=15, text='')
+    """
+    behind = re.compile(rb"[ \t]*(,?)[ \t]*(\r?\n)?").match(source, end)
+    head = source[source.rfind(b"\n", 0, start) + 1 : start]
+    if (
+        behind is None
+        or source[behind.end() : behind.end() + 1] == b"#"
+        or source[behind.start() : behind.end() + 1].strip()[:1] == b")"
+    ):
+        return None
+    if not head.strip() and behind[2]:
+        return Edit(start - len(head), behind.end(), "")
+    before = source[:start].rstrip()
+    if before.endswith(b",") and b"#" not in source[len(before) : start] and not behind[2]:
+        return Edit(len(before) - 1, end, "")
+    return Edit(start, behind.end(), "") if behind[1] and not behind[2] else None
+
+
+def wrapped(start: int, end: int, head: str, tail: str) -> tuple[Edit, Edit]:
+    """`head` before an expression and `tail` behind it."""
+    return Edit(start, start, head), Edit(end, end, tail)
+
+
+_STEPS = frozenset({ast.Add, ast.Sub})
+_NUMBERS = frozenset({int, float})
+_SPENT = ("tokens", "cost")
+"""Ends of the names of what is used up."""
+_LOOPS = frozenset({"range", "count", "trange"})
+"""What gives numbers to go through."""
+
+
+def counts(node: ast.AugAssign) -> bool:
+    """Whether it is a step of a counter: `n += 1`, `budget -= usage.output_tokens`."""
+    if type(node.op) not in _STEPS:
+        return False
+    step = node.value
+    return type(step.value) in _NUMBERS if type(step) is ast.Constant else last_name(step).endswith(_SPENT)
+
+
+def counter_of(loop: ast.AST) -> ast.expr | None:
+    """What says how often a loop was gone through: `n` of `for n in range(9)`, of `for n, text in enumerate(texts)`."""
+    called = (
+        last_name(loop.iter.func)
+        if isinstance(loop, ast.For | ast.AsyncFor) and isinstance(loop.iter, ast.Call)
+        else ""
+    )
+    target = loop.target if called == "enumerate" or called in _LOOPS else None  # type: ignore[attr-defined]
+    if called != "enumerate":
+        return target
+    return target.elts[0] if isinstance(target, ast.Tuple | ast.List) and target.elts else None
+
+
+_PLACE = re.compile(r"(?<!\{)\{(\w+)\}")
+
+
+def places_in_system(tree: ast.Module, source: bytes) -> frozenset[str]:
+    """`{"time"}` for a template of `("system", "It is {time}.")`.
+
+    >>> text = "ChatPromptTemplate.from_messages([('system', 'It is {time}. {{no}}'), ('human', '{question}')])"
+    >>> places_in_system(ast.parse(text), text.encode())
+    frozenset({'time'})
+    """
+    if b"from_messages" not in source and b"SystemMessagePromptTemplate" not in source:
+        return frozenset()
+    stored = {last_name(part.targets[0]): part.value for part in tree.body if type(part) is ast.Assign}
+    texts = (stored.get(last_name(text), text) for text in _system_texts(tree))
+    parts = (part.value for text in texts for part in walk(text) if type(part) is ast.Constant)
+    return frozenset(place for part in parts if isinstance(part, str) for place in _PLACE.findall(part))
+
+
+def _system_texts(tree: ast.Module) -> Iterator[ast.expr]:
+    for part in walk(tree):
+        if type(part) is ast.Tuple and len(part.elts) == 2 and is_system_role(part.elts[0]):
+            yield part.elts[1]
+        elif (
+            type(part) is ast.Call
+            and type(part.func) is ast.Attribute
+            and last_name(part.func.value) == "SystemMessagePromptTemplate"
+        ):
+            yield from part.args[:1] or [given.value for given in part.keywords if given.arg == "template"]

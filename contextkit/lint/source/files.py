@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextkit.lint.config import LintConfig
-from contextkit.lint.source.syntax.pieces import as_meant
+from contextkit.lint.source.syntax import as_meant
 
 SKIPPED = frozenset(
     {
