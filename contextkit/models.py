@@ -125,7 +125,7 @@ def built_in_models() -> tuple[Model, ...]:
 
 def _built_in_model(row: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]) -> Model:
     family = families[row["family"]]
-    columns = family | row
+    columns = {**family, **row}
     assumed = (*family.get("assumed", ()), *row.get("assumed", ()))
     columns["assumed"] = assumed
     columns["note"] = " ".join(part for part in (row.get("note"), family.get("note")) if part)
