@@ -27,19 +27,10 @@ from contextkit.providers.codec import Codec
 from contextkit.providers.openai import chat_rendering as openai_chat
 from contextkit.providers.openai import responses_rendering as openai_responses
 from contextkit.providers.openai.engine_validation import CHOICES
-from contextkit.providers.openai.shapes import (
-    chat_fields,
-    chat_tools,
-    invalid,
-    items,
-    messages,
-    responses_fields,
-    responses_tools,
-)
-from contextkit.providers.openai.validation import one_choice, stream_options
+from contextkit.providers.openai.validation import chat_shape, invalid, one_choice, responses_shape, stream_options
 from contextkit.providers.provider import Parsed
 from contextkit.providers.scripted import Part
-from contextkit.providers.validation import TEXT, ParsedRequest, ReceivedRequest, Refusal, RequestCheck
+from contextkit.providers.validation import ParsedRequest, ReceivedRequest, Refusal, RequestCheck
 from contextkit.server.billing import Said, prompt_ids, said_ids, text_ids
 
 _ROW = "gpt-4o"
@@ -100,7 +91,7 @@ class SelfHosted:
 
     def spoken(self, codec: Codec) -> Codec:
         """Any key, any model, fields nobody knows; no diagnosis."""
-        checks = (*_EARLY[codec.name], *CHOICES[self._engine.name][codec.name], self._salted)
+        checks = (*_REQUEST_CHECKS[codec.name], *CHOICES[self._engine.name][codec.name], self._salted)
         return replace(
             codec,
             request_checks=checks,
@@ -175,7 +166,7 @@ class SelfHosted:
         """A salt of the form the engine takes."""
         for name in self._habits.salts:
             salt = received.body.get(name)
-            if salt is not None and not TEXT.holds(salt):
+            if salt is not None and not isinstance(salt, str):
                 yield invalid(f"Invalid type for '{name}': expected a valid string.", name, "invalid_type")
             elif (
                 salt is not None
@@ -194,17 +185,18 @@ def _open(received: ReceivedRequest) -> Iterator[Refusal]:
     return iter(())
 
 
-def _known(check: RequestCheck) -> RequestCheck:
-    """The check, fields it does not know let pass: each engine has many of its own, and formats for replies."""
-    own = "response_format.type"
+def _lenient(check: RequestCheck) -> RequestCheck:
+    """The check, without what engines accept: each has many fields of its own, and reply formats."""
     return lambda received: (
-        refusal for refusal in check(received) if refusal.code != "unknown_parameter" and refusal.param != own
+        refusal
+        for refusal in check(received)
+        if refusal.code != "unknown_parameter" and not str(refusal.param).startswith("response_format.")
     )
 
 
-_EARLY: Mapping[str, tuple[RequestCheck, ...]] = {
-    openai_chat.CODEC.name: (_open, _known(chat_fields), messages, chat_tools, one_choice, stream_options),
-    openai_responses.CODEC.name: (_open, _known(responses_fields), one_choice, items, responses_tools, stream_options),
+_REQUEST_CHECKS: Mapping[str, tuple[RequestCheck, ...]] = {
+    openai_chat.CODEC.name: (_open, _lenient(chat_shape), one_choice, stream_options),
+    openai_responses.CODEC.name: (_open, _lenient(responses_shape), one_choice, stream_options),
 }
 """Endpoint → what a body must look like."""
 _REPLIES: Mapping[str, Callable[[tuple[Part, ...]], dict[str, Json]]] = {

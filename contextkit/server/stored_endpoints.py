@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from contextkit.canonical import Json
-from contextkit.providers.openai import shapes as openai_shape
 from contextkit.providers.openai.stored import Conversation, Stored, missing
-from contextkit.providers.validation import ReceivedRequest, Refusal, first
+from contextkit.providers.openai.validation import invalid, items_shape
+from contextkit.providers.validation import Refusal, first
 
 _DEFAULT, _MOST = 20, 100
 """Items of a page (conversations/item_list_params.py)."""
@@ -131,11 +131,11 @@ def _held(wanted: Wanted) -> list[Json] | Refusal:
 def _addable(given: Json) -> Refusal | None:
     """What is wrong with items to be added, None where nothing is."""
     if not isinstance(given, list):
-        return openai_shape.invalid("Missing required parameter: 'items'.", "items", "missing_required_parameter")
+        return invalid("Missing required parameter: 'items'.", "items", "missing_required_parameter")
     if len(given) > _AT_ONCE:
         text = f"Invalid 'items': array too long. Expected an array with maximum length {_AT_ONCE}, but got {len(given)} instead."
-        return openai_shape.invalid(text, "items", "array_above_max_length")
-    return first([openai_shape.items(ReceivedRequest({}, {"input": given}))])
+        return invalid(text, "items", "array_above_max_length")
+    return first([items_shape(given)])
 
 
 def _shown(stored: Stored, name: str) -> Json:
@@ -147,7 +147,7 @@ def _page(items: list[Json], query: Mapping[str, str]) -> _Answered:
     """A page of items, the latest first unless `order=asc`; `after` names the last one of the page before."""
     limit = query.get("limit", str(_DEFAULT))
     if not limit.isdecimal() or not 1 <= int(limit) <= _MOST:
-        return openai_shape.invalid(f"Invalid 'limit': expected a number from 1 to {_MOST}.", "limit", "invalid_value")
+        return invalid(f"Invalid 'limit': expected a number from 1 to {_MOST}.", "limit", "invalid_value")
     listed = [{"id": f"item_{place:020d}", **item} for place, item in enumerate(items)]
     listed = listed if query.get("order", "desc") == "asc" else listed[::-1]
     start = next((place + 1 for place, item in enumerate(listed) if item["id"] == query.get("after")), 0)

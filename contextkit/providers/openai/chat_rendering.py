@@ -19,7 +19,7 @@ from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.providers.openai import validation as refusals
 from contextkit.providers.openai.chat import OpenAIChat, parse
-from contextkit.providers.openai.shapes import CHAT, invalid
+from contextkit.providers.openai.validation import CHAT_TYPE, invalid
 from contextkit.providers.reading import CHAT_BODY
 from contextkit.providers.scripted import Part
 from contextkit.providers.validation import Refusal
@@ -190,7 +190,7 @@ CODEC = Codec(
     responses=OpenAIChat.answering,
     response_id_prefix="chatcmpl",
     workspace_header="openai-project",
-    request_checks=refusals.CHAT_EARLY,
+    request_checks=refusals.CHAT_CHECKS,
     prompt_checks=refusals.PROMPT_CHECKS,
     refuse_unreadable=unreadable,
     refuse_unknown_model=unknown_model,
@@ -205,5 +205,5 @@ CODEC = Codec(
     prewarm_ending=lambda body: None,
     diagnose=lambda kept, now, read: None,
     is_comparable=lambda body: False,
-    known_fields=frozenset(CHAT),
+    known_fields=CHAT_TYPE,
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
-from contextkit.providers.openai.shapes import invalid
+from contextkit.providers.openai.validation import invalid
 from contextkit.providers.validation import ReceivedRequest, Refusal, RequestCheck
 
 _WORDS = ("none", "auto", "required")

@@ -23,9 +23,8 @@ from contextkit.providers.openai import validation as refusals
 from contextkit.providers.openai.chat_rendering import STATUSES, error, fault, unknown_model, unreadable
 from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.openai.responses import parse as parse_body
-from contextkit.providers.openai.shapes import COMPACT, RESPONSES
 from contextkit.providers.openai.stored import Stored, compacted, compaction
-from contextkit.providers.openai.validation import COMPACT_EARLY
+from contextkit.providers.openai.validation import COMPACT_CHECKS, COMPACT_TYPE, RESPONSES_TYPE
 from contextkit.providers.reading import RESPONSES_BODY
 from contextkit.providers.scripted import Part
 from contextkit.providers.server_state import PREVIOUS, named_in
@@ -295,7 +294,7 @@ CODEC = Codec(
     responses=OpenAIResponses.answering,
     response_id_prefix="resp",
     workspace_header="openai-project",
-    request_checks=refusals.RESPONSES_EARLY,
+    request_checks=refusals.RESPONSES_CHECKS,
     prompt_checks=refusals.PROMPT_CHECKS,
     refuse_unreadable=unreadable,
     refuse_unknown_model=unknown_model,
@@ -313,7 +312,7 @@ CODEC = Codec(
     response_extras=told,
     resolve_stored=Stored.resolved,
     store_response=kept,
-    known_fields=frozenset(RESPONSES),
+    known_fields=RESPONSES_TYPE,
 )
 
 
@@ -348,9 +347,9 @@ def _parts(content: Json) -> list[Json]:
 
 COMPACT_CODEC = replace(
     CODEC,
-    request_checks=COMPACT_EARLY,
+    request_checks=COMPACT_CHECKS,
     render_response=whole_compact,
     response_extras=lambda request: {},
     store_response=lambda stored, request, answer: None,
-    known_fields=frozenset(COMPACT),
+    known_fields=COMPACT_TYPE,
 )

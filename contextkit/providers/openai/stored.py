@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from contextkit.canonical import Json, canonical
 from contextkit.providers.openai.responses import OUTPUTS
-from contextkit.providers.openai.shapes import invalid
+from contextkit.providers.openai.validation import invalid
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.providers.validation import ReceivedRequest, Refusal
 
