@@ -132,6 +132,14 @@ class _Schema:
         else:
             yield schema
 
+    def _declared(self, union: Any) -> list[Any]:
+        """The types of a union. A model of the SDK beside TypedDicts is for authors who pass a response on: JSON has none."""
+        branches = list(self._branches(union))
+        types = [self._resolved(branch)["type"] for branch in branches]
+        if "typed-dict" not in types:
+            return branches
+        return [branch for branch, kind in zip(branches, types, strict=True) if kind != "model"]
+
     def _adapted(self, schema: Any, name: str) -> Any:
         """The schema of the field `name`, as the API takes it."""
         kind = schema["type"]
@@ -178,7 +186,7 @@ class _Schema:
 
     def _union(self, union: Any, name: str) -> Any:
         """A union whose branch is found by JSON type, then by the objects' discriminator."""
-        branches = list(self._branches(union))
+        branches = self._declared(union)
         groups: dict[str, list[Any]] = {}
         discriminator = self._discriminator(branches)
         for branch in branches:

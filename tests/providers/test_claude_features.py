@@ -481,16 +481,28 @@ def test_what_makes_no_sense_is_refused(name: str, change: Any, betas: str) -> N
     status({**PLAIN, **change}, betas, expected=400)
 
 
+SCREEN = {"name": "computer", "display_height_px": 9, "display_width_px": 9}
+FIELDS_OF_BLOCK: dict[str, dict[str, Any]] = {
+    "mcp_tool_use": {"id": "t", "name": "f", "server_name": "files", "input": {}},
+    "mcp_tool_listing": {"mcp_server_name": "files", "tools": []},
+    "mcp_toolset": {"mcp_server_name": "files"},
+    "advisor_tool_result": {"tool_use_id": "t", "content": {"type": "advisor_result", "text": "Go on."}},
+    "advisor_20260301": {"name": "advisor", "model": "claude-opus-5"},
+    "fallback": {"from": {"model": "claude-opus-5"}, "to": {"model": "claude-sonnet-5"}},
+}
+"""Type of block → its required fields."""
+
+
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_a_block_in_beta_needs_its_header(kind: str) -> None:
     is_tool = kind in ("mcp_toolset", "advisor_20260301") or kind.startswith("computer")
-    block = {"type": kind, "tool_use_id": "t"}
+    block = {"type": kind, **FIELDS_OF_BLOCK.get(kind, SCREEN if kind.startswith("computer") else {"tool_use_id": "t"})}
     said = [
         {"role": "user", "content": "Go."},
         {"role": "assistant", "content": [block]},
         {"role": "user", "content": "On."},
     ]
-    change: Any = {"tools": [{"type": kind, "name": "t"}]} if is_tool else {"messages": said}
+    change: Any = {"tools": [block]} if is_tool else {"messages": said}
     status({**PLAIN, **change}, expected=400)
     for header in BLOCKS[kind]:
         status({**PLAIN, **change}, header)

@@ -17,8 +17,7 @@ from contextkit.providers.anthropic import validation as refusals
 from contextkit.providers.anthropic.blocks import seen
 from contextkit.providers.anthropic.body import BODY
 from contextkit.providers.anthropic.messages import AnthropicMessages, parse
-from contextkit.providers.anthropic.shapes import COUNTED_ABROAD, CREATED, CREATED_ABROAD, invalid
-from contextkit.providers.anthropic.validation import dropped, transformations
+from contextkit.providers.anthropic.validation import dropped, invalid, transformations
 from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.providers.diagnostics import anthropic_diagnosis
 from contextkit.providers.eventstream import CONTENT_TYPE, frame
@@ -269,25 +268,28 @@ CODEC = Codec(
     refuse_moved_thinking=refusals.moved,
     drop_moved_thinking=dropped,
     response_extras=told,
-    known_fields=frozenset(CREATED),
+    known_fields=refusals.CREATE_TYPE,
 )
 INVOKE = replace(
     CODEC,
     provider="aws",
     workspace_header="",
-    request_checks=refusals.ABROAD["Amazon Bedrock"],
+    request_checks=refusals.PLATFORM_CHECKS["Amazon Bedrock"],
     render_stream=framed,
     stream_media_type=CONTENT_TYPE,
     request_id_header="x-amzn-requestid",
-    known_fields=frozenset(CREATED_ABROAD),
+    known_fields=refusals.PLATFORM_CREATE_TYPE,
     render_error_event=lambda refusal: frame("modelStreamErrorException", {"message": refusal.message}, "exception"),
 )
 """`POST /model/{modelId}/invoke` of Amazon Bedrock: caches belong to an organisation, not to a workspace."""
 MANTLE = replace(CODEC, provider="aws", workspace_header="")
 """`POST /anthropic/v1/messages` of Amazon Bedrock: the Claude API's body and headers."""
 PREDICT = replace(
-    CODEC, workspace_header="", request_checks=refusals.ABROAD["Google Cloud"], known_fields=frozenset(CREATED_ABROAD)
+    CODEC,
+    workspace_header="",
+    request_checks=refusals.PLATFORM_CHECKS["Google Cloud"],
+    known_fields=refusals.PLATFORM_CREATE_TYPE,
 )
 """`POST …/publishers/anthropic/models/{model}:rawPredict` of Google Cloud."""
-COUNTED = replace(PREDICT, request_checks=refusals.COUNT_CHECKS_ABROAD, known_fields=frozenset(COUNTED_ABROAD))
+COUNTED = replace(PREDICT, request_checks=refusals.PLATFORM_COUNT_CHECKS, known_fields=refusals.PLATFORM_COUNT_TYPE)
 """The same for `count-tokens`, which stands where a model's name would."""

@@ -1,70 +1,295 @@
-"""What Anthropic refuses of tools withdrawn, given back and defined between turns.
+"""What Anthropic refuses of a `/v1/messages` body.
 
-Sources: `anthropic.types.beta` 2.11 (beta_request_tool_addition_block_param.py,
-beta_request_tool_removal_block_param.py, beta_tool_change_*_param.py), `anthropic.types`
-(tool_name_conflict_error_details.py, tool_reference_unresolved_error_details.py,
-available_tools_limit_exceeded_error_details.py), mid-conversation system messages docs. Allowed, since the docs say
-nothing against it or say so: to withdraw a tool twice, to give back one that is there, to define one again in the same
-words, or in others.
-
-What Anthropic refuses of features in beta, and what other platforms refuse of all of them.
-
-Sources: `contextkit/providers/notices.py` for headers, `anthropic.types` 2.11 (compaction_*_error_details.py,
-thread_unsupported_request_error_details.py, beta/message_create_params.py), context editing, compaction and platform
-docs.
-
-What Anthropic refuses in a `/v1/messages` body of the right shape.
-
-Sources: platform.claude.com/docs/en/ build-with-claude/prompt-caching (markers, pre-warming), api/errors (prefill),
-agents-and-tools/ tool-use/define-tools (forced choice), api/migration-2026-10-21 (version),
-build-with-claude/mid-conversation-system-messages.
+Shapes are those of the SDK's own types (`anthropic.types.beta`: message_create_params.py and the params they name). Written by hand
+is what no type says; sources, under platform.claude.com/docs/en/: api/versioning, api/errors (prefill),
+api/migration-2026-10-21, build-with-claude/prompt-caching (markers, pre-warming), build-with-claude/context-editing and
+compaction, build-with-claude/mid-conversation-system-messages, agents-and-tools/tool-use/define-tools (forced choice);
+`contextkit/providers/notices.py` for beta headers; `anthropic.types` 2.11, *_error_details.py, for codes of errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 from contextkit.canonical import Json, canonical
 from contextkit.prompt.prompt import PromptLayout
-from contextkit.providers.anthropic import shapes as anthropic
 from contextkit.providers.anthropic.blocks import thinking_in
 from contextkit.providers.anthropic.messages import without
-from contextkit.providers.anthropic.shapes import (
-    NEW_VERSION,
-    VERSIONS,
-    authenticated,
-    blocks,
-    counted,
-    counted_abroad,
-    created,
-    invalid,
-    options,
-    placed,
-    posted,
-    tool_names,
-    versioned,
-)
 from contextkit.providers.masking import INLINE_TOOLS, TOOL_CHANGES
 from contextkit.providers.notices import BINDING, BLOCKS, MESSAGE_FIELDS, lacking
-from contextkit.providers.tool_choice import named
-from contextkit.providers.validation import (
-    ARRAY,
-    OBJECT,
-    WHOLE,
-    ParsedRequest,
-    PromptCheck,
-    ReceivedRequest,
-    Refusal,
-    RequestCheck,
+from contextkit.providers.sdk_types import Mismatch, Rules, SdkType
+from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+
+
+def invalid(message: str, code: str | None = None) -> Refusal:
+    """A 400 in Anthropic's words."""
+    return Refusal(400, "invalid_request_error", message, code=code)
+
+
+class Placed(NamedTuple):
+    """One block of a body; a tuple, since a long conversation has thousands in every request."""
+
+    path: str
+    """Where it stands, in the API's notation."""
+    role: str
+    """Role of its message, `""` in tools and system."""
+    block: Mapping[str, Json]
+    """The block itself."""
+
+
+def placed(body: Mapping[str, Json]) -> Iterator[Placed]:
+    """Every tool, block, and block inside a tool result, in render order; whatever is not an object is skipped."""
+    yield from _objects(body.get("tools"), "tools", "")
+    yield from _objects(body.get("system"), "system", "")
+    messages = body.get("messages")
+    for index, message in enumerate(messages if isinstance(messages, list) else ()):
+        if isinstance(message, dict):
+            yield from _objects(message.get("content"), f"messages.{index}.content", str(message.get("role")))
+
+
+def _objects(blocks: Json, path: str, role: str) -> Iterator[Placed]:
+    for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
+        if isinstance(block, dict):
+            yield Placed(f"{path}.{index}", role, block)
+            if block.get("type") == "tool_result":
+                yield from _objects(block.get("content"), f"{path}.{index}.content", "")
+
+
+def blocks_of(body: Mapping[str, Json], *kinds: str) -> Iterator[Placed]:
+    """Blocks of the messages that are of one of these types; the body has the right shape."""
+    for index, message in enumerate(body["messages"]):
+        content = message.get("content")
+        for place, block in enumerate(content if isinstance(content, list) else ()):
+            if block["type"] in kinds:
+                yield Placed(f"messages.{index}.content.{place}", message["role"], block)
+
+
+# Headers
+# -------------------------------------------------------------------------------------------------------------------
+
+NEW_VERSION = "2026-10-21"
+VERSIONS = ("2023-06-01", NEW_VERSION)
+"""Values of `anthropic-version` (https://platform.claude.com/docs/en/api/versioning)."""
+
+
+def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
+    """Any key is accepted, and none is checked."""
+    if not any(received.headers.get(name) for name in ("x-api-key", "authorization", "api-key")):
+        yield Refusal(401, "authentication_error", "x-api-key header is required")
+
+
+def versioned(received: ReceivedRequest) -> Iterator[Refusal]:
+    """A version this server knows."""
+    version = received.headers.get("anthropic-version")
+    if version is None:
+        yield invalid("anthropic-version: header is required")
+    elif version not in VERSIONS:
+        yield invalid("anthropic-version: not a valid version")
+
+
+def _betas(received: ReceivedRequest) -> set[str]:
+    return {name.strip() for name in str(received.headers.get("anthropic-beta", "")).split(",")}
+
+
+# Shapes
+# -------------------------------------------------------------------------------------------------------------------
+
+
+def _create_type() -> Any:
+    from anthropic.types.beta.message_create_params import MessageCreateParamsNonStreaming
+
+    return MessageCreateParamsNonStreaming
+
+
+def _count_type() -> Any:
+    from anthropic.types.beta.message_count_tokens_params import MessageCountTokensParams
+
+    return MessageCountTokensParams
+
+
+def _on_platform(load: Callable[[], Any]) -> Any:
+    """The same where a platform's client has put the version and the betas into the body (anthropic/lib/vertex)."""
+    declared: Any = load()
+
+    class PlatformParams(declared, total=False):  # type: ignore[misc, call-arg]
+        anthropic_version: str
+        anthropic_beta: list[str]
+
+    return PlatformParams
+
+
+_RULES = Rules(
+    closed=frozenset({"type", "role", "ttl", "speed", "service_tier", "effort", "display"}),
+    open_unions=frozenset({"tools", "definition"}),
 )
+CREATE_TYPE = SdkType(_create_type, _RULES)
+"""The body of `POST /v1/messages`."""
+COUNT_TYPE = SdkType(_count_type, _RULES)
+"""The body of `POST /v1/messages/count_tokens`."""
+PLATFORM_CREATE_TYPE = SdkType(partial(_on_platform, _create_type), _RULES)
+"""The body of a message on Amazon Bedrock and Google Cloud."""
+PLATFORM_COUNT_TYPE = SdkType(partial(_on_platform, _count_type), _RULES)
+"""The body of a count on Google Cloud."""
+_CHOSEN_BY_TYPE = ("tool_choice", "thinking")
+"""Fields whose `type` is a choice among words, and no tag of a block."""
+_WORDS = {"a valid object": "an object", "a valid list": "a valid array", " or a valid ": " or "}
+"""Terms of a mismatch → Anthropic's."""
+
+
+def shape(declared: SdkType) -> RequestCheck:
+    """Every field, message, block and tool has the shape that the SDK declares."""
+
+    def check(received: ReceivedRequest) -> Iterator[Refusal]:
+        body = received.body
+        for mismatch in declared.mismatches(body):
+            yield _refusal(mismatch, body)
+        for name in body:
+            if received.is_strict and name not in declared:
+                yield invalid(f"{name}: Extra inputs are not permitted")
+        if body["messages"] == []:
+            yield invalid("messages: at least one message is required")
+
+    return check
+
+
+def _refusal(mismatch: Mismatch, body: Mapping[str, Json]) -> Refusal:
+    """A mismatch in Anthropic's words."""
+    path = mismatch.path.replace("[", ".").replace("]", "")
+    union, _, name = path.rpartition(".")
+    if mismatch.kind == "value" and name == "type" and union not in _CHOSEN_BY_TYPE:
+        return invalid(f"{union}: Input tag found using 'type' does not match any of the expected tags")
+    if mismatch.kind == "missing" or _value_at(body, path) is None:
+        return invalid(f"{path}: Field required")
+    expected = mismatch.expected
+    for term, word in _WORDS.items():
+        expected = expected.replace(term, word)
+    return invalid(f"{path}: Input should be {expected}")
+
+
+def _value_at(value: Json, path: str) -> Json:
+    for step in path.split("."):
+        if isinstance(value, list):
+            value = value[int(step)]
+        elif isinstance(value, dict):
+            value = value.get(step)
+    return value
+
+
+# Blocks
+# -------------------------------------------------------------------------------------------------------------------
+
+_ROLES = {
+    "tool_use": "assistant",
+    "thinking": "assistant",
+    "redacted_thinking": "assistant",
+    "tool_result": "user",
+    "tool_addition": "system",
+    "tool_removal": "system",
+}
+"""Type of block → the only role whose messages may hold it."""
+_CHANGES = frozenset({"tool_addition", "tool_removal"})
+_SYSTEM_BLOCKS = frozenset({"text", *_CHANGES})
+"""Types of blocks a system message between turns may hold."""
+_THINKING = ("thinking", "redacted_thinking")  # a tuple: a type may be anything, also what has no hash
+
+
+def blocks(received: ReceivedRequest) -> Iterator[Refusal]:
+    """Rules of each block that do not depend on its other fields: its marker, role, version and beta header."""
+    is_new = received.headers.get("anthropic-version") == NEW_VERSION
+    betas = _betas(received)
+    for at in placed(received.body):
+        kind = at.block.get("type")
+        if at.block.get("cache_control") is not None:
+            yield from _marker(at)
+        if not isinstance(kind, str):
+            continue
+        if at.role and at.role != _ROLES.get(kind, at.role):
+            yield invalid(f"{at.path}: `{kind}` blocks can only be in `{_ROLES[kind]}` messages")
+        elif at.role == "system" and kind not in _SYSTEM_BLOCKS:
+            yield invalid(f"{at.path}: `{kind}` blocks are not permitted in `system` messages")
+        if is_new:
+            yield from _outdated(at)
+        if kind in BLOCKS and not betas.intersection(BLOCKS[kind]):
+            yield _needs_header(at.path, BLOCKS[kind])
+    if received.body.get("cache_control") is not None:
+        yield from _marker(Placed("", "", received.body))
+
+
+def _marker(at: Placed) -> Iterator[Refusal]:
+    path, marker = f"{at.path}.cache_control".lstrip("."), at.block["cache_control"]
+    if at.block.get("type") in _THINKING:
+        yield invalid(f"{path}: Extra inputs are not permitted")
+    elif not isinstance(marker, dict) or marker.get("type") != "ephemeral":
+        yield invalid(f"{path}.type: Input should be 'ephemeral'")
+    elif marker.get("ttl", "5m") not in ("5m", "1h"):
+        yield invalid(f"{path}.ttl: Input should be '5m' or '1h'")
+    elif marker.keys() - {"type", "ttl"}:
+        yield invalid(f"{path}: Extra inputs are not permitted")
+    elif at.block.get("text") == "":
+        yield invalid(f"{at.path}.text: cache_control cannot be set for empty text blocks")
+
+
+def _outdated(at: Placed) -> Iterator[Refusal]:
+    """Blocks that the newest version no longer takes."""
+    if at.role == "assistant" and at.block.get("type") == "document":
+        yield invalid(
+            f"{at.path}: `document` blocks are not supported in assistant messages with anthropic-version {NEW_VERSION}"
+        )
+    if at.role == "user":
+        yield from _citations(at)
+
+
+def _citations(at: Placed) -> Iterator[Refusal]:
+    inside = at.block.get("content") if at.block.get("type") == "search_result" else None
+    blocks = [(at.path, at.block)]
+    blocks += [(f"{at.path}.content", block) for block in (inside if isinstance(inside, list) else ())]
+    for path, block in blocks:
+        if isinstance(block, dict) and block.get("citations") and block.get("type") == "text":
+            yield invalid(f"{path}.citations: not supported in user messages with anthropic-version {NEW_VERSION}")
+
+
+def new_version(received: ReceivedRequest) -> Iterator[Refusal]:
+    """Sampling parameters that the newest version no longer takes."""
+    for name in ("temperature", "top_p", "top_k") if received.headers.get("anthropic-version") == NEW_VERSION else ():
+        if received.body.get(name) is not None:
+            yield invalid(f"{name}: not supported with anthropic-version {NEW_VERSION}")
+
+
+# Tools
+# -------------------------------------------------------------------------------------------------------------------
+
+
+def tool_names(received: ReceivedRequest) -> Iterator[Refusal]:
+    """No two tools of one name."""
+    names = [tool.get("name") for tool in received.body.get("tools") or []]
+    names = [name for name in names if isinstance(name, str)]
+    if len(set(names)) < len(names):
+        yield invalid("tools: Tool names must be unique.")
+
+
+_CHOICE_FIELDS = frozenset({"type", "disable_parallel_tool_use"})
+_CHOICE_FIELDS_BY_TYPE = {"tool": _CHOICE_FIELDS | {"name"}, "none": frozenset({"type"})}
+"""Type of `tool_choice` → its fields; `_CHOICE_FIELDS` for the others."""
+
+
+def tool_choice(received: ReceivedRequest) -> Iterator[Refusal]:
+    """`tool_choice` of type tool names a tool there is; the others name none."""
+    choice = received.body.get("tool_choice") or {}
+    kind, name = choice.get("type"), choice.get("name")
+    names = [tool.get("name") for tool in received.body.get("tools") or ()]
+    if kind == "tool" and names and name not in names:
+        yield invalid(f"tool_choice.tool.name: Tool '{name}' not found in provided tools")
+    unknown = sorted(set(choice) - _CHOICE_FIELDS_BY_TYPE.get(str(kind), _CHOICE_FIELDS))
+    if kind is not None and unknown:
+        yield invalid(f"tool_choice.{kind}.{unknown[0]}: Extra inputs are not permitted")
+
 
 MCP_CLIENT = "mcp-client-2026-09-15"
 """Beta header that a toolset defined in a message needs besides."""
-_CHANGES = frozenset({"tool_addition", "tool_removal"})
-_SPOKEN = frozenset({"text", *_CHANGES})
-"""Types of blocks a system message between turns may hold."""
 _BLOCK = frozenset({"type", "tool", "cache_control"})
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "tool_reference": ("name",),
@@ -77,7 +302,7 @@ _MOST_TOOLS, _MOST_BYTES = 10_000, 4_194_304
 
 
 @dataclass(slots=True)
-class _Known:
+class _Declared:
     """What is defined up to one place of a conversation."""
 
     kinds: dict[str, str]
@@ -89,29 +314,24 @@ class _Known:
 
 
 def tool_changes(received: ReceivedRequest) -> Iterator[Refusal]:
-    """A system message holds text and changes; a change needs its beta header, and stands for a tool there is."""
-    betas = {name.strip() for name in str(received.headers.get("anthropic-beta", "")).split(",")}
-    known = _declared(received.body)
-    for at in anthropic.placed(received.body):
-        kind = at.block.get("type")
-        if at.role == "system" and kind not in _SPOKEN:
-            yield anthropic.invalid(f"{at.path}: `{kind}` blocks are not permitted in `system` messages")
-        elif kind in _CHANGES:
-            yield from _changed(at, known, betas)
+    """A tool change needs its beta header, and refers to a tool that is declared before it."""
+    betas = _betas(received)
+    declared = _declared(received.body)
+    for at in blocks_of(received.body, *_CHANGES):
+        yield from _changed(at, declared, betas)
 
 
 def tool_changes_in_turns(received: ReceivedRequest) -> Iterator[Refusal]:
     """No change stands in a message that is cleared, nor behind a paused turn."""
     before: Mapping[str, Json] = {}
     for index, message in enumerate(received.body["messages"]):
-        if not isinstance(message, dict):
-            return  # the parser says what it should be
         if message.get("role") == "system" and _has_changes(message):
             if message.get("clear_at") == "next_user_message":
-                said = "a turn-scoped system message supports text blocks only (clear_at: 'next_user_message')"
-                yield anthropic.invalid(f"messages.{index}: {said}")
+                yield invalid(
+                    f"messages.{index}: a turn-scoped system message supports text blocks only (clear_at: 'next_user_message')"
+                )
             elif _is_paused(before):
-                yield anthropic.invalid(
+                yield invalid(
                     f"messages.{index}: tool changes are not permitted immediately after a paused `assistant` turn"
                 )
         elif message.get("role") != "system":
@@ -131,10 +351,10 @@ def _has_changes(message: Mapping[str, Json]) -> bool:
     )
 
 
-def _declared(body: Mapping[str, Json]) -> _Known:
+def _declared(body: Mapping[str, Json]) -> _Declared:
     tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
     kinds = {str(tool["name"]): _kind(tool) for tool in tools if isinstance(tool.get("name"), str)}
-    return _Known(kinds, {str(tool["mcp_server_name"]) for tool in tools if tool.get("mcp_server_name")})
+    return _Declared(kinds, {str(tool["mcp_server_name"]) for tool in tools if tool.get("mcp_server_name")})
 
 
 def _kind(tool: Mapping[str, Json]) -> str:
@@ -142,86 +362,134 @@ def _kind(tool: Mapping[str, Json]) -> str:
     return str(tool.get("type") or "custom").rsplit("_20", 1)[0]
 
 
-def _changed(at: anthropic.Placed, known: _Known, betas: set[str]) -> Iterator[Refusal]:
+def _changed(at: Placed, declared: _Declared, betas: set[str]) -> Iterator[Refusal]:
     tool = at.block["tool"]
     kind = str(tool.get("type"))
     if not betas & {TOOL_CHANGES, INLINE_TOOLS}:
-        yield anthropic.invalid(f"{at.path}: `{at.block['type']}` blocks require the beta header {TOOL_CHANGES}")
+        yield invalid(f"{at.path}: `{at.block['type']}` blocks require the beta header {TOOL_CHANGES}")
     elif unknown := sorted(set(at.block) - _BLOCK):
-        yield anthropic.invalid(f"{at.path}.{unknown[0]}: Extra inputs are not permitted")
+        yield invalid(f"{at.path}.{unknown[0]}: Extra inputs are not permitted")
     elif kind in _FIELDS:
-        yield from _referred(at, _FIELDS[kind], known)
+        yield from _referred(at, _FIELDS[kind], declared)
     elif kind == "tool_definition" and at.block["type"] == "tool_addition":
-        yield from _inline(at, known, betas)
+        yield from _inline(at, declared, betas)
     else:
-        yield anthropic.invalid(f"{at.path}.tool: Input tag found using 'type' does not match any of the expected tags")
+        yield invalid(f"{at.path}.tool: Input tag found using 'type' does not match any of the expected tags")
 
 
-def _referred(at: anthropic.Placed, fields: tuple[str, ...], known: _Known) -> Iterator[Refusal]:
+def _referred(at: Placed, fields: tuple[str, ...], declared: _Declared) -> Iterator[Refusal]:
     tool = at.block["tool"]
-    if missing := [name for name in fields if not isinstance(tool.get(name), str)]:
-        yield anthropic.invalid(f"{at.path}.tool.{missing[0]}: Field required")
-    elif unknown := sorted(set(tool) - {"type", *fields}):
-        yield anthropic.invalid(f"{at.path}.tool.{unknown[0]}: Extra inputs are not permitted")
-    elif tool["type"] == "tool_reference" and tool["name"] not in known.kinds:
-        said = f"{at.path}.tool: tool_reference_unresolved: no tool named '{tool['name']}' is defined here"
-        yield _coded(said, "tool_reference_unresolved")
-    elif "server_name" in tool and tool["server_name"] not in known.servers:
-        said = f"{at.path}.tool: tool_reference_unresolved: no MCP toolset of a server named '{tool['server_name']}' is defined here"
-        yield _coded(said, "tool_reference_unresolved")
+    if unknown := sorted(set(tool) - {"type", *fields}):
+        yield invalid(f"{at.path}.tool.{unknown[0]}: Extra inputs are not permitted")
+    elif tool["type"] == "tool_reference" and tool["name"] not in declared.kinds:
+        message = f"{at.path}.tool: tool_reference_unresolved: no tool named '{tool['name']}' is defined here"
+        yield invalid(message, "tool_reference_unresolved")
+    elif "server_name" in tool and tool["server_name"] not in declared.servers:
+        message = f"{at.path}.tool: tool_reference_unresolved: no MCP toolset of a server named '{tool['server_name']}' is defined here"
+        yield invalid(message, "tool_reference_unresolved")
 
 
-def _inline(at: anthropic.Placed, known: _Known, betas: set[str]) -> Iterator[Refusal]:
+def _inline(at: Placed, declared: _Declared, betas: set[str]) -> Iterator[Refusal]:
     """A definition of the shape a `tools` entry has."""
     tool, definition = at.block["tool"], at.block["tool"].get("definition")
     if INLINE_TOOLS not in betas:
-        yield anthropic.invalid(f"{at.path}.tool: a `tool_definition` requires the beta header {INLINE_TOOLS}")
+        yield invalid(f"{at.path}.tool: a `tool_definition` requires the beta header {INLINE_TOOLS}")
     elif unknown := sorted(set(tool) - {"type", "definition"}):
-        yield anthropic.invalid(f"{at.path}.tool.{unknown[0]}: Extra inputs are not permitted")
-    elif definition is None:
-        yield anthropic.invalid(f"{at.path}.tool.definition: Field required")
-    elif not isinstance(definition, dict):
-        yield anthropic.invalid(f"{at.path}.tool.definition: Input should be an object")
+        yield invalid(f"{at.path}.tool.{unknown[0]}: Extra inputs are not permitted")
     else:
-        yield from anthropic.shape_of_tool(anthropic.Placed(f"{at.path}.tool.definition", "", definition))
         yield from _marked(at, definition)
-        yield from _defined(at, definition, known, betas)
+        yield from _defined(at, definition, declared, betas)
 
 
-def _marked(at: anthropic.Placed, definition: Mapping[str, Json]) -> Iterator[Refusal]:
+def _marked(at: Placed, definition: Mapping[str, Json]) -> Iterator[Refusal]:
     is_marked = definition.get("cache_control") is not None
     if is_marked and at.block.get("cache_control") is not None:
-        yield anthropic.invalid(f"{at.path}: cache_control goes on the block or in the definition, not both")
+        yield invalid(f"{at.path}: cache_control goes on the block or in the definition, not both")
     elif is_marked and definition.get("defer_loading"):
-        yield anthropic.invalid(f"{at.path}.tool.definition.cache_control: a deferred tool cannot have cache_control")
+        yield invalid(f"{at.path}.tool.definition.cache_control: a deferred tool cannot have cache_control")
 
 
-def _defined(at: anthropic.Placed, definition: Mapping[str, Json], known: _Known, betas: set[str]) -> Iterator[Refusal]:
+def _defined(at: Placed, definition: Mapping[str, Json], declared: _Declared, betas: set[str]) -> Iterator[Refusal]:
     """From here on the tool is there, unless its name is that of a tool of another type."""
     kind, name = _kind(definition), definition.get("name")
     if kind == "mcp_toolset":
         if MCP_CLIENT not in betas:
-            yield anthropic.invalid(
-                f"{at.path}.tool.definition: an `mcp_toolset` requires the beta header {MCP_CLIENT}"
-            )
-        known.servers.add(str(definition.get("mcp_server_name")))
+            yield invalid(f"{at.path}.tool.definition: an `mcp_toolset` requires the beta header {MCP_CLIENT}")
+        declared.servers.add(str(definition.get("mcp_server_name")))
     elif kind.endswith("_toolset") and name is None:
-        known.kinds.setdefault(kind, kind)  # beta_browser_toolset_20260801_param.py: a toolset has no name of its own
+        declared.kinds.setdefault(
+            kind, kind
+        )  # beta_browser_toolset_20260801_param.py: a toolset has no name of its own
     elif not isinstance(name, str):
-        yield anthropic.invalid(f"{at.path}.tool.definition.name: Field required")
-    elif known.kinds.setdefault(name, kind) != kind:
-        said = f"{at.path}.tool: tool_name_conflict: '{name}' is the name of a tool of another type"
-        yield _coded(said, "tool_name_conflict")
+        yield invalid(f"{at.path}.tool.definition.name: Field required")
+    elif declared.kinds.setdefault(name, kind) != kind:
+        message = f"{at.path}.tool: tool_name_conflict: '{name}' is the name of a tool of another type"
+        yield invalid(message, "tool_name_conflict")
     else:
-        known.defined[name] = len(canonical(definition))
-        if len(known.defined) > _MOST_TOOLS or sum(known.defined.values()) > _MOST_BYTES:
-            said = f"{at.path}.tool: available_tools_limit_exceeded: more than {_MOST_TOOLS:,} tools or {_MOST_BYTES:,} bytes"
-            yield _coded(said, "available_tools_limit_exceeded")
+        declared.defined[name] = len(canonical(definition))
+        if len(declared.defined) > _MOST_TOOLS or sum(declared.defined.values()) > _MOST_BYTES:
+            message = f"{at.path}.tool: available_tools_limit_exceeded: more than {_MOST_TOOLS:,} tools or {_MOST_BYTES:,} bytes"
+            yield invalid(message, "available_tools_limit_exceeded")
 
 
-def _coded(message: str, code: str) -> Refusal:
-    return replace(anthropic.invalid(message), code=code)
+# Betas
+# -------------------------------------------------------------------------------------------------------------------
 
+
+def beta_fields(received: ReceivedRequest) -> Iterator[Refusal]:
+    """Fields in beta come with their header."""
+    betas = _betas(received)
+    for row in lacking(received.body, betas):
+        yield _needs_header(row.field, row.headers)
+    for index, message in enumerate(received.body["messages"]):
+        for name in MESSAGE_FIELDS.keys() & message.keys():
+            if message[name] is not None and MESSAGE_FIELDS[name] not in betas:
+                yield _needs_header(f"messages.{index}.{name}", (MESSAGE_FIELDS[name],))
+
+
+def _needs_header(place: str, headers: tuple[str, ...]) -> Refusal:
+    return invalid(f"{place}: Extra inputs are not permitted without the beta header {headers[0]}")
+
+
+def edits(received: ReceivedRequest) -> Iterator[Refusal]:
+    """Edits that are known, thinking first, each with a trigger that is one."""
+    listed = (received.body.get("context_management") or {}).get("edits") or []
+    kinds = [edit.get("type") for edit in listed]
+    for index, (kind, edit) in enumerate(zip(kinds, listed, strict=True)):
+        place = f"context_management.edits.{index}"
+        trigger = edit.get("trigger") or {}
+        if kind == "clear_thinking_20251015" and index:
+            yield invalid(f"{place}: `clear_thinking_20251015` must be the first edit")
+        if kind == "compact_20260112" and trigger.get("value", _LEAST_COMPACTED) < _LEAST_COMPACTED:
+            yield invalid(f"{place}.trigger.value: Input should be greater than or equal to {_LEAST_COMPACTED}")
+    if len(set(kinds)) < len(kinds):
+        yield invalid("context_management.edits: each type of edit may be given once")
+
+
+def compactions(received: ReceivedRequest) -> Iterator[Refusal]:
+    """A signed compaction stands first, and alone; a request for one edits nothing."""
+    if received.body.get("compaction") is not None and received.body.get("context_management") is not None:
+        yield invalid("compaction: cannot be combined with context_management")
+    signed = [at.path for at in blocks_of(received.body, "compaction") if at.block.get("signature") is not None]
+    if len(signed) > 1:
+        yield invalid(f"{signed[1]}: more than one signed `compaction` block", "compaction_block_ambiguous")
+    if signed and signed[0] != "messages.0.content.0":
+        yield invalid(
+            f"{signed[0]}: a signed `compaction` block must come first in `messages`", "compaction_block_misplaced"
+        )
+
+
+def threadless(received: ReceivedRequest) -> Iterator[Refusal]:
+    """Threads are held by Anthropic, not by this server."""
+    if received.body.get("thread") is not None:
+        yield invalid(
+            "thread: this server holds no threads. Send the full conversation without `thread`",
+            "thread_unsupported_request",
+        )
+
+
+# Platforms
+# -------------------------------------------------------------------------------------------------------------------
 
 _CLAUDE_API = ("diagnostics", "inference_geo", "mcp_servers", "container", "thread", "fallbacks", "speed")
 _NOT_THERE: Mapping[str, tuple[str, ...]] = {
@@ -239,89 +507,6 @@ _EARLIER = ("-opus-4-6", "-opus-4-5", "-sonnet-4-6", "-sonnet-4-5", "-haiku-4-5"
 """Models from before Claude 4.7, to which Bedrock refuses the newest version (versioning docs)."""
 _EDITS = ("clear_tool_uses_20250919", "clear_thinking_20251015", "compact_20260112")
 _LEAST_COMPACTED = 50_000
-
-
-def opted_in(received: ReceivedRequest) -> Iterator[Refusal]:
-    """What is in beta comes with its header."""
-    given = _betas(received)
-    for row in lacking(received.body, given):
-        yield _unopened(row.field, row.headers)
-    for at in placed(received.body):
-        headers = BLOCKS.get(str(at.block.get("type")), ())
-        if headers and not given & set(headers):
-            yield _unopened(at.path, headers)
-    for index, message in enumerate(received.body["messages"]):
-        for name, header in MESSAGE_FIELDS.items() if isinstance(message, dict) else ():
-            if message.get(name) is not None and header not in given:
-                yield _unopened(f"messages.{index}.{name}", (header,))
-
-
-def _unopened(place: str, headers: tuple[str, ...]) -> Refusal:
-    return invalid(f"{place}: Extra inputs are not permitted without the beta header {headers[0]}")
-
-
-def _betas(received: ReceivedRequest) -> set[str]:
-    return {name.strip() for name in str(received.headers.get("anthropic-beta", "")).split(",")}
-
-
-def edits(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Edits that are known, thinking first, each with a trigger that is one."""
-    listed = (received.body.get("context_management") or {}).get("edits") or []
-    if not ARRAY.holds(listed) or not all(map(OBJECT.holds, listed)):
-        yield invalid("context_management.edits: Input should be a valid array of objects")
-    kinds = [edit.get("type") for edit in listed]
-    for index, (kind, edit) in enumerate(zip(kinds, listed, strict=True)):
-        place = f"context_management.edits.{index}"
-        if kind not in _EDITS:
-            yield invalid(f"{place}: Input tag found using 'type' does not match any of the expected tags")
-        for name in ("trigger", "keep", "clear_at_least"):
-            yield from _measured(f"{place}.{name}", edit.get(name))
-        trigger = edit.get("trigger") or {}
-        if kind == "clear_thinking_20251015" and index:
-            yield invalid(f"{place}: `clear_thinking_20251015` must be the first edit")
-        if kind == "compact_20260112" and trigger.get("value", _LEAST_COMPACTED) < _LEAST_COMPACTED:
-            yield invalid(f"{place}.trigger.value: Input should be greater than or equal to {_LEAST_COMPACTED}")
-    if len(set(kinds)) < len(kinds):
-        yield invalid("context_management.edits: each type of edit may be given once")
-
-
-def _measured(place: str, value: Json) -> Iterator[Refusal]:
-    if value is not None and value != "all" and not OBJECT.holds(value):
-        yield invalid(f"{place}: Input should be an object")
-    elif OBJECT.holds(value) and value.get("type") != "all" and not WHOLE.holds(value.get("value")):
-        yield invalid(f"{place}.value: Input should be a valid integer")
-
-
-def compactions(received: ReceivedRequest) -> Iterator[Refusal]:
-    """A signed compaction stands first, and alone; a request for one edits nothing."""
-    if received.body.get("compaction") is not None and received.body.get("context_management") is not None:
-        yield invalid("compaction: cannot be combined with context_management")
-    signed = [
-        at.path
-        for at in placed(received.body)
-        if at.block.get("type") == "compaction" and at.block.get("signature") is not None
-    ]
-    if len(signed) > 1:
-        yield _anthropic_betas_coded(
-            f"{signed[1]}: more than one signed `compaction` block", "compaction_block_ambiguous"
-        )
-    if signed and signed[0] != "messages.0.content.0":
-        yield _anthropic_betas_coded(
-            f"{signed[0]}: a signed `compaction` block must come first in `messages`", "compaction_block_misplaced"
-        )
-
-
-def threadless(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Threads are held by Anthropic, not by this server."""
-    if received.body.get("thread") is not None:
-        yield _anthropic_betas_coded(
-            "thread: this server holds no threads. Send the full conversation without `thread`",
-            "thread_unsupported_request",
-        )
-
-
-def _anthropic_betas_coded(message: str, code: str) -> Refusal:
-    return replace(invalid(message), code=code)
 
 
 def platform(name: str) -> RequestCheck:
@@ -344,6 +529,10 @@ def platform(name: str) -> RequestCheck:
     return check
 
 
+# Thinking whose past has changed
+# -------------------------------------------------------------------------------------------------------------------
+
+
 def dropped(request: ParsedRequest, ordinals: tuple[int, ...]) -> ParsedRequest | None:
     """The request without thinking that no longer holds, where it asks for that; None where it does not."""
     binding = (request.received.body.get("thinking") or {}).get("block_binding") or {}
@@ -358,11 +547,7 @@ def transformations(request: ParsedRequest) -> dict[str, Json]:
     """`input_transformations`, for whoever has opted in."""
     if BINDING not in _betas(request.received):
         return {}
-    paths = [
-        at.path
-        for at in placed(request.received.body)
-        if at.role == "assistant" and str(at.block["type"]).endswith("thinking")
-    ]
+    paths = [at.path for at in blocks_of(request.received.body, *_THINKING)]
     rows = (
         {"type": "thinking_dropped", "path": paths[each], "reason": "prefix_binding_mismatch"}
         for each in request.dropped
@@ -370,36 +555,39 @@ def transformations(request: ParsedRequest) -> dict[str, Json]:
     return {"input_transformations": list(rows)}
 
 
-MOST_MARKS = 4
+# Options and conversation
+# -------------------------------------------------------------------------------------------------------------------
+
+MOST_BREAKPOINTS = 4
 _TTLS = {300: "5m", 3600: "1h"}
 _FORCING = frozenset({"any", "tool"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoken:
+class _Turn:
     """Neighbouring messages of one role, which the API merges."""
 
     index: int
     """The first of them."""
     role: str
-    """Who speaks."""
+    """Their common role."""
     blocks: list[Mapping[str, Json]]
-    """What is said."""
+    """Their blocks."""
 
     def ids(self, kind: str, field: str) -> list[str]:
         """Ids of its blocks of one type."""
         return [block[field] for block in self.blocks if block["type"] == kind]
 
 
-def _turns(body: Mapping[str, Json]) -> list[_Spoken]:
-    turns: list[_Spoken] = []
+def _turns(body: Mapping[str, Json]) -> list[_Turn]:
+    turns: list[_Turn] = []
     for index, message in enumerate(body["messages"]):
         content = message["content"]
-        said = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
         if turns and turns[-1].role == message["role"]:
-            turns[-1].blocks.extend(said)
+            turns[-1].blocks.extend(blocks)
         else:
-            turns.append(_Spoken(index, message["role"], list(said)))
+            turns.append(_Turn(index, message["role"], list(blocks)))
     return turns
 
 
@@ -412,13 +600,6 @@ def _option(body: Mapping[str, Json], *path: str) -> Json:
 
 def _is_thinking(body: Mapping[str, Json]) -> bool:
     return bool(_option(body, "thinking", "type") == "enabled")
-
-
-def new_version(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Sampling parameters the newest version no longer takes."""
-    for name in ("temperature", "top_p", "top_k") if received.headers.get("anthropic-version") == NEW_VERSION else ():
-        if received.body.get(name) is not None:
-            yield invalid(f"{name}: not supported with anthropic-version {NEW_VERSION}")
 
 
 def prewarming(received: ReceivedRequest) -> Iterator[Refusal]:
@@ -459,14 +640,14 @@ def forced(request: ParsedRequest) -> Iterator[Refusal]:
 
 
 def conversation(request: ParsedRequest) -> Iterator[Refusal]:
-    """Who speaks when, and who answers whom."""
+    """The order of roles, and a result for each call."""
     turns = _turns(request.received.body)
-    for check in (_order, _answered, _unique_calls, _prefill):
+    for check in (_order, _calls_have_results, _unique_calls, _prefill):
         yield from check(request, turns)
 
 
-def _order(request: ParsedRequest, turns: list[_Spoken]) -> Iterator[Refusal]:
-    """Who may speak when."""
+def _order(request: ParsedRequest, turns: list[_Turn]) -> Iterator[Refusal]:
+    """The first role, and where system messages may stand."""
     if turns[0].role != "user" and [block["type"] for block in turns[0].blocks[:1]] != ["compaction"]:
         yield invalid('messages: first message must use the "user" role')
     for at, turn in enumerate(turns):
@@ -474,7 +655,7 @@ def _order(request: ParsedRequest, turns: list[_Spoken]) -> Iterator[Refusal]:
             yield from _mid_system(request, turns[at - 1], turn, turns[at + 1 :])
 
 
-def _mid_system(request: ParsedRequest, before: _Spoken, system: _Spoken, after: list[_Spoken]) -> Iterator[Refusal]:
+def _mid_system(request: ParsedRequest, before: _Turn, system: _Turn, after: list[_Turn]) -> Iterator[Refusal]:
     if not request.model.accepts_mid_system:
         yield invalid(f"messages.{system.index}.role: `system` messages are not supported by this model")
     ends_in_result = (
@@ -488,10 +669,10 @@ def _mid_system(request: ParsedRequest, before: _Spoken, system: _Spoken, after:
         )
 
 
-def _answered(request: ParsedRequest, spoken: list[_Spoken]) -> Iterator[Refusal]:
+def _calls_have_results(request: ParsedRequest, turns: list[_Turn]) -> Iterator[Refusal]:
     """Each call has its result in the next turn, and each result its call in the turn before."""
-    turns = [turn for turn in spoken if turn.role != "system"]
-    edges = _Spoken(0, "", []), _Spoken(len(request.received.body["messages"]), "user", [])
+    turns = [turn for turn in turns if turn.role != "system"]
+    edges = _Turn(0, "", []), _Turn(len(request.received.body["messages"]), "user", [])
     for before, turn in pairwise([edges[0], *turns, edges[1]]):
         uses, results = before.ids("tool_use", "id"), turn.ids("tool_result", "tool_use_id")
         open_ids = [use for use in uses if use not in results]
@@ -509,7 +690,7 @@ def _answered(request: ParsedRequest, spoken: list[_Spoken]) -> Iterator[Refusal
             )
 
 
-def _unique_calls(request: ParsedRequest, turns: list[_Spoken]) -> Iterator[Refusal]:
+def _unique_calls(request: ParsedRequest, turns: list[_Turn]) -> Iterator[Refusal]:
     """No id twice in a turn."""
     for turn in turns:
         for kind, name in (("tool_use", "id"), ("tool_result", "tool_use_id")):
@@ -518,8 +699,8 @@ def _unique_calls(request: ParsedRequest, turns: list[_Spoken]) -> Iterator[Refu
                 yield invalid(f"messages.{turn.index}: `{kind}` ids must be unique")
 
 
-def _prefill(request: ParsedRequest, turns: list[_Spoken]) -> Iterator[Refusal]:
-    """Words put into the model's mouth; a paused turn goes on, and one that is only compacted says nothing more."""
+def _prefill(request: ParsedRequest, turns: list[_Turn]) -> Iterator[Refusal]:
+    """A last assistant message with text; a paused turn may go on, and a request for a compaction gets no reply."""
     if request.received.body.get("compaction") is not None:
         return
     last = turns[-1]
@@ -534,11 +715,13 @@ def _prefill(request: ParsedRequest, turns: list[_Spoken]) -> Iterator[Refusal]:
         yield invalid("When thinking is enabled, the conversation must end with a user message.")
 
 
-def marks(request: ParsedRequest) -> Iterator[Refusal]:
+def breakpoints(request: ParsedRequest) -> Iterator[Refusal]:
     """At most four, longer lifetimes first."""
     explicit = request.parsed.layout.breakpoints
-    if len(explicit) > MOST_MARKS:
-        yield invalid(f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {len(explicit)}.")
+    if len(explicit) > MOST_BREAKPOINTS:
+        yield invalid(
+            f"A maximum of {MOST_BREAKPOINTS} blocks with cache_control may be provided. Found {len(explicit)}."
+        )
     rising = [
         later
         for earlier, later in pairwise(request.parsed.prompt.breakpoints)
@@ -560,8 +743,10 @@ def automatic(request: ParsedRequest) -> Iterator[Refusal]:
     own = next((mark for mark in layout.breakpoints if mark.segment == place), None)
     if own and _TTLS[own.ttl_seconds] != marker.get("ttl", "5m"):
         yield invalid("cache_control: the last block already has a cache_control with another ttl")
-    if not own and len(layout.breakpoints) >= MOST_MARKS:
-        yield invalid(f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {MOST_MARKS + 1}.")
+    if not own and len(layout.breakpoints) >= MOST_BREAKPOINTS:
+        yield invalid(
+            f"A maximum of {MOST_BREAKPOINTS} blocks with cache_control may be provided. Found {MOST_BREAKPOINTS + 1}."
+        )
 
 
 def _last_markable(layout: PromptLayout) -> int | None:
@@ -578,42 +763,48 @@ def window(request: ParsedRequest) -> Iterator[Refusal]:
 
 def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     """Thinking block number `ordinal` no longer stands behind the conversation it was made from."""
-    paths = [
-        at.path
-        for at in placed(body)
-        if at.role == "assistant" and at.block.get("type") in ("thinking", "redacted_thinking")
-    ]
+    paths = [at.path for at in blocks_of(body, *_THINKING)]
     return invalid(
         f"{paths[ordinal]}: `thinking` blocks are bound to the conversation before them, and what stands before this one (system, tools, "
         "messages) has changed since it was generated. Send the earlier conversation unchanged, or remove thinking blocks oldest first."
     )
 
 
-_SAID: tuple[RequestCheck, ...] = (
-    options,
-    blocks,
+_BODY_CHECKS: tuple[RequestCheck, ...] = (
     tool_names,
     tool_changes,
     tool_changes_in_turns,
-    opted_in,
-    named,
+    beta_fields,
+    tool_choice,
     edits,
     compactions,
-    new_version,
 )
-REQUEST_CHECKS: tuple[RequestCheck, ...] = (authenticated, versioned, created, threadless, *_SAID, prewarming, thinking)
-ABROAD: Mapping[str, tuple[RequestCheck, ...]] = {
-    name: (authenticated, platform(name), posted, threadless, *_SAID, prewarming, thinking)
+"""Checks of a body whose shape is right, on every platform."""
+
+
+def _checks(
+    declared: SdkType, *more: RequestCheck, platform_check: RequestCheck = versioned
+) -> tuple[RequestCheck, ...]:
+    """Checks of a body as `declared`; rules whose messages are clearer than a mismatch come before the shape."""
+    return (
+        authenticated,
+        platform_check,
+        threadless,
+        blocks,
+        new_version,
+        shape(declared),
+        *_BODY_CHECKS,
+        *more,
+    )
+
+
+REQUEST_CHECKS = _checks(CREATE_TYPE, prewarming, thinking)
+PLATFORM_CHECKS: Mapping[str, tuple[RequestCheck, ...]] = {
+    name: _checks(PLATFORM_CREATE_TYPE, prewarming, thinking, platform_check=platform(name))
     for name in ("Amazon Bedrock", "Google Cloud")
 }
 """On platforms where the version stands in the body, and the model in the path."""
-PROMPT_CHECKS: tuple[PromptCheck, ...] = (conversation, forced, marks, automatic, window)
-COUNT_CHECKS: tuple[RequestCheck, ...] = (authenticated, versioned, counted, *_SAID, thinking)
-COUNT_CHECKS_ABROAD: tuple[RequestCheck, ...] = (
-    authenticated,
-    platform("Google Cloud"),
-    counted_abroad,
-    *_SAID,
-    thinking,
-)
-"""For `/v1/messages/count_tokens`; its late checks are the same."""
+PROMPT_CHECKS: tuple[PromptCheck, ...] = (conversation, forced, breakpoints, automatic, window)
+COUNT_CHECKS = _checks(COUNT_TYPE, thinking)
+"""For `/v1/messages/count_tokens`; its prompt checks are the same."""
+PLATFORM_COUNT_CHECKS = _checks(PLATFORM_COUNT_TYPE, thinking, platform_check=platform("Google Cloud"))
