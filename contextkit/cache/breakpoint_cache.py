@@ -138,7 +138,9 @@ class BreakpointCache:
 
     def quote(self, prompt: Prompt, now: float) -> Usage:
         """What sending it now would be billed, `output` 0; changes nothing."""
-        return _bill(prompt.n_tokens, self.lookup(prompt, now).read_tokens, self._writes(prompt))
+        found = self._longest(prompt, now)
+        read = prompt.ends_tokens[found.segment] if found else 0
+        return _bill(prompt.n_tokens, read, self._writes(prompt))
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
         """A request starts: refresh what it reads, bill it; raises `UsageError` for a lifetime that has no write class.
@@ -203,7 +205,9 @@ class BreakpointCache:
         self._counters.clear()
 
     def _key(self, prompt: Prompt, segment: int, ttl_seconds: int) -> _Key:
-        return (*prompt.key(segment), 0 if self._is_ttl_interchangeable else ttl_seconds)
+        # `Prompt.key`, written out: a miss computes it hundreds of times
+        level = (segment >= prompt.level_ends[0]) + (segment >= prompt.level_ends[1])
+        return prompt.namespaces[level], prompt.digests[segment], 0 if self._is_ttl_interchangeable else ttl_seconds
 
     def _longest(self, prompt: Prompt, now: float) -> _Found | None:
         """The longest live entry in any breakpoint's window."""
@@ -217,6 +221,8 @@ class BreakpointCache:
         self, store: OrderedDict[_Key, _Entry], prompt: Prompt, mark: Breakpoint, segments: Iterable[int]
     ) -> Iterator[_Found]:
         """What `store` holds for these segments (newest first) and may be read by `mark`."""
+        if not store:
+            return
         for segment in segments:
             if prompt.ends_tokens[segment] < self._min_tokens:
                 return

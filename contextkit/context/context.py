@@ -1,41 +1,122 @@
-"""The one object a user holds: what is said, sent, received and run.
+"""The one object a user holds: a conversation that only grows, and the requests it makes.
 
-It has no rule of its own: order and open calls are `log/turns.py`, bytes are `providers/`, bills are `ledger/`.
+`Context` composes a log, its order (`log/turns.py`), the reducers that follow it (`context/reducers.py`), the prompts
+rendered from it (`providers/rendering.py`) and an account (`ledger/account.py`). It has no rule of its own: an entry is
+appended, fed to each part, and the entries that are then due are appended behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
-from typing import Any
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakSet
 
-from contextkit.canonical import Json, parse
-from contextkit.context.remembering import Remembering
-from contextkit.errors import InvalidCall, InvalidContent, MemoryRefused, StorageError, UsageError
+from contextkit.canonical import Json, canonical, parse
+from contextkit.context.agents import (
+    AGENTS,
+    ORIGIN_FIELD,
+    AgentNames,
+    Origin,
+    agents_in,
+    check_log_is_there,
+    has_entries,
+    memory_of,
+    session_name,
+)
+from contextkit.context.fan_out import FanOut
+from contextkit.context.reducers import (
+    NO_READER,
+    ChangeEvents,
+    LateTools,
+    MemoryState,
+    PhaseState,
+    Reducer,
+    can_join,
+    check_joining,
+    permit_of,
+    widened,
+)
+from contextkit.errors import (
+    HeadChanged,
+    InvalidCall,
+    InvalidContent,
+    MemoryRefused,
+    StorageError,
+    UsageError,
+)
+from contextkit.ledger.account import Account
+from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.receiving import Passing, take
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import binary_part, check_result_parts, content_parts, said_text
-from contextkit.log.entry import Change, Entry
-from contextkit.log.turns import OpenCall
-from contextkit.providers.adoption import check_provider
+from contextkit.log.entry import Change, Entry, Kind
+from contextkit.log.log import Log, check_clock
+from contextkit.log.postgres import PostgresStorage, is_url
+from contextkit.log.storage import folder_at
+from contextkit.log.turns import OpenCall, Turns
+from contextkit.log.variation import Variation
+from contextkit.memory.compaction import INSTRUCTION, goal_of, replaced
+from contextkit.memory.compaction import opening as epoch_opening
+from contextkit.memory.filestore import FileMemory
+from contextkit.memory.memory import Memory
+from contextkit.memory.offload import Offload, bytes_of
+from contextkit.memory.recall.current import name_of
+from contextkit.memory.recall.recall import recall
+from contextkit.memory.reference import Reference, references_of
+from contextkit.memory.search.entries import entry_id
+from contextkit.prompt.planner import Known, Planned
+from contextkit.prompt.prompt import PromptLayout
+from contextkit.providers.adoption import (
+    MAIN,
+    adopt,
+    check_fresh,
+    check_head,
+    check_provider,
+    check_switch,
+    lane_of,
+    opening,
+    renewed,
+)
+from contextkit.providers.provider import Provider
+from contextkit.providers.rendering import PromptStore
 from contextkit.providers.request import Request
-from contextkit.providers.server_state import summed_up
-from contextkit.providers.settings import is_prewarm, parameters, prewarming, routing
+from contextkit.providers.server_state import ServerState, apart, summed_up
+from contextkit.providers.settings import (
+    FIELD,
+    IN_BAND,
+    OutputChanged,
+    in_force,
+    is_prewarm,
+    lowered,
+    out_of_band,
+    output_of,
+    parameters,
+    prewarming,
+    read,
+    routing,
+)
+from contextkit.tools.adopt import adopted
+from contextkit.tools.late import catalogues
+from contextkit.tools.mask import Limits, Permit
 from contextkit.tools.phases import Phases
 from contextkit.tools.render import answer, unrenderable
 from contextkit.tools.tool import Call, run_all
 from contextkit.tools.toolbox import Toolbox
 
-
-def _event(lasts: dict[str, Json]) -> dict[str, Json]:
-    """Words that are to leave the prompt are told as events are: behind what the user says, by the program."""
-    return {"event": {"type": "words"}, **lasts} if lasts else {}
-
-
 _ENDED = frozenset({"done", "truncated", "refused", "overflow"})
+"""Why a reply ended, where nothing remains to be asked."""
+_RETRYABLE = (OSError, StorageError, MemoryRefused)
+"""Faults of a disk or a store; what could not be written is written with the next entry."""
 
 
-class Context(Remembering):
+class Context:
     """A conversation that only grows, and the requests it makes.
 
     >>> from contextkit import AnthropicMessages, Context
@@ -45,6 +126,204 @@ class Context(Remembering):
     >>> context.request()["messages"]
     [{'role': 'user', 'content': [{'type': 'text', 'text': 'Hello'}]}]
     """
+
+    # Opening and closing
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        system: Any = None,
+        tools: Iterable[Any] | None = None,
+        log: Log | None = None,
+        ledger: Ledger | None = None,
+        clock: Callable[[], float] = time.time,
+        session: str | None = None,
+        lane: str | None = None,
+        allow_new_head: bool = False,
+        phases: Phases | Permit | None = None,
+        memory: Memory | FileMemory | None = None,
+        variation: Variation | None = None,
+        _origin: Origin | None = None,
+    ) -> None:
+        """A conversation in memory, or over the log and ledger given.
+
+        Raises `HeadChanged` when they were begun with another head, `UsageError` when `phases` do not fit the tools or
+        the log.
+        """
+        check_provider(provider, log)
+        check_clock(clock)
+        self._provider, self._clock, self._lock = provider, clock, Lock()
+        self.log = Log(clock=clock) if log is None else log
+        is_fresh = not len(self.log)
+        self._origin = origin = _origin if is_fresh else Origin.of(self.log)
+
+        self._turns = Turns()
+        self._phases = PhaseState(self.log, self._turns)
+        self._late, self._changes = LateTools(), ChangeEvents()
+        self._memory = MemoryState(memory_of(memory, origin), variation, self._turns)
+        self._server = ServerState(self.log)
+        self._reducers: tuple[Reducer, ...] = (
+            self._phases,
+            self._late,
+            self._changes,
+            self._memory,
+            self._server,
+        )
+        self._fed: set[Reducer] = set()
+        """Reducers that were fed since they last had nothing due."""
+        self._late_refusals: dict[str, Entry] = {}
+        """Refusals of calls that could not be written when the calls came; whoever asked for the calls meanwhile may
+        answer them too."""
+
+        self._memory.check(provider.model.name, provider.model.binds_thinking)
+        toolbox = Toolbox(() if tools is None else tools)
+        if origin is not None and origin.plan is not None:
+            toolbox = Toolbox(self._memory.rebound(toolbox))
+        self.toolbox = self._memory.joined(toolbox)
+        permit = permit_of(phases, self.toolbox, self._limits())
+        self.ledger = Ledger() if ledger is None else ledger
+        self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
+        self._prompts = PromptStore()
+        self._n_shared = 0, 0
+        """Epoch, and how many entries of its order other branches send too."""
+
+        for entry in self.log:
+            self._feed(entry)
+        self._fed.clear()
+        parts = None if system is None else content_parts(system)
+        definitions = None if tools is None and (memory is None or not is_fresh) else self.toolbox.definitions()
+        if is_fresh:
+            body = opening(provider, parts or [], definitions or [])
+            self._append("opened", body if origin is None else {**body, ORIGIN_FIELD: origin.body})
+        self._memory.follow(self.log)
+
+        first = self.log[0]
+        self._session = session or (first.digest.hex() if origin is None else origin.session)
+        self._root = first.digest if origin is None else bytes.fromhex(origin.root)
+        """The digest that this conversation and all its branches share, and a resume finds again."""
+        own_lane = lane_of(self.log)
+        self._lane = lane or (own_lane if origin is None or own_lane != MAIN else origin.lane)
+        self._names, self._agents = AgentNames(), WeakSet[Context]()
+        self._account = Account(self.ledger, self._session, self._lane, clock)
+        if not is_fresh:
+            try:
+                check_head(self.log, self._turns, provider, parts, definitions)
+            except HeadChanged:
+                if not allow_new_head:
+                    raise
+                self._renew("head", parts, definitions)
+        self._begin_phases(permit)
+
+    @classmethod
+    def open(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
+        """The conversation kept in `folder` (`log.jsonl`, `ledger.jsonl`), begun when it is not there.
+
+        `postgresql://…/db?session=x` keeps the log in a database; the ledger is in memory then, unless `ledger=` is
+        given. Raises `LogLocked` while another process holds it, `LogCorrupt` when a line was changed, `StorageError`
+        when the log is gone and its ledger is not, `HeadChanged` as above.
+        """
+        check_provider(provider)
+        check_clock(options.get("clock", time.time))
+        clock = {"clock": options["clock"]} if "clock" in options else {}
+        with ExitStack() as opened:
+            if is_url(folder):
+                log = opened.enter_context(Log(PostgresStorage.at(folder), **clock))
+            else:
+                root = folder_at(folder)
+                log = opened.enter_context(Log.open(root / "log.jsonl", **clock))
+                ledger = opened.enter_context(Ledger.open(root / "ledger.jsonl"))
+                check_log_is_there(root, log, ledger)
+                options = {"ledger": ledger, **options}
+            context = cls(provider, log=log, **options)
+            opened.pop_all()
+        return context
+
+    @classmethod
+    async def aopen(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
+        """`open`, off the event loop."""
+        return await asyncio.to_thread(cls.open, folder, provider, **options)
+
+    @classmethod
+    def from_messages(
+        cls,
+        provider: Provider,
+        body: Json,
+        *,
+        tools: Iterable[Any] | None = None,
+        folder: str | Path | None = None,
+        **options: Any,
+    ) -> Self:
+        """Adopt the request body a loop has built so far; `tools` gives the functions that run what it declares.
+
+        Of `body` it takes system, tools and messages: parameters are those of `provider`, and the layout places its own
+        breakpoints.
+        """
+        system, definitions, turns = adopt(provider, body)
+        phases = options.pop("phases", None)
+        toolbox = Toolbox(adopted(definitions, () if tools is None else tools))
+        arguments = {"system": system or None, "tools": toolbox, **options}
+        context = cls(provider, **arguments) if folder is None else cls.open(folder, provider, **arguments)
+        with ExitStack() as opened:
+            opened.callback(context.close)
+            check_fresh(context.log)
+            permit = permit_of(phases, context.toolbox, context._limits())
+            for turn in turns:
+                context._append(turn.kind, turn.body)
+            context._begin_phases(permit)  # last: what the model called before, somebody has answered
+            opened.pop_all()
+        return context
+
+    def close(self) -> None:
+        """Let other processes open the folder, and those of its sub-agents."""
+        for agent in list(self._agents):
+            agent.close()
+        for file in self._owned:  # a sub-agent leaves the ledger to its caller
+            file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def provider(self) -> Provider:
+        """Whom the next request asks; another one takes effect with it.
+
+        Setting what is no adapter raises `UsageError`, and so does another endpoint's once something was said: `switch`
+        declares that.
+        """
+        return self._provider
+
+    @provider.setter
+    def provider(self, provider: Provider) -> None:
+        check_provider(provider)
+        if provider.wire != self._provider.wire and len(self.log) > 1:
+            raise UsageError(
+                f"provider speaks {provider.wire}, and this conversation {self._provider.wire}: context.switch(provider) goes to another "
+                "endpoint, and says in the log what that costs"
+            )
+        self._provider = provider
+
+    @property
+    def memory(self) -> Memory | None:
+        """What it keeps outside the window; None where it was given no memory."""
+        return self._memory.memory
+
+    @property
+    def lane(self) -> str:
+        """Its name in the ledger, and the id of a sub-agent: `main`, `agent-1-…`, `branch-2-…`, `fork@…`.
+
+        Unique in its session.
+        """
+        return self._lane
+
+    # The loop
+    # ------------------------------------------------------------------------------------------------------------------
 
     def user(self, content: Any) -> Entry:
         """Something the user says: text, a part, or a list of them. Durable when this returns; waits behind open calls."""
@@ -58,31 +337,33 @@ class Context(Remembering):
         `until_user`: it matters for the user turn it follows only; where the model takes it, it costs nothing from the
         next one on.
         """
-        lasts = {"until": "user"} if until_user else {}
-        return (
-            self._notice(news, lasts)
-            if isinstance(news, Change)
-            else self._append("notice", {"text": said_text(news), **_event(lasts)})
-        )
+        lifetime = {"until": "user"} if until_user else {}
+        if isinstance(news, Change):
+            return self._notice_change(news, lifetime)
+        # a temporary notice is rendered as events are: behind what the user says, by the program
+        event = {"event": {"type": "words"}, **lifetime} if until_user else {}
+        return self._append("notice", {"text": said_text(news), **event})
 
     def request(self, **overrides: Json) -> Request:
         """The next request.
 
         Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: left out).
         """
-        check_provider(self.provider)
-        with self._lock:  # a columns grows here: one thread at a time, and none appends between the layout and what it says it includes
+        provider = self._provider
+        with (
+            self._lock
+        ):  # columns grow here: one thread at a time, and none appends between the layout and what it includes
             self._settle()
-            if n := len(self._turns.open_calls):
+            if n := len(self._turns.open):
                 raise InvalidCall(
                     f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)"
                 )
-            layout, after, epoch = self._laid_out(), len(self.log) - 1, self._turns.epoch
-            mask = self._permission.lowered(self.provider, overrides)
-            route = routing(self.provider, layout, self._root)
-            params, headers = parameters(self.provider, overrides, {**route.fields, **mask.fields}, route.headers)
-            continued = self._continuity.request(self.provider, self._turns, layout, params, is_prewarm(params))
-        return self._account.request(self.provider, layout, params, headers, after, epoch, mask, continued)
+            layout, after, epoch = self._layout(), self._turns.n - 1, self._turns.epoch
+            mask = self._phases.lowered(provider, overrides)
+            route = routing(provider, layout, self._root)
+            params, headers = parameters(provider, overrides, {**route.fields, **mask.fields}, route.headers)
+            continued = self._server.request(provider, self._turns, layout, params, is_prewarm(params))
+        return self._account.request(provider, layout, params, headers, after, epoch, mask, continued)
 
     def prewarm(self, **overrides: Json) -> Request:
         """A request that writes what the next one will read and is answered with nothing.
@@ -91,7 +372,7 @@ class Context(Remembering):
 
         Raises `UsageError` where the endpoint has no such request.
         """
-        return self.request(**{**prewarming(self.provider), **overrides})
+        return self.request(**{**prewarming(self._provider), **overrides})
 
     def receive(self, reply: Any, request: Request | None = None) -> Entry | None:
         """Keep the model's turn as received: the SDK's typed response or its dict.
@@ -102,28 +383,29 @@ class Context(Remembering):
         kept once. A provider's own compaction opens a new epoch that begins with it. None for the reply to a `prewarm`:
         it is billed, and nothing was said.
         """
-        return self._receive(reply, self._asked(request), None)
+        return self._receive(reply, self._answered_request(request), None)
 
     def stream(self, events: Any, request: Request | None = None) -> Any:
         """Pass a stream's events through (sync or async), keep the turn at its end.
 
         A cut stream is in the ledger and never kept.
         """
-        return Passing(self.provider, self._asked(request), self._account, self._receive).through(events)
+        answered = self._answered_request(request)
+        return Passing(self._provider, answered, self._account, self._receive).through(events)
 
     def failed(self, error: BaseException | str, request: Request | None = None, *, has_begun: bool = False) -> None:
         """Note in the ledger that the last request came to nothing; `request.send` and `stream` do this themselves.
 
         `has_begun`: its response had begun, so it was billed and has warmed the cache.
         """
-        self._account.failed(self._asked(request), error, None, self._clock() if has_begun else None)
+        self._account.failed(self._answered_request(request), error, None, self._clock() if has_begun else None)
 
     @property
     def calls(self) -> list[Call]:
         """Every unanswered call, in order, also after a crash."""
-        with self._lock, suppress(OSError, StorageError, MemoryRefused):  # a refusal that could not be written yet
+        with self._lock, suppress(*_RETRYABLE):  # a refusal that could not be written yet
             self._settle()
-        return [self._call(call) for call in self._turns.open_calls]
+        return [self._call(call) for call in self._turns.open.values()]
 
     def result(self, call: Call | str, value: object, *, is_error: bool = False, source: str | None = None) -> Entry:
         """Answer a call with a value, or with an exception (kept for good, as an error the model can read).
@@ -138,15 +420,16 @@ class Context(Remembering):
         call_id = call if isinstance(call, str) else str(getattr(call, "id", call))
         with self._lock:
             self._settle()
-        if call_id in self._refused_late:
-            return self._refused_late[call_id]
-        name = next((open_call.name for open_call in self._turns.open_calls if open_call.call_id == call_id), "")
-        said = answer(value, is_error, binary_part)
+        if call_id in self._late_refusals:
+            return self._late_refusals[call_id]
+        open_call = self._turns.open.get(call_id)
+        rendered = answer(value, is_error, binary_part)
         try:
-            check_result_parts(said["content"])
+            check_result_parts(rendered["content"])
         except InvalidContent as fault:
-            said = unrenderable(fault)
-        return self._append("result", self._keeping.written({"call_id": call_id, "name": name, **said}, source))
+            rendered = unrenderable(fault)
+        body = {"call_id": call_id, "name": open_call.name if open_call else "", **rendered}
+        return self._append("result", self._memory.written(body, source))
 
     async def run_calls(self, limit: int = 8, tries: int = 1) -> list[Entry]:
         """Run every open call, at most `limit` at a time; each result is kept as it comes and rendered in call order.
@@ -167,61 +450,489 @@ class Context(Remembering):
     @property
     def finished(self) -> bool:
         """Whether the model has had its last word: nothing said since, no call open."""
-        return self.stop in _ENDED and not self._turns.has_pending_user and not self._turns.open_calls
+        return self._turns.last_stop in _ENDED and not self._turns.has_pending_user and not self._turns.open
+
+    @property
+    def last_text(self) -> str:
+        """What the model said last, without thinking. Raises `UsageError` before its first reply."""
+        if self._turns.last_assistant is None:
+            raise UsageError("the model has not replied yet: send the request, then context.receive(reply)")
+        return str(parse(self.log[self._turns.last_assistant].body)["text"])
+
+    def parsed(self, output: Any = None) -> Any:
+        """What the model said last, as the value its form says: that of the provider's `output=`, of the last
+        `OutputChanged`, or `output`.
+
+        Raises `UnreadableReply` where the reply was cut or is of another form, `UsageError` where no form was asked
+        for.
+        """
+        form = in_force(self._changes.output, self._provider) if output is None else output_of(output)
+        if form is None:
+            raise UsageError("no form of reply was asked for: give the provider output=…, or context.parsed(output)")
+        return read(self.last_text, self._turns.last_stop, form)
+
+    def summary(self) -> Summary:
+        """What was read from cache, what it cost, and why each miss happened."""
+        return summarise(self.ledger)
+
+    @property
+    def plan(self) -> Planned:
+        """What the next request marks, for how long and why; `context.plan.explain()` says it in words."""
+        with self._lock:
+            choice = self._prompts.choice(
+                self.log, self._turns, self._provider, self._account_knowledge(), self._n_shared_entries()
+            )
+            route = routing(self._provider, self._layout(), self._root)
+        return Planned(choice, self._provider.model, route.key, route.why)
+
+    # Changing course
+    # ------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def phase(self) -> str | None:
+        """The phase the conversation is in; None without phases."""
+        return self._phases.phase
+
+    def enter(self, phase: str) -> Entry:
+        """Enter a phase by hand; durable, and told to the model behind what is said before it speaks next."""
+        with self._lock:
+            self._settle()
+            body = self._phases.entering(phase)
+            if body is None:
+                return self.log[self._phases.entry]
+            entry = self._write("phase", body)
+            self._fed.clear()  # nothing is due behind a phase until something is said
+            return entry
 
     def retool(self, tools: Iterable[Any], phases: Phases | None = None) -> Entry:
         """Open a new epoch with another tool set, and another table of phases if need be.
 
         Everything said is paid for once more.
         """
-        toolbox = self._keeping.joined(Toolbox(tools))
-        self._permission.renew(phases, toolbox, self._limits())
+        toolbox = self._memory.joined(Toolbox(tools))
+        self._phases.renew(phases, toolbox, self._limits())
         entry = self._renew("retool", None, toolbox.definitions())
         self.toolbox = toolbox
         return entry
-
-    def late_tools(self, tools: Iterable[Any], *, allow_epoch: bool = False) -> Entry:
-        """Tools that have come since the conversation began join behind the prompt.
-
-        The head stays as it is (`docs/late-tools.md`).
-
-        Tools announced before are bound anew, which is what a resumed conversation needs. Where the model takes none in
-        band: raises `UsageError`, or, with `allow_epoch`, opens a new epoch with a larger head, whose price is in the
-        entry.
-        """
-        if allow_epoch and not self._can_join():
-            return self.retool([*self.toolbox, *Toolbox(tools)])
-        return self._join(tools)
 
     def resystem(self, system: Any) -> Entry:
         """Open a new epoch with another system prompt; everything said stays, and is paid for once more."""
         return self._renew("resystem", content_parts(system), None)
 
+    def late_tools(self, tools: Iterable[Any], *, allow_epoch: bool = False) -> Entry:
+        """Tools that have come since the conversation began join behind the prompt.
+
+        The static prefix stays as it is (`docs/late-tools.md`).
+
+        Tools announced before are bound anew, which is what a resumed conversation needs. Where the model takes none in
+        band: raises `UsageError`, or, with `allow_epoch`, opens a new epoch with a larger head, whose price is in the
+        entry.
+        """
+        if allow_epoch and not can_join(self._provider, self._declared_tools()):
+            return self.retool([*self.toolbox, *Toolbox(tools)])
+        with self._lock:
+            self._settle()
+            declared = self._declared_tools()
+            arrival = self._late.arriving(tools, declared)
+            if arrival.new:
+                check_joining(self._provider, declared, arrival.body)
+                self._write("tools", arrival.body)
+                self._fed.clear()  # nothing is due behind an announcement until something is said
+            self._late.bind(arrival.tools)
+            self._widen()
+            return self.log[max(self._late.entry_of(tool.name) for tool in arrival.tools)]
+
+    def switch(self, provider: Provider) -> Entry | None:
+        """Another model or endpoint answers from here on.
+
+        None where it is the one that answers already, with other parameters.
+
+        Declared, with the tokens it cannot read from its cache. The head and all that was said are kept; another
+        model's thinking is left out where it is read. The prompt of the model before stays, so that coming back finds
+        what is still cached. Raises `InvalidTool` for a tool the new endpoint has no words for.
+        """
+        check_switch(self.log, self._turns, provider)
+        before, self._provider = self._provider, provider
+        ends = {"to": provider, "from": before}
+        models = {name: {"wire": one.wire, "model": one.model.name} for name, one in ends.items()}
+        if models["to"] == models["from"]:
+            return None
+        with self._lock:
+            layout = self._layout()
+            usage = self._account.quote(provider, layout, routing(provider, layout, self._root).fields)
+        templates = parse(self.log[self._turns.head_templates].body)["templates"]
+        body = {
+            **models,
+            "rewrites_tokens": (usage.prompt or 0) - (usage.read or 0),
+            "templates": {**templates, provider.wire: provider.template},
+        }
+        entry = self._append("switch", body)
+        self._widen()  # the new endpoint may let late tools be called by name, or not
+        return entry
+
+    # Memory and compaction
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def compact(self, summary: Any, keep_from: Entry | int | None = None) -> Entry:
+        """Open a new epoch that starts from `summary` and the entries from `keep_from` on.
+
+        The next request pays for the whole prompt.
+
+        `summary` is text, parts, or the branch made by `summarising`. With a memory the epoch also repeats what the
+        user asked at the beginning, what is still to do, and which references can be read.
+        """
+        first = None if keep_from is None else self.log.find(keep_from).sequence
+        parts = content_parts(summary._summary_text() if isinstance(summary, Context) else summary)
+        return self._epoch("compaction", self._restated(parts, first), first)
+
+    def compact_results(self, before: Entry | int, above_tokens: int = 500) -> Entry | None:
+        """Open a new epoch in which results older than `before` stand as references where they are larger than
+        `above_tokens`.
+
+        What stands in front of the first of them stays in the cache. None where no result is large enough. Needs a
+        memory.
+        """
+        memory, last = self._required_memory("compact_results"), self.log.find(before).sequence
+        if memory.offload is None:
+            raise UsageError(
+                "compact_results needs a memory that keeps results: leave offload= of Memory(…) as it is, or give it a rule"
+            )
+        if not self._memory.can_read:
+            raise UsageError(NO_READER)
+        if type(above_tokens) is not int or above_tokens < 2:
+            raise UsageError(f"above_tokens={above_tokens!r}: 2 or more, at four bytes a token")
+        old = [
+            self._rendered_result(sequence)
+            for sequence in self._turns.ordered
+            if sequence < last and self.log[sequence].kind == "result"
+        ]
+        rule = Offload(above_tokens, min(above_tokens // 2, memory.offload.preview_tokens))
+        shorter = replaced(old, memory.files, rule)
+        if not shorter:
+            return None
+        first = next(sequence for sequence in self._turns.ordered if str(sequence) in shorter)
+        return self._epoch("results", [], 0, first=first, replaced=shorter)
+
+    def summarising(self, instruction: Any = INSTRUCTION) -> Self:
+        """A branch that asks the model for a summary: the unchanged conversation and one instruction, so that it is
+        read from cache.
+
+        Send its request, give it the reply, then hand it to `compact`. Its bill is in this context's ledger, its words
+        are not in its log.
+        """
+        side = self.fork()
+        side._bill_to(self)
+        side._append("user", {"content": content_parts(instruction)})
+        return side
+
+    def restore(self, what: Entry | int | str | Reference) -> Any:
+        """What a reference names: its bytes, by its id or itself; the whole content of a result, by its entry.
+
+        Raises `FileMissing` where the memory does not have it, `FileErased`, and `SourceChanged` where only its source
+        had it.
+        """
+        if isinstance(what, str | Reference):
+            memory = self._required_memory("restore")
+            reference = memory.references.named(what) if isinstance(what, str) else what
+            return bytes_of(reference, memory.files, memory.fetch)
+        entry = self.log.find(what)
+        if entry.kind != "result":
+            raise UsageError(
+                f"entry {entry.sequence} is no result but {entry.kind}: it stands in the log as it was said"
+            )
+        return self._memory.restored(entry)
+
+    def recall(self, query: str, limit: int = 5, budget_tokens: int = 1_000) -> Entry | None:
+        """Append what memory holds on `query`, behind what was said: facts true now, and what earlier words or files
+        answer.
+
+        None where it holds nothing. Nothing that stands in the prompt is repeated. Needs a memory with an index.
+        """
+        memory = self._required_memory("recall")
+        if memory.index is None:
+            raise UsageError("context.recall needs an index: Memory(files, index=Index(path))")
+        name = name_of(next(entry.digest for entry in reversed(self.log) if entry.kind == "opened"))
+        in_prompt = [entry_id(sequence, name) for sequence in [*self._turns.ordered, *self._turns.waiting]]
+        now = self._clock()
+        text = recall(
+            memory.index, memory.facts, query, limit, budget_tokens, at=now, known_at=now, leave_out=in_prompt
+        )
+        return self._append("notice", {"text": text, "event": {"type": "recall", "query": query}}) if text else None
+
+    # Branches and sub-agents
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def fork(self, at: Entry | int | None = None, folder: str | Path | None = None) -> Self:
+        """A branch that shares everything up to `at` (undo, edit, regenerate): same bytes, so the shared prefix is read
+        from cache.
+        """
+        return self._forked(at, folder, self.memory)
+
+    def spawn(
+        self,
+        task: Any,
+        *,
+        provider: Provider | None = None,
+        system: Any = None,
+        tools: Iterable[Any] | None = None,
+        phases: Phases | None = None,
+        memory: Memory | FileMemory | None = None,
+    ) -> Self:
+        """A sub-agent with a log of its own and `task` as its first user turn.
+
+        What it costs is in this context's ledger and summary.
+
+        Without `system` and `tools` it has this conversation's head and memory, and reads the head from cache; with
+        either, its own.
+
+        It is never allowed more than this conversation is now: it inherits the table of phases and the present phase,
+        and `phases` can only narrow what is allowed. A tool of this conversation that may not be called in its present
+        phase may not be called by the sub-agent in any phase, also where `tools` gives it one of that name; a tool that
+        this conversation does not have is allowed. What this conversation enters later changes nothing for the
+        sub-agent.
+
+        Its log is a folder below this one's (`agents/<lane>`, in Postgres a session of that name); where this log is in
+        memory, so is its own. `context.agent(lane)` opens it again. Its todo list is its own.
+        """
+        content = content_parts(task)
+        if system is None and tools is None:
+            system, tools = parse(self.log[self._turns.head_system].body)["system"] or None, self.toolbox
+            memory = self.memory if memory is None else memory
+        permit = self._phases.permit
+        table = phases if phases is not None or permit is None else permit.phases
+        with ExitStack() as opened:
+            lane, log = self._new_agent_log()
+            opened.enter_context(log)
+            origin = self._origin_for(lane, memory, is_inherited=phases is None)
+            if memory is not None and origin.plan is not None:
+                memory = Memory.of(memory).with_plan(origin.plan)
+            agent = type(self)(
+                apart(self._provider) if provider is None else provider,
+                system=system,
+                tools=tools,
+                phases=table,
+                memory=memory,
+                log=log,
+                clock=self._clock,
+                session=self._session,
+                _origin=origin,
+            )
+            agent._bill_to(self)
+            agent._append("user", {"content": content})
+            opened.pop_all()
+        self._agents.add(agent)
+        return agent
+
     @property
-    def phase(self) -> str | None:
-        """The phase the conversation is in; None without phases."""
-        return self._permission.phase
+    def agents(self) -> list[str]:
+        """Lanes of the sub-agents whose logs are in this conversation's folder, in the order they were spawned.
 
-    def enter(self, phase: str) -> Entry:
-        """Enter a phase by hand; durable, and told to the model behind what is said before it speaks next."""
-        return self._enter(phase)
+        A folder without an entry is none: the process died, or the disk was full, before the sub-agent was there.
+        """
+        folder = self._agents_folder()
+        return [lane for lane in agents_in(folder) if folder is not None and has_entries(folder / lane / "log.jsonl")]
 
-    def summary(self) -> Summary:
-        """What was read from cache, what it cost, and why each miss happened."""
-        return summarise(self.ledger)
+    def agent(
+        self,
+        lane: str,
+        *,
+        provider: Provider | None = None,
+        tools: Iterable[Any] | None = None,
+        phases: Phases | None = None,
+        memory: Memory | FileMemory | None = None,
+    ) -> Self:
+        """Open a sub-agent again, also after a crash, by its lane; what it costs is in this context's ledger.
+
+        `tools` gives the functions of an agent that has its own tools, `phases` its table where it was given one.
+        Raises `UsageError` where no sub-agent of that lane is kept, `LogLocked` while it is open.
+        """
+        folder, storage = self._agents_folder(), self.log.storage
+        with ExitStack() as opened:
+            if isinstance(storage, PostgresStorage):
+                log = opened.enter_context(Log(storage.beside(session_name(storage.session, lane)), self._clock))
+            elif folder is not None and lane in agents_in(folder):
+                log = opened.enter_context(Log.open(folder / lane / "log.jsonl", self._clock))
+            else:
+                raise UsageError(f"there is no sub-agent {lane!r} here: context.agents names those whose logs are kept")
+            origin = Origin.of(log)
+            if origin is None:
+                raise UsageError(f"there is no sub-agent {lane!r} here: its log is empty, or somebody else's")
+            declared = parse(log[Turns.over(log).head_tools].body)["tools"]
+            if tools is None and canonical(declared) == canonical(self.toolbox.definitions()):
+                tools, memory = self.toolbox, self.memory if memory is None else memory
+            if memory is not None and origin.plan is not None:
+                memory = Memory.of(memory).with_plan(origin.plan)
+            permit = self._phases.permit
+            if phases is None and origin.table_names is not None and permit is not None:
+                phases = permit.phases
+            agent = type(self)(
+                apart(self._provider) if provider is None else provider,
+                tools=tools,
+                phases=phases,
+                memory=memory,
+                log=log,
+                clock=self._clock,
+                session=self._session,
+            )
+            agent._bill_to(self)
+            agent._account.resume()
+            opened.pop_all()
+        self._agents.add(agent)
+        return agent
+
+    def fan_out(self, tasks: int | Sequence[Any]) -> FanOut:
+        """Branches that share every byte said so far and one ledger: as many as there are `tasks`, each with its own,
+        or so many of them.
+
+        `send` and `asend` of what this gives ask all of them, so that the shared part is written once. Raises
+        `UsageError` for none.
+        """
+        if isinstance(tasks, bool | str | bytes | Mapping) or not isinstance(tasks, int | Iterable):
+            raise UsageError(f"fan_out takes a list of tasks, or how many branches, not {type(tasks).__name__}")
+        listed = [None] * tasks if isinstance(tasks, int) else list(tasks)
+        branches = [self._branch() for _ in listed]
+        for branch, task in zip(branches, listed, strict=True):
+            if task is not None:
+                branch._append("user", {"content": content_parts(task)})
+        return FanOut(branches)
+
+    # Appending
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _append(self, kind: Kind, body: Json) -> Entry:
+        """Write an entry, and behind it those that are then due."""
+        with self._lock:
+            self._settle()
+            entry = self._write(kind, body)
+            if kind == "assistant":
+                self._late_refusals.clear()
+            with suppress(*_RETRYABLE):  # the entry is durable: who calls again would write it twice
+                self._write_due()
+        return entry
+
+    def _settle(self) -> None:
+        """Write what was due behind the last entry and could not be written with it, as the disk was full."""
+        if not self._fed:
+            return
+        n = self._turns.n
+        try:
+            self._write_due()
+        finally:
+            results = (entry for entry in self.log[n:] if entry.kind == "result")
+            self._late_refusals.update((parse(entry.body)["call_id"], entry) for entry in results)
+
+    def _write_due(self) -> None:
+        while (due := self._due()) is not None:
+            self._write(*due)
+
+    def _due(self) -> tuple[Kind, Json] | None:
+        for reducer in self._reducers:
+            if reducer in self._fed:
+                due = reducer.due()
+                if due is not None:
+                    return due
+                self._fed.discard(reducer)
+        return None
+
+    def _write(self, kind: Kind, body: Json) -> Entry:
+        self._turns.check(kind, body)
+        entry = self.log.append(kind, body)
+        self._feed(entry)
+        return entry
+
+    def _feed(self, entry: Entry) -> None:
+        self._turns.feed(entry)
+        n_found = len(self._late.found_at)
+        for reducer in self._reducers:
+            if entry.kind in reducer.reads:
+                reducer.feed(entry)
+                self._fed.add(reducer)
+        if len(self._late.found_at) != n_found:
+            self._widen()
+
+    def _begin_phases(self, permit: Permit | None) -> None:
+        """Continue in the phase the log says, the first one if it says none; write what a crash kept from being
+        written.
+        """
+        with self._lock:
+            self._phases.begin(widened(permit, self._late, self._provider, self.toolbox))
+            self._fed.update(self._reducers)
+            self._write_due()
+
+    def _widen(self) -> None:
+        self._phases.use(widened(self._phases.permit, self._late, self._provider, self.toolbox))
+
+    def _limits(self) -> Limits:
+        """The limits beside the table of phases."""
+        own = self._memory.own
+        return Limits(own) if self._origin is None else self._origin.limits(own)
+
+    def _declared_tools(self) -> list[Json]:
+        """Definitions in the static prefix."""
+        tools: list[Json] = parse(self.log[self._turns.head_tools].body)["tools"]
+        return tools
+
+    def _epoch(
+        self, reason: str, summary: Json, keep_from: int | None, *, first: int | None = None, **more: Json
+    ) -> Entry:
+        """A declared prefix reset; `first`: the entry whose bytes change first, where not all do."""
+        with self._lock:
+            price = self._prompts.n_tokens(self.log, self._turns, self._provider, first)
+        body = {"reason": reason, "summary": summary, "keep_from": keep_from, "rewrites_tokens": price, **more}
+        return self._append("epoch", {**body, "templates": {self._provider.wire: self._provider.template}})
+
+    def _renew(self, reason: str, system: Json | None, tools: Json | None) -> Entry:
+        return self._epoch(reason, [], 0, **renewed(self._provider, system, tools))
+
+    def _notice_change(self, change: Change, lifetime: dict[str, Json]) -> Entry:
+        if isinstance(change, OutputChanged) and self._provider.noticing != IN_BAND:
+            raise UsageError(out_of_band(self._provider, self._n_rewritten({FIELD: change.output})))
+        body = {**change.body, **lifetime}
+        sequence = self._changes.sequence_of(change, canonical(body))
+        return self._append("notice", body) if sequence is None else self.log[sequence]
+
+    # Requests and replies
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _layout(self) -> PromptLayout:
+        return self._prompts.layout(
+            self.log, self._turns, self._provider, self._n_shared_entries(), self._account_knowledge()
+        )
+
+    def _n_shared_entries(self) -> int:
+        epoch, n_shared = self._n_shared
+        return n_shared if epoch == self._turns.epoch else 0
+
+    def _account_knowledge(self) -> Known:
+        return self._account.known(self._provider.model, self.log[-1].at, self._turns.epoch)
+
+    def _n_rewritten(self, overrides: dict[str, Any]) -> int:
+        """Tokens that the next request would pay for beside what it pays for anyway, were it made with these
+        parameters.
+        """
+        with self._lock:
+            layout = self._layout()
+        provider = self._provider
+        fields = routing(provider, layout, self._root).fields
+        changed = lowered(provider.wire, overrides, provider.params)[1]
+        now, then = (self._account.quote(provider, layout, {**fields, **more}) for more in ({}, changed))
+        return max((now.read or 0) - (then.read or 0), 0)
+
+    def _answered_request(self, request: Request | None) -> Request:
+        """The request that is answered: the one given, else the last built."""
+        if not isinstance(request, Request | None):
+            raise UsageError(f"request is what context.request() gave, not {type(request).__name__}")
+        return self._account.last(self.request) if request is None else request
 
     def _receive(self, response: Any, request: Request, first_byte_at: float | None) -> Entry | None:
         try:
             body = take(
-                response, request, self.provider, self._account, self._turns.check, self._is_kept, first_byte_at
+                response, request, self._provider, self._account, self._turns.check, self._is_kept, first_byte_at
             )
             if not isinstance(body, dict):
                 return self._last_reply() if body else None
-            return (
-                self._append("assistant", body)
-                if (summary := summed_up(body)) is None
-                else self._compacted(body, *summary)
-            )
+            summary = summed_up(body)
+            return self._append("assistant", body) if summary is None else self._compacted(body, *summary)
         except (OSError, StorageError) as fault:
             self._account.settled(request, fault)  # the response is there to be received again: the call has not failed
             raise
@@ -234,16 +945,156 @@ class Context(Remembering):
         last = self._last_reply()
         if last is None or self._turns.has_pending_user or self.stop not in _ENDED | {"calls"}:
             return False
-        said = parse(last.body)
-        return all(said.get(name) == body.get(name) for name in ("native", "text", "calls", "stop"))
-
-    def _asked(self, request: Request | None) -> Request:
-        """What is answered: the request given, else the last built."""
-        if not isinstance(request, Request | None):
-            raise UsageError(f"request is what context.request() gave, not {type(request).__name__}")
-        return request or self._account.last(self.request)
+        stored = parse(last.body)
+        return all(stored.get(name) == body.get(name) for name in ("native", "text", "calls", "stop"))
 
     def _call(self, call: OpenCall) -> Call:
         tool = self._late.answering(call.name, call.arguments, self.toolbox)
-        given = call.call_id, call.name, call.arguments, call.was_started, call.is_cut, tool
-        return Call(*given, self._append, self.result, lambda name: self._permission.refusal(name, call.arguments))
+        return Call(
+            call.call_id,
+            call.name,
+            call.arguments,
+            call.was_started,
+            call.is_cut,
+            tool,
+            self._append,
+            self.result,
+            lambda name: self._phases.refusal(name, call.arguments),
+        )
+
+    # Compaction
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _compacted(self, body: dict[str, Json], summary: list[Json], reply: list[Json]) -> Entry:
+        """The epoch that begins with a provider's own compaction, kept as it came; then what the model said behind it.
+
+        What was said while the reply was under way stays: the summary does not hold it.
+        """
+        native, late = body["native"], body["after"] + 1
+        items = [{"type": "native", "wire": native["wire"], "block": item} for item in summary]
+        last = self.log[-1]
+        is_begun = (
+            last.kind == "epoch" and parse(last.body)["summary"] == items
+        )  # and the disk was full before what stands behind it
+        epoch = last if is_begun else self._epoch("compaction", items, late if late < len(self.log) else None)
+        return self._append("assistant", {**body, "native": {**native, "body": reply}}) if reply else epoch
+
+    def _restated(self, summary: list[Json], keep_from: int | None) -> list[Json]:
+        """The beginning of an epoch: with a memory also the goal, the plan and the references of what is left out."""
+        if self.memory is None:
+            return summary
+        dropped = [entry for entry in self.log if keep_from is None or entry.sequence < keep_from]
+        todo = self.memory.todo.told() if self.memory.todo is not None else ""
+        readable = dropped if self._memory.can_read else []  # without read_reference the model could not follow them
+        references = (reference for entry in readable for reference in references_of(entry))
+        return epoch_opening(summary, goal_of(dropped), todo, references)
+
+    def _rendered_result(self, sequence: int) -> Entry:
+        """A result as the prompt holds it now."""
+        entry, content = self.log[sequence], self._turns.replaced.get(sequence)
+        return entry if content is None else replace(entry, body=canonical({**parse(entry.body), "content": content}))
+
+    def _summary_text(self) -> str:
+        """The answer of the model to `summarising`."""
+        if self._turns.has_pending_user or self._turns.open:
+            raise UsageError(
+                "the branch has no summary yet: send its request, then side.receive(reply), and compact(side)"
+            )
+        return self.last_text
+
+    def _required_memory(self, what: str) -> Memory:
+        if self.memory is None:
+            raise UsageError(f"context.{what} needs a memory: Context(…, memory=FileMemory(folder))")
+        return self.memory
+
+    # Branching
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _forked(self, at: Entry | int | None, folder: str | Path | None, memory: Memory | None) -> Self:
+        root = None if folder is None or is_url(folder) else folder_at(folder)
+        place = PostgresStorage.at(folder) if is_url(folder) else None if root is None else root / "log.jsonl"
+        with ExitStack() as opened:
+            log = opened.enter_context(self.log.fork(-1 if at is None else at, place))
+            ledger = opened.enter_context(Ledger() if root is None else Ledger.open(root / "ledger.jsonl"))
+            branch = type(self)(
+                apart(self._provider),
+                log=log,
+                ledger=ledger,
+                clock=self._clock,
+                phases=self._phases.permit,
+                memory=memory,
+                variation=self._memory.variation,
+            )
+            opened.pop_all()
+        branch.toolbox = self.toolbox
+        branch._late.share(self._late)
+        branch._widen()
+        branch._account.share(self._account)
+        self._server.share(branch._server)
+        return branch
+
+    def _branch(self) -> Self:
+        """A branch of a fan-out: its lane, its plan, and the caller's ledger."""
+        lane = self._names.next("branch", self.log.digest, self.ledger)
+        branch = self._forked(None, None, self._memory_for(lane))
+        branch.toolbox = Toolbox(branch._memory.rebound(self.toolbox))
+        branch._late.bind(branch._memory.rebound(branch._late.tools))
+        branch._lane = lane
+        branch._account = Account(Ledger(), branch._session, lane, self._clock)
+        branch._bill_to(self)
+        branch._n_shared = branch._turns.epoch, len(branch._turns.ordered)
+        return branch
+
+    def _bill_to(self, caller: Context) -> None:
+        """Record what it costs in the caller's ledger."""
+        self.ledger, self._owned, self._names = caller.ledger, (self.log,), caller._names
+        self._account.keep_with(caller._account)
+
+    def _origin_for(self, lane: str, memory: Memory | FileMemory | None, *, is_inherited: bool) -> Origin:
+        """What a sub-agent has from this conversation as it is now."""
+        state, permit = self._phases, self._phases.permit
+        tools = {tool.name: tool for tool in (*self.toolbox, *self._late.tools, *catalogues(self.toolbox).values())}
+        denied = frozenset(name for name, tool in tools.items() if state.forbids(tool)) | self._limits().denied
+        table_names: frozenset[str] | None = None
+        if is_inherited and permit is not None:
+            table_names = frozenset(tools) if permit.limits.known is None else permit.limits.known
+        phase = None if table_names is None else state.phase
+        plan = self._plan_for(lane, memory)
+        return Origin(lane, self._session, self._root.hex(), denied, table_names, phase, plan)
+
+    def _plan_for(self, lane: str, memory: Memory | FileMemory | None) -> str | None:
+        """Path of a sub-agent's todo list where it would be this conversation's own; None where it is another already."""
+        own = None if self.memory is None else self.memory.todo
+        other = None if memory is None else Memory.of(memory).todo
+        if own is None or other is None or (own.root, own.path) != (other.root, other.path):
+            return None
+        return f"{AGENTS}/{lane}/{own.name.rpartition('/')[2]}"
+
+    def _memory_for(self, lane: str) -> Memory | None:
+        """The memory of a branch that runs beside others: with a copy of the plan, since each goes on with its own."""
+        path = self._plan_for(lane, self.memory)
+        if self.memory is None or self.memory.todo is None or path is None:
+            return self.memory
+        memory = self.memory.with_plan(path)
+        if text := self.memory.todo.markdown:
+            memory.files.write(path, text)
+        return memory
+
+    def _agents_folder(self) -> Path | None:
+        path = self.log.storage.path
+        return None if path is None else path.parent / AGENTS
+
+    def _new_agent_log(self) -> tuple[str, Log]:
+        """A name and an empty log for a sub-agent, kept where this conversation's log is."""
+        folder, storage = self._agents_folder(), self.log.storage
+        while True:
+            lane = self._names.next("agent", self.log.digest, self.ledger, folder)
+            if isinstance(storage, PostgresStorage):
+                log = Log(storage.beside(session_name(storage.session, lane)), self._clock)
+            elif folder is not None:
+                log = Log.open(folder_at(folder / lane) / "log.jsonl", self._clock)
+            else:
+                log = Log(clock=self._clock)
+            if not len(log):
+                return lane, log
+            log.close()  # another process, or an earlier one, took this name

@@ -184,6 +184,25 @@ def is_binary(part: Json) -> bool:
     return bool(part["type"] == "document" and part.get("media_type") == BINARY)
 
 
+def without_binary(parts: list[Json]) -> list[Json]:
+    """`parts` with the size of each document that no provider takes in its place."""
+    return [
+        {"type": "text", "text": f"({len(exact_bytes(part.get('data', '')) or b''):,} bytes of binary data)"}
+        if is_binary(part)
+        else part
+        for part in parts
+    ]
+
+
+def exact_bytes(text: str) -> bytes | None:
+    """Bytes whose base64 form is exactly `text`, None where there are none: another form could not be restored."""
+    try:
+        value = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return value if base64.b64encode(value).decode() == text else None
+
+
 def _is_readable_image(data: bytes) -> bool:
     size = pixels(data)
     return size is not None and len(data) <= MAX_IMAGE_BYTES and all(0 < side <= MAX_IMAGE_PIXELS for side in size)

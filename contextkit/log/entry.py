@@ -11,19 +11,18 @@ news stands behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import date
 from typing import ClassVar, Literal
 
-from contextkit.canonical import Json, parse
+from contextkit.canonical import Json
 from contextkit.errors import InvalidContent
 
 Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "tools", "switch", "epoch"]
 """What an entry is; the table of their bodies stands in `docs/architecture.md`.
 
 opened      {"version", "templates": {wire: version}, "system": [part…], "tools": [definition…]}
-            of a sub-agent also "spawned_by": {…} (`context/origin.py`); or, where a branch leaves its parent,
+            of a sub-agent also "spawned_by": {…} (`context/agents.py`); or, where a branch leaves its parent,
             {"parent": {"path", "sequence", "digest"}}; in Postgres the path is a session's name
 user        {"content": [part…], "role"?: "system"}     a system message between turns names its role assistant
 {"after": sequence, "native": {"wire", "model", "body": [json…]}, "text", "calls": [{"id", "name", "arguments"}…],
@@ -237,61 +236,5 @@ class FileChanged(Change):
         return self.digest is None
 
 
-class Changes:
-    """The last change of each kind that the prompt says; fed every entry of a log, in order."""
-
-    __slots__ = ("_holding", "_last", "_lost")
-
-    def __init__(self, log: Iterable[Entry] = ()) -> None:
-        self._last: dict[str, tuple[bytes, int]] = {}
-        self._holding: dict[str, bytes] = {}
-        """Subject → body of the notice that holds until another one about it comes; those for a while change nothing
-        here."""
-        self._lost: dict[str, bytes] = {}
-        """Those of them that an epoch took out of the prompt."""
-        for entry in log:
-            self.feed(entry)
-
-    def feed(self, entry: Entry) -> None:
-        """Take the next entry; an epoch takes what was told out of the prompt."""
-        if entry.kind == "epoch":
-            self._last, self._lost = {}, dict(self._holding)
-        elif entry.kind == "notice" and (event := (body := parse(entry.body)).get("event")):
-            subject = _subject(event)
-            self._last[subject] = entry.body, entry.sequence
-            if subject in _LASTING and "until" not in body:
-                self._holding[subject] = entry.body
-                self._lost.pop(subject, None)
-
-    @property
-    def output(self) -> Json:
-        """The event that says the form of replies, None where none does."""
-        said = self._last[_OUTPUT][0] if _OUTPUT in self._last else self._holding.get(_OUTPUT)
-        return None if said is None else parse(said)["event"]
-
-    def due(self) -> tuple[Kind, Json] | None:
-        """A notice that an epoch took out and that holds on: the form of replies, the effort.
-
-        None where the prompt says all of them.
-        """
-        return ("notice", parse(next(iter(self._lost.values())))) if self._lost else None
-
-    def told(self, change: Change, body: bytes) -> int | None:
-        """Sequence of the entry that says the same already, None where it is news."""
-        last, sequence = self._last.get(_subject(parse(body)["event"]), (b"", -1))
-        return sequence if last == body and not change.is_repeatable else None
-
-
-_OUTPUT, _EFFORT = "output ", "effort "
-"""Subjects of changes of the form of replies, which what reads them relies on, and of how hard the model thinks."""
-_LASTING = (_OUTPUT, _EFFORT)
-"""What holds until it is changed again, through every epoch."""
-
-
 def _is_told(value: object, *, is_optional: bool) -> bool:
     return isinstance(value, str | date) or (value is None and is_optional)
-
-
-def _subject(event: Json) -> str:
-    """What an event is about: the last one about it holds."""
-    return f"{event['type']} {event.get('path', '') if event['type'] in ('file', 'memory') else ''}"

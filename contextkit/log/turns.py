@@ -23,11 +23,8 @@ from contextkit.canonical import Json, parse
 from contextkit.errors import InvalidCall, LogCorrupt, UsageError
 from contextkit.log.entry import Entry
 
-HEAD_PARTS = ("system", "tools", "templates")
-"""What an `opened` or `epoch` entry may set for the requests after it."""
-
-_TOLD = ("text", "removed", "added")
-"""What a `phase` entry may tell the model."""
+_PHASE_TEXTS = ("text", "removed", "added")
+"""Fields of a `phase` entry that the model is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +69,34 @@ class Turns:
     """Whether something ready waits for the model to speak: a user entry or results with no reply behind them."""
     replaced: dict[int, Json] = field(default_factory=dict)
     """Sequence of a result → what an epoch tells in its place."""
-    thoughtless: set[int] = field(default_factory=set)
+    without_thinking: set[int] = field(default_factory=set)
     """Entries whose prefix an epoch changed: their thinking no longer holds."""
-    spoken_by: dict[int, str] = field(default_factory=dict)
+    written_by: dict[int, str] = field(default_factory=dict)
     """Sequence of a reply → the model that wrote it."""
     withheld: dict[int, list[str]] = field(default_factory=dict)
     """Sequence of a reply → ids of earlier thinking that was left out before it was written."""
-    _heads: dict[str, int] = field(default_factory=dict)
-    """Head part → sequence of the entry that set it last."""
-    _open: dict[str, OpenCall] = field(default_factory=dict)
-    """Unanswered calls of the last reply, in call order."""
+    open: dict[str, OpenCall] = field(default_factory=dict)
+    """Unanswered calls of the last reply, by id, in call order."""
+    head_system: int = 0
+    """Sequence of the entry that set the system prompt last; 0 is the `opened` entry."""
+    head_tools: int = 0
+    """Sequence of the entry that set the tools last."""
+    head_templates: int = 0
+    """Sequence of the entry that named the template versions last."""
     _answers: dict[str, int | None] = field(default_factory=dict)
     """All calls of the last reply in call order → sequence of the result, None until it comes."""
     _replies: dict[int, int] = field(default_factory=dict)
     """Sequence of a result in `ordered` → sequence of the reply it answers."""
-    _speaks: dict[int, bool] = field(default_factory=dict)
+    _expects_reply: dict[int, bool] = field(default_factory=dict)
     """Sequences that could still move behind a reply → whether the model is to speak after them (user), or not
     (notice)."""
-    _told: set[int] = field(default_factory=set)
-    """Entries of this epoch that are told last: phases that tell the model something, tools that came late, events."""
-    _dated: set[int] = field(default_factory=set)
+    _trailing: set[int] = field(default_factory=set)
+    """Entries of this epoch that are rendered last: phases with a text, late tools, events."""
+    _epoch_bound: set[int] = field(default_factory=set)
     """Those of them that an epoch takes out: whoever opens one tells them anew."""
-    _passing: list[int] = field(default_factory=list)
+    _until_reply: list[int] = field(default_factory=list)
     """Notices that only the next reply is to see."""
-    _mute: set[int] = field(default_factory=set)
+    _silent_epochs: set[int] = field(default_factory=set)
     """Epochs that say nothing themselves."""
 
     @classmethod
@@ -135,38 +136,23 @@ class Turns:
     @property
     def open_calls(self) -> list[OpenCall]:
         """Calls nobody has answered, in call order."""
-        return list(self._open.values())
+        return list(self.open.values())
 
     @property
     def answers(self) -> list[int]:
         """Sequences of the results of the last reply, in call order; empty until the last is there."""
-        found = [result for result in self._answers.values() if result is not None]
-        return found if len(found) == len(self._answers) else []
+        results = [result for result in self._answers.values() if result is not None]
+        return results if len(results) == len(self._answers) else []
 
     @property
     def passing(self) -> list[int]:
         """Sequences that stand behind `ordered` until the model has replied, and are never said again."""
-        return [] if self._open or self._is_reply_last() else self._passing
+        return [] if self.open or self._ends_with_reply() else self._until_reply
 
     def is_behind_reply(self, sequence: int) -> bool:
         """Whether an entry is something the model has not replied to yet."""
         behind = self.ordered[self.n_before_last_assistant or 0 :]
-        return sequence in self.waiting or sequence in self._passing or sequence in behind
-
-    @property
-    def head_system(self) -> int:
-        """Sequence of the entry that set the system prompt last; 0 is the `opened` entry."""
-        return self._heads.get("system", 0)
-
-    @property
-    def head_tools(self) -> int:
-        """Sequence of the entry that set the tools last."""
-        return self._heads.get("tools", 0)
-
-    @property
-    def head_templates(self) -> int:
-        """Sequence of the entry that named the template versions last."""
-        return self._heads.get("templates", 0)
+        return sequence in self.waiting or sequence in self._until_reply or sequence in behind
 
     @property
     def head(self) -> int:
@@ -175,18 +161,18 @@ class Turns:
 
     def _check_open(self, body: Json) -> None:
         call = body["call_id"]
-        if call in self._open:
+        if call in self.open:
             return
         if call in self._answers:
             raise InvalidCall(
                 f"call {call!r} of entry {self.last_assistant} is answered already, by entry {self._answers[call]}"
             )
-        raise InvalidCall(f"call {call!r} is unknown: {self._said_open()}")
+        raise InvalidCall(f"call {call!r} is unknown: {self._open_calls_text()}")
 
     def _check_assistant(self, body: Json) -> None:
-        if self._open:
+        if self.open:
             raise InvalidCall(
-                f"a reply cannot be kept yet: {self._said_open()}; append a result for each, then ask the model again"
+                f"a reply cannot be kept yet: {self._open_calls_text()}; append a result for each, then ask the model again"
             )
         if self.last_assistant is not None and body["after"] < self.last_assistant:
             raise InvalidCall(
@@ -205,75 +191,81 @@ class Turns:
         first = body["keep_from"]
         kept = range(self.n, self.n) if first is None else range(first, self.n)
         cut = [reply for result, reply in self._replies.items() if result in kept and reply not in kept]
-        cut += [call.assistant for call in self._open.values() if call.assistant not in kept]
+        cut += [call.assistant for call in self.open.values() if call.assistant not in kept]
         if cut:
             raise InvalidCall(
                 f"an epoch that keeps from {first} would leave results without entry {cut[0]} that called for them: "
                 "answer its calls and keep from that entry or from one behind its results"
             )
 
-    def _said_open(self) -> str:
-        calls = ", ".join(map(repr, self._open))
+    def _open_calls_text(self) -> str:
+        calls = ", ".join(map(repr, self.open))
         return f"calls {calls} of entry {self.last_assistant} are open" if calls else "no call is open"
 
     def _feed_head(self, sequence: int, body: Json) -> None:
-        self._heads.update((part, sequence) for part in HEAD_PARTS if part in body)
+        if "system" in body:
+            self.head_system = sequence
+        if "tools" in body:
+            self.head_tools = sequence
+        if "templates" in body:
+            self.head_templates = sequence
 
     def _feed_user(self, sequence: int, body: Json) -> None:
-        self._say(sequence, True)
+        self._add(sequence, True)
 
     def _feed_notice(self, sequence: int, body: Json) -> None:
         if body.get("until") == "reply":
-            self._passing.append(sequence)
+            self._until_reply.append(sequence)
             return
         if "event" in body:
-            self._told.add(sequence)
-        self._say(sequence, False)
+            self._trailing.add(sequence)
+        self._add(sequence, False)
 
     def _feed_assistant(self, sequence: int, body: Json) -> None:
-        self.waiting = self._take_late(body["after"])
-        self._passing = [said for said in self._passing if said > body["after"]]
-        self._speaks = {said: self._speaks[said] for said in self.waiting}
-        self.spoken_by[sequence] = str((body.get("native") or {}).get("model", ""))
+        self.waiting = self._take_back(body["after"])
+        self._until_reply = [sequence for sequence in self._until_reply if sequence > body["after"]]
+        self._expects_reply = {waiting: self._expects_reply[waiting] for waiting in self.waiting}
+        self.written_by[sequence] = str((body.get("native") or {}).get("model", ""))
         if body.get("withheld"):
             self.withheld[sequence] = body["withheld"]
         self.last_assistant, self.last_stop, self.n_before_last_assistant = sequence, body["stop"], len(self.ordered)
         self.ordered.append(sequence)
         self.has_pending_user = False
         last = len(body["calls"]) - 1 if body["stop"] == "truncated" else None
-        said = enumerate(body["calls"])
         calls = [
             OpenCall(call["id"], call["name"], call["arguments"], sequence, is_cut=index == last)
-            for index, call in said
+            for index, call in enumerate(body["calls"])
         ]
-        self._open = {call.call_id: call for call in calls}
+        self.open = {call.call_id: call for call in calls}
         self._answers = {call.call_id: None for call in calls}
-        self._let_through()
+        self._release()
 
     def _feed_result(self, sequence: int, body: Json) -> None:
-        del self._open[body["call_id"]]
+        del self.open[body["call_id"]]
         self._answers[body["call_id"]] = sequence
-        if not self._open and self.last_assistant is not None:
+        if not self.open and self.last_assistant is not None:
             results = [result for result in self._answers.values() if result is not None]
             self.ordered.extend(results)
             self._replies.update(dict.fromkeys(results, self.last_assistant))
             self.has_pending_user = True
-            self._let_through()
+            self._release()
 
     def _feed_begun(self, sequence: int, body: Json) -> None:
-        self._open[body["call_id"]] = replace(self._open[body["call_id"]], was_started=True)
+        self.open[body["call_id"]] = replace(self.open[body["call_id"]], was_started=True)
 
     def _feed_epoch(self, sequence: int, body: Json) -> None:
         first = body["keep_from"]
         kept = [] if first is None else [old for old in self.ordered if old >= first]
-        kept = [old for old in kept if old not in self._dated]
-        self.waiting = [said for said in self.waiting if said not in self._dated]
-        self._told -= self._dated
-        self._passing = []
-        self._dated, self._mute = set(), self._mute | (set() if _speaks(body) else {sequence})
-        stray = self._told_to_nobody([sequence, *kept])
+        kept = [old for old in kept if old not in self._epoch_bound]
+        self.waiting = [waiting for waiting in self.waiting if waiting not in self._epoch_bound]
+        self._trailing -= self._epoch_bound
+        self._until_reply = []
+        self._epoch_bound = set()
+        if not _is_user_text(body):
+            self._silent_epochs = self._silent_epochs | {sequence}
+        stray = self._misplaced([sequence, *kept])
         kept, self.waiting = [old for old in kept if old not in stray], sorted([*stray, *self.waiting])
-        self._speaks.update(dict.fromkeys(stray, False))
+        self._expects_reply.update(dict.fromkeys(stray, False))
         self.ordered = [sequence, *kept]
         self._replace(kept, body)
         self._replies = {result: self._replies[result] for result in kept if result in self._replies}
@@ -281,77 +273,80 @@ class Turns:
         self.n_before_last_assistant = index.get(self.last_assistant)
         self.epoch += 1
         self._feed_head(sequence, body)
-        self._let_through()
+        self._release()
 
-    def _told_to_nobody(self, ordered: list[int]) -> set[int]:
-        """What is told last, but stands in an order behind something the model said, or an epoch that says nothing."""
+    def _misplaced(self, ordered: list[int]) -> set[int]:
+        """Trailing entries that stand behind a reply, or behind an epoch without text."""
         stray, is_stray = set[int](), False
         for old in ordered:
-            if old not in self._told:
-                is_stray = old in self.spoken_by or old in self._mute
+            if old not in self._trailing:
+                is_stray = old in self.written_by or old in self._silent_epochs
             elif is_stray:
                 stray.add(old)
         return stray
 
     def _replace(self, kept: list[int], body: Json) -> None:
         """Results told shorter from here on; thinking is dropped from the first entry whose prefix is not what it was."""
-        shorter = {int(sequence): told["content"] for sequence, told in body.get("replaced", {}).items()}
+        shorter = {int(sequence): result["content"] for sequence, result in body.get("replaced", {}).items()}
         self.replaced.update(shorter)
         first = next((place for place, old in enumerate(kept) if old in shorter), len(kept)) if shorter else 0
-        self.thoughtless.update(kept[first:])
+        self.without_thinking.update(kept[first:])
 
     def _feed_phase(self, sequence: int, body: Json) -> None:
-        if any(body.get(part) for part in _TOLD):
+        if any(body.get(part) for part in _PHASE_TEXTS):
             self._feed_tools(sequence, body)
 
     def _feed_tools(self, sequence: int, body: Json) -> None:
-        self._told.add(sequence)
-        self._dated.add(sequence)
-        self._say(sequence, False)
+        self._trailing.add(sequence)
+        self._epoch_bound.add(sequence)
+        self._add(sequence, False)
 
-    def _say(self, sequence: int, speaks: bool) -> None:
-        self._speaks[sequence] = speaks
+    def _add(self, sequence: int, expects_reply: bool) -> None:
+        self._expects_reply[sequence] = expects_reply
         self.waiting.append(sequence)
-        self._let_through()
+        self._release()
 
-    def _let_through(self) -> None:
+    def _release(self) -> None:
         """What was said joins the order, unless a call still holds it back; what is told last joins it last."""
-        if self._open:
+        if self.open:
             return
-        spoken = [said for said in self.waiting if said not in self._told]
-        told = sorted(
-            [*(self._lifted() if self.waiting else ()), *(said for said in self.waiting if said in self._told)]
-        )
-        self.ordered.extend(spoken)
-        self.has_pending_user |= any(self._speaks[said] for said in spoken)
-        self.waiting = told if self._is_reply_last() else []
-        self.ordered.extend(said for said in told if not self.waiting)
+        direct = [sequence for sequence in self.waiting if sequence not in self._trailing]
+        trailing = [sequence for sequence in self.waiting if sequence in self._trailing]
+        if self.waiting:
+            trailing = sorted([*self._pop_trailing(), *trailing])
+        self.ordered.extend(direct)
+        self.has_pending_user |= any(self._expects_reply[sequence] for sequence in direct)
+        if self._ends_with_reply():
+            self.waiting = trailing
+        else:
+            self.waiting = []
+            self.ordered.extend(trailing)
 
-    def _take_late(self, after: int) -> list[int]:
+    def _take_back(self, after: int) -> list[int]:
         """Take back what was said after the last entry the request included.
 
         It stands at the tail, what is told last behind it.
         """
-        late, told = list(self.waiting), self._lifted()
-        while self.ordered and self.ordered[-1] > after and self.ordered[-1] in self._speaks:
+        late, trailing = list(self.waiting), self._pop_trailing()
+        while self.ordered and self.ordered[-1] > after and self.ordered[-1] in self._expects_reply:
             late.append(self.ordered.pop())
-        sent = [] if self._is_reply_last() else [said for said in told if said <= after]
+        sent = [] if self._ends_with_reply() else [sequence for sequence in trailing if sequence <= after]
         self.ordered.extend(sent)
-        return sorted([*late, *(said for said in told if said not in sent)])
+        return sorted([*late, *(sequence for sequence in trailing if sequence not in sent)])
 
-    def _lifted(self) -> list[int]:
-        """What is told last and stands at the very end with no reply behind it, taken out."""
-        found: list[int] = []
-        while self.ordered and self.ordered[-1] in self._told and self.ordered[-1] in self._speaks:
-            found.append(self.ordered.pop())
-        return found[::-1]
+    def _pop_trailing(self) -> list[int]:
+        """Remove and return the trailing entries at the very end, behind which no reply stands."""
+        popped: list[int] = []
+        while self.ordered and self.ordered[-1] in self._trailing and self.ordered[-1] in self._expects_reply:
+            popped.append(self.ordered.pop())
+        return popped[::-1]
 
-    def _is_reply_last(self) -> bool:
-        """Whether nobody has spoken to the model since it spoke."""
-        return not self.ordered or self.ordered[-1] == self.last_assistant or self.ordered[-1] in self._mute
+    def _ends_with_reply(self) -> bool:
+        """Whether nothing for the model stands behind its last reply."""
+        return not self.ordered or self.ordered[-1] == self.last_assistant or self.ordered[-1] in self._silent_epochs
 
 
-def _speaks(epoch: Json) -> bool:
+def _is_user_text(epoch: Json) -> bool:
     """Whether an epoch says something in the user's turn; a provider's own compaction stands in the model's."""
     return any(
         part["type"] != "native" or part["block"].get("type") != "compaction" for part in epoch.get("summary", ())

@@ -12,10 +12,9 @@ from typing import Any
 from contextkit.canonical import Json, parse
 from contextkit.log.entry import Entry
 from contextkit.memory.filestore import FileMemory
-from contextkit.memory.keeping import references_of
 from contextkit.memory.offload import BYTES_PER_TOKEN, Offload, offload
 from contextkit.memory.preview import preview
-from contextkit.memory.reference import Reference
+from contextkit.memory.reference import Reference, references_of
 
 INSTRUCTION = (
     "Stop here and write a summary of this conversation for yourself: it will stand in place of everything above. Keep what was asked, "

@@ -9,14 +9,13 @@ Takes the parts of a result, gives the parts that stand in the window and the re
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from contextkit.canonical import Json
 from contextkit.errors import FileMissing, SourceChanged, UsageError
-from contextkit.log.content import is_binary
+from contextkit.log.content import exact_bytes, is_binary, without_binary
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.preview import kind_of, preview
 from contextkit.memory.reference import Reference
@@ -94,7 +93,7 @@ def store_binary(parts: list[Json], files: FileMemory) -> Offloaded:
     """
     content, references = list(parts), list[Reference]()
     for index, part in enumerate(parts):
-        data = _decoded(part.get("data", "")) if is_binary(part) else None
+        data = exact_bytes(part.get("data", "")) if is_binary(part) else None
         if data is not None:
             files.keep(data)
             reference = replace(_referred(index, part, "data", data, False, None), kind="binary")
@@ -103,14 +102,6 @@ def store_binary(parts: list[Json], files: FileMemory) -> Offloaded:
                 f"[Binary data, {len(data):,} bytes, kept outside as {reference.id}: it is no text and cannot be shown]"
             )
     return Offloaded(without_binary(content), tuple(references))
-
-
-def without_binary(parts: list[Json]) -> list[Json]:
-    """`parts` with the size of a document that no provider takes in its place."""
-    return [
-        _text(f"({len(_decoded(part.get('data', '')) or b''):,} bytes of binary data)") if is_binary(part) else part
-        for part in parts
-    ]
 
 
 def _text(text: str) -> Json:
@@ -188,17 +179,8 @@ def _content(part: Json, rule: Offload) -> tuple[str, bytes] | None:
         return "text", part["text"].encode()
     if "data" not in part or (part["type"] in _SEEN and not rule.has_images):
         return None
-    data = _decoded(part["data"])
+    data = exact_bytes(part["data"])
     return None if data is None else ("data", data)
-
-
-def _decoded(text: str) -> bytes | None:
-    """Bytes that encode to exactly `text`, None where there are none: another spelling could not be restored."""
-    try:
-        value = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return value if base64.b64encode(value).decode() == text else None
 
 
 def _referred(index: int, part: Json, field: str, content: bytes, is_error: bool, source: str | None) -> Reference:

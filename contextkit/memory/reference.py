@@ -1,15 +1,16 @@
 """A content that stands in a file instead of the window, and how it is named there.
 
-Takes contents, gives names for them and lines of them; the bytes are in a `FileMemory`. Knows nothing of the log.
+Takes contents and log entries, gives names for contents and lines of them; the bytes are in a `FileMemory`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from contextkit.canonical import Json
+from contextkit.canonical import Json, parse
 from contextkit.errors import FileMissing, InvalidCall
+from contextkit.log.entry import Entry
 
 ID_DIGITS = 16
 """Hexadecimal digits of a digest that name a reference: 64 bits, a billion references collide with a chance of 3 %."""
@@ -139,3 +140,11 @@ def _fitting(lines: list[str], most_characters: int) -> list[str]:
             break
         shown.append(line)
     return shown
+
+
+def references_of(entry: Entry) -> Iterator[Reference]:
+    """The references an entry holds; an entry without any is not parsed."""
+    if entry.kind in ("result", "epoch") and b'"references":' in entry.body:
+        body = parse(entry.body)
+        for holder in (body, *body.get("replaced", {}).values()):
+            yield from map(Reference.of, holder.get("references", ()))

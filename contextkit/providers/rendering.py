@@ -177,10 +177,12 @@ class PromptStore:
             self._grown[key] = turns.epoch, grown
         _rewind(grown, turns.ordered)
         for sequence in turns.ordered[len(grown.rendered) :]:
-            holds = sequence not in turns.thoughtless and not is_of_another(
-                turns.spoken_by.get(sequence, ""), provider.model
-            )
-            grown.columns.extend(provider.render_entry(_told(log[sequence], turns), keeps_thinking=holds))
+            model = turns.written_by.get(sequence)
+            holds = sequence not in turns.without_thinking and not (model and is_of_another(model, provider.model))
+            entry = log[sequence]
+            if sequence in turns.replaced:
+                entry = _with_content(entry, turns.replaced[sequence])
+            grown.columns.extend(list(provider.render_entry(entry, keeps_thinking=holds)))
             if left_out := turns.withheld.get(sequence):
                 grown.columns.withhold(named_in(grown.columns, left_out).values())
             grown.rendered.append(sequence)
@@ -199,16 +201,15 @@ def _ends(grown: _Grown, turns: Turns, n_shared: int) -> tuple[int, int]:
     return previous, grown.n_after(min(n_shared, len(turns.ordered)))
 
 
-def _told(entry: Entry, turns: Turns) -> Entry:
-    """The entry as this epoch tells it."""
-    content = turns.replaced.get(entry.sequence)
-    return entry if content is None else replace(entry, body=canonical({**parse(entry.body), "content": content}))
+def _with_content(entry: Entry, content: Json) -> Entry:
+    """The result as this epoch renders it."""
+    return replace(entry, body=canonical({**parse(entry.body), "content": content}))
 
 
 def _headed(log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
     columns = PromptColumns(provider.grammar, strips_thinking=_strips(provider))
     system, tools = parse(log[turns.head_system].body)["system"], parse(log[turns.head_tools].body)["tools"]
-    columns.extend(provider.render_static_prefix(system, tools, turns.head))
+    columns.extend(list(provider.render_static_prefix(system, tools, turns.head)))
     return _Grown(columns, len(columns))
 
 

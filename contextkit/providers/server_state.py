@@ -33,7 +33,7 @@ from typing import TypeVar
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UsageError
-from contextkit.log.entry import Entry
+from contextkit.log.entry import Entry, Kind
 from contextkit.log.turns import Turns
 from contextkit.prompt.prompt import LEVELS, PromptLayout
 from contextkit.providers.provider import Provider
@@ -122,7 +122,7 @@ class Continued:
     """Why the whole input is sent; empty where it is not."""
     is_kept: bool
     """Whether the server keeps the reply behind exactly what the log says."""
-    continuity: Continuity = field(repr=False, compare=False)
+    state: ServerState = field(repr=False, compare=False)
     """Whose request it is."""
 
     def body(self, layout: PromptLayout, params: Mapping[str, Json]) -> bytes:
@@ -132,7 +132,7 @@ class Continued:
 
     def stored(self, model: str, reply_id: str) -> dict[str, Json]:
         """What the entry of the reply says of it, for the request after it; empty where that cannot go on from here."""
-        self.continuity.answered(self.fields)
+        self.state.answered(self.fields)
         if not self.is_kept or not reply_id:
             return {}
         written = {CONVERSATION: self.fields[CONVERSATION]} if CONVERSATION in self.fields else {}
@@ -140,22 +140,39 @@ class Continued:
 
     def failed(self, error: BaseException | str) -> None:
         """The request came to nothing; a text says why where no exception does."""
-        self.continuity.failed(self.fields, error)
+        self.state.failed(self.fields, error)
 
 
-class Continuity:
+class ServerState:
     """What one context knows of the server's side beside its log: what was lost there, and which conversations were
     begun.
     """
 
-    __slots__ = ("_begun", "_branched_at", "_in_vain", "_log", "_lost")
+    __slots__ = ("_branched_at", "_in_vain", "_log", "_lost", "_written")
+
+    reads: frozenset[Kind] = frozenset({"opened", "assistant"})
 
     def __init__(self, log: Sequence[Entry]) -> None:
         self._log = log
         self._lost: set[str] = set()
-        self._begun: set[str] | None = None
-        self._branched_at = max((entry.sequence for entry in log if entry.kind == "opened"), default=0)
+        """Ids of responses and conversations that the server does not have, or holds in an unknown state."""
+        self._written: set[str] = set()
+        """Conversations that a reply of this log was written into, those of its parents too."""
+        self._branched_at = 0
+        """Sequence of the entry at which this log left its parent."""
         self._in_vain = 0
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry of the log."""
+        if entry.kind == "opened":
+            self._branched_at = entry.sequence
+        elif b'"stored":' in entry.body:
+            name = (parse(entry.body).get("stored") or {}).get(CONVERSATION)
+            if name is not None:
+                self._written.add(name)
+
+    def due(self) -> None:
+        """Nothing: the server's state is no part of the log."""
 
     def request(
         self, provider: Provider, turns: Turns, layout: PromptLayout, params: Mapping[str, Json], is_warming: bool
@@ -180,7 +197,8 @@ class Continuity:
         """A request with these fields was answered."""
         if PREVIOUS in fields:
             self._in_vain = 0
-        self._begin(fields.get(CONVERSATION))
+        if fields.get(CONVERSATION) is not None:
+            self._written.add(fields[CONVERSATION])
 
     def failed(self, fields: Mapping[str, Json], error: BaseException | str) -> None:
         """A request with these fields was not: what the server says it does not have is not named again.
@@ -195,7 +213,7 @@ class Continuity:
         if name is not None and (_status(error) in (0, 404) or CONVERSATION in _code(error)):
             self._lost.add(name)
 
-    def share(self, other: Continuity) -> None:
+    def share(self, other: ServerState) -> None:
         """Tell a branch what is known to be lost."""
         other._lost, other._in_vain = self._lost, self._in_vain
 
@@ -223,7 +241,7 @@ class Continuity:
 
         Without it from the first request on that would not fit.
         """
-        is_empty = name not in self._started()
+        is_empty = name not in self._written
         if name in self._lost:
             why = f"what {name} holds is not known"
         elif is_empty:
@@ -234,21 +252,6 @@ class Continuity:
         elif is_warming:
             why = "a prewarm would be written into the conversation"
         return Continued({}, 0, why, False, self) if why else Continued({CONVERSATION: name}, start, "", is_kept, self)
-
-    def _started(self) -> set[str]:
-        """Conversations that a reply of this log was written into, those of its parents too."""
-        if self._begun is None:
-            bodies = (
-                parse(entry.body) for entry in self._log if entry.kind == "assistant" and b'"stored":' in entry.body
-            )
-            self._begun = {
-                name for body in bodies if (name := (body.get("stored") or {}).get(CONVERSATION)) is not None
-            }
-        return self._begun
-
-    def _begin(self, conversation: str | None) -> None:
-        if conversation is not None:
-            self._started().add(conversation)
 
     def _stored(self, reply: int) -> Mapping[str, Json]:
         found: Mapping[str, Json] = parse(self._log[reply].body)["stored"]

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from contextkit.canonical import parse
-from contextkit.memory.keeping import references_of
 from contextkit.memory.offload import bytes_of
+from contextkit.memory.reference import references_of
 from tests.crash.memory_writer import opened, page
 
 WRITER = Path(__file__).with_name("memory_writer.py")

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contextkit import AnthropicMessages, Context
 from contextkit.canonical import canonical, parse
 from contextkit.errors import InvalidContent
 from contextkit.log.entry import (
     Change,
-    Changes,
     DateChanged,
     EffortChanged,
     FileChanged,
@@ -48,14 +48,18 @@ CHANGES = st.one_of(
 )
 
 
-def told(log: Log, changes: Changes, said: Iterable[Change]) -> list[int | None]:
-    """What was said of each before; news is written."""
-    found = []
-    for change in said:
-        found.append(changes.told(change, canonical(change.body)))
-        if found[-1] is None:
-            changes.feed(log.append("notice", change.body))
+def repeats(context: Context, changes: Iterable[Change]) -> list[int | None]:
+    """For each change the place, among the notices, of the one that says the same; None where it is news."""
+    found: list[int | None] = []
+    for change in changes:
+        n = len(context.log)
+        entry = context.notice(change)
+        found.append(None if entry.sequence == n else entry.sequence - 1)
     return found
+
+
+def conversation(log: Log | None = None) -> Context:
+    return Context(AnthropicMessages("claude-opus-4-5", max_tokens=64), log=log, clock=lambda: 0.0)
 
 
 def test_every_kind_there_is_names_itself() -> None:
@@ -72,23 +76,24 @@ def test_a_change_is_words_and_text_fields_and_comes_back_from_the_log_as_it_was
 
 
 @given(st.lists(CHANGES, max_size=8))
-def test_the_same_is_told_once_and_a_log_read_again_knows_what_was_told(said: list[Change]) -> None:
-    log = Log(clock=lambda: 0.0)
-    changes = Changes()
-    for change in said:
-        told(log, changes, [change])
-        [again] = told(log, changes, [change])
+def test_a_change_is_written_once_and_a_log_opened_again_remembers_it(changes: list[Change]) -> None:
+    context = conversation()
+    for change in changes:
+        repeats(context, [change])
+        [again] = repeats(context, [change])
         assert (again is None) == change.is_repeatable
-        assert Changes(log).told(change, canonical(change.body)) == changes.told(change, canonical(change.body))
+    last = {(change.kind, change.path if change.kind in ("file", "memory") else ""): change for change in changes}  # type: ignore[attr-defined]
+    resumed = repeats(conversation(context.log), last.values())
+    assert [place is None for place in resumed] == [change.is_repeatable for change in last.values()]
 
 
 def test_there_and_back_is_two_pieces_of_news() -> None:
     there, back = ModeChanged("review"), ModeChanged("edit")
-    assert told(Log(), Changes(), [back, there, back, back]) == [None, None, None, 2]
+    assert repeats(conversation(), [back, there, back, back]) == [None, None, None, 2]
 
 
-def test_files_and_memories_are_told_path_by_path_and_others_kind_by_kind() -> None:
-    said = [
+def test_files_and_memories_are_compared_path_by_path_and_others_kind_by_kind() -> None:
+    changes = [
         FileChanged("a", "1"),
         FileChanged("b", "1"),
         FileChanged("a", "1"),
@@ -96,14 +101,14 @@ def test_files_and_memories_are_told_path_by_path_and_others_kind_by_kind() -> N
         DateChanged("d"),
         DateChanged("d"),
     ]
-    assert told(Log(), Changes(), said) == [None, None, 0, None, None, 3]
+    assert repeats(conversation(), changes) == [None, None, 0, None, None, 3]
 
 
-def test_an_epoch_takes_what_was_told_out_of_the_prompt() -> None:
-    log, changes = Log(), Changes()
-    told(log, changes, [EffortChanged("low")])
-    changes.feed(log.append("epoch", {}))
-    assert told(log, changes, [EffortChanged("low")]) == [None]
+def test_an_epoch_takes_notices_out_of_the_prompt() -> None:
+    context = conversation()
+    repeats(context, [ModeChanged("review")])
+    context.compact("They greeted each other.")
+    assert repeats(context, [ModeChanged("review")]) == [None]
 
 
 @pytest.mark.parametrize(

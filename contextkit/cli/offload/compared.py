@@ -19,9 +19,9 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.log.entry import Entry
 from contextkit.memory.filestore import FileMemory
-from contextkit.memory.keeping import references_of
 from contextkit.memory.memory import Memory
 from contextkit.memory.offload import Offload
+from contextkit.memory.reference import references_of
 
 Replayed = tuple[Context, Ledger]
 """A conversation, and every call with its bill."""
