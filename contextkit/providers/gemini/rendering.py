@@ -13,9 +13,9 @@ from contextkit.canonical import Json
 from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.providers.gemini import validation as refusals
+from contextkit.providers.gemini.body import BODY
 from contextkit.providers.gemini.generate import Gemini, parse
 from contextkit.providers.gemini.validation import invalid
-from contextkit.providers.reading import GEMINI_BODY
 from contextkit.providers.scripted import Part
 from contextkit.providers.validation import Refusal
 
@@ -111,7 +111,7 @@ def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
 CODEC = Codec(
     name="gemini",
     provider="google",
-    body=GEMINI_BODY,
+    body=BODY,
     parse=parse,
     responses=Gemini.answering,
     response_id_prefix="gemini",

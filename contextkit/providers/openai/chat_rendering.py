@@ -18,9 +18,9 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.providers.openai import validation as refusals
+from contextkit.providers.openai.body import CHAT_BODY
 from contextkit.providers.openai.chat import OpenAIChat, parse
 from contextkit.providers.openai.validation import CHAT_TYPE, invalid
-from contextkit.providers.reading import CHAT_BODY
 from contextkit.providers.scripted import Part
 from contextkit.providers.validation import Refusal
 

@@ -20,12 +20,12 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.providers.diagnostics import openai_diagnosis
 from contextkit.providers.openai import validation as refusals
+from contextkit.providers.openai.body import RESPONSES_BODY
 from contextkit.providers.openai.chat_rendering import STATUSES, error, fault, unknown_model, unreadable
 from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.openai.responses import parse as parse_body
 from contextkit.providers.openai.stored import Stored, compacted, compaction
 from contextkit.providers.openai.validation import COMPACT_CHECKS, COMPACT_TYPE, RESPONSES_TYPE
-from contextkit.providers.reading import RESPONSES_BODY
 from contextkit.providers.scripted import Part
 from contextkit.providers.server_state import PREVIOUS, named_in
 from contextkit.providers.validation import ParsedRequest, Refusal
