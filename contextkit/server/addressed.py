@@ -19,7 +19,7 @@ from contextkit.providers.anthropic.rendering import COUNTED, INVOKE, MANTLE, PR
 from contextkit.providers.codec import Codec
 from contextkit.providers.gemini.generate import parse as parsed_content
 from contextkit.providers.gemini.parts import spelled
-from contextkit.providers.gemini.validation import CREATED, authenticated, invalid, shaped
+from contextkit.providers.gemini.validation import CREATED, authenticated, invalid, shape
 from contextkit.providers.validation import MOST_LEVELS, ReceivedRequest, Refusal, first, is_nested_deeper
 from contextkit.server.answer import CONVERSE, GENERATE, Call, Outcome, admit, answered, count_tokens, refused
 from contextkit.server.state import State
@@ -115,7 +115,7 @@ def create(state: State, headers: Mapping[str, str], raw: bytes) -> Outcome:
         )
     body = spelled(given)
     received = ReceivedRequest(headers, body, is_strict=state.is_strict)
-    refusal = first(check for check in (authenticated(received), shaped(received, CREATED)))
+    refusal = first(check for check in (authenticated(received), shape(received, CREATED)))
     with state.lock:
         made = refusal or _made(state, body)
         if isinstance(made, Refusal):

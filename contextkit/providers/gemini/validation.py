@@ -1,141 +1,56 @@
 """What the Gemini API refuses: fields, parts, the order of a conversation, and what must not stand beside a cached
 content.
 
-Tables after `google.genai.types` 3.4 and https://ai.google.dev/gemini-api/docs/caching.
+Nested shapes are those of `google.genai.types`, checked where google-genai is installed. Written by hand is what no type
+says; source: https://ai.google.dev/gemini-api/docs/caching.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import orjson
 
 from contextkit.canonical import Json
-from contextkit.providers.validation import (
-    ARRAY,
-    FLAG,
-    NUMBER,
-    OBJECT,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    Fields,
-    Kind,
-    ParsedRequest,
-    PromptCheck,
-    ReceivedRequest,
-    Refusal,
-    RequestCheck,
-    Shape,
-    faults,
-    one_of,
-)
+from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
 
-_DATA = Shape({"data": TEXT, "mimeType": TEXT, "displayName": TEXT}, "data mimeType")
-_FILE = Shape({"fileUri": TEXT, "mimeType": TEXT, "displayName": TEXT}, "fileUri")
-_CALL = Shape({"id": TEXT, "name": TEXT, "args": OBJECT}, "name")
-_OF_MEDIA: Fields = {
-    **dict.fromkeys(
-        ("videoMetadata", "mediaResolution", "documentMetadata", "spreadsheetMetadata", "audioMetadata"), OBJECT
-    ),
-    "mediaProcessing": TEXT,
-}
-_SHOWN = Shape({"inlineData": _DATA, "fileData": _FILE, **_OF_MEDIA}, one_of="inlineData fileData")
-_ANSWER = Shape(
-    {"id": TEXT, "name": TEXT, "response": OBJECT, "parts": (_SHOWN,), "willContinue": FLAG, "scheduling": TEXT},
-    "name response",
-)
-_SERVED: Fields = {"id": TEXT, "toolType": TEXT}
-_HELD: Fields = {
-    "text": TEXT,
-    "inlineData": _DATA,
-    "fileData": _FILE,
-    "functionCall": _CALL,
-    "functionResponse": _ANSWER,
-    "executableCode": OBJECT,
-    "codeExecutionResult": OBJECT,
-    "toolCall": Shape({**_SERVED, "args": OBJECT}),
-    "toolResponse": Shape({**_SERVED, "response": OBJECT}),
-}
-"""Of these a part has exactly one."""
-_PART = Shape(
-    {
-        **_HELD,
-        **_OF_MEDIA,
-        "thought": FLAG,
-        "thoughtSignature": TEXT,
-        **dict.fromkeys(("partMetadata", "speechMetadata", "audioTranscription"), OBJECT),
-    },
-    one_of=" ".join(_HELD),
-)
-_CONTENT = Shape({"role": one_of("user", "model"), "parts": (_PART,)}, "parts")
-_DECLARED = Shape(
-    {
-        "name": TEXT,
-        "description": TEXT,
-        "parameters": OBJECT,
-        "parametersJsonSchema": OBJECT,
-        "response": OBJECT,
-        "responseJsonSchema": OBJECT,
-        "behavior": TEXT,
-    },
-    "name",
-)
-_TOOL = Shape(
-    {
-        "functionDeclarations": (_DECLARED,),
-        "googleSearch": OBJECT,
-        "googleMaps": OBJECT,
-        "codeExecution": OBJECT,
-        "urlContext": OBJECT,
-        "fileSearch": OBJECT,
-        "computerUse": OBJECT,
-        "googleSearchRetrieval": OBJECT,
-        "mcpServers": ARRAY,
-        **dict.fromkeys(("enterpriseWebSearch", "parallelAiSearch", "exaAiSearch", "retrieval"), OBJECT),
-    }
-)
-_WORDS: Fields = {
-    "model": TEXT,
-    "systemInstruction": _CONTENT,
-    "tools": (_TOOL,),
-    "toolConfig": OBJECT,
-    "contents": (_CONTENT,),
-}
-_LIMITS = Shape(
-    {
-        **dict.fromkeys(("maxOutputTokens", "candidateCount", "seed", "logprobs"), WHOLE),
-        "stopSequences": TEXTS,
-        "responseMimeType": TEXT,
-        **dict.fromkeys(("temperature", "topP", "topK", "presencePenalty", "frequencyPenalty"), NUMBER),
-        "responseLogprobs": FLAG,
-        **dict.fromkeys(
-            ("responseSchema", "responseJsonSchema", "thinkingConfig", "speechConfig", "imageConfig"), OBJECT
-        ),
-        "responseModalities": TEXTS,
-        "mediaResolution": TEXT,
-    }
-)
-_NAMED = Kind("the name of a content", lambda value: isinstance(value, str | dict))
-REQUEST = Shape(
-    {
-        **_WORDS,
-        "stream": FLAG,
-        "generationConfig": _LIMITS,
-        "safetySettings": ARRAY,
-        "cachedContent": _NAMED,
-        "serviceTier": TEXT,
-        "store": FLAG,
-        "labels": OBJECT,
-    },
-    "model contents",
-)
-"""The fields of a call; the server says itself what a content holds that is named."""
-CREATED = Shape({**_WORDS, "ttl": TEXT, "displayName": TEXT}, "model")
-"""Fields of a content that is made."""
 TOO_LONG = Refusal(400, "INVALID_ARGUMENT", "The input token count exceeds the maximum number of tokens allowed.")
-
-
-_OPEN = frozenset({"$", "$.generationConfig"})
-"""Objects in which a field that nobody knows is accepted, unless the server is strict."""
+_PROMPT_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "model": str,
+    "systemInstruction": dict,
+    "tools": list,
+    "toolConfig": dict,
+    "contents": list,
+}
+FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    **_PROMPT_FIELDS,
+    "stream": bool,
+    "generationConfig": dict,
+    "safetySettings": list,
+    "cachedContent": (str, dict),
+    "serviceTier": str,
+    "store": bool,
+    "labels": dict,
+}
+"""Field of a call → its type. What a named content holds is put into the body by the server."""
+CREATED: Mapping[str, type | tuple[type, ...]] = {**_PROMPT_FIELDS, "ttl": str, "displayName": str}
+"""Field of a content that is created → its type."""
+_JSON_TYPES = {str: "a valid string", bool: "a valid boolean", dict: "an object", list: "an array"}
+_DATA_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "text": (),
+    "inlineData": ("data", "mimeType"),
+    "fileData": ("fileUri",),
+    "functionCall": ("name",),
+    "functionResponse": ("name", "response"),
+    "executableCode": (),
+    "codeExecutionResult": (),
+    "toolCall": (),
+    "toolResponse": (),
+}
+"""Field of which a part has exactly one → fields that must be in it."""
 
 
 def invalid(path: str, what: str) -> Refusal:
@@ -149,17 +64,116 @@ def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
         yield Refusal(403, "PERMISSION_DENIED", "Method doesn't allow unregistered callers. Please use an API key.")
 
 
-def fields(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Every field and part has its shape, and no list of contents or parts is empty."""
-    yield from shaped(received, REQUEST)
-    if not received.body["contents"] or not all(content["parts"] for content in received.body["contents"]):
+def request_shape(received: ReceivedRequest) -> Iterator[Refusal]:
+    """The fields of a call; it has contents."""
+    yield from shape(received, FIELDS)
+    contents = received.body.get("contents")
+    if not contents or not all(content["parts"] for content in contents):
         yield invalid("contents", "contents are not specified, or one has no parts")
 
 
-def shaped(received: ReceivedRequest, shape: Shape) -> Iterator[Refusal]:
-    """Fields of their kinds; on a strict server, known ones alone."""
-    found = faults(received.body, shape, "$", frozenset() if received.is_strict else _OPEN)
-    return (invalid(path.removeprefix("$."), f"expected {what}") for path, what in found)
+def shape(received: ReceivedRequest, fields: Mapping[str, type | tuple[type, ...]]) -> Iterator[Refusal]:
+    """Each field has its type, and on a strict server is known; each part has one kind of data."""
+    body = received.body
+    for name, value in body.items():
+        if name not in fields:
+            if received.is_strict:
+                yield invalid(name, "no such field")
+        elif not isinstance(value, fields[name]):
+            expected = fields[name]
+            yield invalid(name, f"expected {_JSON_TYPES.get(expected, 'the name of a content')}")  # type: ignore[arg-type]
+    if "model" not in body:
+        yield invalid("model", "expected a value")
+    yield from _mismatches(body, is_strict=received.is_strict)
+    if "systemInstruction" in body:
+        yield from _content(body["systemInstruction"], "systemInstruction")
+    for index, content in enumerate(body.get("contents", ())):
+        yield from _content(content, f"contents[{index}]")
+    for index, tool in enumerate(body.get("tools", ())):
+        yield from _tool(tool, f"tools[{index}]")
+
+
+def _content(content: Json, path: str) -> Iterator[Refusal]:
+    if not isinstance(content, dict) or not isinstance(content.get("parts"), list):
+        yield invalid(path, "expected an object with parts")
+    elif content.get("role", "user") not in ("user", "model"):
+        yield invalid(f"{path}.role", "expected 'user' or 'model'")
+    else:
+        for index, part in enumerate(content["parts"]):
+            yield from _part(part, f"{path}.parts[{index}]")
+
+
+def _part(part: Json, path: str) -> Iterator[Refusal]:
+    names = [name for name in _DATA_FIELDS if name in part] if isinstance(part, dict) else []
+    if len(names) != 1:
+        yield invalid(path, f"expected exactly one of {', '.join(_DATA_FIELDS)}")
+        return
+    (name,) = names
+    data = part[name]
+    if not isinstance(data, str if name == "text" else dict):
+        yield invalid(f"{path}.{name}", f"expected {'a valid string' if name == 'text' else 'an object'}")
+        return
+    for needed in _DATA_FIELDS[name]:
+        if data.get(needed) is None:
+            yield invalid(f"{path}.{name}.{needed}", "expected a value")
+
+
+def _tool(tool: Json, path: str) -> Iterator[Refusal]:
+    declarations = tool.get("functionDeclarations", []) if isinstance(tool, dict) else None
+    if not isinstance(declarations, list):
+        yield invalid(path, "expected an object with an array of functionDeclarations")
+        return
+    for index, declaration in enumerate(declarations):
+        if not isinstance(declaration, dict) or not isinstance(declaration.get("name"), str):
+            yield invalid(f"{path}.functionDeclarations[{index}].name", "expected a value")
+
+
+@lru_cache(maxsize=1)
+def _validator() -> tuple[Any, frozenset[str]] | None:
+    """The check of the SDK's types, and the names it puts into `generationConfig`; None without the SDK."""
+    try:
+        from google.genai import types
+    except ImportError:
+        return None
+    from pydantic import create_model
+
+    body = create_model(
+        "body",
+        systemInstruction=(types.Content, None),
+        tools=(list[types.Tool], None),
+        toolConfig=(types.ToolConfig, None),
+        contents=(list[types.Content], None),
+        generationConfig=(types.GenerationConfig, None),
+        safetySettings=(list[types.SafetySetting], None),
+    )
+    names = {field.alias or name for name, field in types.GenerateContentConfig.model_fields.items()}
+    return body, frozenset(names)
+
+
+def _mismatches(body: Mapping[str, Json], *, is_strict: bool) -> Iterator[Refusal]:
+    """What does not fit the SDK's types; a field of `generationConfig` that they lack is refused by a strict server."""
+    found = _validator()
+    if found is None:
+        return
+    from pydantic_core import ValidationError
+
+    model, generation_fields = found
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a word that a later version of an enumeration has
+            model.model_validate_json(orjson.dumps(body))
+    except (TypeError, AttributeError):  # of orjson; of the SDK's enumerations, which take anything for text
+        yield invalid("body", "expected texts for enumerations, and numbers of 64 bits")
+    except ValidationError as error:
+        for row in error.errors(include_url=False, include_input=False):
+            field, *inside = row["loc"]
+            is_open = field == "generationConfig" and len(inside) == 1
+            is_known = is_open and (inside[0] in generation_fields or not is_strict)
+            if row["type"] == "extra_forbidden" and is_known:
+                continue
+            path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in row["loc"])
+            words = row["msg"].removeprefix("Input should be ")
+            yield invalid(path[1:], "no such field" if row["type"] == "extra_forbidden" else f"expected {words}")
 
 
 def conversation(received: ReceivedRequest) -> Iterator[Refusal]:
@@ -191,5 +205,5 @@ def window(request: ParsedRequest) -> Iterator[Refusal]:
         yield TOO_LONG
 
 
-REQUEST_CHECKS: tuple[RequestCheck, ...] = (authenticated, fields, conversation)
+REQUEST_CHECKS: tuple[RequestCheck, ...] = (authenticated, request_shape, conversation)
 PROMPT_CHECKS: tuple[PromptCheck, ...] = (window,)
