@@ -38,7 +38,7 @@ def cost_usd(provider: str, model: str, usage: Usage, at: float | None = None) -
     A prompt beyond a price tier is billed at that tier as a whole, so price calls one by one, not their sum. Raises
     `UnknownModel` for a model without a price, and for a service tier (`usage.service_tier`) without one.
 
-    >>> cost_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, write_5m=0, write_1h=0, output=0))
+    >>> cost_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, writes={}, output=0))
     0.5
     """
     return _cost(_rates(provider, model, _moment(at), usage.service_tier, _state()), usage)
@@ -49,7 +49,7 @@ def cost_uncached_usd(provider: str, model: str, usage: Usage, at: float | None 
 
     Otherwise as `cost_usd`.
 
-    >>> cost_uncached_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, write_5m=0, write_1h=0, output=0))
+    >>> cost_uncached_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, writes={}, output=0))
     5.0
     """
     rates = _rates(provider, model, _moment(at), usage.service_tier, _state())

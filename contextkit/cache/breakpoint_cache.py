@@ -27,7 +27,7 @@ import orjson
 
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.prompt import Breakpoint, Prompt
-from contextkit.cache.usage import WRITE_CLASSES, Usage
+from contextkit.cache.usage import PRICED_TTLS, Usage
 from contextkit.errors import StorageError, UsageError
 
 Moment = Literal["begin", "publish", "end"]
@@ -95,8 +95,6 @@ class _Write:
     """Lifetime the mark asked for."""
     tokens: int
     """Size of the prefix."""
-    write_class: str
-    """Which write counter it is billed under."""
 
 
 class BreakpointCache:
@@ -287,15 +285,12 @@ class BreakpointCache:
             for mark in prompt.breakpoints
             if mark.is_written and prompt.ends_tokens[mark.segment] >= self._min_tokens
         )
-        return tuple(
-            _Write(
-                self._key(prompt, mark.segment, mark.ttl_seconds),
-                mark.ttl_seconds,
-                prompt.ends_tokens[mark.segment],
-                write_class(mark.ttl_seconds),
-            )
-            for mark in marks
-        )
+        writes = []
+        for mark in marks:
+            check_ttl(mark.ttl_seconds)
+            key = self._key(prompt, mark.segment, mark.ttl_seconds)
+            writes.append(_Write(key, mark.ttl_seconds, prompt.ends_tokens[mark.segment]))
+        return tuple(writes)
 
     def _reach(self, moment: Moment, lease: Lease, now: float) -> None:
         """Make the lease's entries readable where this is the moment for it."""
@@ -350,26 +345,29 @@ def _window(prompt: Prompt, mark: Breakpoint, above: int) -> Iterator[int]:
 
 
 def _bill(total: int, read: int, writes: tuple[_Write, ...]) -> Usage:
-    """Split `total` by the hit, the last long mark behind it and the last mark of all; the parts add up to `total`.
+    """Split `total` by the hit and the last breakpoint of each lifetime, the longest first; the parts add up to `total`.
 
     Whether the sizes were counted or estimated is the caller's knowledge, so `estimated` stays False.
     """
-    last_long = max((write.tokens for write in writes if write.write_class == "write_1h"), default=0)
-    last = max((write.tokens for write in writes), default=0)
-    write_1h = max(last_long - read, 0)
-    write_5m = max(last - max(read, last_long), 0)
-    return Usage(total - max(read, last), read, write_5m, write_1h, 0)
+    ends: dict[int, int] = {}
+    for write in writes:
+        ends[write.ttl_seconds] = max(ends.get(write.ttl_seconds, 0), write.tokens)
+    tokens_by_ttl: dict[int, int | None] = {}
+    end = read
+    for ttl_seconds in sorted(ends, reverse=True):
+        if ends[ttl_seconds] > end:
+            tokens_by_ttl[ttl_seconds] = ends[ttl_seconds] - end
+            end = ends[ttl_seconds]
+    return Usage(total - end, read, output=0, writes=tokens_by_ttl)
 
 
-def write_class(ttl_seconds: float) -> str:
-    """Which write counter a lifetime is billed under; raises `UsageError` for one that has no write price."""
-    try:
-        return WRITE_CLASSES[ttl_seconds]  # type: ignore[index]  # 300.0 is found like 300
-    except KeyError:
-        known = ", ".join(map(str, WRITE_CLASSES))
+def check_ttl(ttl_seconds: float) -> None:
+    """Raise `UsageError` for a lifetime that has no write price."""
+    if ttl_seconds not in PRICED_TTLS:
+        priced = ", ".join(map(str, PRICED_TTLS))
         raise UsageError(
-            f"a breakpoint asks for a lifetime of {ttl_seconds} s, which has no write price: use one of {known}"
-        ) from None
+            f"a breakpoint asks for a lifetime of {ttl_seconds} s, which has no write price: use one of {priced}"
+        )
 
 
 def _sweep(store: OrderedDict[_Key, _Entry], before: float) -> None:

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import orjson
 
-from contextkit.cache.breakpoint_cache import write_class
+from contextkit.cache.breakpoint_cache import check_ttl
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
@@ -94,7 +94,7 @@ class ImplicitCache:
     >>> cache.publish(lease, now=1.0)
     >>> longer = Prompt((b"", b"", b""), (0, 0), [b"a", b"ac"], [1500, 2000], [0, 1], (), 2)
     >>> cache.begin(longer, now=299.0).usage
-    Usage(fresh=592, read=1408, write_5m=0, write_1h=0, output=0, estimated=False)
+    Usage(fresh=592, read=1408, writes={}, output=0)
     """
 
     def __init__(
@@ -211,8 +211,12 @@ class ImplicitCache:
     def _bill(self, prompt: Prompt, read: int) -> Usage:
         """What is new is fresh, or, where writing is billed, written as far as it can be read back."""
         written = max(self._readable(prompt.n_tokens) - read, 0) if self._bills_writes else 0
-        is_long = self._bills_writes and write_class(self._asked(prompt)) == "write_1h"
-        return Usage(prompt.n_tokens - read - written, read, 0 if is_long else written, written if is_long else 0, 0)
+        writes: dict[int, int | None] = {}
+        if self._bills_writes:
+            ttl_seconds = self._asked(prompt)
+            check_ttl(ttl_seconds)
+            writes[int(ttl_seconds)] = written
+        return Usage(prompt.n_tokens - read - written, read, output=0, writes=writes)
 
     def _readable(self, tokens: int) -> int:
         floored = tokens - tokens % self._granularity_tokens

@@ -1,71 +1,328 @@
-"""What one model call was billed for, in tokens, in one vocabulary for every provider.
+"""Tokens that one model call was billed for, in one vocabulary for every provider.
 
 Providers count differently (Anthropic's `input_tokens` leaves cached tokens out, OpenAI's `prompt_tokens` holds them
-in); here `fresh + read + write_5m + write_1h` is always the whole prompt.
+in); here `fresh + read + writes` is always the whole prompt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
-WRITE_CLASSES: dict[int, str] = {300: "write_5m", 1800: "write_5m", 3600: "write_1h", 43200: "write_1h"}
-"""Lifetime in seconds → which of the two write counters it is billed under (OpenAI's 30m and 12h take the same two
-places)."""
+PRICED_TTLS = (300, 1800, 3600, 43200)
+"""Lifetimes in seconds that have a write price."""
+LONG_TTL_SECONDS = 3600
+"""From this lifetime on a write has the long price: 1h at Anthropic, 12h at OpenAI."""
+OLD_TTLS: Mapping[str, tuple[int, int]] = {"openai": (1800, 43200)}
+"""Provider → lifetimes behind `write_5m` and `write_1h` of ledgers written before writes were keyed by lifetime; 300 and
+3,600 of every other."""
+
+CounterName = Literal["fresh", "read", "writes", "output"]
+COUNTERS: tuple[CounterName, ...] = ("fresh", "read", "writes", "output")
+Quality = Literal["billed", "partial", "estimated", "unknown"]
+"""billed: the provider's number; partial: a lower bound, as the placeholder of a stream that was cut; estimated: counted
+here; unknown: nobody said, so the counter is None."""
+QUALITIES: tuple[Quality, ...] = ("billed", "partial", "estimated", "unknown")
+"""Best first: a sum has the worst quality of its parts."""
+
+Writes = tuple[tuple[int, int | None], ...]
+"""(lifetime in seconds, tokens written for so long), the shortest first; no zeros."""
+_UNSET: Final[Any] = object()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Usage:
-    """Tokens of one call, or of several added up. `None` means the provider did not say: never zero."""
+    """Tokens of one call, or of several added up. `None` means the provider did not say: never zero.
 
-    fresh: int | None = None
+    >>> Usage(fresh=4, read=90, writes={300: 4, 3600: 2}, output=5)
+    Usage(fresh=4, read=90, writes={300: 4, 3600: 2}, output=5)
+    >>> Usage(fresh=4, read=90, writes={1800: 6}, output=1, qualities={"output": "partial"}).quality("output")
+    'partial'
+    """
+
+    fresh: int | None
     """Input tokens neither read from nor written to the cache."""
-    read: int | None = None
+    read: int | None
     """Input tokens read from the cache."""
-    write_5m: int | None = None
-    """Input tokens written with the short lifetime (Anthropic 5m, OpenAI 30m)."""
-    write_1h: int | None = None
-    """Input tokens written with the long lifetime (Anthropic 1h, OpenAI 12h)."""
-    output: int | None = None
+    writes: Writes | None
+    """Input tokens written to the cache by lifetime: `dict(usage.writes)` maps seconds to tokens. None where nobody said
+    what was written; tokens are None where they are not known of one lifetime."""
+    output: int | None
     """Generated tokens, reasoning included."""
-    estimated: bool = False
+    estimated: bool
     """Whether our own counting made the numbers, not the provider's bill."""
-    service_tier: str = field(default="", repr=False)
-    """What the call was served as, where prices depend on it: `priority`, `flex`, `batch`, `fast`, `geo-us`, several
+    service_tier: str
+    """Tier the call was served at, where prices depend on it: `priority`, `flex`, `batch`, `fast`, `geo-us`, several
     joined by ` + `, as `tier_named` writes it; empty for the standard tier."""
+    qualities: tuple[tuple[str, Quality], ...]
+    """(counter, quality) of counters that are `partial` or, in a usage that is not, `estimated`."""
+
+    def __init__(
+        self,
+        fresh: int | None = None,
+        read: int | None = None,
+        write_5m: int | None = _UNSET,
+        write_1h: int | None = _UNSET,
+        output: int | None = None,
+        estimated: bool = False,
+        service_tier: str = "",
+        *,
+        writes: Mapping[int, int | None] | Iterable[tuple[int, int | None]] | None = _UNSET,
+        qualities: Mapping[str, Quality] | Iterable[tuple[str, Quality]] = (),
+    ) -> None:
+        """`writes` maps lifetimes in seconds to tokens.
+
+        `write_5m` and `write_1h` are its former halves: given alone they are the writes for 300 and 3,600 seconds, given
+        beside `writes` they replace those with a short or a long lifetime.
+        """
+        set_field = object.__setattr__
+        set_field(self, "fresh", fresh)
+        set_field(self, "read", read)
+        if writes is _UNSET:
+            writes = _from_halves(
+                None if write_5m is _UNSET else write_5m, None if write_1h is _UNSET else write_1h, (300, 3600)
+            )
+        else:
+            writes = _sorted_writes(writes)
+            if write_5m is not _UNSET or write_1h is not _UNSET:
+                writes = _with_halves(writes, write_5m, write_1h)
+        set_field(self, "writes", writes)
+        set_field(self, "output", output)
+        set_field(self, "estimated", estimated)
+        set_field(self, "service_tier", service_tier)
+        set_field(self, "qualities", tuple(sorted(dict(qualities).items())) if qualities else ())
+
+    def __repr__(self) -> str:
+        parts = [f"fresh={self.fresh!r}", f"read={self.read!r}"]
+        parts.append(f"writes={None if self.writes is None else dict(self.writes)!r}")
+        parts.append(f"output={self.output!r}")
+        if self.estimated:
+            parts.append("estimated=True")
+        if self.qualities:
+            parts.append(f"qualities={dict(self.qualities)!r}")
+        return f"Usage({', '.join(parts)})"
+
+    @property
+    def write_5m(self) -> int | None:
+        """Input tokens written with a short lifetime, below an hour, whichever it is; None where that is unknown."""
+        return _written(self.writes, is_long=False)
+
+    @property
+    def write_1h(self) -> int | None:
+        """Input tokens written with a long lifetime, an hour or more, whichever it is; None where that is unknown."""
+        return _written(self.writes, is_long=True)
+
+    @property
+    def written(self) -> int | None:
+        """Input tokens written with any lifetime; None where one is unknown.
+
+        >>> Usage(writes={1800: 7, 43200: 2}).written, Usage().written
+        (9, None)
+        """
+        if self.writes is None:
+            return None
+        total = 0
+        for _, tokens in self.writes:
+            if tokens is None:
+                return None
+            total += tokens
+        return total
 
     @property
     def prompt(self) -> int | None:
         """All input tokens, or None where a part is unknown.
 
-        >>> Usage(fresh=1, read=90, write_5m=9, write_1h=0).prompt
+        >>> Usage(fresh=1, read=90, writes={300: 9}).prompt
         100
         """
-        fresh, read, short, long = self.fresh, self.read, self.write_5m, self.write_1h
-        return None if fresh is None or read is None or short is None or long is None else fresh + read + short + long
+        written = self.written
+        if self.fresh is None or self.read is None or written is None:
+            return None
+        return self.fresh + self.read + written
 
     @property
     def hit_rate(self) -> float | None:
         """Read tokens over all input tokens, or None where that is unknown or nothing was sent.
 
-        >>> Usage(fresh=1, read=90, write_5m=9, write_1h=0).hit_rate
+        >>> Usage(fresh=1, read=90, writes={300: 9}).hit_rate
         0.9
         """
         total = self.prompt
         return None if not total or self.read is None else self.read / total
+
+    def with_ttls_of(self, provider: str) -> Usage:
+        """Return the usage with the lifetimes of a provider, where 5m and 1h stood for its short and its long one.
+
+        >>> Usage(writes={300: 7}).with_ttls_of("openai").writes
+        ((1800, 7),)
+        """
+        ttls = OLD_TTLS.get(provider)
+        if ttls is None or not self.writes:
+            return self
+        names = {300: ttls[0], 3600: ttls[1]}
+        return replace(self, writes=add_writes((), tuple((names.get(ttl, ttl), tokens) for ttl, tokens in self.writes)))
+
+    def quality(self, counter: CounterName) -> Quality:
+        """Say how far a counter can be relied on.
+
+        >>> usage = Usage(fresh=10, read=0, writes={}, output=None)
+        >>> usage.quality("read"), usage.quality("output")
+        ('billed', 'unknown')
+        """
+        value = self.written if counter == "writes" else getattr(self, counter)
+        if value is None:
+            return "unknown"
+        if self.estimated:
+            return "estimated"
+        return dict(self.qualities).get(counter, "billed")
 
     def __add__(self, other: Usage) -> Usage:
         """Counter by counter; what one side does not know, the sum does not know."""
         return Usage(
             _sum(self.fresh, other.fresh),
             _sum(self.read, other.read),
-            _sum(self.write_5m, other.write_5m),
-            _sum(self.write_1h, other.write_1h),
-            _sum(self.output, other.output),
-            self.estimated or other.estimated,
-            self.service_tier or other.service_tier,
+            output=_sum(self.output, other.output),
+            estimated=self.estimated or other.estimated,
+            service_tier=self.service_tier or other.service_tier,
+            writes=add_writes(self.writes, other.writes),
+            qualities=worst_qualities(self.qualities, other.qualities),
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that a ledger holds: `write_5m` and `write_1h` stand beside `writes` for older readers.
+
+        >>> Usage(fresh=1, read=2, writes={1800: 3}, output=4).to_json()
+        {'fresh': 1, 'read': 2, 'writes': {'1800': 3}, 'write_5m': 3, 'write_1h': 0, 'output': 4, 'estimated': False}
+        """
+        row: dict[str, Any] = {
+            "fresh": self.fresh,
+            "read": self.read,
+            "writes": None if self.writes is None else {str(ttl): tokens for ttl, tokens in self.writes},
+            "write_5m": self.write_5m,
+            "write_1h": self.write_1h,
+            "output": self.output,
+            "estimated": self.estimated,
+        }
+        if self.qualities:
+            row["qualities"] = dict(self.qualities)
+        if self.service_tier:
+            row["service_tier"] = self.service_tier
+        return row
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any], provider: str = "") -> Usage:
+        """Read what `to_json` returned, or a row of an older ledger, which has `write_5m` and `write_1h` only.
+
+        `provider` says which lifetimes those were. A key of a later version is passed over.
+
+        >>> Usage.from_json({"fresh": 1, "read": 2, "write_5m": 3, "write_1h": 0, "output": 4}, "openai")
+        Usage(fresh=1, read=2, writes={1800: 3}, output=4)
+        """
+        if "writes" in row:
+            writes = row["writes"]
+            if writes is not None:
+                writes = {int(ttl): tokens for ttl, tokens in writes.items()}
+        else:
+            writes = _from_halves(row.get("write_5m"), row.get("write_1h"), OLD_TTLS.get(provider, (300, 3600)))
+        return cls(
+            row.get("fresh"),
+            row.get("read"),
+            output=row.get("output"),
+            estimated=row.get("estimated", False),
+            service_tier=row.get("service_tier", ""),
+            writes=writes,
+            qualities=row.get("qualities", ()),
+        )
+
+
+def is_long_ttl(ttl_seconds: float) -> bool:
+    """Whether a write for so long has the long price.
+
+    >>> is_long_ttl(1800), is_long_ttl(43200)
+    (False, True)
+    """
+    return ttl_seconds >= LONG_TTL_SECONDS
+
+
+def ttl_name(ttl_seconds: int) -> str:
+    """Name a lifetime as providers do.
+
+    >>> ttl_name(300), ttl_name(43200), ttl_name(90)
+    ('5m', '12h', '90s')
+    """
+    if ttl_seconds % 3600 == 0:
+        return f"{ttl_seconds // 3600}h"
+    return f"{ttl_seconds // 60}m" if ttl_seconds % 60 == 0 else f"{ttl_seconds}s"
+
+
+def _sorted_writes(writes: Mapping[int, int | None] | Iterable[tuple[int, int | None]] | None) -> Writes | None:
+    if writes is None:
+        return None
+    pairs = writes.items() if isinstance(writes, Mapping) else writes
+    return tuple(sorted((int(ttl), tokens) for ttl, tokens in pairs if tokens != 0))
+
+
+def _from_halves(short: int | None, long: int | None, ttls: tuple[int, int]) -> Writes | None:
+    if short is None and long is None:
+        return None
+    if not short and short is not None:
+        return () if long == 0 else ((ttls[1], long),)
+    if long == 0:
+        return ((ttls[0], short),)
+    return ((ttls[0], short), (ttls[1], long))
+
+
+def _with_halves(writes: Writes | None, short: int | None, long: int | None) -> Writes | None:
+    """`writes` with other tokens of short, of long, or of all lifetimes, under the lifetimes they have."""
+    if short is _UNSET:
+        short = _written(writes, is_long=False)
+    if long is _UNSET:
+        long = _written(writes, is_long=True)
+    ttls = [ttl for ttl, _ in writes or ()]
+    short_ttl = next((ttl for ttl in ttls if not is_long_ttl(ttl)), None)
+    long_ttl = next((ttl for ttl in reversed(ttls) if is_long_ttl(ttl)), None)
+    if short_ttl is None:
+        short_ttl = 1800 if long_ttl == 43200 else 300
+    if long_ttl is None:
+        long_ttl = 43200 if short_ttl == 1800 else 3600
+    return _from_halves(short, long, (short_ttl, long_ttl))
+
+
+def _written(writes: Writes | None, *, is_long: bool) -> int | None:
+    if writes is None:
+        return None
+    total = 0
+    for ttl, tokens in writes:
+        if (ttl >= LONG_TTL_SECONDS) is is_long:
+            if tokens is None:
+                return None
+            total += tokens
+    return total
+
+
+def add_writes(one: Writes | None, other: Writes | None) -> Writes | None:
+    """Add writes lifetime by lifetime; unknown where one of both is."""
+    if one is None or other is None:
+        return None
+    if not one or not other:
+        return one or other
+    sums: dict[int, int | None] = dict(one)
+    for ttl, tokens in other:
+        sums[ttl] = _sum(sums.get(ttl, 0), tokens)
+    return tuple(sorted(sums.items()))
+
+
+def worst_qualities(
+    one: tuple[tuple[str, Quality], ...], other: tuple[tuple[str, Quality], ...]
+) -> tuple[tuple[str, Quality], ...]:
+    """Return the worse quality of each counter: that of a sum."""
+    if not one or not other or one == other:
+        return one or other
+    worst = dict(one)
+    for counter, quality in other:
+        worst[counter] = max(worst.get(counter, "billed"), quality, key=QUALITIES.index)
+    return tuple(sorted(worst.items()))
 
 
 _STANDARD = frozenset(

@@ -140,7 +140,7 @@ def _told(name: str, turns: int) -> Tick:
 
     def tick(usage: Usage) -> None:
         bills.append(usage)
-        written = (usage.write_5m or 0) + (usage.write_1h or 0)
+        written = usage.written or 0
         echo_error(
             f"{name} {len(bills)}/{turns}: read {usage.read or 0:,}, written {written:,}, in full {usage.fresh or 0:,}"
         )

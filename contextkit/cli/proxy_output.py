@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
+from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.ledger.summary import dollars
 from contextkit.terminal import echo, echo_error, sanitize, sanitize_json
@@ -17,7 +18,7 @@ from contextkit.terminal import echo, echo_error, sanitize, sanitize_json
 def lines_of(report: Json) -> Iterator[str]:
     """A call, and what it broke.
 
-    >>> usage = {"fresh": 3, "read": 900, "write_5m": 97, "write_1h": 0, "output": 20}
+    >>> usage = {"fresh": 3, "read": 900, "writes": {"300": 97}, "output": 20}
     >>> row = {"model": "claude-sonnet-5-5", "session": "proxy-1", "usage": usage, "error": None}
     >>> times = {"at": 1.0, "first_byte_at": 1.25, "ended_at": 2.0}
     >>> print(*lines_of({"exchange": row | times, "hit_rate": 0.9, "cause": None, "lost_tokens": 0, "repairs": [], "findings": []}))
@@ -33,8 +34,7 @@ def lines_of(report: Json) -> Iterator[str]:
 def _bill(usage: Json, hit_rate: float | None) -> list[str]:
     if usage is None:
         return [f"{'bill unknown':>7}"]
-    written = [part for part in (usage["write_5m"], usage["write_1h"]) if part is not None]
-    parts = {"read": usage["read"], "write": sum(written) if written else None, "fresh": usage["fresh"]}
+    parts = {"read": usage["read"], "write": Usage.from_json(usage).written, "fresh": usage["fresh"]}
     shown = "  ? %" if hit_rate is None else f"{hit_rate:>5.1%}".replace("%", " %")
     return [f"{shown:>7}", *(f"{name} {'?' if value is None else f'{value:,}':>8}" for name, value in parts.items())]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from contextkit.cache.usage import WRITE_CLASSES, Usage
+from contextkit.cache.usage import Usage
 from contextkit.models import Model
 
 Price = Callable[[Usage], float | None]
@@ -23,13 +23,11 @@ def call_usage(read: int, rest: int, row: Model, ttl_seconds: int | None = None,
 
     >>> from contextkit.models import model_named
     >>> call_usage(9, 1, model_named("claude-opus-4-5"), 3600), call_usage(9, 1, model_named("gpt-4.1"))
-    (Usage(fresh=0, read=9, write_5m=0, write_1h=1, output=0, estimated=False), Usage(fresh=1, read=9, write_5m=0, write_1h=0, output=0, \
-estimated=False))
+    (Usage(fresh=0, read=9, writes={3600: 1}, output=0), Usage(fresh=1, read=9, writes={}, output=0))
     """
     if row.cache in FREE_WRITES:
         return Usage(rest, read, 0, 0, output)
-    is_long = WRITE_CLASSES.get(ttl_seconds or row.default_ttl_seconds) == "write_1h"
-    return Usage(0, read, 0, rest, output) if is_long else Usage(0, read, rest, 0, output)
+    return Usage(0, read, output=output, writes={ttl_seconds or row.default_ttl_seconds: rest})
 
 
 def cold_usage(n_tokens: int, row: Model, ttl_seconds: int | None = None) -> Usage:

@@ -37,7 +37,7 @@ def ping_usage(n_tokens: int, n_fresh: int = 0) -> Usage:
     """What one ping is billed: the prefix read, what stands behind its last mark in full, one output token.
 
     >>> ping_usage(20_000, 12)
-    Usage(fresh=12, read=20000, write_5m=0, write_1h=0, output=1, estimated=False)
+    Usage(fresh=12, read=20000, writes={}, output=1)
     """
     return Usage(n_fresh, n_tokens, 0, 0, 1)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from contextkit.cache.usage import WRITE_CLASSES, Usage
+from contextkit.cache.usage import Usage
 from contextkit.economics.bill import Price, call_usage
 from contextkit.economics.keep_alive import MARGIN_SECONDS, interval_seconds, most_pings, ping_usage
 from contextkit.economics.rhythm import Rhythm
@@ -187,4 +187,4 @@ def _bill(turn: Turn, is_expired: bool, ttl: int, row: Model) -> Usage:
 
 
 def _written(n_tokens: int, ttl: int) -> Usage:
-    return Usage(0, 0, 0, n_tokens, 0) if WRITE_CLASSES.get(ttl) == "write_1h" else Usage(0, 0, n_tokens, 0, 0)
+    return Usage(0, 0, output=0, writes={ttl: n_tokens})

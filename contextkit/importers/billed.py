@@ -150,9 +150,9 @@ def usage_of(counts: Mapping[str, Any], tell: Tell) -> Usage | None:
     """The bill of a usage; None where it says nothing, is all zero, or contradicts itself, which `tell` is told.
 
     >>> usage_of({"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 60}}, print)
-    Usage(fresh=40, read=60, write_5m=None, write_1h=None, output=5, estimated=False)
+    Usage(fresh=40, read=60, writes=None, output=5)
     >>> usage_of({"input_tokens": 4, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 6, "output_tokens": 5}, print)
-    Usage(fresh=4, read=90, write_5m=6, write_1h=0, output=5, estimated=False)
+    Usage(fresh=4, read=90, writes={300: 6}, output=5)
     >>> usage_of({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 60}}, print)
     more read and written than was sent; its bill is unknown
     """
@@ -170,9 +170,10 @@ def usage_of(counts: Mapping[str, Any], tell: Tell) -> Usage | None:
         tell("more read and written than was sent; its bill is unknown")
         return None
     fresh = _fresh(shape, known, written, tell)
-    bill = served(
-        Usage(fresh, known["read"] if fresh is not None or shape.fresh else None, short, long, output), counts
-    )
+    usage = Usage(fresh, known["read"] if fresh is not None or shape.fresh else None, short, long, output)
+    if shape.name == "openai_responses":
+        usage = usage.with_ttls_of("openai")
+    bill = served(usage, counts)
     return bill if any((bill.fresh, bill.read, bill.write_5m, bill.write_1h, bill.output)) else None
 
 

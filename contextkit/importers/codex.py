@@ -261,8 +261,7 @@ class Rollout:
         return Usage(
             fresh=prompt - read - (write or 0),
             read=read,
-            write_5m=write,
-            write_1h=None if write is None else 0,
+            writes=None if write is None else {1800: write},
             output=output,
         )
 

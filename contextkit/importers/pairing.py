@@ -278,7 +278,7 @@ def _at_home(usage: Usage | None, provider: str) -> Usage | None:
     is nothing.
     """
     if usage is None or provider or usage.read is None or usage.write_5m is not None:
-        return usage
+        return usage and usage.with_ttls_of(provider)
     return replace(usage, write_5m=0, write_1h=0)
 
 

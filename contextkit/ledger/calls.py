@@ -167,8 +167,8 @@ def encode(record: Record) -> bytes:
 def _encode_exchange(exchange: Exchange) -> bytes:
     row = _fields(exchange)
     row["prompt"] = _maybe(_write_prompt, exchange.prompt)
-    row["usage"] = _maybe(_write_usage, exchange.usage)
-    row["predicted"] = _maybe(_write_usage, exchange.predicted)
+    row["usage"] = _maybe(Usage.to_json, exchange.usage)
+    row["predicted"] = _maybe(Usage.to_json, exchange.predicted)
     return canonical(row)
 
 
@@ -221,8 +221,8 @@ def _exchange(row: Json) -> Exchange:
         row["provider"],
         row["model"],
         None if prompt is None else _READERS[prompt["kind"]](prompt),
-        None if usage is None else _read_usage(usage),
-        None if predicted is None else _read_usage(predicted),
+        None if usage is None else Usage.from_json(usage, row["provider"]),
+        None if predicted is None else Usage.from_json(predicted, row["provider"]),
         row["error"],
     )
 
@@ -233,24 +233,6 @@ def _fields(value: Any) -> dict[str, Json]:
 
 def _maybe(convert: Callable[[Any], Any], value: Any) -> Any:
     return None if value is None else convert(value)
-
-
-def _write_usage(usage: Usage) -> dict[str, Json]:
-    """Without the service tier where it is the standard one: readers of before it know no such key."""
-    row = _fields(usage)
-    if not usage.service_tier:
-        del row["service_tier"]
-    return row
-
-
-def _read_usage(row: Json) -> Usage:
-    """A key of a later version is passed over."""
-    try:
-        return Usage(**row)
-    except TypeError:
-        if not isinstance(row, dict):
-            raise
-        return Usage(**{name: value for name, value in row.items() if name in Usage.__slots__})
 
 
 def _write_outline(outline: Outline) -> dict[str, Json]:

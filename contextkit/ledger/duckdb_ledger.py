@@ -1,10 +1,7 @@
-"""A recording judged session by session: what engines that spread work over processes or machines call for each group
-of rows.
+"""Ledgers larger than memory, added up by DuckDB: the same sums as `summarise` gives, by group, with the misses.
 
-Takes the lines of one session in their order, gives a plain row a call: columns of numbers and text, no objects of
-ours. Calls of different sessions never meet, so what the sessions say one by one is what the whole recording says.
-
-Ledgers larger than memory, added up by DuckDB: the same sums as `summarise` gives, by group, with the misses.
+`judged_rows` gives a plain row for each call of one session, for engines that spread work over processes or machines:
+calls of different sessions never meet, so the rows of all sessions are those of the whole recording.
 
 Takes the names of ledgers, gives a `Summary`. Sums are made in SQL, at prices joined in for each provider, model and
 quarter of an hour. Misses need the calls of a lane in order: DuckDB puts the lines together session by session, on disk
@@ -14,9 +11,10 @@ where memory does not hold them, and each session is judged alone. Knows no form
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -24,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from contextkit import prices
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import COUNTERS, OLD_TTLS, QUALITIES, ZERO, Usage, is_long_ttl
 from contextkit.errors import MissingExtra, StorageError, UnknownModel
 from contextkit.ledger.calls import Exchange, Record, decode
 from contextkit.ledger.misses import Judged, Miss, judged, measured
@@ -41,8 +39,11 @@ COLUMNS: dict[str, str] = {
     "model": "string",
     "fresh": "bigint",
     "read": "bigint",
+    "written": "bigint",
     "write_5m": "bigint",
+    "write_30m": "bigint",
     "write_1h": "bigint",
+    "write_12h": "bigint",
     "output": "bigint",
     "cost_usd": "double",
     "cost_uncached_usd": "double",
@@ -52,7 +53,11 @@ COLUMNS: dict[str, str] = {
     "lost_usd": "double",
     "where": "string",
 }
-"""Column of a row → its type, in the words of Spark and Arrow. Unknown is null."""
+"""Column of a row → its type, in the words of Spark and Arrow. Unknown is null.
+
+`written` is all that was written to the cache, whatever the lifetime.
+"""
+_TTLS_OF_COLUMNS = {"write_5m": 300, "write_30m": 1800, "write_1h": 3600, "write_12h": 43200}
 
 
 def judged_rows(lines: Iterable[bytes | str]) -> Iterator[dict[str, Any]]:
@@ -70,7 +75,8 @@ def _records(lines: Iterable[bytes | str]) -> Iterator[Record]:
 
 def _row(call: Judged) -> dict[str, Any]:
     exchange, miss = call.exchange, call.miss
-    usage = asdict(call.usage) if call.usage else {}
+    usage = call.usage or Usage()
+    writes = None if usage.writes is None else dict(usage.writes)
     values = {
         "id": exchange.id,
         "session": exchange.session,
@@ -80,7 +86,11 @@ def _row(call: Judged) -> dict[str, Any]:
         "at": exchange.at,
         "provider": exchange.provider,
         "model": exchange.model,
-        **{name: usage.get(name) for name in ("fresh", "read", "write_5m", "write_1h", "output")},
+        "fresh": usage.fresh,
+        "read": usage.read,
+        "written": usage.written,
+        **{name: None if writes is None else writes.get(ttl, 0) for name, ttl in _TTLS_OF_COLUMNS.items()},
+        "output": usage.output,
         "cost_usd": call.cost_usd,
         "cost_uncached_usd": call.cost_uncached_usd,
         "verdict": call.verdict,
@@ -124,11 +134,12 @@ CREATE TABLE lines AS SELECT row_number() OVER () AS n, CASE WHEN {_CHANGED} THE
   FROM (SELECT json, CAST(json AS VARCHAR) AS line
     FROM read_ndjson_objects($paths, ignore_errors = true, maximum_object_size = {LONGEST_LINE}));
 CREATE TABLE said AS SELECT * RENAME ("at" AS began) FROM
-  (SELECT n, unnest(json_transform(body, '{_SHAPE}')) FROM lines WHERE body IS NOT NULL);
+  (SELECT n, json_extract(body, '$.usage.writes') AS writes, json_extract(body, '$.usage.qualities') AS qualities,
+    unnest(json_transform(body, '{_SHAPE}')) FROM lines WHERE body IS NOT NULL);
 CREATE TABLE remarks AS SELECT n, remark, about, text FROM said WHERE remark IS NOT NULL;
 CREATE TABLE rates (provider VARCHAR, model VARCHAR, quarter BIGINT, tier VARCHAR,
   above BIGINT, up_to BIGINT, writes_cost BOOLEAN, fresh DOUBLE,
-  read DOUBLE, write_5m DOUBLE, write_1h DOUBLE, output DOUBLE);
+  read DOUBLE, write_short DOUBLE, write_long DOUBLE, output DOUBLE);
 CREATE TABLE free (provider VARCHAR, model VARCHAR);
 CREATE TABLE missed (n BIGINT);
 """  # noqa: S608 - what is put in is ours
@@ -137,12 +148,11 @@ CREATE TABLE calls AS
 WITH whole AS (
   SELECT said.n, id, session, lane, began, said.provider, said.model, usage IS NOT NULL AS has_usage,
     usage.fresh AS fresh, usage.read AS read, usage.output AS output, coalesce(usage.estimated, false) AS estimated,
-    coalesce(usage.service_tier, '') AS tier,
-    CASE WHEN free.model IS NULL THEN usage.write_5m ELSE coalesce(usage.write_5m, 0) END AS write_5m,
-    CASE WHEN free.model IS NULL THEN usage.write_1h ELSE coalesce(usage.write_1h, 0) END AS write_1h
+    coalesce(usage.service_tier, '') AS tier, qualities,
+    {writes}
   FROM said LEFT JOIN free USING (provider, model) WHERE id IS NOT NULL),
 known AS (
-  SELECT *, fresh + read + write_5m + write_1h AS prompt, CAST(floor(began / 900) AS BIGINT) AS quarter FROM whole),
+  SELECT *, fresh + read + {written} AS prompt, CAST(floor(began / 900) AS BIGINT) AS quarter FROM whole),
 named AS (
   SELECT known.*, coalesce(agents.text, lane) AS agent, coalesce(projects.text, '') AS project FROM known
   LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'agent' GROUP BY about) agents
@@ -150,7 +160,7 @@ named AS (
   LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'project' GROUP BY about) projects
     ON projects.about = session)
 SELECT named.*, rates.model IS NOT NULL AS has_price,
-  named.fresh * rates.fresh + named.read * rates.read + named.write_5m * rates.write_5m + named.write_1h * rates.write_1h
+  named.fresh * rates.fresh + named.read * rates.read + {write_cost}
     + named.output * rates.output AS cost,
   prompt * rates.fresh + named.output * rates.output AS uncached
 FROM named LEFT JOIN rates ON rates.provider = named.provider AND rates.model = named.model AND rates.quarter = named.quarter
@@ -162,10 +172,16 @@ SELECT {name}, count(*), count(prompt), count(cost),
   {counts}, bool_or(estimated) FILTER (WHERE prompt IS NOT NULL), sum(cost), sum(uncached), count(missed.n), min(calls.n)
 FROM calls LEFT JOIN missed USING (n) GROUP BY {group} ORDER BY {order}
 """
-_COUNTS = ", ".join(
-    f"CASE WHEN count({name}) FILTER (WHERE prompt IS NOT NULL) = count(prompt)"
-    f" THEN coalesce(sum({name}) FILTER (WHERE prompt IS NOT NULL), 0) END"
-    for name in ("fresh", "read", "write_5m", "write_1h", "output")
+_QUALITIES = [
+    f"max(CASE json_extract_string(qualities, '$.{counter}')"
+    + "".join(f" WHEN '{quality}' THEN {rank}" for rank, quality in enumerate(QUALITIES) if rank)
+    + " END) FILTER (WHERE prompt IS NOT NULL)"
+    for counter in COUNTERS
+]
+"""The rank of the worst quality of each counter."""
+_SUM = (
+    "CASE WHEN count({name}) FILTER (WHERE prompt IS NOT NULL) = count(prompt)"
+    " THEN coalesce(sum({name}) FILTER (WHERE prompt IS NOT NULL), 0) END"
 )
 _BY_SESSION = """
 WITH placed AS (
@@ -204,12 +220,16 @@ def summarise_files(files: Sequence[str], by: str = "", memory: str = MEMORY) ->
     with _database(memory) as table:
         _load(table, files)
         _join_prices(table)
-        table.execute(_CALLS)
+        ttls = _ttls(table)
+        table.execute(_calls_query(ttls))
         kept, said = _judged(table)
         sessions = {index: session for index, (session, _) in said.items()}
         verdicts = {index: verdict for index, (_, verdict) in said.items() if verdict}
         return Added(
-            _summary(table, by, kept), sessions, verdicts, _one(table, "SELECT count(*) FROM lines WHERE body IS NULL")
+            _summary(table, by, kept, ttls),
+            sessions,
+            verdicts,
+            _one(table, "SELECT count(*) FROM lines WHERE body IS NULL"),
         )
 
 
@@ -256,6 +276,47 @@ def _database(memory: str) -> Iterator[DuckDBPyConnection]:
             ) from None
         finally:
             table.close()
+
+
+def _ttls(table: DuckDBPyConnection) -> list[int]:
+    """Every lifetime that something in the ledger was written for, and those of ledgers that name none."""
+    keys = _rows(table, "SELECT DISTINCT unnest(json_keys(writes)) FROM said WHERE json_type(writes) = 'OBJECT'")
+    return sorted({*_TTLS_OF_COLUMNS.values(), *(int(key) for (key,) in keys if re.fullmatch(r"\d{1,9}", key))})
+
+
+def _calls_query(ttls: Iterable[int]) -> str:
+    """The query that makes the table `calls`, with a column of tokens for each lifetime."""
+    return _CALLS.format(
+        writes=",\n    ".join(f"{_write_of(ttl)} AS written_{ttl}" for ttl in ttls),
+        written=" + ".join(f"written_{ttl}" for ttl in ttls),
+        write_cost=" + ".join(
+            f"named.written_{ttl} * rates.{'write_long' if is_long_ttl(ttl) else 'write_short'}" for ttl in ttls
+        ),
+    )
+
+
+def _write_of(ttl: int) -> str:
+    """Tokens that a call wrote for so long: 0 where its writes do not name the lifetime, null where it is unknown.
+
+    A row of before writes were keyed by lifetime has `write_5m` and `write_1h`, see `Usage.from_json`.
+    """
+    place = f"'$.\"{ttl}\"'"
+    old = "0"
+    for provider, (short, long) in [*OLD_TTLS.items(), ("", (300, 3600))]:
+        is_provider = f"said.provider = '{provider}'" if provider else f"said.provider NOT IN ({_OLD_PROVIDERS})"
+        if ttl in (short, long):
+            old = f"CASE WHEN {is_provider} THEN usage.{'write_5m' if ttl == short else 'write_1h'} ELSE 0 END"
+    known = (
+        "CASE json_type(writes)"
+        f" WHEN 'OBJECT' THEN CASE WHEN json_type(writes, {place}) IS NULL THEN 0"
+        f" ELSE TRY_CAST(json_extract_string(writes, {place}) AS BIGINT) END"
+        " WHEN 'NULL' THEN NULL"
+        f" ELSE CASE WHEN usage IS NULL THEN NULL ELSE {old} END END"
+    )
+    return f"CASE WHEN free.model IS NULL THEN {known} ELSE coalesce({known}, 0) END"
+
+
+_OLD_PROVIDERS = ", ".join(f"'{provider}'" for provider in OLD_TTLS)
 
 
 def _rows(table: DuckDBPyConnection, query: str) -> Iterator[tuple[Any, ...]]:
@@ -351,17 +412,18 @@ def _in_order(table: DuckDBPyConnection, kept: list[Miss], said: _Said) -> tuple
     return ordered, {place: said[n] for n, place in places.items()}
 
 
-def _summary(table: DuckDBPyConnection, by: str, kept: list[Miss]) -> Summary:
+def _summary(table: DuckDBPyConnection, by: str, kept: list[Miss], ttls: Sequence[int]) -> Summary:
+    sums = partial(_sums, table, ttls)
     has_sessions = _one(table, "SELECT count(DISTINCT session) FROM calls") > 1
     lane = "session || '/' || lane" if has_sessions else "lane"
     has_tokens = "prompt + coalesce(output, 0) > 0"
     unpriced = f"SELECT model, tier FROM calls WHERE NOT has_price AND {has_tokens} GROUP BY ALL ORDER BY min(n)"  # noqa: S608 - ours
-    groups = _sums(table, GROUPS[by], GROUPS[by], "1") if by else []
-    total = _sums(table, "'all'", "()", "1")
+    groups = sums(GROUPS[by], GROUPS[by], "1") if by else []
+    total = sums("'all'", "()", "1")
     return Summary(
-        total=total[0] if total else Row("all", 0, 0, 0, Usage(0, 0, 0, 0, 0), None, None, 0),
-        models=tuple(_sums(table, "model", "model", "min(calls.n)")),
-        lanes=tuple(_sums(table, lane, "session, lane", "min(calls.n)", MOST_LANES)),
+        total=total[0] if total else Row("all", 0, 0, 0, ZERO, None, None, 0),
+        models=tuple(sums("model", "model", "min(calls.n)")),
+        lanes=tuple(sums(lane, "session, lane", "min(calls.n)", MOST_LANES)),
         misses=tuple(kept),
         hit_rates=tuple(_rates(table)),
         models_without_price=tuple(unpriced_name(*row) for row in _rows(table, unpriced)),
@@ -369,18 +431,33 @@ def _summary(table: DuckDBPyConnection, by: str, kept: list[Miss]) -> Summary:
     )
 
 
-def _sums(table: DuckDBPyConnection, name: str, group: str, order: str, most: int = 0) -> list[Row]:
+def _sums(
+    table: DuckDBPyConnection, ttls: Sequence[int], name: str, group: str, order: str, most: int = 0
+) -> list[Row]:
+    counts = [_SUM.format(name=name) for name in ("fresh", "read", *(f"written_{ttl}" for ttl in ttls), "output")]
     query = _SUMS.format(
-        name=name, counts=_COUNTS, group=group, order=f"sum(prompt) DESC NULLS LAST LIMIT {most}" if most else order
+        name=name,
+        counts=", ".join([*counts, *_QUALITIES]),
+        group=group,
+        order=f"sum(prompt) DESC NULLS LAST LIMIT {most}" if most else order,
     )
     found = _rows(table, query)
-    return [_duck_row(row) for row in (sorted(found, key=lambda row: row[-1]) if most else found)]
+    return [_duck_row(row, ttls) for row in (sorted(found, key=lambda row: row[-1]) if most else found)]
 
 
-def _duck_row(found: tuple[Any, ...]) -> Row:
-    name, calls, billed, priced, *counts, estimated, cost, uncached, n_misses, _ = found
-    fresh, read, short, long, output = (None if count is None else int(count) for count in counts)
-    usage = Usage(fresh, read, short, long, output, bool(estimated))
+def _duck_row(values: tuple[Any, ...], ttls: Sequence[int]) -> Row:
+    name, calls, billed, priced, *counts, estimated, cost, uncached, n_misses, _ = values
+    numbers = [None if count is None else int(count) for count in counts]
+    qualities = zip(COUNTERS, numbers[-len(COUNTERS) :], strict=True)
+    fresh, read, *written, output = numbers[: -len(COUNTERS)]
+    usage = Usage(
+        fresh,
+        read,
+        output=output,
+        estimated=bool(estimated),
+        writes=zip(ttls, written, strict=True),
+        qualities={counter: QUALITIES[rank] for counter, rank in qualities if rank},
+    )
     return Row(name, calls, billed, priced, usage, cost, uncached, n_misses)
 
 

@@ -617,7 +617,7 @@ def _overlap(call: Call, now: Call) -> bool:
 
 
 def _written(call: Call) -> int:
-    return (call.usage.write_5m or 0) + (call.usage.write_1h or 0)
+    return call.usage.written or 0
 
 
 def _miss(now: Call, cause: Cause, expected: int, where: str, certain: bool) -> Miss:
@@ -648,13 +648,13 @@ def _had_it_been_read(usage: Usage, lost: int) -> Usage:
     long = min(lost, usage.write_1h or 0)
     short = min(lost - long, usage.write_5m or 0)
     plain = lost - long - short
-    return Usage(
-        (usage.fresh or 0) - plain,
-        (usage.read or 0) + lost,
-        (usage.write_5m or 0) - short,
-        (usage.write_1h or 0) - long,
-        0,
-        service_tier=usage.service_tier,
+    return replace(
+        usage,
+        fresh=(usage.fresh or 0) - plain,
+        read=(usage.read or 0) + lost,
+        write_5m=(usage.write_5m or 0) - short,
+        write_1h=(usage.write_1h or 0) - long,
+        output=0,
     )
 
 

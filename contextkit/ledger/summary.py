@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Quality, Usage, Writes, add_writes, worst_qualities
 from contextkit.canonical import Json, canonical
 from contextkit.ledger.calls import Record
 from contextkit.ledger.misses import Judged, Miss, judged
@@ -264,11 +264,24 @@ def _between(pair: tuple[float, float]) -> float:
 class _Sum:
     """A row that grows."""
 
-    __slots__ = ("calls", "calls_with_price", "calls_with_usage", "cost", "counts", "estimated", "n_misses", "uncached")
+    __slots__ = (
+        "calls",
+        "calls_with_price",
+        "calls_with_usage",
+        "cost",
+        "counts",
+        "estimated",
+        "n_misses",
+        "qualities",
+        "uncached",
+        "writes",
+    )
 
     def __init__(self) -> None:
         self.calls = self.calls_with_usage = self.calls_with_price = self.n_misses = 0
-        self.counts: list[int | None] = [0] * 5
+        self.counts: list[int | None] = [0] * 3
+        self.writes: Writes | None = ()
+        self.qualities: tuple[tuple[str, Quality], ...] = ()
         self.estimated = False
         self.cost = self.uncached = 0.0
 
@@ -285,21 +298,30 @@ class _Sum:
 
     def _count(self, usage: Usage) -> None:
         """As adding usages up does, without making one a call."""
-        parts = (usage.fresh, usage.read, usage.write_5m, usage.write_1h, usage.output)
+        parts = (usage.fresh, usage.read, usage.output)
         self.counts = [
             None if one is None or other is None else one + other for one, other in zip(self.counts, parts, strict=True)
         ]
+        self.writes = add_writes(self.writes, usage.writes)
+        self.qualities = worst_qualities(self.qualities, usage.qualities)
         self.estimated |= usage.estimated
 
     def row(self, name: str) -> Row:
         has_price = bool(self.calls_with_price)
-        fresh, read, short, long, output = self.counts
+        fresh, read, output = self.counts
         return Row(
             name=name,
             calls=self.calls,
             calls_with_usage=self.calls_with_usage,
             calls_with_price=self.calls_with_price,
-            usage=Usage(fresh, read, short, long, output, self.estimated),
+            usage=Usage(
+                fresh,
+                read,
+                output=output,
+                estimated=self.estimated,
+                writes=self.writes,
+                qualities=self.qualities,
+            ),
             cost_usd=self.cost if has_price else None,
             cost_uncached_usd=self.uncached if has_price else None,
             n_misses=self.n_misses,
@@ -307,9 +329,8 @@ class _Sum:
 
 
 def _row_json(row: Row) -> dict[str, Json]:
-    usage = {
-        name: value for name, value in asdict(row.usage).items() if name != "service_tier"
-    }  # of one call, not of a sum
+    usage = row.usage.to_json()
+    usage.pop("service_tier", None)  # of one call, not of a sum
     derived = {"hit_rate": row.hit_rate, "saved_usd": row.saved_usd, "cost_is_lower_bound": row.is_cost_lower_bound}
     return {**asdict(row), "usage": usage, **derived}
 

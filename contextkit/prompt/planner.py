@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from contextkit.cache.prompt import Breakpoint
-from contextkit.cache.usage import WRITE_CLASSES
+from contextkit.cache.usage import is_long_ttl
 from contextkit.economics.bill import Price
 from contextkit.economics.lifetimes.coverage import Chances, Coverage, chances, pays
 from contextkit.economics.lifetimes.rates import Rates, rates_at
@@ -277,7 +277,7 @@ def _unpaid(
         ):  # it is there already, or the long lifetime pays
             continue
         rates = known.rates(choice.n_tokens(choice.n))
-        if rates is not None and not pays(chance, rates, is_long=WRITE_CLASSES.get(ttl) == "write_1h"):
+        if rates is not None and not pays(chance, rates, is_long=is_long_ttl(ttl)):
             yield (
                 name,
                 f"a call that reads it in time comes in {chance:.0%} of cases: writing it costs more than that saves",
@@ -445,7 +445,7 @@ def _mark(choice: Choice, place: int, row: Model) -> MarkPlan:
         return MarkPlan(*given, 0.0, 0.0)
     new = max(size - max(choice.n_tokens(choice.read_end), choice.n_tokens(below)), 0)
     read = size - choice.n_tokens(below) - new
-    is_long = WRITE_CLASSES.get(mark.ttl_seconds) == "write_1h"
+    is_long = is_long_ttl(mark.ttl_seconds)
     written = rates.written(is_long=is_long)
     saved = _chance(choice, name, is_long) * (written - rates.read) * new
     now = (rates.fresh - rates.read) * read if name in ("bridge", "anchor") else 0.0

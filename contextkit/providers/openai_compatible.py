@@ -369,7 +369,8 @@ class OpenAICompatible(Speaker):
         if prompt is None or read is None:
             return served(Usage(output=output), response)
         fresh = None if written is None else prompt - read - written
-        return served(Usage(fresh, read, written, 0 if written is not None else None, output), response)
+        writes = None if written is None else {self.model.ttls_seconds[0]: written}
+        return served(Usage(fresh, read, output=output, writes=writes), response)
 
     def prefilled(self, text: str) -> tuple[Json, dict[str, Json]]:
         """The assistant message that begins the next reply with `text`, and the fields that make the host go on with

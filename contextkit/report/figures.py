@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, ttl_name
 from contextkit.ledger.summary import Summary
 
 RAMP = "▁▂▃▄▅▆▇█"
@@ -69,13 +69,14 @@ def _step(value: float, ramp: str) -> str:
 def shares(usage: Usage) -> list[tuple[str, float]]:
     """What the input was billed as, in parts of 1; empty where a part is unknown or nothing was sent.
 
-    >>> shares(Usage(fresh=1, read=90, write_5m=9, write_1h=0))
+    >>> shares(Usage(fresh=1, read=90, writes={300: 9}))
     [('read', 0.9), ('write 5m', 0.09), ('fresh', 0.01)]
     """
     total = usage.prompt
     if not total:
         return []
-    parts = (("read", usage.read), ("write 5m", usage.write_5m), ("write 1h", usage.write_1h), ("fresh", usage.fresh))
+    writes = [(f"write {ttl_name(ttl)}", tokens) for ttl, tokens in usage.writes or ()]
+    parts = [("read", usage.read), *writes, ("fresh", usage.fresh)]
     return [(name, part / total) for name, part in parts if part]
 
 

@@ -283,11 +283,11 @@ def test_explicit_boundaries_match_exactly_and_implicit_ones_look_back_twenty_en
 def test_a_breakpoint_that_is_not_written_only_reads() -> None:
     cache = BreakpointCache(0)
     reader = prompt_of(blocks(8), [Breakpoint(5, 1800, 1, is_written=False), Breakpoint(7, 43200, 1)])
-    assert call(cache, reader, 0).usage == Usage(0, 0, 0, 800, 0)
+    assert call(cache, reader, 0).usage == Usage(0, 0, output=0, writes={43200: 800})
     assert cache.lookup(prompt_of(blocks(6), [Breakpoint(5, 1800, 1)]), 1).reason == "first_write"
     call(cache, prompt_of(blocks(6), [Breakpoint(5, 1800, 1)]), 2)
     other = prompt_of([*blocks(6), *blocks(2, start=90)], reader.breakpoints)
-    assert call(cache, other, 3).usage == Usage(0, 600, 0, 200, 0)
+    assert call(cache, other, 3).usage == Usage(0, 600, output=0, writes={43200: 200})
 
 
 def test_lifetimes_may_be_told_to_keep_apart() -> None:

@@ -123,7 +123,7 @@ def test_writes_and_what_is_not_said(tmp_path: Path) -> None:
         count("2026-07-03T18:21:00Z", None, {"input_tokens": 50, "output_tokens": 5}),
     ]
     usages = [call.usage for call in calls(put(tmp_path / "a.jsonl", rows))]
-    assert usages == [Usage(fresh=100, read=200, write_5m=700, write_1h=0, output=10), Usage(output=5)]
+    assert usages == [Usage(fresh=100, read=200, writes={1800: 700}, output=10), Usage(output=5)]
 
 
 def test_a_sub_agent_is_a_lane_of_who_started_it(tmp_path: Path) -> None:

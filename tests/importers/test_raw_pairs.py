@@ -96,7 +96,7 @@ def test_every_wire_has_its_bill_and_its_provider() -> None:
     found = {call.id: call for call in calls(EVERY_WIRE)}
     assert {name: (call.provider, call.usage) for name, call in found.items()} == {
         "chatcmpl-2": ("openai", Usage(86, 1920, None, None, 300)),
-        "resp_3": ("openai", Usage(100, 4000, 600, 300, 70)),
+        "resp_3": ("openai", Usage(100, 4000, output=70, writes={1800: 600, 43200: 300})),
         "msg_4": ("anthropic", Usage(12, 2000, 100, 200, 25)),
         "gem-5": ("google", Usage(1904, 4096, 0, 0, 50)),
         "ds-6": ("deepseek", Usage(168, 832, 0, 0, 10)),

@@ -132,8 +132,8 @@ def test_rows_of_older_versions_are_read_and_continued(folder: Path) -> None:
 
 
 def test_an_older_version_reads_the_rows(folder: Path) -> None:
-    """It looks fields up by name in the row, in the prompt of kind `outline`, and knows each field of a bill and a
-    breakpoint."""
+    """It looks fields up by name in the row, in the prompt of kind `outline` and in a bill, of which it passes over what
+    it does not know, and knows each field of a breakpoint."""
     for line in folder.joinpath("ledger.jsonl").read_bytes().splitlines()[1:]:
         row = json.loads(line)
         assert list(row)[-1] == "sum"
@@ -152,7 +152,8 @@ def test_an_older_version_reads_the_rows(folder: Path) -> None:
             "error",
         ]
         assert list(row)[:-1] == fields
-        assert set(row["usage"]) == {"fresh", "read", "write_5m", "write_1h", "output", "estimated"}
+        old = {"fresh", "read", "write_5m", "write_1h", "output", "estimated"}
+        assert set(row["usage"]) == {*old, "writes"}
         assert set(row["prompt"]["breakpoints"][0]) == {"segment", "ttl_seconds", "lookback", "is_written"}
 
 

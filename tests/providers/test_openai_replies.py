@@ -225,7 +225,7 @@ def test_a_refusal_is_kept_and_is_what_other_wires_hear() -> None:
 
 
 USAGES = [
-    ({"cached_tokens": 60, "cache_write_tokens": 30}, Usage(10, 60, 30, 0, 7)),
+    ({"cached_tokens": 60, "cache_write_tokens": 30}, Usage(10, 60, output=7, writes={1800: 30})),
     ({"cached_tokens": 60}, Usage(40, 60, 0, 0, 7)),
     ({"cached_tokens": None}, Usage(None, None, None, None, 7)),
     (None, Usage(None, None, None, None, 7)),
@@ -242,7 +242,7 @@ def test_what_chat_billed(details: Any, usage: Usage) -> None:
 
 def test_what_responses_billed_by_lifetime() -> None:
     typed = Response.model_validate(response([message(SAID)]))
-    assert RESPONSES.reply(typed).usage == Usage(10, 60, 10, 20, 7)
+    assert RESPONSES.reply(typed).usage == Usage(10, 60, output=7, writes={1800: 10, 43200: 20})
     assert RESPONSES.usage(response([])).prompt == 100
 
 
@@ -290,7 +290,7 @@ def test_chunks_amount_to_the_completion(typed: bool) -> None:
     joined = CHAT.joined(events)
     assert CHAT.reply(joined) == CHAT.reply(WHOLE) == CHAT.reply(ChatCompletion.model_validate(joined))
     assert CHAT.is_complete(joined)
-    assert CHAT.usage(joined) == Usage(10, 60, 30, 0, 7)
+    assert CHAT.usage(joined) == Usage(10, 60, output=7, writes={1800: 30})
 
 
 def test_the_stream_helpers_events_hold_the_chunks() -> None:

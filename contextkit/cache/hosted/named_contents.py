@@ -18,7 +18,7 @@ class NamedContents(ImplicitCache):
     >>> from contextkit.cache.prompt import Breakpoint
     >>> prompt = Prompt((b"", b"", b""), (1, 1), [b"A", b"AB"], [5000, 5100], [0, 1], (Breakpoint(0, 3600),), 2)
     >>> NamedContents(4096, 1, 300).quote(prompt, now=0.0)
-    Usage(fresh=100, read=5000, write_5m=0, write_1h=0, output=0, estimated=False)
+    Usage(fresh=100, read=5000, writes={}, output=0)
     """
 
     def _hit(self, prompt: Prompt, shared: int, now: float) -> Hit:

@@ -90,7 +90,7 @@ class RadixCache:
     >>> cache.lookup(TokenIds(range(50)), now=1.0).read_tokens, cache.lookup(TokenIds(range(48)), now=1.0).read_tokens
     (48, 32)
     >>> cache.end(lease, 10, now=2.0)
-    Usage(fresh=50, read=0, write_5m=0, write_1h=0, output=10, estimated=False)
+    Usage(fresh=50, read=0, writes={}, output=10)
     """
 
     def __init__(self, shape: RadixShape | None = None) -> None:

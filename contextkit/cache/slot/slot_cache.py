@@ -56,7 +56,7 @@ class SlotCache:
     >>> cache.lookup(TokenIds(range(30)), now=1.0).reason
     'not_yet_visible'
     >>> cache.end(lease, 4, now=2.0)
-    Usage(fresh=30, read=0, write_5m=0, write_1h=0, output=4, estimated=False)
+    Usage(fresh=30, read=0, writes={}, output=4)
     >>> cache.lookup(TokenIds(range(30)), now=3.0).read_tokens
     29
     """

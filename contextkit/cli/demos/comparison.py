@@ -119,8 +119,7 @@ def _money(amount: float | None) -> str:
 
 
 def _written(summary: Summary) -> int | None:
-    short, long = summary.usage.write_5m, summary.usage.write_1h
-    return None if short is None or long is None else short + long
+    return summary.usage.written
 
 
 _ROWS: tuple[tuple[str, _Cell], ...] = (

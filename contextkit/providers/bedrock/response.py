@@ -62,7 +62,7 @@ def usage(counters: Mapping[str, Json]) -> Usage:
 
     >>> usage({"inputTokens": 4, "cacheReadInputTokens": 90, "cacheWriteInputTokens": 6, "outputTokens": 5,
     ...        "cacheDetails": [{"ttl": "1h", "inputTokens": 2}, {"ttl": "5m", "inputTokens": 4}]})
-    Usage(fresh=4, read=90, write_5m=4, write_1h=2, output=5, estimated=False)
+    Usage(fresh=4, read=90, writes={300: 4, 3600: 2}, output=5)
     """
     total = counters.get("cacheWriteInputTokens")
     long = sum(row["inputTokens"] for row in counters.get("cacheDetails") or [] if row["ttl"] == "1h")

@@ -61,7 +61,7 @@ def usage(counters: Mapping[str, Json]) -> Usage:
     """Gemini's counters in ours: its prompt counts cached tokens in, zeros are left out, and writing costs nothing.
 
     >>> usage({"promptTokenCount": 100, "cachedContentTokenCount": 60, "candidatesTokenCount": 5, "thoughtsTokenCount": 7})
-    Usage(fresh=40, read=60, write_5m=0, write_1h=0, output=12, estimated=False)
+    Usage(fresh=40, read=60, writes={}, output=12)
     """
     prompt, read = counters.get("promptTokenCount"), counters.get("cachedContentTokenCount") or 0
     if prompt is None:

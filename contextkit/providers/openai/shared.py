@@ -162,7 +162,7 @@ def usage(total: int | None, details: Mapping[str, Json], output: int | None) ->
     Without `cached_tokens` nothing is known.
 
     >>> usage(100, {"cached_tokens": 60, "cache_write_tokens": 30}, 5)
-    Usage(fresh=10, read=60, write_5m=30, write_1h=0, output=5, estimated=False)
+    Usage(fresh=10, read=60, writes={1800: 30}, output=5)
     """
     read = details.get("cached_tokens")
     if total is None or read is None:
@@ -170,7 +170,8 @@ def usage(total: int | None, details: Mapping[str, Json], output: int | None) ->
     written = details.get("cache_write_tokens", 0)
     split = details.get("cache_write_tokens_details") or {}
     long = split.get("ttl_12h_tokens", 0)
-    return Usage(total - read - written, read, written - long, long, output)
+    writes = {TTLS["30m"]: written - long, TTLS["12h"]: long}
+    return Usage(total - read - written, read, output=output, writes=writes)
 
 
 TTLS = {"30m": 1800, "12h": 43200}

@@ -151,7 +151,7 @@ def _counted(exchange: Exchange) -> dict[str, int | None]:
     usage = exchange.usage
     if usage is None:
         return {}
-    written = None if usage.write_5m is None or usage.write_1h is None else usage.write_5m + usage.write_1h
+    written = usage.written
     return {
         "gen_ai.usage.input_tokens": usage.prompt,
         "gen_ai.usage.output_tokens": usage.output,

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.terminal import sanitize
 
@@ -17,13 +18,13 @@ _BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds in seconds."""
 _MOST_MODELS = 200
 """Names of models come from requests: beyond this many they are counted as `other`."""
-_KINDS: Mapping[str, tuple[str, ...]] = {
-    "input": ("fresh", "read", "write_5m", "write_1h"),
-    "read": ("read",),
-    "write": ("write_5m", "write_1h"),
-    "output": ("output",),
+_KINDS: Mapping[str, str] = {
+    "input": "prompt",
+    "read": "read",
+    "write": "written",
+    "output": "output",
 }
-"""Label → the counters of a bill that make it; a bill that lacks one of them adds nothing there."""
+"""Label → the counter of a bill; one that is unknown adds nothing."""
 _HELP = {
     "calls_total": "Model calls that ended.",
     "failures_total": "Calls that did not end well, by error.",
@@ -60,15 +61,16 @@ class Metrics:
         row = report.get("exchange")
         if row is None:
             return
-        model, usage = self._model(row["model"]), row["usage"]
+        model = self._model(row["model"])
+        usage = Usage.from_json(row["usage"]) if row["usage"] else Usage()
         self._add("calls_total", 1, model=model)
         if row["error"]:
             self._add("failures_total", 1, model=model, error=row["error"][:60])
-        known = {kind: [usage[part] for part in parts] for kind, parts in _KINDS.items()} if usage else {}
-        sums = {kind: sum(parts) for kind, parts in known.items() if None not in parts}
-        for kind, tokens in sums.items():
-            self._add("tokens_total", tokens, model=model, kind=kind)
-        self._add("unbilled_calls_total", 0 if "input" in sums else 1, model=model)
+        for kind, counter in _KINDS.items():
+            tokens = getattr(usage, counter)
+            if tokens is not None:
+                self._add("tokens_total", tokens, model=model, kind=kind)
+        self._add("unbilled_calls_total", 1 if usage.prompt is None else 0, model=model)
         self._add("cost_usd_total", report["cost_usd"] or 0.0, model=model)
         self._judged(report, model)
         if row["first_byte_at"] is not None:

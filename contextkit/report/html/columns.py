@@ -65,12 +65,7 @@ class Session:
             self.sides[len(self.at)] = sides
         self.at.append(exchange.at)
         self.cost.append(nan if call.cost_usd is None else call.cost_usd)
-        write = (
-            None
-            if usage is None or usage.write_5m is None or usage.write_1h is None
-            else usage.write_5m + usage.write_1h
-        )
-        billed = (usage.read, write, usage.fresh, usage.output) if usage else (None,) * 4
+        billed = (usage.read, usage.written, usage.fresh, usage.output) if usage else (None,) * 4
         for column, count in zip(self.counts, billed, strict=True):
             column.append(UNKNOWN if count is None else count)
         self.lane.append(self.lanes.setdefault(exchange.lane, len(self.lanes)))

@@ -18,7 +18,7 @@ from contextkit.analysis.counterfactual.from_end import cache_for
 from contextkit.analysis.counterfactual.timed.grown import Grown
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
-from contextkit.cache.usage import WRITE_CLASSES, Usage
+from contextkit.cache.usage import Usage, is_long_ttl
 from contextkit.economics.keep_alive import interval_seconds, keep_alive, most_pings, ping_usage
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.misses import Cause
@@ -170,8 +170,8 @@ class LaneRun:
 
     def _ttl(self, call: Call, is_long: bool) -> int:
         asked = self._change.model or call.row
-        kind = "write_1h" if is_long or self._change.is_long else "write_5m"
-        return next((ttl for ttl in asked.ttls_seconds if WRITE_CLASSES.get(ttl) == kind), asked.default_ttl_seconds)
+        is_long = is_long or self._change.is_long
+        return next((ttl for ttl in asked.ttls_seconds if is_long_ttl(ttl) is is_long), asked.default_ttl_seconds)
 
     def _seed(self, cache: PrefixCache[Prompt], call: Call, at: float) -> None:
         """Put what was read where it can be read: somebody else wrote it, or kept it alive."""
