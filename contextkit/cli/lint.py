@@ -1,18 +1,376 @@
-"""`contextkit lint`: what breaks the prompt's prefix, in source code and in recorded requests."""
+"""Implements `contextkit lint`: reports what breaks the prompt's prefix, in source code and in recorded requests.
+
+The paths of the command line are code, recordings, or standard input; the options overlay the project's settings. A
+combination of which one part would be ignored is a usage error, and so is a code that no hazard has.
+"""
 
 from __future__ import annotations
 
+import glob
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from contextkit.cli.linting.options import FORMATS, Options
+from contextkit.cli.terminal import counter
+from contextkit.errors import UnreadableLog
+from contextkit.lint.catalogue import hazards
+from contextkit.lint.config import LintConfig, config_of, read_config
+from contextkit.lint.finding import Finding
+from contextkit.lint.output.counts import Looked, counted
+from contextkit.lint.own import OWN
+from contextkit.lint.source.detect import find_in_code
 from contextkit.terminal import echo, echo_error, echo_file, echo_json
 
+FORMATS = ("text", "json", "sarif", "github")
+"""What `--format` takes."""
+_MODES: Mapping[str, tuple[str, ...]] = {
+    "--explain": ("text", "json"),
+    "--statistics": ("text", "json"),
+    "--diff": ("text",),
+    "--write-baseline": ("text",),
+}
+"""What is told instead of findings → the formats there are of it."""
+_APART = (("--fix", "--diff"), ("--fix", "--explain"), ("--baseline", "--write-baseline"), ("--baseline", "--explain"))
+"""Pairs of which one would be ignored, besides two modes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was typed."""
+
+    paths: tuple[str, ...]
+    recordings: tuple[str, ...]
+    stdin_filename: str | None
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    form: str
+    as_json: bool
+    is_fixing: bool
+    is_diff: bool
+    has_statistics: bool
+    explain: str | None
+    baseline: str | None
+    write_baseline: str | None
+    exit_zero: bool
+    config: str | None
+    tests: bool
+    jobs: int | None
+
+    @property
+    def told_in(self) -> str:
+        """The format that is wanted."""
+        return "json" if self.as_json else self.form
+
+    def check(self) -> None:
+        """Raises a usage error for what does not go together."""
+        typed = self._typed()
+        modes = [name for name in _MODES if name in typed]
+        pairs = [*([tuple(modes[:2])] if len(modes) > 1 else []), *(pair for pair in _APART if typed.issuperset(pair))]
+        for one, other in pairs:
+            raise click.UsageError(f"{one} and {other} do not go together; give one of them")
+        if self.as_json and self.form not in ("text", "json"):
+            raise click.UsageError(f"--json and --format {self.form} do not go together; give one of them")
+        for mode in modes:
+            if self.told_in not in _MODES[mode]:
+                raise click.UsageError(
+                    f"{mode} has no format {self.told_in}; it is told as {' or '.join(_MODES[mode])}"
+                )
+
+    def _typed(self) -> set[str]:
+        given = {
+            "--explain": self.explain is not None,
+            "--statistics": self.has_statistics,
+            "--diff": self.is_diff,
+            "--fix": self.is_fixing,
+            "--baseline": self.baseline is not None,
+            "--write-baseline": self.write_baseline is not None,
+        }
+        return {name for name, is_given in given.items() if is_given}
+
+
+STDIN = "-"
+"""Stands for standard input."""
+UNNAMED = "stdin"
+"""What source from standard input is called where nothing names it."""
+SOURCE_SUFFIXES = {".py", ".pyi", ".pyw"}
+"""What is read as code; any other file is a recording, whatever it is called."""
+_RECORDED = (b"{", b"[", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+"""How a recording begins, plain or packed; what begins otherwise is Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is to be looked at."""
+
+    code: Sequence[str]
+    """Folders and Python files."""
+    recordings: Sequence[str]
+    """Files, patterns of them, or standard input."""
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    """File among the code → what it holds, where that came by standard input."""
+
+
+def given(paths: Sequence[str], recordings: Sequence[str], stdin_filename: str | None) -> Given:
+    """Paths sorted; this folder where nothing was typed. Raises a usage error for a path or pattern that names nothing."""
+    wanted = paths or (() if recordings else (".",))
+    named = [found for path in wanted for found in _meant(path)]
+    contents = _contents(stdin_filename, is_read=STDIN in named)
+    named = [next(iter(contents), path) if path == STDIN else path for path in named]
+    code = [path for path in named if path in contents or _is_code(path)]
+    return Given(code, [*(path for path in named if path not in code), *recordings], contents)
+
+
+def _is_code(path: str) -> bool:
+    return Path(path).is_dir() or Path(path).suffix in SOURCE_SUFFIXES
+
+
+def _meant(path: str) -> list[str]:
+    """The path, or what a pattern stands for, as a shell would have it.
+
+    One that stands for recordings alone is one recording.
+    """
+    if path == STDIN or Path(path).exists():
+        return [path]
+    found = sorted(one for one in glob.glob(str(Path(path).expanduser()), recursive=True) if Path(one).exists())  # noqa: PTH207 - may be absolute
+    if not glob.has_magic(path) or not found:
+        raise click.UsageError(
+            f"{path}: {_lacking(path)}; give Python files, folders of them, or recordings of requests"
+        )
+    return found if any(map(_is_code, found)) else [path]
+
+
+def _lacking(path: str) -> str:
+    if Path(path).is_symlink():
+        return "a link to a file that is not there"
+    return "no such file or folder" + (", and as a pattern it fits none" if glob.has_magic(path) else "")
+
+
+def _contents(name: str | None, *, is_read: bool) -> Mapping[str, bytes]:
+    """Python source that comes by standard input, by its name; nothing where a recording comes, or nothing is read."""
+    if name is not None and not is_read:
+        raise click.UsageError("--stdin-filename names what comes by standard input; give - as a path, too")
+    if not is_read:
+        return {}
+    if sys.stdin is None:
+        raise click.UsageError("standard input is closed; give paths instead of -")
+    if name is None and _is_recorded():
+        return {}
+    return {str(Path(name or UNNAMED)): sys.stdin.buffer.read()}
+
+
+def _is_recorded() -> bool:
+    """By what it begins with, which is not taken away: a recording may be larger than memory, and is read later."""
+    head: bytes = cast(Any, sys.stdin.buffer).peek(1).lstrip()
+    return not head or head.startswith(_RECORDED)
+
+
+def config_for(options: Options, paths: Sequence[str]) -> LintConfig:
+    """What the project says, and what was typed on top of it: a selection instead of its own, more to ignore."""
+    codes = [*OWN, *(row.code for row in hazards())]
+    select, ignore = _prefixes(options.select, codes), _prefixes(options.ignore, codes)
+    config = _config_in(options.config) if options.config else read_config(paths[0] if paths else ".")
+    _check_codes(config, codes)
+    tests = config.tests or options.tests
+    return replace(config, select=select or config.select, ignore=(*config.ignore, *ignore), tests=tests)
+
+
+def _check_codes(config: LintConfig, codes: Sequence[str]) -> None:
+    """Raises a usage error for codes of a project's settings that no hazard has: a word typed wrong would silence
+    everything.
+    """
+    where = f"{config.path}: [tool.contextkit.lint]"
+    if not config.select:
+        raise click.UsageError(f"{where} select is empty, so nothing would be looked for; without it everything is")
+    ignores = {f"per-file-ignores {glob!r}": names for glob, names in config.per_file_ignores.items()}
+    for key, names in {"select": config.select, "ignore": config.ignore, **ignores}.items():
+        for name in names:
+            if not any(code.startswith(name) for code in codes):
+                raise click.UsageError(
+                    f"{where} {key}: no hazard's code begins with {name!r}; codes look like CKS01, levels like CKS"
+                )
+
+
+def _config_in(file: str) -> LintConfig:
+    try:
+        table: Any = tomllib.loads(Path(file).read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        raise click.UsageError(f"{file}: not TOML: {fault}") from None
+    for name in ("tool", "contextkit", "lint"):
+        table = table.get(name, {})
+        if not isinstance(table, dict):
+            raise click.UsageError(f"{file}: {name!r} on the way to [tool.contextkit.lint] is no table")
+    return config_of(table, file)
+
+
+def _prefixes(given: Sequence[str], codes: Sequence[str]) -> tuple[str, ...]:
+    """`("cks,CKM04",)` → `("CKS", "CKM04")`; raises a usage error for what no code begins with."""
+    wanted = [word.strip().upper() for words in given for word in words.split(",") if word.strip()]
+    prefixes = tuple("CK" if word == "ALL" else word for word in wanted)
+    for prefix in prefixes:
+        if not any(code.startswith(prefix) for code in codes):
+            raise click.UsageError(f"no hazard's code begins with {prefix!r}; codes look like CKS01, levels like CKS")
+    return prefixes
+
+
 if TYPE_CHECKING:
-    from contextkit.cli.linting.looking import Sift
+    from contextkit.importers.source import Faults
+    from contextkit.ledger.calls import Exchange, Remark
+
+TOLD = 5
+"""Folders that are named before the rest is counted."""
+ROUNDS = 5
+"""A change may make room for the next; after so many rounds the rest is left for another run."""
+Sift = Callable[[Sequence[Finding]], list[Finding]]
+"""Findings in code → those that are to be told."""
+
+
+class Look:
+    """One run of the detectors over what is given.
+
+    `sift` says which findings in code are told, all where there is none.
+    """
+
+    def __init__(self, given: Given, config: LintConfig, jobs: int | None, sift: Sift | None = None) -> None:
+        self._given, self._config, self._jobs, self._sift = given, config, jobs, sift
+        self._n_files, self._n_calls, self._n_sifted = 0, 0, 0
+        self._tests: set[str] = set()
+        self._closed: dict[str, str] = {}
+
+    @property
+    def looked(self) -> Looked:
+        """How much was looked at, so far."""
+        return Looked(self._n_files if self._given.code else None, self._n_calls if self._given.recordings else None)
+
+    def in_code(self) -> list[Finding]:
+        """Findings of the source detector; raises a usage error for a named folder that cannot be looked into."""
+        if not self._given.code:
+            return []
+        with _counter() as tell:
+
+            def count(done: int, total: int) -> None:
+                self._n_files = total
+                tell(f"{done:,} of {total:,} files read")
+
+            found = find_in_code(
+                self._given.code,
+                self._config,
+                hazards(),
+                jobs=self._jobs,
+                progress=count,
+                left_out=self._tests.add,
+                closed=self._closed.__setitem__,
+                contents=self._given.contents,
+            )
+            everything = list(found)
+        for path in {str(Path(path)) for path in self._given.code} & self._closed.keys():
+            raise click.UsageError(f"{path}: {self._closed[path]}")
+        told = self._sift(everything) if self._sift else everything
+        self._n_sifted = len(everything) - len(told)
+        return told
+
+    def tell_left_out(self) -> None:
+        """Say which files and folders nobody looked at, and how many findings are not told, once for all looks."""
+        if self._n_sifted:
+            echo_error(f"{counted(self._n_sifted, 'hazard')} left out: in the baseline")
+        if self._tests:
+            echo_error(f"{counted(len(self._tests), 'file')} of tests left out: name them, or add --tests")
+        for path, reason in sorted(self._closed.items())[:TOLD]:
+            echo_error(f"{path}: left out, the folder cannot be looked into: {reason}")
+        if len(self._closed) > TOLD:
+            echo_error(f"and {len(self._closed) - TOLD:,} more of these")
+
+    def in_recordings(self) -> Iterator[Finding]:
+        """Findings of recordings, record by record: a recording may be larger than memory."""
+        from contextkit.importers.source import Faults
+
+        faults = Faults()
+        with _counter() as tell:
+            for file in self._given.recordings:
+                try:
+                    yield from self._in_recording(file, faults, tell)
+                except UnreadableLog as error:
+                    if file != STDIN:
+                        raise
+                    raise UnreadableLog(re.sub(r"^-( line 1)?: ", "standard input: ", str(error))) from None
+        for fault in faults.kept:
+            echo_error(str(fault))
+        if len(faults) > len(faults.kept):
+            echo_error(f"and {len(faults) - len(faults.kept):,} more of these")
+
+    def _in_recording(self, file: str, faults: Faults, tell: Callable[[str], None]) -> Iterator[Finding]:
+        from contextkit.importers.found import check_any_read, records_in
+        from contextkit.ledger.calls import Remark
+        from contextkit.lint.requests.detect import Detector
+
+        verdicts, rerouted = dict[str, str](), dict[str, str]()
+        detector = Detector(hazards(), verdicts=verdicts, rerouted=rerouted)
+        before = faults.n_files, faults.n_refused
+        waiting: list[Exchange] = []
+        for record in records_in([file], faults):
+            if isinstance(record, Remark):
+                _note(record, verdicts, rerouted)
+                continue
+            for exchange in waiting:  # what is said of a call may stand right behind it
+                yield from self._selected(detector.feed(exchange))
+            tell(f"{detector.n_calls:,} calls compared")
+            waiting = [record]
+        for exchange in waiting:
+            yield from self._selected(detector.feed(exchange))
+        yield from self._selected(detector.finish())
+        check_any_read(faults, *before)
+        self._n_calls += detector.n_calls
+        _tell_bodiless(file, detector.n_skipped, detector.n_skipped + detector.n_calls + detector.n_unreadable)
+
+    def _selected(self, found: Iterator[Finding]) -> Iterator[Finding]:
+        return (finding for finding in found if self._config.is_selected(finding.code))
+
+
+def _note(remark: Remark, verdicts: dict[str, str], rerouted: dict[str, str]) -> None:
+    """Keep what the detector is to know of a call."""
+    from contextkit.ledger.calls import OTHER_PROJECT, REROUTED
+
+    if remark.kind == "verdict":
+        verdicts[remark.about] = remark.text
+    elif remark.kind == "setting" and remark.text.startswith((REROUTED, OTHER_PROJECT)):
+        rerouted[remark.about] = remark.text.removeprefix(REROUTED)
+
+
+def _tell_bodiless(file: str, n_skipped: int, n_all: int) -> None:
+    if n_skipped or not n_all:
+        what = f"{n_skipped:,} of {n_all:,} calls were recorded without their bodies" if n_all else "no calls in it"
+        echo_error(f"{file}: {what}; nothing to look at")
+
+
+def _counter() -> AbstractContextManager[Callable[[str], None]]:
+    return counter(is_shown=sys.stderr is not None)  # closed, as by `2>&-`
+
+
+def mend(look: Callable[[], Sequence[Finding]]) -> tuple[Sequence[Finding], int]:
+    """Make the safe changes; gives what is left, and how many findings were mended."""
+    from contextkit.lint.output.mend import mended, write
+
+    left, n_fixed = look(), 0
+    for _ in range(ROUNDS):
+        changes = list(mended(left))
+        if not changes:
+            break
+        for change in changes:
+            write(change)
+            n_fixed += len(change.findings)
+        left = look()
+    return left, n_fixed
+
+
+if TYPE_CHECKING:
     from contextkit.lint.output.forms import Told
     from contextkit.lint.output.text import Lines
 
@@ -98,16 +456,13 @@ def _explain(code: str, form: str) -> None:
 
 def _told(options: Options) -> Told:
     """Everything found; with --fix what is left of it."""
-    from contextkit.cli.linting.looking import Look, mend
-    from contextkit.cli.linting.paths import given
-    from contextkit.cli.linting.settings import config_for
     from contextkit.lint.catalogue import hazards
     from contextkit.lint.output.forms import Told
     from contextkit.lint.output.window import lines_of
     from contextkit.lint.pages import page
 
     what = given(options.paths, options.recordings, options.stdin_filename)
-    _check(options, has_contents=bool(what.contents), has_recordings=bool(what.recordings))
+    _check_input(options, has_contents=bool(what.contents), has_recordings=bool(what.recordings))
     lines = partial(lines_of, contents=what.contents)
     look = Look(what, config_for(options, what.code), options.jobs, _sift(options.baseline, lines))
     left, n_fixed = mend(look.in_code) if options.is_fixing else (look.in_code(), 0)
@@ -123,7 +478,7 @@ def _sift(baseline: str | None, lines: Lines) -> Sift | None:
     return None if baseline is None else partial(new, path=baseline, baseline=read_baseline(baseline), lines=lines)
 
 
-def _check(options: Options, *, has_contents: bool, has_recordings: bool) -> None:
+def _check_input(options: Options, *, has_contents: bool, has_recordings: bool) -> None:
     """Raises a usage error for what cannot be done with what is given."""
     if has_contents and (options.is_fixing or options.is_diff):
         raise click.UsageError("--fix and --diff change files, and standard input is none; give the file's path")

@@ -14,25 +14,25 @@ from typing import Any
 import click
 
 from contextkit.cli.models import models_option, with_models
-from contextkit.cli.terminal.streams import check_output, give_up_output
+from contextkit.cli.terminal import check_output, give_up_output
 from contextkit.errors import ContextKitError
 from contextkit.facts import load
 from contextkit.models import AssumedModelWarning
 from contextkit.terminal import echo_error
 
 COMMANDS = {
-    "advise": "contextkit.cli.advise.command",
+    "advise": "contextkit.cli.advise",
     "demo": "contextkit.cli.demo",
-    "explain-edit": "contextkit.cli.transformer.command",
+    "explain-edit": "contextkit.cli.explain_edit",
     "lint": "contextkit.cli.lint",
-    "lock": "contextkit.cli.lock.command",
+    "lock": "contextkit.cli.lock",
     "proxy": "contextkit.cli.proxy",
     "replay": "contextkit.cli.replay",
     "report": "contextkit.cli.report",
     "serve": "contextkit.cli.serve",
     "simulate": "contextkit.cli.simulate",
-    "template": "contextkit.cli.template.command",
-    "whatif": "contextkit.cli.whatif.command",
+    "template": "contextkit.cli.template",
+    "whatif": "contextkit.cli.whatif",
 }
 """Command → module that holds a `command`; imported when it is called, so that `--help` is quick."""
 WITHOUT_MODELS = ("explain-edit", "template")

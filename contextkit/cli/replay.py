@@ -1,24 +1,137 @@
-"""`contextkit replay`: a recorded session through `Context`, and what it would have cost."""
+"""Implements `contextkit replay`: replays a recorded session through `Context` and reports what it would have cost.
+
+With `--offload` a second replay keeps large results in files, and the two are compared: prompt sizes, bills, what was
+restored. The model's turns are the recorded ones: it wrote them having seen the results whole, so it never restores
+one. The comparison measures bytes and bills, not whether the model would have answered the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
 
-from contextkit.canonical import Json, canonical
+from contextkit.canonical import Json, canonical, parse
 from contextkit.cli.models import say_assumed
-from contextkit.cli.terminal.counter import counter
-from contextkit.cli.terminal.streams import interruptible
+from contextkit.cli.terminal import counter, interruptible
+from contextkit.context import Context
 from contextkit.errors import LogCorrupt, UsageError
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
+from contextkit.log.entry import Entry
+from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
+from contextkit.memory.offload import Offload
+from contextkit.memory.reference import references_of
 from contextkit.providers.provider import Provider
 from contextkit.terminal import echo, echo_error, echo_json
+
+Replayed = tuple[Context, Ledger]
+"""A conversation, and every call with its bill."""
+PREVIEW_SHARE = 5
+"""A preview is at most the fifth part of the smallest result it stands for, and never more than `Offload` shows by
+itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """What one replay sent."""
+
+    calls: int
+    """How many were billed."""
+    window_tokens: int
+    """Input tokens of all calls: the window, summed over the calls."""
+    largest_tokens: int
+    """The largest window of a call."""
+    cost_usd: float | None
+    """What they cost at list prices; None where the model has none."""
+    n_misses: int
+    """Calls that lost something they could have read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offloading:
+    """The two beside one another."""
+
+    plain: Windows
+    """Every result in the window."""
+    offloaded: Windows
+    """Large ones in files."""
+    n_results: int
+    """Results said."""
+    n_offloaded: int
+    """Those of them that went to files, in part at least."""
+    n_bytes: int
+    """What went there."""
+    n_restored: int
+    """Results that come back exactly as the plain conversation has them; all of them, or something is broken."""
+
+
+@contextmanager
+def memory_at(folder: str | None, above_tokens: int) -> Iterator[Memory]:
+    """A memory in `folder`, or in one that is gone afterwards."""
+    rule = Offload(above_tokens, max(1, min(above_tokens // PREVIEW_SHARE, Offload().preview_tokens)))
+    with TemporaryDirectory(ignore_cleanup_errors=True) as passing:
+        yield Memory(FileMemory(folder or passing), offload=rule, todo=None, recitation=None, has_file_tool=False)
+
+
+def compared(plain: Replayed, offloaded: Replayed) -> Offloading:
+    """The figures of two replays of one recording; every result of the second is restored and compared with the first."""
+    pairs = [(one, other) for one, other in zip(plain[0].log, offloaded[0].log, strict=True) if one.kind == "result"]
+    kept = [list(references_of(other)) for _, other in pairs]
+    restored = sum(_content(one) == offloaded[0].restore(other) for one, other in pairs)
+    n_bytes = sum(reference.n_bytes for references in kept for reference in references)
+    return Offloading(windows(plain[1]), windows(offloaded[1]), len(pairs), sum(map(bool, kept)), n_bytes, restored)
+
+
+def windows(ledger: Ledger) -> Windows:
+    """What the calls of a ledger held."""
+    summary = summarise(ledger)
+    sizes = [exchange.usage.prompt or 0 for exchange in ledger if exchange.usage is not None]
+    return Windows(len(sizes), sum(sizes), max(sizes, default=0), summary.cost_usd, len(summary.losses))
+
+
+def shown(found: Offloading) -> str:
+    """As a small table."""
+    one, other = found.plain, found.offloaded
+    rows = [
+        ("", "as recorded", "offloaded", ""),
+        (
+            "window, all calls",
+            f"{one.window_tokens:,}",
+            f"{other.window_tokens:,}",
+            _change(one.window_tokens, other.window_tokens),
+        ),
+        (
+            "window, largest",
+            f"{one.largest_tokens:,}",
+            f"{other.largest_tokens:,}",
+            _change(one.largest_tokens, other.largest_tokens),
+        ),
+        ("bill", _dollars(one.cost_usd), _dollars(other.cost_usd), _change(one.cost_usd, other.cost_usd)),
+        ("misses", str(one.n_misses), str(other.n_misses), ""),
+    ]
+    said = f"{found.n_results} results, {found.n_offloaded} of them in files ({found.n_bytes:,} bytes): "
+    table = "\n".join(f"{name:<18}{left:>14}{right:>14}{change:>10}".rstrip() for name, left, right, change in rows)
+    return f"{table}\n{said}{found.n_restored} of {found.n_results} restored byte for byte"
+
+
+def _content(entry: Entry) -> list[object]:
+    return list(parse(entry.body)["content"])
+
+
+def _dollars(cost: float | None) -> str:
+    return "no price" if cost is None else f"${cost:,.2f}"
+
+
+def _change(before: float | None, after: float | None) -> str:
+    return f"{after / before - 1:+.1%}".replace("-", "−") if before and after is not None else ""
+
 
 if TYPE_CHECKING:
     from contextkit.context import Context
@@ -127,8 +240,7 @@ def replayed(
 
     Raises `UnreadableLog` for what is no pi session, `UsageError` for another provider's model.
     """
-    from contextkit.cli.replaying import Clock, Replay
-    from contextkit.cli.roads import ROADS
+    from contextkit.cli.session_replay import ROADS, Replay, ReplayClock
     from contextkit.importers.pi import read_pi
     from contextkit.importers.recording import AssistantSaid
     from contextkit.models import model_named
@@ -149,15 +261,15 @@ def replayed(
             f"{recording.n_calls_elsewhere:,} calls on other branches are left out"
         )
     with ROADS[via](build(model, "off").wire) as road:
-        return Replay(recording, lambda level: build(model, level), road, Clock(), progress, observe, memory).run()
+        return Replay(
+            recording, lambda level: build(model, level), road, ReplayClock(), progress, observe, memory
+        ).run()
 
 
 def _offloaded(
     path: str, name: str, model: str, via: str, above_tokens: int, folder: str | None, as_json: bool
 ) -> None:
     """Say it twice and compare. Raises `LogCorrupt` where a result does not come back as it was."""
-    from contextkit.cli.offload.compared import compared, memory_at, shown
-
     with counter(is_shown=not as_json) as tell, memory_at(folder, above_tokens) as memory:
         plain = replayed(path, name, model, via, _told(tell))
         found = compared(plain, replayed(path, name, model, via, _told(tell), memory=memory))

@@ -1,19 +1,94 @@
-"""`contextkit report`: what recorded sessions read from cache, what they cost, and why each miss happened."""
+"""Implements `contextkit report`: what recorded sessions read from cache, what they cost, and why each miss happened.
+
+`--engine duckdb` sums ledgers larger than memory; a recording in another format must be converted to a ledger first,
+which `--to` does in one pass and constant memory.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from contextkit.cli.terminal.streams import check_file, for_programs
+from contextkit.cli.terminal import check_file, for_programs
+from contextkit.errors import UsageError
+from contextkit.importers.found import files_at, is_ledger
+from contextkit.ledger.calls import Bodies, Exchange, Record, encode
+from contextkit.ledger.duckdb_ledger import summarise_files
+from contextkit.ledger.ledger import HEADER
+from contextkit.private_files import private_opener
+from contextkit.redact import redact
+from contextkit.report.contents import BILLED, Contents, Fault
 from contextkit.terminal import echo, echo_error, echo_json
+
+
+def added(paths: Sequence[str], by: str) -> Contents:
+    """The report over all ledgers that `paths` name.
+
+    Raises `UsageError` for a recording in another format, `MissingExtra` without DuckDB.
+    """
+    files = files_at(paths)
+    other = next((file for file in files if file == "-" or not Path(file).is_file() or not is_ledger(file)), None)
+    if other is not None:
+        raise UsageError(
+            f"{other}: --engine duckdb reads contextkit ledgers; make one first: contextkit report {other} --to ledger.jsonl"
+        )
+    found = summarise_files(files, by)
+    what = f"{found.n_unread:,} damaged lines are left out; `contextkit report` without --engine names them"
+    faults: tuple[Fault, ...] = ((files[0], 0, what),) if found.n_unread else ()
+    title = files[0] if len(files) == 1 else f"{len(files):,} files"
+    without = {
+        row.name: row.calls - row.calls_with_usage for row in found.summary.models if row.calls > row.calls_with_usage
+    }
+    return Contents(
+        title,
+        found.summary,
+        by,
+        found.verdicts,
+        found.sessions,
+        faults=faults,
+        n_faults=found.n_unread,
+        counted=BILLED,
+        calls_without_usage=without,
+    )
+
+
+def written(records: Iterable[Record], to: str) -> int:
+    """Write `records` to the file `to`, request bodies too where they were recorded, secrets covered.
+
+    Gives how many calls there are.
+
+    Raises `UsageError` where that file is there already. What was begun and not ended is taken away again.
+    """
+    path, n = Path(to), 0
+    part = path.with_name(f"{path.name}.part")
+    if path.exists():
+        raise UsageError(f"{to} is there already; name a new file, or remove it first")
+    try:
+        with open(part, "wb", opener=private_opener) as file:
+            file.write(HEADER)
+            for record in records:
+                n += isinstance(record, Exchange)
+                file.write(encode(_redacted(record)) + b"\n")
+        os.replace(part, path)  # noqa: PTH105 - whole or not at all
+    finally:
+        part.unlink(missing_ok=True)
+    return n
+
+
+def _redacted(record: Record) -> Record:
+    """`record` with the secrets of its body covered."""
+    if isinstance(record, Exchange) and isinstance(record.prompt, Bodies):
+        return replace(record, prompt=replace(record.prompt, request=redact(record.prompt.request)))
+    return record
+
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
@@ -236,7 +311,6 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
             "--to and --engine take all calls: leave out --follow, --html, --since, --until and --session"
         )
     if to:
-        from contextkit.cli.ledgers.writing import written
         from contextkit.importers.found import records_in
         from contextkit.importers.source import Faults
 
@@ -248,7 +322,6 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
         raise click.UsageError(
             "--engine adds calls up: with --csv name a grouping, --by day|session|model|agent|project"
         )
-    from contextkit.cli.ledgers.adding import added
     from contextkit.report.html.columns import Columns
 
     contents = added(paths, options.by)

@@ -117,7 +117,7 @@ def _engine(name: str | None, options: dict[str, int | str | None]) -> Engine | 
 def _transformer(cache: str | None, options: dict[str, int | str | None]) -> tuple[ReplySource, Engine]:
     """The reference model as what replies and as what bills; raises `UsageError` for a cache or an option it has not."""
     from contextkit.analysis.engines import Engine
-    from contextkit.cli.transformer.serving import TransformerServer
+    from contextkit.cli.transformer_server import TransformerServer
 
     given = {option: value for option, value in options.items() if value is not None}
     wrong = [option for option in given if option not in ("block_size", "capacity_tokens")]
@@ -137,7 +137,7 @@ def _announce(url: str) -> None:
 
 def _recorded(path: str) -> list[object]:
     """What the model said in a recorded session, its aborted and failed replies as faults."""
-    from contextkit.cli.replaying import script_of
+    from contextkit.cli.session_replay import script_of
     from contextkit.importers.pi import read_pi
     from contextkit.importers.recording import AssistantSaid
 

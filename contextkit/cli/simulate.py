@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from contextkit.canonical import canonical
-from contextkit.cli.terminal.streams import check_file
+from contextkit.cli.terminal import check_file
 from contextkit.errors import UsageError
 from contextkit.terminal import echo_error, echo_json
 

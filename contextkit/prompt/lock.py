@@ -1,7 +1,7 @@
 """The head of an agent's prompts, pinned: what system and tools were, what they are now, and what the difference costs.
 
 Takes the layout of a first request, gives its head as a value; of two such values, where they first differ and what is
-billed once more. Knows nothing of files or agents' code: reading and writing `prompt.lock` is `cli/lock/`.
+billed once more. Knows nothing of files or agents' code: reading and writing `prompt.lock` is `cli/lock.py`.
 
 A prompt is cached from its front, so a change re-bills what stands behind it: of the head at its first use, and, of
 every conversation that is going on, all that was said. A cache that is written at marks only has none before the end of

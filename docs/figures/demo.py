@@ -13,9 +13,9 @@ from pathlib import Path
 
 import anthropic
 
-from contextkit.cli.demos.builders import careful, careless, with_contextkit
-from contextkit.cli.demos.model import replies
-from contextkit.cli.demos.workspace import Workspace
+from contextkit.cli.demo_agent import careful, careless, with_contextkit
+from contextkit.cli.demo_agent import replies
+from contextkit.cli.demo_agent import Workspace
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.server.local import LocalServer

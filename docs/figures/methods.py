@@ -16,7 +16,7 @@ import numpy as np
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parents[1]))
 
-from contextkit.cli.transformer.picture import COLOURS, INK, MUTED, label
+from contextkit.cli.explain_edit import COLOURS, INK, MUTED, label
 from contextkit.transformer.engine import Engine
 from contextkit.transformer.kv_cache import Pool
 from contextkit.transformer.methods.blended import alone, blended, furthest

@@ -13,7 +13,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parents[1]))
 
-from contextkit.cli.transformer.picture import svg
+from contextkit.cli.explain_edit import svg
 from contextkit.transformer.costs import kv_bytes
 from contextkit.transformer.explain_edit import Edit, explain_edit
 from contextkit.transformer.model import Bytes, Model

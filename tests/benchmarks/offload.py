@@ -4,7 +4,7 @@ tests.benchmarks.offload DATA`.
 DATA holds `pi/`, `agent-traces/` and `tau-bench/`. For each group and each threshold: how many sessions had a large
 result, their windows summed over all calls, their bills and misses both ways, and how many results came back as they
 were, byte for byte, out of how many. The sessions that had none are a line of their own: they pay for one tool
-definition. The replies are the recorded ones; see `contextkit/cli/offload/compared.py` for what that means. The last
+definition. The replies are the recorded ones; see `contextkit/cli/replay.py` for what that means. The last
 table says what is left of it where the model reads results back: every fourth, every second, or each one, whole and at
 once."""
 
@@ -14,10 +14,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from contextkit.cli.offload.compared import Offloading, compared, memory_at, windows
-from contextkit.cli.replay import provider_of
-from contextkit.cli.replaying import Clock, Replay
-from contextkit.cli.roads import direct
+from contextkit.cli.replay import Offloading, compared, memory_at, provider_of, windows
+from contextkit.cli.session_replay import Replay, ReplayClock, direct
 from contextkit.context import Context
 from contextkit.importers.recording import Recording
 from contextkit.ledger.ledger import Ledger
@@ -31,7 +29,7 @@ THRESHOLDS = (250, 1_000, 4_000)
 def said(recording: Recording, memory: Memory | None) -> tuple[Context, Ledger]:
     build = provider_of("anthropic")
     with direct("anthropic_messages") as road:
-        return Replay(recording, lambda level: build(MODEL, level), road, Clock(), memory=memory).run()
+        return Replay(recording, lambda level: build(MODEL, level), road, ReplayClock(), memory=memory).run()
 
 
 def sessions(data: Path, threshold: int) -> Iterator[tuple[str, Offloading]]:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from contextkit import Context
 from contextkit.cache.usage import Usage
 from contextkit.cli.replay import provider_of
-from contextkit.cli.roads import direct
+from contextkit.cli.session_replay import direct
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.memory import FileMemory, Memory, Recitation

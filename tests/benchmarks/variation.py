@@ -17,8 +17,7 @@ from pathlib import Path
 
 from contextkit.canonical import parse
 from contextkit.cli.replay import provider_of
-from contextkit.cli.replaying import Clock, Replay
-from contextkit.cli.roads import direct
+from contextkit.cli.session_replay import Replay, ReplayClock, direct
 from contextkit.context import Context
 from contextkit.importers.recording import Recording
 from contextkit.log.variation import Variation, repetition
@@ -70,7 +69,9 @@ class Tally:
 def said(recording: Recording, variation: Variation | None) -> tuple[Context, Watch]:
     build, watch = provider_of("anthropic"), Watch()
     with direct("anthropic_messages") as road:
-        replay = Replay(recording, lambda level: build(MODEL, level), road, Clock(), observe=watch, variation=variation)
+        replay = Replay(
+            recording, lambda level: build(MODEL, level), road, ReplayClock(), observe=watch, variation=variation
+        )
         return replay.run()[0], watch
 
 

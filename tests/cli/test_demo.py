@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.cli.demos.comparison import WAYS
-from contextkit.cli.demos.workspace import Workspace
+from contextkit.cli.demo import WAYS
+from contextkit.cli.demo_agent import Workspace
 from contextkit.errors import InvalidCall
 from tests.cli.conftest import COMMAND, Run, Start
 

@@ -11,7 +11,7 @@ import pytest
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
 from contextkit.cache.usage import ZERO
-from contextkit.cli.demos.masking import FAMILIES, STAY, SYSTEM, VERBS, WAYS, phases, tools
+from contextkit.cli.demo_masks import FAMILIES, STAY, SYSTEM, VERBS, WAYS, phases, tools
 from contextkit.providers.provider import Provider
 from tests.cli.conftest import Run
 from tests.laws.wires import answer

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit.canonical import canonical
-from contextkit.cli.lock.text import lock_text, read_lock
+from contextkit.cli.lock import lock_text, read_lock
 from contextkit.prompt.lock import LockedBlock, LockedHead
 from tests.cli.conftest import COMMAND, Ended, Run
 

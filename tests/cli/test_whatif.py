@@ -9,7 +9,7 @@ import pytest
 
 from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
-from contextkit.cli.whatif.table import text
+from contextkit.cli.whatif import text
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from tests.cli.conftest import Run

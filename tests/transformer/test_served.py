@@ -15,8 +15,7 @@ from click.testing import CliRunner
 from contextkit.analysis.engines import Engine
 from contextkit.cache.block.ids import Adapter, TokenIds
 from contextkit.cli.main import cli
-from contextkit.cli.transformer.serving import TransformerServer
-from contextkit.cli.transformer.speaking import choice
+from contextkit.cli.transformer_server import TransformerServer, choice
 from contextkit.errors import ContextKitError
 from contextkit.server.local import LocalServer
 

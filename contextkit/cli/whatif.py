@@ -1,20 +1,23 @@
-"""A `WhatIf` on a terminal: calibration, a row a fix with its spread, what was assumed, and what stays unanswered and
-why.
+"""Implements `contextkit whatif`: what a recording would have cost with one thing changed.
 
-Takes the figures, prints them; readable without colour, in forty columns and in ASCII. rich is imported when something
-is drawn.
+The output is readable without colour, in forty columns and in ASCII. rich is imported when something is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
+import click
+
 from contextkit.analysis.counterfactual.answer import Answer, WhatIf
 from contextkit.analysis.counterfactual.fix import ASSUMPTIONS
+from contextkit.canonical import canonical, parse
+from contextkit.cli.models import say_assumed
+from contextkit.errors import UnreadableLog
 from contextkit.ledger.summary import dollars
-from contextkit.terminal import rich_console, sanitize_for
+from contextkit.terminal import echo_error, echo_json, rich_console, sanitize_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,20 +43,20 @@ def text(found: WhatIf, width: int = 120) -> str:
 
 def _draw(found: WhatIf, console: Console) -> None:
     for line in _opening(found):
-        _say(console, line)
+        _print(console, line)
     if not found.calls_with_price:
         return
     answered = [answer for answer in found.answers if answer.after_usd is not None]
     _answers(answered, console, "")
     sessions = sorted(found.groups.items(), key=lambda item: -(item[1][0].before_usd if item[1] else 0.0))
     for name, answers in sessions[:SESSIONS]:
-        _say(console, "")
-        _say(console, f"session {name}", style="bold")
+        _print(console, "")
+        _print(console, f"session {name}", style="bold")
         _answers([answer for answer in answers if answer.after_usd is not None], console, name)
     if len(sessions) > SESSIONS:
-        _say(console, f"and {len(sessions) - SESSIONS:,} more sessions, less dear: --json has them all")
+        _print(console, f"and {len(sessions) - SESSIONS:,} more sessions, less dear: --json has them all")
     for line in _closing(found, answered):
-        _say(console, line)
+        _print(console, line)
 
 
 def _opening(found: WhatIf) -> Iterable[str]:
@@ -105,9 +108,9 @@ def _answers(answers: Sequence[Answer], console: Console, group: str) -> None:
         return
     if console.width < NARROW:
         for answer in answers:
-            _say(console, "")
+            _print(console, "")
             for line in _lines(answer, is_whole=not group):
-                _say(console, line)
+                _print(console, line)
         return
     console.print()
     console.print(_table(answers, console, is_whole=not group))
@@ -172,10 +175,118 @@ def _spread(answer: Answer) -> str:
     )
 
 
-def _say(console: Console, line: str, style: str = "") -> None:
+def _print(console: Console, line: str, style: str = "") -> None:
     console.print(_plain(line, console), style=style, markup=False)
 
 
 def _plain(line: str, console: Console) -> str:
     """`line` in characters the terminal has, and none that it obeys: a newline in a name begins no line."""
     return sanitize_for(console.encoding, line, keep="")
+
+
+if TYPE_CHECKING:
+    from contextkit.analysis.counterfactual.answer import WhatIf
+    from contextkit.importers.source import Faults
+    from contextkit.ledger.calls import Record
+    from contextkit.report.watching import Watch
+
+
+@click.command("whatif")
+@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.option(
+    "--fix",
+    "fixes",
+    multiple=True,
+    metavar="NAME",
+    help="One change; may be given more than once.  [default: all of them]",
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    help="Ask another model: its prices, its cache's rules, its tokenizer.",
+)
+@click.option("--by", type=click.Choice(["session"]), help="A row for each session under each change.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Everything as one JSON object, every reading of every assumption included."
+)
+def command(
+    paths: tuple[str, ...], fixes: tuple[str, ...], models: tuple[str, ...], by: str | None, as_json: bool
+) -> None:
+    """What PATHS would have cost with one thing changed: the bill before and after, with the spread over what has to be
+    assumed.
+
+    PATHS are files, folders, patterns, or - for standard input, in any known format. Fixes: ttl-1h, ttl-1h-per-lane,
+    keep-alive, bridging-marker, sorted-tools, clock-to-tail, no-pruning, leader-first.
+
+    \b
+    contextkit whatif ~/.claude/projects
+    contextkit whatif session.jsonl --fix ttl-1h --fix keep-alive
+    contextkit whatif session.jsonl --model claude-sonnet-5-5 --json
+    """
+    from contextkit.importers.found import check_any_read
+    from contextkit.importers.source import Faults
+    from contextkit.report.watching import watching
+
+    faults = Faults()
+    with watching() as watch:
+        found = _answered(paths, fixes, models, faults, watch, by_session=by is not None)
+        watch.finish()
+        if not watch.is_stopped:
+            check_any_read(faults)
+        _show(found, as_json=as_json, is_whole=not watch.is_stopped)
+        _print_faults(faults)
+        if watch.is_stopped:
+            echo_error("interrupted: these are the figures of what was read and replayed so far")
+            raise click.exceptions.Exit(130)
+
+
+def _answered(
+    paths: tuple[str, ...],
+    fixes: tuple[str, ...],
+    models: tuple[str, ...],
+    faults: Faults,
+    watch: Watch,
+    *,
+    by_session: bool,
+) -> WhatIf:
+    from contextkit.analysis.counterfactual.fixes import fixes_named
+    from contextkit.analysis.counterfactual.what_if import what_if
+    from contextkit.models import model_named
+
+    rows = [model_named(model) for model in models]
+    fixes_named(fixes, rows)  # a wrong name is said before anything is read
+    read = watch.stoppable(_records(paths, faults, watch))
+    found = what_if(read, fixes, rows, by_session=by_session, watch_replay=watch.stoppable)
+    say_assumed(*rows)
+    return found
+
+
+def _records(paths: tuple[str, ...], faults: Faults, watch: Watch) -> Iterator[Record]:
+    """The records of all files, each file a part of the work."""
+    from contextkit.importers.found import files_at, records_in
+
+    for name in watch.parts(files_at(paths, faults)):
+        try:
+            yield from records_in([name], faults)
+        except UnreadableLog as error:
+            if name in paths:
+                raise
+            faults.refuse(name, error)
+
+
+def _show(found: WhatIf, *, as_json: bool, is_whole: bool) -> None:
+
+    if as_json:
+        echo_json(canonical({**parse(found.to_json().encode()), "interrupted": not is_whole}))
+    else:
+        show(found)
+
+
+def _print_faults(faults: Faults) -> None:
+    """What was wrong with the recordings, apart from the answer."""
+    for fault in faults.kept:
+        echo_error(str(fault))
+    if len(faults) > len(faults.kept):
+        echo_error(f"and {len(faults) - len(faults.kept)} more of the same")

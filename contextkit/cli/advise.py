@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contextkit.cli.terminal.streams import for_programs, interruptible
+from contextkit.cli.terminal import for_programs, interruptible
 from contextkit.terminal import echo, echo_error, echo_json, sanitize
 
 if TYPE_CHECKING:

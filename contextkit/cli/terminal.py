@@ -1,20 +1,48 @@
-"""Standard output and standard error as commands use them: whether there is one, and how it is encoded.
+"""Writes to standard output and standard error as commands need them: encodings, closed streams, a progress line.
 
-What a program reads (JSON, CSV, Markdown) is UTF-8 wherever it does not go to a terminal; elsewhere what the output's
-encoding cannot write is written as an escape. What is printed goes through `contextkit.terminal`.
+Output for programs (JSON, CSV, Markdown) is UTF-8 unless it goes to a terminal; elsewhere a character that the output's
+encoding lacks is written as an escape. A progress line is written only where standard error is a terminal. Text is
+printed through `contextkit.terminal`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 
 import click
 
-from contextkit.terminal import echo_error
+from contextkit.terminal import echo_error, echo_status
+
+_SECONDS = 0.05
+"""Between two texts: a faster one cannot be read."""
+
+
+@contextmanager
+def counter(*, is_shown: bool = True) -> Iterator[Callable[[str], None]]:
+    """Inside, what it is called with stands on the line: `counter("12 calls replayed")`."""
+    if not is_shown or not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    width, told_at = 0, 0.0
+
+    def tell(text: str) -> None:
+        nonlocal width, told_at
+        now = time.monotonic()
+        if now - told_at >= _SECONDS:
+            width, told_at = max(width, len(text)), now  # before it is written: Ctrl-C may come right behind
+            echo_status(f"{text:{width}}")
+
+    try:
+        yield tell
+    finally:
+        if width:
+            echo_status(" " * width)
+            echo_status("")
 
 
 def check_output() -> None:

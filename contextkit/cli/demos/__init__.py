@@ -1,1 +1,0 @@
-"""The demonstration: one task, one scripted model, three ways to build the requests."""

@@ -1,1 +1,0 @@
-"""`contextkit lock`."""
