@@ -264,7 +264,8 @@ def _closest(rows: list[Any], start: int) -> list[Any]:
             members.setdefault(row["loc"][place], []).append((place + 1, row))
     for members in unions.values():
         errors = [_closest([row for _, row in found], found[0][0]) for found in members.values()]
-        direct += min(errors, key=len)
+        fewest: list[Any] = min(errors, key=len)
+        direct += fewest
     return direct
 
 

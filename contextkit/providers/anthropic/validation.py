@@ -198,9 +198,8 @@ _THINKING = ("thinking", "redacted_thinking")  # a tuple: a type may be anything
 
 
 def blocks(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Rules of each block that do not depend on its other fields: its marker, role, version and beta header."""
+    """Rules of each block that do not depend on its other fields: its marker, role and version."""
     is_new = received.headers.get("anthropic-version") == NEW_VERSION
-    betas = _betas(received)
     for at in placed(received.body):
         kind = at.block.get("type")
         if at.block.get("cache_control") is not None:
@@ -213,8 +212,6 @@ def blocks(received: ReceivedRequest) -> Iterator[Refusal]:
             yield invalid(f"{at.path}: `{kind}` blocks are not permitted in `system` messages")
         if is_new:
             yield from _outdated(at)
-        if kind in BLOCKS and not betas.intersection(BLOCKS[kind]):
-            yield _needs_header(at.path, BLOCKS[kind])
     if received.body.get("cache_control") is not None:
         yield from _marker(Placed("", "", received.body))
 
@@ -436,14 +433,19 @@ def _defined(at: Placed, definition: Mapping[str, Json], declared: _Declared, be
 # -------------------------------------------------------------------------------------------------------------------
 
 
-def beta_fields(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Fields in beta come with their header."""
-    betas = _betas(received)
-    for row in lacking(received.body, betas):
+def betas(received: ReceivedRequest) -> Iterator[Refusal]:
+    """Fields, tools and blocks in beta come with their header."""
+    opted_in = _betas(received)
+    for row in lacking(received.body, opted_in):
         yield _needs_header(row.field, row.headers)
+    tools = (Placed(f"tools.{index}", "", tool) for index, tool in enumerate(received.body.get("tools") or ()))
+    for at in (*tools, *blocks_of(received.body, *BLOCKS)):
+        headers = BLOCKS.get(str(at.block.get("type")), ())
+        if headers and not opted_in.intersection(headers):
+            yield _needs_header(at.path, headers)
     for index, message in enumerate(received.body["messages"]):
         for name in MESSAGE_FIELDS.keys() & message.keys():
-            if message[name] is not None and MESSAGE_FIELDS[name] not in betas:
+            if message[name] is not None and MESSAGE_FIELDS[name] not in opted_in:
                 yield _needs_header(f"messages.{index}.{name}", (MESSAGE_FIELDS[name],))
 
 
@@ -774,7 +776,7 @@ _BODY_CHECKS: tuple[RequestCheck, ...] = (
     tool_names,
     tool_changes,
     tool_changes_in_turns,
-    beta_fields,
+    betas,
     tool_choice,
     edits,
     compactions,
