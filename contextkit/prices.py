@@ -111,7 +111,7 @@ def _known(rates: _Rates, usage: Usage) -> Usage:
     """`usage` with 0 for the writes of a model whose cache costs nothing to write: nobody reports those."""
     if rates.has_write_price:
         return usage
-    return replace(usage, write_5m=usage.write_5m or 0, write_1h=usage.write_1h or 0)
+    return usage.with_unknown_writes_as_zero()
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class Usage:
         service_tier: str = "",
         *,
         writes: Mapping[int, int | None] | Iterable[tuple[int, int | None]] | None = _UNSET,
-        qualities: Mapping[str, Quality] | Iterable[tuple[str, Quality]] = (),
+        qualities: Mapping[CounterName, Quality] | Mapping[str, Quality] | Iterable[tuple[str, Quality]] = (),
     ) -> None:
         """`writes` maps lifetimes in seconds to tokens.
 
@@ -162,6 +162,25 @@ class Usage:
             return self
         names = {300: ttls[0], 3600: ttls[1]}
         return replace(self, writes=add_writes((), tuple((names.get(ttl, ttl), tokens) for ttl, tokens in self.writes)))
+
+    def with_unknown_writes_as_zero(self) -> Usage:
+        """Return the usage of a call whose provider bills no writes, and so reports none.
+
+        >>> Usage(fresh=1, read=2, output=3).with_unknown_writes_as_zero().prompt
+        3
+        """
+        if self.written is not None:
+            return self
+        writes = tuple((ttl, tokens) for ttl, tokens in self.writes or () if tokens is not None)
+        return replace(self, writes=writes)
+
+    def with_written(self, short: int | None, long: int | None) -> Usage:
+        """Return the usage with other tokens of short and of long lifetimes, under the lifetimes it has.
+
+        >>> Usage(writes={1800: 3}).with_written(1, 2).writes
+        ((1800, 1), (43200, 2))
+        """
+        return replace(self, writes=_with_halves(self.writes, short, long))
 
     def quality(self, counter: CounterName) -> Quality:
         """Say how far a counter can be relied on.

@@ -1,4 +1,4 @@
-"""Reads files of facts: `[[models]]`, `[[prices]]` and `[[service_tiers]]` rows in TOML, checked key by key.
+"""Reads files of facts: `[[models]]`, `[[prices]]`, `[[service_tiers]]` and `[[parameters]]` rows in TOML, checked key by key.
 
 Takes the name of a file, gives its rows; knows which files a user named: on the command line, in the environment
 variable CONTEXTKIT_MODELS, or in `[tool.contextkit] models = "…"` of the nearest pyproject.toml. Knows nothing of what
@@ -54,6 +54,7 @@ class Facts:
     models: tuple[FactRow, ...] = ()
     prices: tuple[FactRow, ...] = ()
     service_tiers: tuple[FactRow, ...] = ()
+    parameters: tuple[FactRow, ...] = ()
 
 
 def read_facts(path: str | os.PathLike[str]) -> Facts:
@@ -224,6 +225,11 @@ def _columns(where: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _endpoint(where: str, value: Any) -> str:
+    endpoints = built_in_table("parameters.toml")["endpoints"]
+    return str(_one_of(*endpoints)(where, value))
+
+
 _RATES: dict[str, Kind] = {
     "input": _price,
     "cache_read": _price,
@@ -278,6 +284,15 @@ _TABLES: dict[str, tuple[dict[str, Kind], tuple[str, ...]]] = {
     "service_tiers": (
         {"provider": _name, "tier": _name, "models": _patterns, "factor": _positive, **_ORIGIN},
         ("provider", "tier", "factor"),
+    ),
+    "parameters": (
+        {
+            "endpoint": _endpoint,
+            "field": _name,
+            "level": _one_of("tools", "system", "messages", "neutral"),
+            **_ORIGIN,
+        },
+        ("field", "level"),
     ),
 }
 """Table → its keys and what each may be, and the keys a row needs."""

@@ -256,7 +256,7 @@ class Pairs:
             part = lane if kind in ("message", "compaction") else f"{lane} {kind}"
             usage = usage_of({**tier_fields(answer.counts), **step}, lambda what: self.source.fault(line, what))
             if usage is not None and usage.write_5m and "cacheDetails" not in step and _asks_for_an_hour(fields):
-                usage = replace(usage, write_5m=0, write_1h=usage.write_5m)  # Bedrock's sum says nothing of how long
+                usage = usage.with_written(0, usage.write_5m)  # Bedrock's sum says nothing of how long
             if usage is not None and answer.is_stream and not answer.has_ended:
                 usage = replace(usage, output=None)  # what a stream said of it before it was cut is no bill
             yield (
@@ -279,7 +279,7 @@ def _at_home(usage: Usage | None, provider: str) -> Usage | None:
     """
     if usage is None or provider or usage.read is None or usage.write_5m is not None:
         return usage and usage.with_ttls_of(provider)
-    return replace(usage, write_5m=0, write_1h=0)
+    return usage.with_unknown_writes_as_zero()
 
 
 def _asks_for_an_hour(fields: Mapping[str, Any]) -> bool:

@@ -489,7 +489,7 @@ def measured(exchange: Exchange) -> Usage | None:
     if usage is None or usage.prompt is not None:
         return usage
     if _is_free_to_write(exchange.provider, exchange.model):
-        usage = replace(usage, write_5m=usage.write_5m or 0, write_1h=usage.write_1h or 0)
+        usage = usage.with_unknown_writes_as_zero()
     return usage if usage.prompt is not None else None
 
 
@@ -648,14 +648,8 @@ def _had_it_been_read(usage: Usage, lost: int) -> Usage:
     long = min(lost, usage.write_1h or 0)
     short = min(lost - long, usage.write_5m or 0)
     plain = lost - long - short
-    return replace(
-        usage,
-        fresh=(usage.fresh or 0) - plain,
-        read=(usage.read or 0) + lost,
-        write_5m=(usage.write_5m or 0) - short,
-        write_1h=(usage.write_1h or 0) - long,
-        output=0,
-    )
+    rest = usage.with_written((usage.write_5m or 0) - short, (usage.write_1h or 0) - long)
+    return replace(rest, fresh=(usage.fresh or 0) - plain, read=(usage.read or 0) + lost, output=0)
 
 
 @dataclass(frozen=True, slots=True)

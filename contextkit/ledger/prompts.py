@@ -24,7 +24,7 @@ from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout
 from contextkit.providers import provider as cutting
 from contextkit.providers.anthropic import messages
 from contextkit.providers.openai import chat, responses
-from contextkit.providers.provider import MESSAGES, TOOLS, Keying, Parsed, namespaces
+from contextkit.providers.provider import Parsed, namespaces
 
 MOST_BYTES = 64 << 20
 """Larger bodies are not read: no provider takes them."""
@@ -151,27 +151,6 @@ _WIRES: tuple[tuple[str, Callable[[Mapping[str, Json], str], bool]], ...] = (
 # What no adapter speaks
 # ---------------------------------------------------------------------------------------------------
 
-_KEYED = Keying(
-    {
-        "model": TOOLS,
-        "modelId": TOOLS,
-        "performanceConfig": TOOLS,
-        "promptVariables": TOOLS,
-        **dict.fromkeys(
-            (
-                "toolConfig",
-                "tool_config",
-                "additionalModelRequestFields",
-                "outputConfig",
-                "cachedContent",
-                "cached_content",
-            ),
-            MESSAGES,
-        ),
-    },
-    frozenset({"generationConfig", "generation_config", "inferenceConfig", "safetySettings", "requestMetadata"}),
-)
-
 
 def _gemini(fields: Mapping[str, Json]) -> Parsed:
     system = fields.get("systemInstruction") or fields.get("system_instruction") or []
@@ -206,7 +185,7 @@ def _plain(
             columns.append(RenderedBlock(level, role, body, len(body) // 4, can_hold_breakpoint=False))
     n, params = len(columns), {name: value for name, value in fields.items() if name not in taken}
     first, second = columns.level_ends
-    keys = namespaces(_KEYED, params, ())
+    keys = namespaces("other", params, ())
     prompt = Prompt(keys, (first, second), columns.digests, columns.ends_tokens, columns.positions, (), n)
     return Parsed(str(fields.get("model")), params, PromptLayout(columns, n), prompt)
 

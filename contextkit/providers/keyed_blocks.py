@@ -30,7 +30,6 @@ from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import (
     Block,
     Cut,
-    Keying,
     Parsed,
     Parts,
     ReplyCall,
@@ -143,8 +142,8 @@ class Words:
     """The endpoint."""
     grammar: Grammar
     """How it is written and counted."""
-    keying: Keying
-    """Which parameter invalidates what."""
+    keying: str
+    """Name of its table in `facts/parameters.toml`: which parameter invalidates what."""
     model_field: str
     """Field of the body that names the model."""
     speaker: str

@@ -47,6 +47,7 @@ from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidTool, NotSerialisable, UnreadableReply, UnreadableRequest
+from contextkit.facts.parameters import MESSAGES, SYSTEM, TOOLS, keying
 from contextkit.log.content import is_deeper
 from contextkit.log.entry import Entry, Kind, Native
 from contextkit.models import Model, model_named
@@ -295,37 +296,20 @@ def _without_nulls(value: Any) -> Json:
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-TOOLS, SYSTEM, MESSAGES = 0, 1, 2
-"""Levels as numbers, in the order of `layout.segment.LEVELS`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Keying:
-    """Which parameter invalidates what, for one wire."""
-
-    levels: Mapping[str, int]
-    """Parameter → first level it invalidates. Every other parameter is neutral."""
-    neutral: frozenset[str]
-    """Parameters that are known and that no cache looks at."""
-    defaults: Mapping[str, Json] = field(default_factory=dict)
-    """Values that mean the same as leaving the parameter out."""
-    flags: Mapping[str, int] = field(default_factory=dict)
-    """Flag a segment raises → first level its presence invalidates; MESSAGES for others."""
-
-
-def namespaces(keying: Keying, params: Mapping[str, Json], flags: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
-    """Keys of the three levels, each covering the one before."""
+def namespaces(endpoint: str, params: Mapping[str, Json], flags: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
+    """Keys of the three levels, each covering the one before; `endpoint` as in `facts/parameters.toml`."""
+    table = keying(endpoint)
     facts = [
-        (keying.levels[name], name, value)
+        (table.levels[name], name, value)
         for name, value in sorted(params.items())
-        if name in keying.levels and value is not None and keying.defaults.get(name) != value
+        if name in table.levels and value is not None and table.defaults.get(name) != value
     ]
-    facts += [(keying.flags.get(flag, MESSAGES), "flag", flag) for flag in flags]
+    facts += [(table.flags.get(flag, MESSAGES), "flag", flag) for flag in flags]
     return _keys(canonical(facts))
 
 
 def keyed(
-    keying: Keying,
+    endpoint: str,
     params: Mapping[str, Json],
     flags: tuple[str, ...],
     columns: PromptColumns,
@@ -335,7 +319,7 @@ def keyed(
     """What a cache sees of the first `n` segments of `columns`, with these marks."""
     ends = (min(columns.level_ends[0], n), min(columns.level_ends[1], n))
     return Prompt(
-        namespaces(keying, params, flags), ends, columns.digests, columns.ends_tokens, columns.positions, marks, n
+        namespaces(endpoint, params, flags), ends, columns.digests, columns.ends_tokens, columns.positions, marks, n
     )
 
 

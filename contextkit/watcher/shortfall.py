@@ -6,7 +6,7 @@ Only where they disagree is the reference cache of the model asked, with both bo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.misses import is_shortfall
@@ -40,7 +40,7 @@ def billed(usage: Usage | None, model: str) -> Usage | None:
     """
     row = find_model(model)
     if usage and row and row.cache in ("implicit", "units"):
-        usage = replace(usage, write_5m=usage.write_5m or 0, write_1h=usage.write_1h or 0)
+        usage = usage.with_unknown_writes_as_zero()
     return usage if usage and usage.prompt is not None else None
 
 

@@ -159,7 +159,7 @@ def _whole(usage: Usage | None) -> Usage | None:
     """
     if usage is None or usage.fresh is None or usage.read is None:
         return None
-    return replace(usage, write_5m=usage.write_5m or 0, write_1h=usage.write_1h or 0)
+    return usage.with_unknown_writes_as_zero()
 
 
 def _began(sent: Sent) -> float:

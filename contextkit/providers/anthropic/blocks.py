@@ -38,10 +38,6 @@ from contextkit.prompt.normal_form import normal
 from contextkit.prompt.prompt import PromptColumns, PromptLayout
 from contextkit.prompt.tokens import counter_for
 from contextkit.providers.provider import (
-    MESSAGES,
-    SYSTEM,
-    TOOLS,
-    Keying,
     Parts,
     Tools,
     Trait,
@@ -495,55 +491,6 @@ def noticed(told: str) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]
 
 TTLS = {"5m": 300, "1h": 3600}
 """`cache_control.ttl` → seconds (anthropic/types/cache_control_ephemeral_param.py)."""
-KEYING = Keying(
-    levels={
-        "model": TOOLS,
-        "inference_geo": TOOLS,
-        "speed": SYSTEM,
-        "container.skills": SYSTEM,
-        **dict.fromkeys(
-            ("tool_choice", "thinking", "output_config.effort", "output_config.format", "output_config.task_budget"),
-            MESSAGES,
-        ),
-    },
-    neutral=frozenset(
-        {
-            "max_tokens",
-            "stop_sequences",
-            "metadata",
-            "stream",
-            "service_tier",
-            "cache_control",
-            "diagnostics",
-            "temperature",
-            "top_p",
-            "top_k",
-            "betas",
-            "context_management",
-            "compaction",
-            "mcp_servers",
-            "container",
-            "fallbacks",
-            "fallback_credit_token",
-            "billing_policy",
-            "anthropic_version",
-            "anthropic_beta",
-            "thinking.display",
-            "thinking.block_binding",
-        }
-    ),
-    defaults={
-        "speed": "standard",
-        "tool_choice": {"type": "auto"},
-        "thinking": {"type": "disabled"},
-        "output_config.effort": "high",
-    },
-    flags={"image": MESSAGES, "citations": SYSTEM, "web_search": SYSTEM, "web_fetch": SYSTEM},
-)
-"""What invalidates what (prompt-caching docs). Not published, and assumed: inference_geo separates pools;
-`output_config.format` costs the messages, as the structured outputs docs say, and no level before them; the list of
-skills stands in the system prompt; the rest of a container, MCP servers beside their toolset, and a fallback's own
-model are in no key."""
 _SPLIT = {
     "output_config": ("effort", "format", "task_budget"),
     "thinking": ("display", "block_binding"),
@@ -561,7 +508,9 @@ def prompt(layout: PromptLayout, params: Mapping[str, Json], dropped: Collection
     flags = layout.columns.raised(n)
     marks = _with_automatic(layout, params.get("cache_control"))
     marks = _with_served(columns, n, marks) if SERVED in flags and marks else marks
-    return keyed(KEYING, dict(_split(params)), tuple(flag for flag in flags if flag not in EFFECTS), columns, n, marks)
+    return keyed(
+        "anthropic", dict(_split(params)), tuple(flag for flag in flags if flag not in EFFECTS), columns, n, marks
+    )
 
 
 def _split(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:

@@ -22,7 +22,7 @@ from contextkit.providers.bedrock import blocks
 from contextkit.providers.bedrock import response as reply
 from contextkit.providers.bedrock.blocks import WIRE
 from contextkit.providers.keyed_blocks import RESULT, Place, Speaker, Words, listed, understood
-from contextkit.providers.provider import MESSAGES, TOOLS, Block, Keying, Parsed, Trait, expect
+from contextkit.providers.provider import Block, Parsed, Trait, expect
 
 TTLS = {"5m": 300, "1h": 3600}
 """`cachePoint.ttl` → seconds (CacheTTL)."""
@@ -75,27 +75,6 @@ GRAMMAR = Grammar(
     has_breakpoint_blocks=True,
     opened=_opened,
 )
-KEYING = Keying(
-    levels={
-        "modelId": TOOLS,
-        "performanceConfig": TOOLS,
-        "promptVariables": TOOLS,
-        **dict.fromkeys(("toolConfig", "additionalModelRequestFields", "outputConfig"), MESSAGES),
-    },
-    neutral=frozenset(
-        {
-            "inferenceConfig",
-            "stream",
-            "requestMetadata",
-            "serviceTier",
-            "guardrailConfig",
-            "additionalModelResponseFieldPaths",
-        }
-    ),
-    defaults={"toolConfig": {"toolChoice": {"auto": {}}}, "performanceConfig": {"latency": "standard"}},
-    flags={"image": MESSAGES, "citations": TOOLS + 1},
-)
-"""What invalidates what: as for Claude's own API; performanceConfig: nothing published, kept as separate pools."""
 
 
 def _placed(level: Any, role: str, block: Block) -> Place:
@@ -136,7 +115,7 @@ def _lifetime(place: Place) -> int | None:
 WORDS = Words(
     WIRE,
     GRAMMAR,
-    KEYING,
+    "bedrock",
     "modelId",
     "assistant",
     blocks.PARTS,

@@ -24,7 +24,7 @@ from contextkit.providers.gemini import parts
 from contextkit.providers.gemini import response as reply
 from contextkit.providers.gemini.parts import WIRE, CachedContent, cached_content, quoted
 from contextkit.providers.keyed_blocks import RESULT, Place, Speaker, Words, listed, understood
-from contextkit.providers.provider import MESSAGES, TOOLS, Block, Keying, Parsed, Trait, expect
+from contextkit.providers.provider import Block, Parsed, Trait, expect
 
 _FRAMES = {role: (b'{"role":"%b","parts":[' % role.encode(), b"]}") for role in ("user", "model")}
 _DECLARED = (b'{"functionDeclarations":[', b"]}")
@@ -75,48 +75,6 @@ GRAMMAR = Grammar(
     brackets={"systemInstruction": (b'"systemInstruction":{"parts":[', b"]}")},
     opened=_opened,
 )
-KEYING = Keying(
-    levels={
-        "model": TOOLS,
-        **dict.fromkeys(
-            (
-                "toolConfig",
-                "thinkingConfig",
-                "responseMimeType",
-                "responseSchema",
-                "responseJsonSchema",
-                "responseModalities",
-                "mediaResolution",
-                "speechConfig",
-                "imageConfig",
-            ),
-            MESSAGES,
-        ),
-    },
-    neutral=frozenset(
-        {
-            "cachedContent",
-            "stream",
-            "safetySettings",
-            "labels",
-            "serviceTier",
-            "store",
-            "temperature",
-            "topP",
-            "topK",
-            "maxOutputTokens",
-            "seed",
-            "candidateCount",
-            "stopSequences",
-            "responseLogprobs",
-            "logprobs",
-            "presencePenalty",
-            "frequencyPenalty",
-        }
-    ),
-)
-"""What invalidates what: nothing is published but that a prefix must be equal, so what may stand in the prompt counts
-for the messages."""
 
 
 def _placed(level: Any, role: str, block: Block) -> Place:
@@ -173,7 +131,7 @@ def _naming(prompt: Prompt, layout: PromptLayout, params: Mapping[str, Json]) ->
 WORDS = Words(
     WIRE,
     GRAMMAR,
-    KEYING,
+    "gemini",
     "model",
     "model",
     parts.PARTS,

@@ -36,10 +36,7 @@ from contextkit.providers.adapter import Adapter
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import (
     MAX_ARGUMENT_DEPTH,
-    MESSAGES,
-    TOOLS,
     Cut,
-    Keying,
     Parsed,
     Tools,
     Trait,
@@ -192,122 +189,8 @@ _ENDED: Mapping[str, Callable[[str, bool], bool]] = {
 """Run of a segment → whether an eligible ending lies between it and the next one: a user message, the last of
 consecutive tool outputs, the last of the initial developer group."""
 
-_NEUTRAL = frozenset(
-    {
-        "stream",
-        "stream_options",
-        "max_tokens",
-        "max_completion_tokens",
-        "max_output_tokens",
-        "max_tool_calls",
-        "temperature",
-        "top_p",
-        "n",
-        "seed",
-        "stop",
-        "store",
-        "metadata",
-        "include",
-        "tool_choice",
-        "function_call",
-        "logit_bias",
-        "logprobs",
-        "top_logprobs",
-        "presence_penalty",
-        "frequency_penalty",
-        "safety_identifier",
-        "prompt_cache_retention",
-        "prompt_cache_options",
-        "timeout",
-        "background",
-        "moderation",
-        "prediction",
-        "truncation",
-    }
-)
-_KEYED = (
-    "model",
-    "parallel_tool_calls",
-    "response_format",
-    "text",
-    "reasoning",
-    "reasoning_effort",
-    "verbosity",
-    "context_management",
-    "service_tier",
-    "prompt_cache_key",
-    "prompt_cache_mode",
-    "functions",
-    "web_search_options",
-    "prompt",
-    "image",
-)
-_SALTS = ("cache_salt", "extra_key", "prompt_cache_isolation_key")
-"""What separates caches at compatible hosts (vLLM and SGLang; Fireworks)."""
-_DEFAULTS: dict[str, Json] = {
-    "parallel_tool_calls": True,
-    "text": {"format": {"type": "text"}},
-    "response_format": {"type": "text"},
-    "service_tier": "auto",
-    "prompt_cache_mode": "implicit",
-    "reasoning": {},
-}
-_STATE = ("previous_response_id", "conversation")
-"""What stands for the beginning of the prompt, in a body that was not resolved."""
-_TEMPLATED = ("thinking", "enable_thinking", "thinking_budget", "chat_template_kwargs")
-"""What compatible hosts render into the prompt. Assumed: a chat template renders the thinking mode, so it costs the
-messages."""
-_LEVELS = {**dict.fromkeys((*_KEYED, *_SALTS), TOOLS), **dict.fromkeys((*_STATE, *_TEMPLATED), MESSAGES)}
-_WITHOUT_MARKS = Keying({**_LEVELS, "user": TOOLS}, _NEUTRAL, _DEFAULTS)
-KEYINGS: Mapping[str, Keying] = {
-    "breakpoints": Keying(_LEVELS, _NEUTRAL | {"user"}, _DEFAULTS),
-    **dict.fromkeys(("implicit", "billed", "units"), _WITHOUT_MARKS),
-}
-"""Cache of the model → what keys a prefix; before gpt-5.6 `user` chose the machine."""
-_RENDERED = (
-    "model",
-    "chat_template",
-    "chat_template_kwargs",
-    "reasoning_effort",
-    "documents",
-    "cache_salt",
-    "extra_key",
-)
-_RENDERED_LATER = (
-    "thinking",
-    "enable_thinking",
-    "mm_processor_kwargs",
-    "add_generation_prompt",
-    "continue_final_message",
-)
-_DECODED = frozenset(
-    {
-        "response_format",
-        "structured_outputs",
-        "regex",
-        "ebnf",
-        "grammar",
-        "json_schema",
-        "parallel_tool_calls",
-        "session_id",
-        "id_slot",
-        "top_k",
-        "min_p",
-        "repetition_penalty",
-        "user",
-        "verbosity",
-        "service_tier",
-        "prompt_cache_key",
-        "priority",
-        "rid",
-    }
-)
-ENGINES: Mapping[str, Keying] = dict.fromkeys(
-    ("vllm", "sglang", "llamacpp"),
-    Keying({**dict.fromkeys(_RENDERED, TOOLS), **dict.fromkeys(_RENDERED_LATER, MESSAGES)}, _NEUTRAL | _DECODED),
-)
-"""Engine → the same: what its template renders and what it salts with; how a reply is decoded is no part of the prompt.
-"""
+ENGINES = frozenset({"vllm", "sglang", "llamacpp"})
+"""Providers that run an engine of their own, whose cache key is what its template renders."""
 _UNKEYED_REASONING = frozenset({"summary", "generate_summary"})
 
 
@@ -380,9 +263,11 @@ def layout_of(columns: PromptColumns, marks: tuple[Breakpoint, ...], model: Mode
 def prompt_of(layout: PromptLayout, marks: tuple[Breakpoint, ...], params: Mapping[str, Json], model: Model) -> Prompt:
     """What the cache sees of a request with these explicit marks."""
     columns, n = layout.columns, layout.n
-    keying = ENGINES.get(model.provider) or KEYINGS[model.cache]
+    endpoint = "engines" if model.provider in ENGINES else "openai"
+    if endpoint == "openai" and model.cache != "breakpoints":
+        endpoint = "openai-implicit"
     places = _effective(layout, marks, _options(params)) if model.cache == "breakpoints" else ()
-    return keyed(keying, _keyed(params), columns.raised(n), columns, n, places)
+    return keyed(endpoint, _keyed(params), columns.raised(n), columns, n, places)
 
 
 def inherited(layout: PromptLayout, params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:

@@ -208,7 +208,7 @@ def _extra(paid: Paid) -> float:
     """What its long writes cost more than as short ones, where they were short."""
     long, was = paid.usage.write_1h or 0, paid.call.usage.write_1h or 0
     moved = max(0, long - was)
-    short = replace(paid.usage, write_1h=long - moved, write_5m=(paid.usage.write_5m or 0) + moved)
+    short = paid.usage.with_written((paid.usage.write_5m or 0) + moved, long - moved)
     return price(AS_IT_WAS, paid, paid.usage) - price(AS_IT_WAS, paid, short)
 
 
