@@ -19,6 +19,7 @@ from typing import Any
 from contextkit.canonical import Json, canonical
 from contextkit.context import Context
 from contextkit.errors import InvalidCall
+from contextkit.providers.anthropic.blocks import tool_result
 from contextkit.providers.anthropic.messages import AnthropicMessages
 from contextkit.tools.render import answer
 from contextkit.tools.tool import Tool, tool
@@ -247,9 +248,7 @@ def _follow(said: list[dict[str, Any]], reply: Any, workspace: Workspace) -> Non
     said.append({"role": "assistant", "content": [block.to_dict() for block in reply.content]})
     tools = {tool.name: tool for tool in workspace.tools()}
     calls = [block for block in reply.content if block.type == "tool_use"]
-    results = [
-        {"type": "tool_result", "tool_use_id": call.id, **answer(_ran(tools[call.name], call.input))} for call in calls
-    ]
+    results = [tool_result(call.id, **answer(_ran(tools[call.name], call.input))) for call in calls]
     n_spoken = sum(message["role"] == "user" and not _is_results(message) for message in said)
     if results:
         said.append({"role": "user", "content": results})

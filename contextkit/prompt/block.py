@@ -13,6 +13,7 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest
+from contextkit.facts.load import built_in_table
 from contextkit.prompt.normal_form import MARKERS, VERBATIM, marker_of
 
 Level = Literal["tools", "system", "messages"]
@@ -47,8 +48,8 @@ def text_of(block: Block) -> str:
 
     >>> text_of(block_of("messages", "messages[0].content", 0, "user", "text", "hi"))
     'hi'
-    >>> result = {"functionResponse": {"name": "ls", "response": {"result": "a.py"}}}
-    >>> text_of(block_of("messages", "contents[0].parts[0]", 0, "user", "result", result))
+    >>> result = {"toolResult": {"content": [{"json": {"result": "a.py"}}]}}
+    >>> text_of(block_of("messages", "messages[0].content[0]", 0, "user", "result", result))
     'a.py'
     """
     return "\n".join(_words(block.value))
@@ -61,14 +62,14 @@ def _words(value: Json) -> Iterator[str]:
         for part in value:
             yield from _words(part)
     elif isinstance(value, dict):
-        for key in _SAID:
+        for key in _WORDS:
             yield from _words(value.get(key))
         for key in _DATA:
             yield from _texts(value.get(key))
 
 
-_SAID = ("text", "thinking", "description", "content", "output", "functionResponse", "function_response", "toolResult")
-_DATA = ("json", "response")
+_WORDS = tuple(built_in_table("fields.toml")["text"]["words"])
+_DATA = tuple(built_in_table("fields.toml")["text"]["data"])
 """What a tool gave back as data: every text in it may be what the model reads."""
 
 

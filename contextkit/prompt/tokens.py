@@ -23,6 +23,7 @@ from pathlib import Path
 
 from contextkit.canonical import Json
 from contextkit.errors import NotSerialisable
+from contextkit.facts.load import built_in_table
 from contextkit.log.content import IMAGE_MOST, OPENAI_IMAGE, PDF_PAGE, n_image_tokens, n_pdf_tokens, n_sound_tokens
 from contextkit.models import Model
 
@@ -169,43 +170,13 @@ _WALKS: dict[type, Callable[[Json, _Tally, bool], None]] = {
     float: _walk_number,
     bool: _walk_number,
 }
+_TEXT = built_in_table("fields.toml")["text"]
 _VERBATIM: dict[str, tuple[type, ...]] = {
-    "input": (dict,),
-    "input_schema": (dict,),
-    "parameters": (dict,),
-    "schema": (dict,),
-    "input_examples": (list,),
-    "json": (dict,),
-    "args": (dict,),
-    "parametersJsonSchema": (dict,),
+    **dict.fromkeys(_TEXT["verbatim_objects"], (dict,)),
+    **dict.fromkeys(_TEXT["verbatim_arrays"], (list,)),
 }
 """Key → the types under it that are verbatim: a tool call's `input` is an object, a request's is a list of items."""
-_SILENT = frozenset(
-    {
-        "type",
-        "id",
-        "tool_use_id",
-        "call_id",
-        "tool_call_id",
-        "file_id",
-        "item_id",
-        "status",
-        "detail",
-        "media_type",
-        "file_data",
-        "cache_control",
-        "prompt_cache_breakpoint",
-        "signature",
-        "encrypted_content",
-        "encrypted_index",
-        "citations",
-        "toolUseId",
-        "thought",
-        "thoughtSignature",
-        "redactedContent",
-        "mimeType",
-    }
-)
+_SILENT = frozenset(_TEXT["silent"])
 """Keys whose values are no prompt text: names for machines, markers, proofs, and what a rule below has counted."""
 
 

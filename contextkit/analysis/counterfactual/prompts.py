@@ -15,7 +15,7 @@ from typing import Any
 
 from contextkit import prices
 from contextkit.analysis.counterfactual.answer import Calibration, Sums
-from contextkit.analysis.counterfactual.edits.bodies import SPELLINGS, Lane
+from contextkit.analysis.counterfactual.edits.bodies import Lane
 from contextkit.analysis.counterfactual.fix import BodyEdit, Edited, Fix, Outlined, readings_of
 from contextkit.analysis.counterfactual.from_end import cache_for
 from contextkit.analysis.counterfactual.timed.lane import Call
@@ -28,6 +28,7 @@ from contextkit.ledger.calls import Bodies, Exchange, Outline
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import Growing, outline, read_body, wire_of
 from contextkit.models import model_named
+from contextkit.providers.body_places import BODY_PLACES
 
 LIFETIMES = ("from start", "from end")
 _BODY_LANE = "\x00body"
@@ -122,7 +123,7 @@ class Prompts:
         except NotSerialisable:
             return None
         wire = wire_of(fields, f"{exchange.provider} {model}".lower()) if isinstance(fields, dict) else None
-        if wire is None or wire not in SPELLINGS or not editor.edit((exchange.session, exchange.lane), wire, fields):
+        if wire is None or wire not in BODY_PLACES or not editor.edit((exchange.session, exchange.lane), wire, fields):
             return None
         read = read_body(canonical(fields), exchange.provider, model)
         return read.prompt if read else None

@@ -399,6 +399,11 @@ def said(takes_system: bool) -> Callable[[Mapping[str, Json]], tuple[str, list[J
     return lambda body: ("user", PARTS.blocks(heard(body)))
 
 
+def tool_result(call: str, **fields: Json) -> Json:
+    """Make the block that answers a call, with `content` and `is_error` as given."""
+    return {"type": "tool_result", "tool_use_id": call, **fields}
+
+
 def answered(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     """What a tool gave, or the whole block of it that somebody wrote."""
     blocks = PARTS.blocks(body["content"])

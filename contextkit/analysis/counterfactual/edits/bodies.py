@@ -1,108 +1,23 @@
 """Recorded request bodies with one thing changed: tools in one order, a clock at the tail, old results left as they
 were sent.
 
-Takes parsed bodies lane by lane in their order, changes them in place. How each wire spells tools, system text, results
-and messages is one table; a wire that is not in it is left alone. Knows nothing of caches.
+Takes parsed bodies lane by lane in their order, changes them in place. Bodies of an endpoint that is not in
+`providers.body_places` are left alone. Knows nothing of caches.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contextkit.canonical import Json
 from contextkit.prompt.normal_form import MARKERS
+from contextkit.providers.body_places import BODY_PLACES
 
 Lane = tuple[str, str]
 """Session, lane."""
-
-
-# How a wire spells it
-# -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Spelling:
-    """One wire."""
-
-    messages: str
-    """Field that holds the messages."""
-    system: Callable[[dict[str, Json]], Iterator[tuple[dict[str, Json] | list[Json], str | int]]]
-    """Where system text stands: holder and key, so that it can be replaced."""
-    results: Callable[[dict[str, Json]], Iterator[tuple[str, dict[str, Json], str]]]
-    """Tool results: call id, holder of the content, its key."""
-    tell: Callable[[list[Json], int, str], None]
-    """Put a note behind the message of that index."""
-
-
-def _objects(value: Json) -> list[dict[str, Json]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _texts(holder: dict[str, Json], key: str) -> Iterator[tuple[dict[str, Json] | list[Json], str | int]]:
-    """Text under `key`: itself, or the text of its parts."""
-    if isinstance(holder.get(key), str):
-        yield holder, key
-    yield from ((part, "text") for part in _objects(holder.get(key)) if isinstance(part.get("text"), str))
-
-
-def _head(array: str) -> Callable[[dict[str, Json]], Iterator[tuple[dict[str, Json] | list[Json], str | int]]]:
-    """`instructions`, then the leading system or developer messages of an array."""
-
-    def texts(fields: dict[str, Json]) -> Iterator[tuple[dict[str, Json] | list[Json], str | int]]:
-        yield from _texts(fields, "instructions")
-        for message in _objects(fields.get(array)):
-            if message.get("role") not in ("system", "developer"):
-                return
-            yield from _texts(message, "content")
-
-    return texts
-
-
-def _anthropic_results(fields: dict[str, Json]) -> Iterator[tuple[str, dict[str, Json], str]]:
-    for message in _objects(fields.get("messages")):
-        for block in _objects(message.get("content")):
-            if block.get("type") == "tool_result":
-                yield str(block.get("tool_use_id")), block, "content"
-
-
-def _chat_results(fields: dict[str, Json]) -> Iterator[tuple[str, dict[str, Json], str]]:
-    return (
-        (str(one.get("tool_call_id")), one, "content")
-        for one in _objects(fields.get("messages"))
-        if one.get("role") == "tool"
-    )
-
-
-def _responses_results(fields: dict[str, Json]) -> Iterator[tuple[str, dict[str, Json], str]]:
-    items = (one for one in _objects(fields.get("input")) if str(one.get("type")).endswith("_call_output"))
-    return ((str(one.get("call_id")), one, "output") for one in items)
-
-
-def _tell_inside(messages: list[Json], index: int, note: str) -> None:
-    content = messages[index]["content"]
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
-    messages[index] = {**messages[index], "content": [*parts, {"type": "text", "text": note}]}
-
-
-def _tell_behind(messages: list[Json], index: int, note: str) -> None:
-    messages.insert(index + 1, {"role": "user", "content": note})
-
-
-SPELLINGS: Mapping[str, Spelling] = {
-    "anthropic_messages": Spelling(
-        "messages", lambda fields: _texts(fields, "system"), _anthropic_results, _tell_inside
-    ),
-    "openai_chat": Spelling("messages", _head("messages"), _chat_results, _tell_behind),
-    "openai_responses": Spelling("input", _head("input"), _responses_results, _tell_behind),
-}
-"""Wires whose bodies are edited."""
-
-
-# The edits
-# ----------------------------------------------------------------------------------------------------------------
 
 
 class SortTools:
@@ -166,11 +81,11 @@ class FreezeClock:
 
     def edit(self, lane: Lane, wire: str, fields: dict[str, Json]) -> bool:
         """Freeze and tell; gives whether there was anything to freeze or to repeat."""
-        spelling, frozen = SPELLINGS[wire], self._lanes[lane]
-        messages = fields.get(spelling.messages)
+        places_of, frozen = BODY_PLACES[wire], self._lanes[lane]
+        messages = fields.get(places_of.messages)
         if not isinstance(messages, list) or not messages:
             return False
-        places = list(spelling.system(fields))
+        places = list(places_of.system(fields))
         texts = [str(holder[key]) for holder, key in places]  # type: ignore[index]
         shapes, words = [VOLATILE.sub("\0", text) for text in texts], [VOLATILE.findall(text) for text in texts]
         if shapes != frozen.shapes:  # another prompt, or the first: what it says now is what stays
@@ -181,7 +96,7 @@ class FreezeClock:
             values = iter(first)
             holder[key] = "".join(piece + next(values, "") for piece in shape.split("\0"))  # type: ignore[index]
         for index, note in reversed(frozen.notes):
-            spelling.tell(messages, index, note)
+            places_of.append_note(messages, index, note)
         return bool(frozen.notes) or words != frozen.first
 
     def _tell(self, frozen: _Frozen, words: list[list[str]], messages: list[Json]) -> None:
@@ -215,7 +130,7 @@ class KeepResults:
     def edit(self, lane: Lane, wire: str, fields: dict[str, Json]) -> bool:
         """Put back; gives whether a result was another."""
         is_other = False
-        for call_id, holder, key in SPELLINGS[wire].results(fields):
+        for call_id, holder, key in BODY_PLACES[wire].results(fields):
             first = self._sent[lane].setdefault(call_id, holder.get(key))
             if holder.get(key) != first:
                 holder[key], is_other = first, True

@@ -35,6 +35,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from contextkit.facts.load import built_in_table
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
 from contextkit.lint.rules.bills import counted
@@ -54,7 +55,7 @@ _PAIRS = {
     "inputTokens": "outputTokens",
 }
 """How input and output are called: by Anthropic and OpenAI's responses, by OpenAI's chat, by Google, by Bedrock."""
-_KEEPING = ("cache", "prompt_tokens_details", "input_tokens_details", "prompt_details", "input_details")
+_KEEPING = ("cache", *built_in_table("fields.toml")["usage"]["input_details"])
 """Words of a function that takes the cached counters over as well."""
 _ASKED = re.compile(
     r"prompt_cache_\w+|cache_control|cache_?point|cache_key|cache_salt|lru_cache|cached_property|functools\.cache"

@@ -34,6 +34,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from contextkit.facts.load import built_in_table
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.bills import counted
@@ -42,7 +43,7 @@ from contextkit.lint.rules.marks import reach
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax import walk
 
-_COUNTERS = frozenset({"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"})
+_COUNTERS = frozenset(built_in_table("fields.toml")["usage"]["transcript"])
 _KEYS = ("requestId", "request_id", "seen", "dedup", "unique", "message_id", "already")
 """Words of code that counts a call once."""
 

@@ -10,7 +10,7 @@ five calls, not an error and not a saving. Hit rate and cost per turn computed f
 takes the sum for the size of the context.
 
 ## Example
-    context_size = usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
+    context_size = prompt_tokens(usage)           # input, read and written
     if context_size > 150_000:
         compact()
 
@@ -18,7 +18,7 @@ takes the sum for the size of the context.
 Take the last internal call where the provider lists them, or count what is sent:
 
     last = usage.iterations[-1] if usage.iterations else usage
-    context_size = last.input_tokens + last.cache_read_input_tokens + last.cache_creation_input_tokens
+    context_size = prompt_tokens(last)
 
 ## Detected by
 - source: not visible.

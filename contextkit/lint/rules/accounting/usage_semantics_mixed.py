@@ -36,6 +36,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from contextkit.facts.load import built_in_table
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
 from contextkit.lint.rules.bills import bytes_a_token, counted, uses_server_tools
@@ -46,14 +47,14 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 _WHOLE = ("prompt_tokens", "input_tokens")
 _PART = "cached_tokens"
 """OpenAI's: a part of the whole, never beside it."""
-_DETAILS = ("prompt_tokens_details", "input_tokens_details", "prompt_details", "input_details")
+_DETAILS = tuple(built_in_table("fields.toml")["usage"]["input_details"])
 _ANTHROPIC_PART = "cache_read_input_tokens"
 _TWICE, _ABOUT = 1.5, 0.3
 _LEAST_TOKENS = 500
 
 
 def _added(node: ast.BinOp, view: View) -> Iterator[Hit]:
-    """`usage.prompt_tokens + usage.prompt_tokens_details.cached_tokens`.
+    """`usage.prompt_tokens + details.cached_tokens`.
 
     `usage.cache_read_input_tokens / usage.input_tokens`.
     """

@@ -22,7 +22,7 @@ A lane for images with a short history, its findings carried over as text, or an
 - source: not visible.
 - requests: two images and more in an extended conversation on a self-hosted engine, and 0 cached tokens.
 - guard: named as what explains a bill that comes back short of the prediction.
-- provider: `prompt_tokens_details.cached_tokens` stays 0.
+- provider: `cached_tokens` stays 0.
 
 ## References
 - https://github.com/vllm-project/vllm/issues/43587

@@ -9,8 +9,8 @@ the last token again. The miss is smaller than a block per call, which is nothin
 a block. Reporting it would send people after a few tokens, so contextkit models it and reports nothing.
 
 ## Example
-    usage.prompt_tokens                        # 10_007
-    usage.prompt_tokens_details.cached_tokens  # 10_000: 625 blocks of 16
+    usage.prompt_tokens     # 10_007
+    details.cached_tokens   # 10_000: 625 blocks of 16
 
 ## Use instead
 Nothing. The reference cache takes the block size as an argument, so that prediction and bill agree:

@@ -23,7 +23,7 @@ caches. It strikes in the calls that carry a big result, which are dear already.
 Limit each result once, when it comes in, by what is left then; what was sent stays:
 
     room = max(1_000, budget - used)
-    block = {"type": "tool_result", "tool_use_id": call.id, "content": output[:room]}
+    block = tool_result(call, output[:room])
     used += len(block["content"])
 
 In contextkit an entry's bytes are fixed when it is written, so a later result cannot touch an earlier one.

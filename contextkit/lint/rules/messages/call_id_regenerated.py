@@ -49,6 +49,7 @@ from collections.abc import Iterator
 import orjson
 
 from contextkit.canonical import Json
+from contextkit.facts.load import built_in_table
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.shapes import paired
@@ -57,7 +58,8 @@ from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax import walk
 from contextkit.prompt.block import Block
 
-_IDS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "item_id", "toolUseId"})
+_CALLS = built_in_table("fields.toml")["calls"]
+_IDS = frozenset(_CALLS["ids"])
 
 
 def _renamed(step: Step, change: Change) -> Evidence | None:
@@ -81,15 +83,16 @@ def _nameless(value: Json) -> Json:
     """Without its ids; those inside a call's arguments are the model's own words and stay."""
     if not isinstance(value, dict):
         return value
-    inner = {"toolUse", "toolResult", "functionCall", "functionResponse"}
-    return {key: _nameless(item) if key in inner else item for key, item in value.items() if key not in _IDS}
+    return {
+        key: _nameless(item) if key in _CALLS["objects"] else item for key, item in value.items() if key not in _IDS
+    }
 
 
 # In code
 # --------------------------------------------------------------------------------------------------------------------------
 
-_KEYS = ("id", "tool_call_id", "tool_use_id", "call_id")
-_KINDS = frozenset({"function", "tool_use", "function_call", "tool_result", "function_call_output"})
+_KEYS = ("id", *_CALLS["result_ids"], "call_id")
+_KINDS = frozenset(_CALLS["types"])
 _SERIALISES = re.compile(
     r"(?:^|_)to_(?:wire|openai|anthropic|provider|api|messages?|chat|dicts?)"
     r"|(?:convert|serialize|serialise|format|render|rebuild|replay)_\w*(?:messages?|history|turns?)"
@@ -176,7 +179,9 @@ def _is_default(given: ast.expr, function: AnyFunction) -> bool:
 
 def _is_call(keys: dict[str, ast.expr]) -> bool:
     kind = keys.get("type")
-    return "tool_call_id" in keys or "tool_use_id" in keys or (isinstance(kind, ast.Constant) and kind.value in _KINDS)
+    return any(name in keys for name in _CALLS["result_ids"]) or (
+        isinstance(kind, ast.Constant) and kind.value in _KINDS
+    )
 
 
 HAZARD = Hazard(
@@ -189,7 +194,7 @@ HAZARD = Hazard(
             FUNCTIONS,
             _minted,
             ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"),
-            also=(("tool_call_id", "tool_use_id", "function", "tool_use", "tool_result"), ('id"', "id'")),
+            also=((*_CALLS["result_ids"], "function", "tool_use", "tool_result"), ('id"', "id'")),
         ),
         Pattern(
             FUNCTIONS,

@@ -70,7 +70,7 @@ def _reordered(step: Step, change: Change) -> Evidence | None:
 # --------------------------------------------------------------------------------------------------------------------------
 
 _TOOLS = re.compile(
-    r"tool_?calls?|tool_uses?|tools?_(?:in_)?parallel|(?:run|execute|call|invoke)_\w*tools?|tool_use_id|tool_call_id",
+    r"tool_?calls?|tool_uses?|tools?_(?:in_)?parallel|(?:run|execute|call|invoke)_\w*tools?",
     re.IGNORECASE,
 )
 _SORTS = frozenset({"sorted", "sort"})

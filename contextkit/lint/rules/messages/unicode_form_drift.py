@@ -13,7 +13,7 @@ is parsed and do no harm there. No public report was found, so this is inferred.
 
 ## Example
     result = json.dumps(rows, ensure_ascii=False)              # first sending
-    messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": result}]})
+    messages.append({"role": "user", "content": [tool_result(call, result)]})
     ...
     restored = unicodedata.normalize("NFC", json.dumps(store.load(call.id)))      # after a restart: escaped and normalised
 

@@ -17,7 +17,7 @@ again on Anthropic or recomputed by llama.cpp, vLLM and the like, where it means
 Clean up before the first sending, never after it. What the model said goes back as it came:
 
     output = textwrap.dedent(output).strip()                       # a tool's result, not sent yet: fine
-    messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": output}]})
+    messages.append({"role": "user", "content": [tool_result(call, output)]})
     ...
     messages.append({"role": "assistant", "content": [block.model_dump(exclude_unset=True) for block in reply.content]})
 
