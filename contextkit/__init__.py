@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from contextkit.tools.phases import Phases as Phases
     from contextkit.tools.signature import Grammar as Grammar
     from contextkit.tools.tool import Tool as Tool
+    from contextkit.tools.tool import Toolbox as Toolbox
     from contextkit.tools.tool import tool as tool
-    from contextkit.tools.toolbox import Toolbox as Toolbox
     from contextkit.watcher.client import watch as watch
 
 __version__ = "0.1.0"
@@ -55,7 +55,7 @@ _PLACES = {
     "Request": "contextkit.providers.request",
     "Todo": "contextkit.memory.todo",
     "Tool": "contextkit.tools.tool",
-    "Toolbox": "contextkit.tools.toolbox",
+    "Toolbox": "contextkit.tools.tool",
     "Usage": "contextkit.cache.usage",
     "Variation": "contextkit.log.variation",
     "register_models": "contextkit.prices",

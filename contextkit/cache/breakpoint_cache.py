@@ -138,7 +138,7 @@ class BreakpointCache:
         """What sending it now would be billed, `output` 0; changes nothing."""
         found = self._longest(prompt, now)
         read = prompt.ends_tokens[found.segment] if found else 0
-        return _bill(prompt.n_tokens, read, self._writes(prompt))
+        return _bill(prompt, read, self._writes(prompt))
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
         """A request starts: refresh what it reads, bill it; raises `UsageError` for a lifetime that has no write class.
@@ -149,7 +149,7 @@ class BreakpointCache:
         writes = self._writes(prompt)
         found = self._longest(prompt, now)
         hit = _hit(prompt, self._refresh(prompt, found, now)) if found else self._miss(prompt, now)
-        lease = Lease(hit, _bill(prompt.n_tokens, hit.read_tokens, writes), now, writes)
+        lease = Lease(hit, _bill(prompt, hit.read_tokens, writes), now, writes)
         self._count(lease)
         for write in writes:
             self._in_flight[write.key] = _Entry(write.ttl_seconds, now + write.ttl_seconds, write.tokens)
@@ -344,8 +344,9 @@ def _window(prompt: Prompt, mark: Breakpoint, above: int) -> Iterator[int]:
         yield segment
 
 
-def _bill(total: int, read: int, writes: tuple[_Write, ...]) -> Usage:
-    """Split `total` by the hit and the last breakpoint of each lifetime, the longest first; the parts add up to `total`.
+def _bill(prompt: Prompt, read: int, writes: tuple[_Write, ...]) -> Usage:
+    """Split the tokens of `prompt` by the hit and the last breakpoint of each lifetime, the longest first; the parts add
+    up to all.
 
     Whether the sizes were counted or estimated is the caller's knowledge, so `estimated` stays False.
     """
@@ -358,6 +359,7 @@ def _bill(total: int, read: int, writes: tuple[_Write, ...]) -> Usage:
         if ends[ttl_seconds] > end:
             tokens_by_ttl[ttl_seconds] = ends[ttl_seconds] - end
             end = ends[ttl_seconds]
+    total = prompt.ends_tokens[prompt.n - 1] if prompt.n else 0
     return Usage(total - end, read, output=0, writes=tokens_by_ttl)
 
 

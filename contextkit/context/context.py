@@ -1,6 +1,6 @@
 """The one object a user holds: a conversation that only grows, and the requests it makes.
 
-`Context` composes a log, its order (`log/turns.py`), the reducers that follow it (`context/reducers.py`), the prompts
+`Context` composes a log, its order (`log/log.py`), the reducers that follow it (`context/reducers.py`), the prompts
 rendered from it (`providers/rendering.py`) and an account (`ledger/account.py`). It has no rule of its own: an entry is
 appended, fed to each part, and the entries that are then due are appended behind it.
 """
@@ -43,24 +43,15 @@ from contextkit.context.reducers import (
     permit_of,
     widened,
 )
-from contextkit.errors import (
-    HeadChanged,
-    InvalidCall,
-    InvalidContent,
-    MemoryRefused,
-    StorageError,
-    UsageError,
-)
-from contextkit.ledger.account import Account
+from contextkit.errors import HeadChanged, InvalidCall, InvalidContent, MemoryRefused, StorageError, UsageError
+from contextkit.ledger.account import Account, Passing, take
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.receiving import Passing, take
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import binary_part, check_result_parts, content_parts, said_text
 from contextkit.log.entry import Change, Entry, Kind
-from contextkit.log.log import Log, check_clock
+from contextkit.log.log import Log, OpenCall, Turns, check_clock
 from contextkit.log.postgres import PostgresStorage, is_url
 from contextkit.log.storage import folder_at
-from contextkit.log.turns import OpenCall, Turns
 from contextkit.log.variation import Variation
 from contextkit.memory.compaction import INSTRUCTION, goal_of, replaced
 from contextkit.memory.compaction import opening as epoch_opening
@@ -107,8 +98,7 @@ from contextkit.tools.late import catalogues
 from contextkit.tools.mask import Limits, Permit
 from contextkit.tools.phases import Phases
 from contextkit.tools.render import answer, unrenderable
-from contextkit.tools.tool import Call, run_all
-from contextkit.tools.toolbox import Toolbox
+from contextkit.tools.tool import Call, Toolbox, run_all
 
 _ENDED = frozenset({"done", "truncated", "refused", "overflow"})
 """Why a reply ended, where nothing remains to be asked."""
@@ -156,14 +146,14 @@ class Context:
         check_clock(clock)
         self._provider, self._clock, self._lock = provider, clock, Lock()
         self.log = Log(clock=clock) if log is None else log
-        is_fresh = not len(self.log)
+        is_fresh = not self.log.entries
         self._origin = origin = _origin if is_fresh else Origin.of(self.log)
 
         self._turns = Turns()
-        self._phases = PhaseState(self.log, self._turns)
+        self._phases = PhaseState(self.log.entries, self._turns)
         self._late, self._changes = LateTools(), ChangeEvents()
         self._memory = MemoryState(memory_of(memory, origin), variation, self._turns)
-        self._server = ServerState(self.log)
+        self._server = ServerState(self.log.entries)
         self._reducers: tuple[Reducer, ...] = (
             self._phases,
             self._late,
@@ -189,7 +179,7 @@ class Context:
         self._n_shared = 0, 0
         """Epoch, and how many entries of its order other branches send too."""
 
-        for entry in self.log:
+        for entry in self.log.entries:
             self._feed(entry)
         self._fed.clear()
         parts = None if system is None else content_parts(system)
@@ -199,11 +189,11 @@ class Context:
             self._append("opened", body if origin is None else {**body, ORIGIN_FIELD: origin.body})
         self._memory.follow(self.log)
 
-        first = self.log[0]
+        first = self.log.entries[0]
         self._session = session or (first.digest.hex() if origin is None else origin.session)
         self._root = first.digest if origin is None else bytes.fromhex(origin.root)
         """The digest that this conversation and all its branches share, and a resume finds again."""
-        own_lane = lane_of(self.log)
+        own_lane = lane_of(self.log.entries)
         self._lane = lane or (own_lane if origin is None or own_lane != MAIN else origin.lane)
         self._names, self._agents = AgentNames(), WeakSet[Context]()
         self._account = Account(self.ledger, self._session, self._lane, clock)
@@ -896,7 +886,7 @@ class Context:
 
     def _layout(self) -> PromptLayout:
         return self._prompts.layout(
-            self.log, self._turns, self._provider, self._n_shared_entries(), self._account_knowledge()
+            self.log.entries, self._turns, self._provider, self._n_shared_entries(), self._account_knowledge()
         )
 
     def _n_shared_entries(self) -> int:
@@ -904,7 +894,7 @@ class Context:
         return n_shared if epoch == self._turns.epoch else 0
 
     def _account_knowledge(self) -> Known:
-        return self._account.known(self._provider.model, self.log[-1].at, self._turns.epoch)
+        return self._account.known(self._provider.model, self.log.entries[-1].at, self._turns.epoch)
 
     def _n_rewritten(self, overrides: dict[str, Any]) -> int:
         """Tokens that the next request would pay for beside what it pays for anyway, were it made with these

@@ -18,8 +18,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidCall, InvalidTool, MemoryRefused, UsageError
 from contextkit.log.content import without_binary
 from contextkit.log.entry import Change, Entry, Kind
-from contextkit.log.log import Log
-from contextkit.log.turns import Turns
+from contextkit.log.log import Log, Turns
 from contextkit.log.variation import Steps, Variation, unvaried, varied
 from contextkit.memory.memory import Memory
 from contextkit.memory.offload import Offloaded, offload, restore, size_of, store_binary
@@ -33,8 +32,7 @@ from contextkit.tools.late import SEARCH, call_tool, catalogues, is_bridge, thro
 from contextkit.tools.mask import Limits, Permit
 from contextkit.tools.phases import Phases
 from contextkit.tools.render import answer
-from contextkit.tools.tool import Arguments, Tool
-from contextkit.tools.toolbox import Toolable, Toolbox
+from contextkit.tools.tool import Arguments, Tool, Toolable, Toolbox
 
 
 class Reducer(Protocol):

@@ -1,30 +1,29 @@
-"""How a live lane goes, read from its ledger as that grows: gaps, growth, what the last request left, whether lifetimes
-mix.
+"""The live account of a conversation: what each request should be billed, what its reply was billed, and what that says
+of the next one.
 
-Takes exchanges in the order they were recorded, gives what a plan is made from; each exchange is looked at once. The
-same after the conversation is opened again, since all of it stands in the ledger.
-
-The books of a live conversation: what each request should be billed, and what became of it.
-
-Takes requests and replies, gives predictions and ledger rows. The reference caches are warmed by what was really sent,
-and rebuilt from the ledger when a conversation is opened again.
+`Account` predicts each request with the reference cache of its model, records each call in the ledger and warms the
+cache with what was really sent; it is rebuilt from the ledger when a conversation is opened again. `take` reads a reply
+and bills it, whatever becomes of it, and gives the body of the log entry to be. `Passing` passes a stream's events on
+and takes the reply they amount to at its end; a stream that stops early is a failed call, billed as far as it said.
+`Pace` follows one lane of the ledger (gaps, growth, what the last request left in the cache) for the planner.
 """
 
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from threading import Lock
+from typing import Any
 
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
-from contextkit.canonical import Json
+from contextkit.canonical import Json, canonical, parse
 from contextkit.economics.bill import Price
 from contextkit.economics.rhythm import Prior, Rhythm
-from contextkit.errors import UnknownModel, UsageError
+from contextkit.errors import InvalidCall, NotSerialisable, UnknownModel, UnreadableReply, UsageError
 from contextkit.ledger.calls import Exchange, Outline, Remark
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.models import Model, model_named
@@ -32,9 +31,11 @@ from contextkit.prices import cost_usd
 from contextkit.prompt.planner import NOTHING, Known, Left
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.masking import Lowered
-from contextkit.providers.provider import Provider, Reply
+from contextkit.providers.provider import Provider, Reply, kept, plain, sendable
+from contextkit.providers.rendering import as_read
 from contextkit.providers.request import Request
 from contextkit.providers.server_state import Continued
+from contextkit.providers.settings import is_prewarm
 
 _FAR_BELOW = 0.5
 """A bill that reads less than this share of what was predicted has read something else."""
@@ -204,7 +205,7 @@ class Account:
             after=after,
             epoch=epoch,
             at=now,
-            mask=mask.over(layout),
+            mask=mask if mask.entry < 0 else mask.over(layout),
             observe=self.failed,
             continued=continued,
         )
@@ -247,7 +248,7 @@ class Account:
 
     def last(self, build: Callable[[], Request]) -> Request:
         """The request built last, or a fresh one where none was."""
-        return self._last or build()
+        return build() if self._last is None else self._last
 
     def told(self, name: str, reasons: Iterable[str]) -> None:
         """The provider says of the reply `name` why earlier reasoning was left out of its prompt: a remark on the call,
@@ -407,3 +408,190 @@ def _named(error: BaseException) -> str:
     kind = inner.get("type") if isinstance(inner, Mapping) else None
     status = getattr(error, "status_code", 0)
     return " ".join(str(part) for part in (status if status >= 400 else None, kind) if part) or type(error).__name__
+
+
+_MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, NotSerialisable)
+"""Faults of reading JSON of another form."""
+
+
+def read_reply(provider: Provider, response: Any) -> Reply:
+    """`provider.reply`, whatever it is given. Raises `UnreadableReply` for what is not a response of this endpoint.
+
+    One that holds what JSON cannot carry (lone surrogates, NaN) is read again with that written as text.
+    """
+    try:
+        try:
+            return _readable(provider, response)
+        except NotSerialisable:
+            return _readable(provider, sendable(plain(response)))
+    except _MISFITS as fault:
+        raise UnreadableReply(f"not a reply as {provider.wire} sends them ({type(fault).__name__}: {fault})") from fault
+
+
+def _readable(provider: Provider, response: Any) -> Reply:
+    """`provider.reply`. Raises `NotSerialisable` for a reply the log cannot keep."""
+    reply = provider.reply(response)
+    canonical(
+        [reply.id, reply.native.model, reply.text, [[call.id, call.name, call.arguments] for call in reply.calls]]
+    )
+    return reply
+
+
+def _billed_anyway(provider: Provider, response: Any) -> tuple[str, Usage]:
+    """Id and bill of a response that cannot be kept, as far as it says them."""
+    try:
+        answer = plain(response)
+        return str(answer.get("id", "")), provider.usage(answer)
+    except (*_MISFITS, UnreadableReply):
+        return "", Usage()  # what says nothing is billed nothing we know of
+
+
+def _reply_body(reply: Reply, after: int) -> Json:
+    """Body of the entry that keeps `reply` to a request that included entries up to `after`."""
+    native = reply.native
+    return {"after": after, **kept(native.wire, native.model, parse(native.body), reply.text, reply.calls, reply.stop)}
+
+
+def take(
+    response: Any,
+    request: Request,
+    provider: Provider,
+    account: Account,
+    check: Callable[[str, Json], None],
+    is_kept: Callable[[Json], bool],
+    first_byte_at: float | None,
+) -> dict[str, Json] | bool:
+    """The body of the entry that keeps `response`, once its bill is in the ledger.
+
+    `check` says whether it may come next.
+
+    True where the log ends with that body already, as `is_kept` says: whoever received it died before learning of that.
+    False for the reply to a prewarm: it filled the cache and says nothing.
+
+    Raises `UnreadableReply` and what `check` raises; the bill is in the ledger then too, as far as the response says
+    it.
+    """
+    try:
+        reply = read_reply(provider, response)
+    except UnreadableReply as fault:
+        _unkept(request)
+        name, usage = _billed_anyway(provider, response)
+        if usage != Usage():
+            account.unkept(request, response, name, usage, "unreadable", first_byte_at)
+            account.settled(request, fault)
+        raise
+    asked = request
+    withheld: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    if reply.withheld:
+        read = as_read(request, provider, reply.withheld)
+        request, withheld, reasons = read.request, read.withheld, read.reasons
+    if is_prewarm(request.params):
+        account.told(reply.id, reasons)
+        account.received(request, reply, response, first_byte_at)
+        return False
+    body = {**_reply_body(reply, request.after), **({"withheld": list(withheld)} if withheld else {})}
+    body |= request.continued.stored(request.model.name, reply.id) if request.continued else {}
+    if account.was_billed_before(reply.id, reply.usage) and is_kept(body):
+        return True
+    account.told(reply.id, reasons)
+    try:
+        check("assistant", body)
+    except InvalidCall as fault:
+        _unkept(request)
+        account.unkept(request, response, reply.id, reply.usage, "not kept", first_byte_at)
+        account.settled(asked, fault)
+        raise
+    account.received(request, reply, response, first_byte_at)
+    return body
+
+
+def _unkept(request: Request) -> None:
+    """The server may keep a reply that the log does not."""
+    if request.continued is not None:
+        request.continued.failed("not kept")
+
+
+class Passing:
+    """One stream: what has come of it so far, and what to do when it ends."""
+
+    __slots__ = ("_account", "_first_byte_at", "_keep", "_provider", "_request", "_seen")
+
+    def __init__(
+        self,
+        provider: Provider,
+        request: Request,
+        account: Account,
+        keep: Callable[[Mapping[str, Json], Request, float | None], object],
+    ) -> None:
+        self._provider, self._request, self._account, self._keep = provider, request, account, keep
+        self._seen: list[Any] = []
+        self._first_byte_at: float | None = None
+
+    def through(self, events: Any) -> Any:
+        """The same events: an async iterator for an async stream, else an iterator.
+
+        Raises `UsageError` for what is no stream.
+        """
+        if not hasattr(events, "__aiter__") and not hasattr(events, "__iter__"):
+            raise UsageError(
+                f"{type(events).__name__} is no stream: pass what request.stream(client) gave, awaited for an async client"
+            )
+        return self._apassed(events) if hasattr(events, "__aiter__") else self._passed(events)
+
+    def _passed(self, events: Any) -> Iterator[Any]:
+        try:
+            for event in events:
+                self._note(event)
+                yield event
+        except BaseException as error:
+            self._broke(error)
+            raise
+        self._ended()
+
+    async def _apassed(self, events: Any) -> AsyncIterator[Any]:
+        try:
+            async for event in events:
+                self._note(event)
+                yield event
+        except BaseException as error:
+            self._broke(error)
+            raise
+        self._ended()
+
+    def _note(self, event: Any) -> None:
+        if self._first_byte_at is None:
+            self._first_byte_at = self._account.now()
+        self._seen.append(event)
+
+    def _ended(self) -> None:
+        joined = self._joined()
+        if joined is None or not self._provider.is_complete(joined):
+            self._account.failed(self._request, "cut", self._usage(joined), self._first_byte_at)
+            error = UnreadableReply("the stream ended before the reply was complete: nothing was kept, ask again")
+            self._account.settled(self._request, error)
+            raise error
+        self._keep(joined, self._request, self._first_byte_at)
+
+    def _broke(self, error: BaseException) -> None:
+        """The reader left (and may have seen everything), or the connection did."""
+        joined = self._joined()
+        if isinstance(error, GeneratorExit) and joined is not None and self._provider.is_complete(joined):
+            self._keep(joined, self._request, self._first_byte_at)
+            return
+        self._account.failed(self._request, error, self._usage(joined), self._first_byte_at)
+
+    def _joined(self) -> Mapping[str, Json] | None:
+        """What has come so far.
+
+        None where that is not even the start of a reply (a ping, or nothing, or events of another kind).
+        """
+        try:
+            return self._provider.joined(self._seen) if self._seen else None
+        except (UnreadableReply, NotSerialisable, KeyError, TypeError, AttributeError, IndexError):
+            return None
+
+    def _usage(self, joined: Mapping[str, Json] | None) -> Usage | None:
+        """What a cut stream said it is billed; how much it would have said in the end is not known."""
+        usage = Usage() if joined is None else replace(self._provider.usage(joined), output=None)
+        return None if usage == Usage() else usage

@@ -28,15 +28,14 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import parse
 from contextkit.errors import LogCorrupt, LogLocked, NotSerialisable, StorageError, UnreadableLog, UsageError
 from contextkit.ledger.calls import Exchange, Outline, Record, Remark, Tokens, decode, encode
 from contextkit.ledger.prompts import Lane, outline, prompts_of
-from contextkit.log.jsonl import MODE, is_same_file, is_unfinished
-from contextkit.log.storage import folder_at
+from contextkit.log.storage import MODE, folder_at, is_same_file, is_unfinished
 from contextkit.terminal import sanitize
 
 if sys.platform != "win32":
@@ -183,7 +182,7 @@ class Ledger:
     0
     """
 
-    __slots__ = ("_file", "_lock", "_rows", "path", "torn")
+    __slots__ = ("_file", "_lock", "exchanges", "path", "remarks", "torn")
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         """An empty ledger in memory, or the one at `path`, made if it is not there.
@@ -191,7 +190,10 @@ class Ledger:
         Raises `UnreadableLog` where the file is not a ledger, `LogCorrupt` where one of its lines is not an exchange,
         `StorageError` where the system lets nobody read or write there.
         """
-        self._rows: dict[type, list[Any]] = {Exchange: [], Remark: []}
+        self.exchanges: list[Exchange] = []
+        """All of them, to read; `append` adds to them."""
+        self.remarks: list[Remark] = []
+        """Remarks about them, to read."""
         self._file: LedgerFile | None = None
         self._lock = Lock()
         self.path = None if path is None else folder_at(path)
@@ -230,16 +232,6 @@ class Ledger:
         return ledger
 
     @property
-    def exchanges(self) -> Sequence[Exchange]:
-        """All of them; a view that grows with the ledger."""
-        return self._rows[Exchange]
-
-    @property
-    def remarks(self) -> Sequence[Remark]:
-        """What was said about them; a view that grows with the ledger."""
-        return self._rows[Remark]
-
-    @property
     def records(self) -> Iterator[Record]:
         """Remarks first, then the exchanges: who reads in one go knows what was said of a call before it comes."""
         yield from self.remarks
@@ -253,6 +245,12 @@ class Ledger:
 
     def __getitem__(self, index: int) -> Exchange:
         return self.exchanges[index]
+
+    def _add(self, record: Record) -> None:
+        if isinstance(record, Remark):
+            self.remarks.append(record)
+        else:
+            self.exchanges.append(record)
 
     def append(self, exchange: Exchange) -> None:
         """Record one exchange: one write of one line, handed to the operating system, not forced to disk.
@@ -274,7 +272,7 @@ class Ledger:
         with self._lock:
             if self._file:
                 self._file.append(line)
-            self._rows[type(record)].append(record)
+            self._add(record)
 
     def prompts(self) -> Iterator[tuple[Exchange, Prompt | None]]:
         """Each exchange with the prompt a cache saw, rebuilt from the differences; None where no outline was recorded.
@@ -323,7 +321,7 @@ class Ledger:
         rows = Rows(name, on_corrupt)
         for number, line in enumerate(lines[1:], 2):
             if (record := rows.read(number, line)) is not None:
-                self._rows[type(record)].append(record)
+                self._add(record)
         rows.check_tail(len(lines) + 1, tail)
         return len(data) - len(tail)
 

@@ -1,23 +1,386 @@
-"""The log: what was said, in order; it only grows.
+"""The log of a conversation, which only grows, and the order in which its entries are rendered.
 
-Takes JSON bodies, gives entries whose bytes, order and digests never change again. Knows nothing of providers, prompts
-or turns.
+`Log` takes JSON bodies and gives entries whose bytes, order and digests never change again. `Turns` reads them as a
+conversation: what is ready for the model, in which order, and which calls are open. It is a pure function of the
+entries, O(1) for each (amortised; an epoch costs what it keeps). Neither knows anything of bytes on a wire.
+
+Three rules make the order: the results of a reply stand behind it in call order, once the last is there; what is said
+while calls are open waits behind those results; what was said while a reply was under way stands behind that reply. So
+the order only changes at its tail, and a reader who remembers what it read compares from the end: where the same
+sequence stands at the same index, everything before it is the same too, until `epoch` moves.
+
+What a phase, an announced tool or an event tells the model is rendered last, behind what the user says before the model
+answers, and never right behind a reply: providers take a system message between turns in that one place only. An epoch
+takes phases and tools out; whoever opens one announces them anew. A notice that holds until the next reply is not in
+the order: it stands behind it, and is gone when that reply comes.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import TracebackType
 from typing import Self, overload
 
-from contextkit.canonical import Json, canonical
-from contextkit.errors import UsageError
+from contextkit.canonical import Json, canonical, parse
+from contextkit.errors import InvalidCall, LogCorrupt, UsageError
 from contextkit.log.entry import Entry, Kind
-from contextkit.log.jsonl import GENESIS, KINDS, digest_of
-from contextkit.log.storage import JSONLStorage, MemoryStorage, Storage
+from contextkit.log.storage import GENESIS, KINDS, JSONLStorage, MemoryStorage, Storage, digest_of
+
+_PHASE_TEXTS = ("text", "removed", "added")
+"""Fields of a `phase` entry that the model is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call the model made and nobody has answered."""
+
+    call_id: str
+    """The provider's id; unique among the calls of one reply only."""
+    name: str
+    """The tool."""
+    arguments: dict[str, Json]
+    """What the model passed, in its order."""
+    assistant: int
+    """Sequence of the reply that made it."""
+    was_started: bool = False
+    """Whether a `begun` entry says that its side effect may have happened."""
+    is_cut: bool = False
+    """Whether the reply ended here for want of tokens: its arguments may be a part of what was meant."""
+
+
+@dataclass(slots=True)
+class Turns:
+    """The state of a conversation after the entries fed so far."""
+
+    n: int = 0
+    """Entries fed; the next one has this sequence."""
+    ordered: list[int] = field(default_factory=list)
+    """Sequences ready to be rendered, in that order: the epoch if there is one, then user, notice, assistant and result
+    entries."""
+    waiting: list[int] = field(default_factory=list)
+    """Sequences of what was said while calls are open; they follow the results."""
+    epoch: int = 0
+    """Epoch entries so far."""
+    last_assistant: int | None = None
+    """Sequence of the last reply."""
+    last_stop: str | None = None
+    """Why that reply ended."""
+    n_before_last_assistant: int | None = None
+    """Index of the last reply in `ordered`, so the length of what its request included; None when no reply stands
+    there."""
+    has_pending_user: bool = False
+    """Whether something ready waits for the model to speak: a user entry or results with no reply behind them."""
+    replaced: dict[int, Json] = field(default_factory=dict)
+    """Sequence of a result → what an epoch tells in its place."""
+    without_thinking: set[int] = field(default_factory=set)
+    """Entries whose prefix an epoch changed: their thinking no longer holds."""
+    written_by: dict[int, str] = field(default_factory=dict)
+    """Sequence of a reply → the model that wrote it."""
+    withheld: dict[int, list[str]] = field(default_factory=dict)
+    """Sequence of a reply → ids of earlier thinking that was left out before it was written."""
+    open: dict[str, OpenCall] = field(default_factory=dict)
+    """Unanswered calls of the last reply, by id, in call order."""
+    head_system: int = 0
+    """Sequence of the entry that set the system prompt last; 0 is the `opened` entry."""
+    head_tools: int = 0
+    """Sequence of the entry that set the tools last."""
+    head_templates: int = 0
+    """Sequence of the entry that named the template versions last."""
+    _answers: dict[str, int | None] = field(default_factory=dict)
+    """All calls of the last reply in call order → sequence of the result, None until it comes."""
+    _replies: dict[int, int] = field(default_factory=dict)
+    """Sequence of a result in `ordered` → sequence of the reply it answers."""
+    _expects_reply: dict[int, bool] = field(default_factory=dict)
+    """Sequences that could still move behind a reply → whether the model is to speak after them (user), or not
+    (notice)."""
+    _trailing: set[int] = field(default_factory=set)
+    """Entries of this epoch that are rendered last: phases with a text, late tools, events."""
+    _epoch_bound: set[int] = field(default_factory=set)
+    """Those of them that an epoch takes out: whoever opens one tells them anew."""
+    until_reply: list[int] = field(default_factory=list)
+    """Notices that only the next reply is to see."""
+    _silent_epochs: set[int] = field(default_factory=set)
+    """Epochs that say nothing themselves."""
+
+    @classmethod
+    def over(cls, entries: Iterable[Entry]) -> Turns:
+        """The state after all of `entries` (a `Log`, or any part of one that starts at 0)."""
+        turns = cls()
+        for entry in entries:
+            turns.feed(entry)
+        return turns
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry; raises `InvalidCall` like `check`, and `UsageError` when an entry was left out."""
+        if entry.sequence != self.n:
+            raise UsageError(
+                f"entry {entry.sequence} came where entry {self.n} was due: feed every entry of the log once, in order"
+            )
+        body = parse(entry.body) if entry.kind in _READ else None
+        self.check(entry.kind, body)
+        _FEEDS[entry.kind](self, entry.sequence, body)
+        self.n += 1
+
+    def check(self, kind: str, body: Json) -> None:
+        """Whether an entry could come next; changes nothing. Call it before the log keeps the entry.
+
+        Raises `InvalidCall` for a result or a start of a call that is not open, for a reply while calls are open, for a
+        reply that uses an id twice, and for an epoch that would keep results without the reply they answer.
+        """
+        check = _CHECKS.get(kind)
+        if check is not None:
+            try:
+                check(self, body)
+            except (KeyError, TypeError, AttributeError) as fault:
+                raise LogCorrupt(
+                    f"entry {self.n} ({kind}) is not as contextkit writes one ({type(fault).__name__}: {fault})"
+                ) from fault
+
+    @property
+    def open_calls(self) -> list[OpenCall]:
+        """Calls nobody has answered, in call order."""
+        return list(self.open.values())
+
+    @property
+    def answers(self) -> list[int]:
+        """Sequences of the results of the last reply, in call order; empty until the last is there."""
+        results = [result for result in self._answers.values() if result is not None]
+        return results if len(results) == len(self._answers) else []
+
+    @property
+    def passing(self) -> list[int]:
+        """Sequences that stand behind `ordered` until the model has replied, and are never said again."""
+        return [] if self.open or self._ends_with_reply() else self.until_reply
+
+    def is_behind_reply(self, sequence: int) -> bool:
+        """Whether an entry is something the model has not replied to yet."""
+        behind = self.ordered[self.n_before_last_assistant or 0 :]
+        return sequence in self.waiting or sequence in self.until_reply or sequence in behind
+
+    @property
+    def head(self) -> int:
+        """Sequence of the entry that changed system or tools last."""
+        return max(self.head_system, self.head_tools)
+
+    def _check_open(self, body: Json) -> None:
+        call = body["call_id"]
+        if call in self.open:
+            return
+        if call in self._answers:
+            raise InvalidCall(
+                f"call {call!r} of entry {self.last_assistant} is answered already, by entry {self._answers[call]}"
+            )
+        raise InvalidCall(f"call {call!r} is unknown: {self._open_calls_text()}")
+
+    def _check_assistant(self, body: Json) -> None:
+        if self.open:
+            raise InvalidCall(
+                f"a reply cannot be kept yet: {self._open_calls_text()}; append a result for each, then ask the model again"
+            )
+        if self.last_assistant is not None and body["after"] < self.last_assistant:
+            raise InvalidCall(
+                f"this reply answers a request from before entry {self.last_assistant}, the last reply: ask the model again"
+            )
+        calls = [call["id"] for call in body["calls"]]
+        if len(set(calls)) < len(calls):
+            raise InvalidCall(
+                f"a reply uses one id for several calls: its ids are {', '.join(map(repr, calls))}, give each its own"
+            )
+
+    def _check_phase(self, body: Json) -> None:
+        body.get("text")
+
+    def _check_epoch(self, body: Json) -> None:
+        first = body["keep_from"]
+        kept = range(self.n, self.n) if first is None else range(first, self.n)
+        cut = [reply for result, reply in self._replies.items() if result in kept and reply not in kept]
+        cut += [call.assistant for call in self.open.values() if call.assistant not in kept]
+        if cut:
+            raise InvalidCall(
+                f"an epoch that keeps from {first} would leave results without entry {cut[0]} that called for them: "
+                "answer its calls and keep from that entry or from one behind its results"
+            )
+
+    def _open_calls_text(self) -> str:
+        calls = ", ".join(map(repr, self.open))
+        return f"calls {calls} of entry {self.last_assistant} are open" if calls else "no call is open"
+
+    def _feed_head(self, sequence: int, body: Json) -> None:
+        if "system" in body:
+            self.head_system = sequence
+        if "tools" in body:
+            self.head_tools = sequence
+        if "templates" in body:
+            self.head_templates = sequence
+
+    def _feed_user(self, sequence: int, body: Json) -> None:
+        self._add(sequence, True)
+
+    def _feed_notice(self, sequence: int, body: Json) -> None:
+        if body.get("until") == "reply":
+            self.until_reply.append(sequence)
+            return
+        if "event" in body:
+            self._trailing.add(sequence)
+        self._add(sequence, False)
+
+    def _feed_assistant(self, sequence: int, body: Json) -> None:
+        self.waiting = self._take_back(body["after"])
+        self.until_reply = [sequence for sequence in self.until_reply if sequence > body["after"]]
+        self._expects_reply = {waiting: self._expects_reply[waiting] for waiting in self.waiting}
+        self.written_by[sequence] = str((body.get("native") or {}).get("model", ""))
+        if body.get("withheld"):
+            self.withheld[sequence] = body["withheld"]
+        self.last_assistant, self.last_stop, self.n_before_last_assistant = sequence, body["stop"], len(self.ordered)
+        self.ordered.append(sequence)
+        self.has_pending_user = False
+        last = len(body["calls"]) - 1 if body["stop"] == "truncated" else None
+        calls = [
+            OpenCall(call["id"], call["name"], call["arguments"], sequence, is_cut=index == last)
+            for index, call in enumerate(body["calls"])
+        ]
+        self.open = {call.call_id: call for call in calls}
+        self._answers = {call.call_id: None for call in calls}
+        self._release()
+
+    def _feed_result(self, sequence: int, body: Json) -> None:
+        del self.open[body["call_id"]]
+        self._answers[body["call_id"]] = sequence
+        if not self.open and self.last_assistant is not None:
+            results = [result for result in self._answers.values() if result is not None]
+            self.ordered.extend(results)
+            self._replies.update(dict.fromkeys(results, self.last_assistant))
+            self.has_pending_user = True
+            self._release()
+
+    def _feed_begun(self, sequence: int, body: Json) -> None:
+        self.open[body["call_id"]] = replace(self.open[body["call_id"]], was_started=True)
+
+    def _feed_epoch(self, sequence: int, body: Json) -> None:
+        first = body["keep_from"]
+        kept = [] if first is None else [old for old in self.ordered if old >= first]
+        kept = [old for old in kept if old not in self._epoch_bound]
+        self.waiting = [waiting for waiting in self.waiting if waiting not in self._epoch_bound]
+        self._trailing -= self._epoch_bound
+        self.until_reply = []
+        self._epoch_bound = set()
+        if not _is_user_text(body):
+            self._silent_epochs = self._silent_epochs | {sequence}
+        stray = self._misplaced([sequence, *kept])
+        kept, self.waiting = [old for old in kept if old not in stray], sorted([*stray, *self.waiting])
+        self._expects_reply.update(dict.fromkeys(stray, False))
+        self.ordered = [sequence, *kept]
+        self._replace(kept, body)
+        self._replies = {result: self._replies[result] for result in kept if result in self._replies}
+        index: dict[int | None, int] = {old: place for place, old in enumerate(self.ordered)}
+        self.n_before_last_assistant = index.get(self.last_assistant)
+        self.epoch += 1
+        self._feed_head(sequence, body)
+        self._release()
+
+    def _misplaced(self, ordered: list[int]) -> set[int]:
+        """Trailing entries that stand behind a reply, or behind an epoch without text."""
+        stray, is_stray = set[int](), False
+        for old in ordered:
+            if old not in self._trailing:
+                is_stray = old in self.written_by or old in self._silent_epochs
+            elif is_stray:
+                stray.add(old)
+        return stray
+
+    def _replace(self, kept: list[int], body: Json) -> None:
+        """Results told shorter from here on; thinking is dropped from the first entry whose prefix is not what it was."""
+        shorter = {int(sequence): result["content"] for sequence, result in body.get("replaced", {}).items()}
+        self.replaced.update(shorter)
+        first = next((place for place, old in enumerate(kept) if old in shorter), len(kept)) if shorter else 0
+        self.without_thinking.update(kept[first:])
+
+    def _feed_phase(self, sequence: int, body: Json) -> None:
+        if any(body.get(part) for part in _PHASE_TEXTS):
+            self._feed_tools(sequence, body)
+
+    def _feed_tools(self, sequence: int, body: Json) -> None:
+        self._trailing.add(sequence)
+        self._epoch_bound.add(sequence)
+        self._add(sequence, False)
+
+    def _add(self, sequence: int, expects_reply: bool) -> None:
+        self._expects_reply[sequence] = expects_reply
+        self.waiting.append(sequence)
+        self._release()
+
+    def _release(self) -> None:
+        """What was said joins the order, unless a call still holds it back; what is told last joins it last."""
+        if self.open:
+            return
+        direct = [sequence for sequence in self.waiting if sequence not in self._trailing]
+        trailing = [sequence for sequence in self.waiting if sequence in self._trailing]
+        if self.waiting:
+            trailing = sorted([*self._pop_trailing(), *trailing])
+        self.ordered.extend(direct)
+        self.has_pending_user |= any(self._expects_reply[sequence] for sequence in direct)
+        if self._ends_with_reply():
+            self.waiting = trailing
+        else:
+            self.waiting = []
+            self.ordered.extend(trailing)
+
+    def _take_back(self, after: int) -> list[int]:
+        """Take back what was said after the last entry the request included.
+
+        It stands at the tail, what is told last behind it.
+        """
+        late, trailing = list(self.waiting), self._pop_trailing()
+        while self.ordered and self.ordered[-1] > after and self.ordered[-1] in self._expects_reply:
+            late.append(self.ordered.pop())
+        sent = [] if self._ends_with_reply() else [sequence for sequence in trailing if sequence <= after]
+        self.ordered.extend(sent)
+        return sorted([*late, *(sequence for sequence in trailing if sequence not in sent)])
+
+    def _pop_trailing(self) -> list[int]:
+        """Remove and return the trailing entries at the very end, behind which no reply stands."""
+        popped: list[int] = []
+        while self.ordered and self.ordered[-1] in self._trailing and self.ordered[-1] in self._expects_reply:
+            popped.append(self.ordered.pop())
+        return popped[::-1]
+
+    def _ends_with_reply(self) -> bool:
+        """Whether nothing for the model stands behind its last reply."""
+        return not self.ordered or self.ordered[-1] == self.last_assistant or self.ordered[-1] in self._silent_epochs
+
+
+def _is_user_text(epoch: Json) -> bool:
+    """Whether an epoch says something in the user's turn; a provider's own compaction stands in the model's."""
+    return any(
+        part["type"] != "native" or part["block"].get("type") != "compaction" for part in epoch.get("summary", ())
+    )
+
+
+_FEEDS: dict[str, Callable[[Turns, int, Json], None]] = {
+    "opened": Turns._feed_head,
+    "user": Turns._feed_user,
+    "assistant": Turns._feed_assistant,
+    "result": Turns._feed_result,
+    "begun": Turns._feed_begun,
+    "notice": Turns._feed_notice,
+    "phase": Turns._feed_phase,
+    "tools": Turns._feed_tools,
+    "switch": Turns._feed_head,
+    "epoch": Turns._feed_epoch,
+}
+_CHECKS: dict[str, Callable[[Turns, Json], None]] = {
+    "assistant": Turns._check_assistant,
+    "result": Turns._check_open,
+    "begun": Turns._check_open,
+    "phase": Turns._check_phase,
+    "epoch": Turns._check_epoch,
+}
+_READ = frozenset({"opened", "notice", "switch", *_CHECKS})
+"""Kinds whose body decides anything here; the others are not even parsed."""
 
 
 def check_clock(clock: object) -> None:
@@ -44,7 +407,8 @@ class Log(Sequence[Entry]):
         self.storage: Storage = MemoryStorage() if storage is None else storage
         """Where the entries are kept."""
         self._clock = clock
-        self._entries = list(self.storage.load())
+        self.entries = list(self.storage.load())
+        """All of them, to read; only `append` adds to them."""
         self._lock = Lock()
 
     @classmethod
@@ -65,9 +429,10 @@ class Log(Sequence[Entry]):
         frozen = canonical(body)
         with self._lock:
             now = float(self._clock() if at is None else at)
-            entry = Entry(len(self._entries), kind, frozen, now, digest_of(self.digest, kind, now, frozen))
-            self.storage.append(entry, self.digest)
-            self._entries.append(entry)
+            before = self.entries[-1].digest if self.entries else GENESIS
+            entry = Entry(len(self.entries), kind, frozen, now, digest_of(before, kind, now, frozen))
+            self.storage.append(entry, before)
+            self.entries.append(entry)
         return entry
 
     def fork(self, at: Entry | int, path: str | os.PathLike[str] | Storage | None = None) -> Log:
@@ -100,7 +465,7 @@ class Log(Sequence[Entry]):
         index = at if isinstance(at, int) else at.sequence
         if not -len(self) <= index < len(self):
             raise UsageError(f"there is no entry {index}: the log has {len(self)} entries")
-        found = self._entries[index]
+        found = self.entries[index]
         if isinstance(at, Entry) and found.digest != at.digest:
             raise UsageError(f"entry {index} is an entry of another log: give one of this log")
         return found
@@ -113,20 +478,20 @@ class Log(Sequence[Entry]):
     @property
     def digest(self) -> bytes:
         """Digest of the last entry: equal digests, equal logs. 16 zero bytes while the log is empty."""
-        return self._entries[-1].digest if self._entries else GENESIS
+        return self.entries[-1].digest if self.entries else GENESIS
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     @overload
     def __getitem__(self, index: int) -> Entry: ...
     @overload
     def __getitem__(self, index: slice) -> list[Entry]: ...
     def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
-        return self._entries[index]
+        return self.entries[index]
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries)
+        return iter(self.entries)
 
     def __enter__(self) -> Self:
         return self
@@ -138,10 +503,10 @@ class Log(Sequence[Entry]):
 
     def _inherit(self, parent: Log, last: Entry) -> None:
         """Begin as `parent` up to `last`."""
-        if self._entries:
+        if self.entries:
             where = self.storage.path or "that storage"
             raise UsageError(f"cannot fork into {where}: it holds {len(self)} entries already, choose a new path")
         shared = parent[: last.sequence + 1]
         way = self.storage.inherit(parent.storage, shared)
-        self._entries = shared
+        self.entries = shared
         self.append("opened", {"parent": {"path": way, "sequence": last.sequence, "digest": last.digest.hex()}})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from contextkit.canonical import Json, parse
 from contextkit.errors import UsageError
 from contextkit.log.entry import Entry
-from contextkit.log.turns import Turns
+from contextkit.log.log import Turns
 from contextkit.memory.offload import BYTES_PER_TOKEN
 
 

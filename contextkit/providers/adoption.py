@@ -6,23 +6,19 @@ Takes system, tools and a log; gives the body of an `opened` entry, or an error 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import (
     HeadChanged,
     InvalidContent,
     LogCorrupt,
     NotSerialisable,
-    UnreadableReply,
     UnreadableRequest,
     UsageError,
 )
 from contextkit.log.entry import Entry
-from contextkit.log.log import Log
-from contextkit.log.turns import Turns
-from contextkit.providers.provider import Provider, Reply, Turn, kept, plain, sendable
+from contextkit.log.log import Log, Turns
+from contextkit.providers.provider import Provider, Turn
 from contextkit.providers.settings import MODEL_FIELDS
 
 FORMAT = 1
@@ -55,12 +51,6 @@ def check_switch(log: Log, turns: Turns, provider: Provider) -> None:
     _say(provider, parse(log[turns.head_system].body)["system"], parse(log[turns.head_tools].body)["tools"])
 
 
-def received(reply: Reply, after: int) -> Json:
-    """Body of the entry that keeps `reply` to a request that included entries up to `after`."""
-    native = reply.native
-    return {"after": after, **kept(native.wire, native.model, parse(native.body), reply.text, reply.calls, reply.stop)}
-
-
 def renewed(provider: Provider, system: Json | None, tools: Json | None) -> Json:
     """What an epoch says of a new head (None: as it was). Raises like `opening`."""
     _say(provider, system or [], tools or [])
@@ -74,38 +64,6 @@ def _say(provider: Provider, system: Json, tools: Json) -> None:
         list(provider.render_static_prefix(system, tools, 0))
     except RecursionError:
         raise InvalidContent("system or tools are nested too deep to be sent") from None
-
-
-def understood(provider: Provider, response: Any) -> Reply:
-    """`provider.reply`, whatever it is given. Raises `UnreadableReply` for what is not a response of this endpoint.
-
-    One that holds what JSON cannot carry (lone surrogates, NaN) is read again with that written as text.
-    """
-    try:
-        try:
-            return _readable(provider, response)
-        except NotSerialisable:
-            return _readable(provider, sendable(plain(response)))
-    except _MISFITS as fault:
-        raise UnreadableReply(f"not a reply as {provider.wire} sends them ({type(fault).__name__}: {fault})") from fault
-
-
-def _readable(provider: Provider, response: Any) -> Reply:
-    """`provider.reply`. Raises `NotSerialisable` for a reply the log cannot keep."""
-    reply = provider.reply(response)
-    canonical(
-        [reply.id, reply.native.model, reply.text, [[call.id, call.name, call.arguments] for call in reply.calls]]
-    )
-    return reply
-
-
-def billed(provider: Provider, response: Any) -> tuple[str, Usage]:
-    """Id and bill of a response that cannot be kept, as far as it says them."""
-    try:
-        answer = plain(response)
-        return str(answer.get("id", "")), provider.usage(answer)
-    except (*_MISFITS, UnreadableReply):
-        return "", Usage()  # what says nothing is billed nothing we know of
 
 
 def adopt(provider: Provider, body: Json) -> tuple[Json, Json, list[Turn]]:

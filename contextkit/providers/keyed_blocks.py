@@ -196,13 +196,13 @@ class Speaker(Adapter):
         words = self.words
         places = [words.placed("tools", "", words.tools.sent(definition)) for definition in tools]
         places += [words.placed("system", "", block) for block in words.parts.blocks(map(_in_words, system))]
-        yield from (replace(_cut(words, place, self.model).piece, entry=entry) for place in places)
+        yield from (replace(_cut(words, place, self.model).block, entry=entry) for place in places)
 
     def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
         """Pieces of one entry; `keeps_thinking=False` where its prefix has changed."""
         role, blocks = self._said(entry.kind, read_json(entry.body))
         for block in blocks:
-            piece = _cut(self.words, self.words.placed("messages", role, block), self.model).piece
+            piece = _cut(self.words, self.words.placed("messages", role, block), self.model).block
             if keeps_thinking or not piece.is_thinking:
                 yield replace(piece, entry=entry.sequence)
 
@@ -292,7 +292,7 @@ def understood(words: Words, body: Json) -> Parsed:
     for place in words.places(fields):
         ttl = words.lifetime(place)
         if ttl is None:
-            columns.append(_cut(words, place, model).piece)
+            columns.append(_cut(words, place, model).block)
         elif len(columns) and columns.breakpoint_offsets[-1] >= 0:
             marks[len(columns) - 1] = Breakpoint(len(columns) - 1, ttl, LOOKBACK)
     layout, params = PromptLayout(columns, len(columns), tuple(marks.values())), words.params(fields)

@@ -44,8 +44,7 @@ from contextkit.models import Model
 from contextkit.prompt.prompt import LEVELS, PromptColumns, PromptLayout
 from contextkit.providers.provider import Provider, taken
 from contextkit.tools.mask import Mask, Permit
-from contextkit.tools.tool import Tool
-from contextkit.tools.toolbox import Toolbox
+from contextkit.tools.tool import Tool, Toolbox
 
 
 @dataclass(frozen=True, slots=True)

@@ -356,15 +356,15 @@ class Trait:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A piece and the marker it came with."""
+    """A rendered block and the marker it came with."""
 
-    piece: RenderedBlock
+    block: RenderedBlock
     marker: Json
     """The marker as sent, None where there was none."""
 
 
 _Key = tuple[bytes, Level, str, Trait, str, tuple[bytes, bytes], bool]
-"""Everything a piece is made from."""
+"""Everything a rendered block depends on."""
 
 
 def cut(
@@ -377,16 +377,24 @@ def cut(
     *,
     is_turn: bool = False,
 ) -> Cut:
-    """The piece `block` makes on `level`, counted for `model`, in the message that `frame` opens and closes.
+    """Render `block` on `level`, counted for `model`, in the message that `frame` opens and closes.
 
     Raises `NotSerialisable` for what JSON cannot carry.
     """
-    raw = canonical(block)
+    global _memo_bytes  # noqa: PLW0603 - the one counter of a process-wide memo
+    key = (canonical(block), level, role, trait, model, frame, is_turn)
     if not _budget_bytes:
-        return _cut(raw, level, role, trait, model, frame, is_turn)
-    key = (raw, level, role, trait, model, frame, is_turn)
-    found = _MEMO.get(key)
-    return found if found is not None else _keep(key, _cut(*key))
+        return _cut(*key)
+    made = _MEMO.get(key)
+    if made is None:
+        made = _cut(*key)
+        size = len(key[0]) + len(made.block.body)
+        if _memo_bytes + size > _budget_bytes:  # a full memo starts anew: one more cut of what is still in use
+            _MEMO.clear()
+            _memo_bytes = 0
+        _MEMO[key] = made
+        _memo_bytes += size
+    return made
 
 
 def remember(n_bytes: int) -> None:
@@ -411,29 +419,18 @@ _memo_bytes = 0
 _budget_bytes = 0
 
 
-def _keep(key: _Key, made: Cut) -> Cut:
-    """Keep what was cut; a full memo starts anew, which costs one more cut of what is still in use."""
-    global _memo_bytes  # noqa: PLW0603 - the one counter of a process-wide memo
-    size = len(key[0]) + len(made.piece.body)
-    if _memo_bytes + size > _budget_bytes:
-        _MEMO.clear()
-        _memo_bytes = 0
-    _MEMO[key] = made
-    _memo_bytes += size
-    return made
-
-
 def _cut(
     raw: bytes, level: Level, role: str, trait: Trait, model: str, frame: tuple[bytes, bytes], is_turn: bool
 ) -> Cut:
     block = parse(raw)
+    marker, body = marker_of(block), canonical(normal(block))
     counter = counter_for(model_named(model))
     can_hold_breakpoint = trait.can_hold_breakpoint and not (isinstance(block, dict) and block.get("text") == "")
     flags = trait.flags(block) if isinstance(block, dict) else ()
-    piece = RenderedBlock(
+    rendered = RenderedBlock(
         level,
         role,
-        canonical(normal(block)),
+        body,
         counter.count(block),
         trait.run,
         frame[0],
@@ -445,7 +442,7 @@ def _cut(
         is_passing=trait.is_passing,
         flags=flags,
     )
-    return Cut(piece, marker_of(block))
+    return Cut(rendered, marker)
 
 
 MAX_ARGUMENT_DEPTH = 200

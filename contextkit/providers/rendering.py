@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.log.entry import Entry
-from contextkit.log.turns import Turns
+from contextkit.log.log import Turns
 from contextkit.models import Model, is_of_another
 from contextkit.prompt.breakpoints import plan
 from contextkit.prompt.diff import path_of
@@ -53,8 +53,8 @@ def strips(wire: str, model: Model, params: Mapping[str, Json]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A request as the model saw it."""
+class ReadRequest:
+    """A request as the model read it."""
 
     request: Request
     """With a prompt that does not count what was left out."""
@@ -65,19 +65,19 @@ class Seen:
     """Why, each reason once: `prefix_mismatch`, `prefix_binding_mismatch`, …"""
 
 
-def seen(request: Request, provider: Provider, withheld: Mapping[str, str]) -> Seen:
+def as_read(request: Request, provider: Provider, withheld: Mapping[str, str]) -> ReadRequest:
     """`request` as its reply says it was read: without what was `withheld` (id, or path in the body → why), as far as
     it counted.
     """
     whys = _by_name(request.layout.columns, withheld) if withheld and request.wire == provider.wire else {}
     found = named_in(request.layout.columns, whys)
     if not found:
-        return Seen(request, (), ())
+        return ReadRequest(request, (), ())
     columns = request.layout.columns.rewound(request.layout.n)
     columns.withhold(found.values())
     layout, other = replace(request.layout, columns=columns), copy(request)
     other.layout, other.prompt = layout, provider.prompt(layout, request.params)
-    return Seen(other, tuple(found), tuple(dict.fromkeys(whys[name] for name in found)))
+    return ReadRequest(other, tuple(found), tuple(dict.fromkeys(whys[name] for name in found)))
 
 
 def named_in(columns: PromptColumns, names: Collection[str]) -> dict[str, int]:
@@ -138,9 +138,9 @@ class PromptStore:
         grown = self._synced(log, turns, provider)
         previous, shared = _ends(grown, turns, n_shared)
         if known is None:
-            marks = plan(grown.columns, len(grown.columns), previous, provider.plan, shared)
+            marks = plan(grown.columns, len(grown.columns.ends), previous, provider.plan, shared)
         else:
-            marks = choose(grown.columns, len(grown.columns), previous, provider.plan, known, shared).marks
+            marks = choose(grown.columns, len(grown.columns.ends), previous, provider.plan, known, shared).marks
         columns = (
             _passed(grown.columns, (log[sequence] for sequence in turns.passing), provider)
             if turns.passing
@@ -152,12 +152,12 @@ class PromptStore:
         """What `layout` marks, with what was weighed."""
         grown = self._synced(log, turns, provider)
         previous, shared = _ends(grown, turns, n_shared)
-        return choose(grown.columns, len(grown.columns), previous, provider.plan, known, shared)
+        return choose(grown.columns, len(grown.columns.ends), previous, provider.plan, known, shared)
 
     def n_tokens(self, log: Sequence[Entry], turns: Turns, provider: Provider, first: int | None = None) -> int:
         """Tokens of the prompt from entry `first` of the order on; of all of it without one."""
         grown = self._synced(log, turns, provider)
-        ends, n = grown.columns.ends_tokens, len(grown.columns)
+        ends, n = grown.columns.ends_tokens, len(grown.columns.ends)
         start = 0 if first is None else grown.n_after(turns.ordered.index(first))
         return (ends[n - 1] if n else 0) - (ends[start - 1] if start else 0)
 
@@ -186,7 +186,7 @@ class PromptStore:
             if left_out := turns.withheld.get(sequence):
                 grown.columns.withhold(named_in(grown.columns, left_out).values())
             grown.rendered.append(sequence)
-            grown.ends.append(len(grown.columns))
+            grown.ends.append(len(grown.columns.ends))
         return grown
 
 

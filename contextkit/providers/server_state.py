@@ -34,7 +34,7 @@ from typing import TypeVar
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UsageError
 from contextkit.log.entry import Entry, Kind
-from contextkit.log.turns import Turns
+from contextkit.log.log import Turns
 from contextkit.prompt.prompt import LEVELS, PromptLayout
 from contextkit.providers.provider import Provider
 

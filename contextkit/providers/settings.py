@@ -583,8 +583,9 @@ def parameters(
     named = next(field for field in MODEL_FIELDS if field in provider.params)
     if params.get(named) != provider.params[named]:
         raise UsageError("model: each model has its own cache and prices; set context.provider to one made for it")
+    all_headers = merged({**provider.headers, **(above or {})}, headers)
     canonical(params)
-    return params, merged({**provider.headers, **(above or {})}, headers)
+    return params, all_headers
 
 
 def output_tokens(params: Mapping[str, Json]) -> int:

@@ -11,8 +11,7 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.errors import InvalidTool
-from contextkit.tools.tool import Tool
-from contextkit.tools.toolbox import Toolbox
+from contextkit.tools.tool import Tool, Toolbox
 
 
 def adopted(definitions: Sequence[Json], tools: Iterable[Any]) -> list[Tool]:

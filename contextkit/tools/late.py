@@ -26,8 +26,7 @@ from dataclasses import dataclass, replace
 from contextkit.canonical import Json
 from contextkit.errors import InvalidCall, InvalidTool, UsageError
 from contextkit.tools.definition import sealed
-from contextkit.tools.tool import Arguments, Function, Tool
-from contextkit.tools.toolbox import Toolable, Toolbox
+from contextkit.tools.tool import Arguments, Function, Tool, Toolable, Toolbox
 
 _NAME = "call_tool"
 call_tool = Tool.raw(

@@ -14,8 +14,7 @@ from typing import Literal
 
 from contextkit.errors import UsageError
 from contextkit.tools.phases import Phase, Phases, fits, split
-from contextkit.tools.tool import Tool
-from contextkit.tools.toolbox import Toolbox
+from contextkit.tools.tool import Tool, Toolbox
 
 Mode = Literal["auto", "required", "specified", "none"]
 """auto: may call what is allowed. required: must call some tool. specified: must call one of a subset. none: no call.

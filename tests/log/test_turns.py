@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit.errors import InvalidCall, UsageError
-from contextkit.log.log import Log
-from contextkit.log.turns import OpenCall, Turns
+from contextkit.log.log import Log, OpenCall, Turns
 
 Row = tuple[str, dict[str, Any]]
 

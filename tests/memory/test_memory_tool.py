@@ -18,7 +18,7 @@ from contextkit.memory.memory_tool import PARAMETERS, tools
 from contextkit.providers.anthropic.blocks import TOOL_FORMAT as TOOLS
 from contextkit.providers.openai import chat as chat_messages
 from contextkit.providers.openai import responses as responses_items
-from contextkit.tools.toolbox import Toolbox
+from contextkit.tools.tool import Toolbox
 
 Command = dict[str, Any]
 

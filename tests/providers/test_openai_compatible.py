@@ -20,7 +20,7 @@ from contextkit.cache.hosted.rules import HOSTED
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.errors import UsageError
-from contextkit.log.turns import Turns
+from contextkit.log.log import Turns
 from contextkit.models import model_named
 from contextkit.providers.masking import ENGINES
 from contextkit.providers.openai_compatible import HOSTS, OpenAICompatible

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from contextkit.errors import InvalidTool
-from contextkit.tools.tool import Tool
-from contextkit.tools.toolbox import Toolbox
+from contextkit.tools.tool import Tool, Toolbox
 
 LISTING: dict[str, Any] = {
     "tools": [

@@ -260,7 +260,7 @@ def test_annotation_wins_over_docstring() -> None:
 
 
 _PROGRAM = """
-from contextkit.tools.toolbox import Toolbox
+from contextkit.tools.tool import Toolbox
 from pydantic import BaseModel
 from typing import Literal
 import enum
@@ -289,7 +289,7 @@ def test_other_processes_and_hash_seeds_make_the_same_bytes() -> None:
 
 def test_import_pulls_in_no_pydantic() -> None:
     heavy = "{'pydantic', 'anthropic', 'openai', 'mcp'}"
-    program = f"import sys, contextkit.tools.toolbox, contextkit.tools.render; print({heavy} & set(sys.modules))"
+    program = f"import sys, contextkit.tools.tool, contextkit.tools.render; print({heavy} & set(sys.modules))"
     assert (
         subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.strip()
         == "set()"

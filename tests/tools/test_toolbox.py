@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from contextkit.errors import InvalidTool
 from contextkit.tools.adopt import adopted
-from contextkit.tools.tool import Tool, tool
-from contextkit.tools.toolbox import Toolbox
+from contextkit.tools.tool import Tool, Toolbox, tool
 
 
 def search(query: str) -> str:

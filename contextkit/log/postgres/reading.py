@@ -12,8 +12,8 @@ from typing import Any, LiteralString, TypeAlias
 from contextkit.canonical import parse
 from contextkit.errors import LogCorrupt, NotSerialisable
 from contextkit.log.entry import Entry
-from contextkit.log.jsonl import check
 from contextkit.log.postgres.connection import Rows
+from contextkit.log.storage import check
 
 PAGE = 1_000
 """Rows asked for at once."""

@@ -22,7 +22,6 @@ from urllib.parse import unquote
 
 from contextkit.errors import ConcurrentAppend, LogCorrupt, LogLocked, StorageError, UsageError
 from contextkit.log.entry import Entry
-from contextkit.log.jsonl import GENESIS
 from contextkit.log.postgres.connection import (
     LOCKED,
     SERIALIZATION_FAILURE,
@@ -35,7 +34,7 @@ from contextkit.log.postgres.connection import (
 )
 from contextkit.log.postgres.following import Following, channel_of
 from contextkit.log.postgres.reading import READ, Asked, read, reading
-from contextkit.log.storage import Storage
+from contextkit.log.storage import GENESIS, Storage
 
 MAX_SESSION_BYTES = 1_000
 """Of a session's name: an index of Postgres takes rows of at most 2,704 bytes, of all its columns."""

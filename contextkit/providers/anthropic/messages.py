@@ -108,9 +108,9 @@ class AnthropicMessages(Adapter):
     def render_static_prefix(self, system: Json, tools: Json, entry: int) -> Iterator[RenderedBlock]:
         """Pieces of tools and system."""
         for definition in tools:
-            yield replace(_tool(words.TOOL_FORMAT.sent(definition), self.model.name).piece, entry=entry)
+            yield replace(_tool(words.TOOL_FORMAT.sent(definition), self.model.name).block, entry=entry)
         for block in words.PARTS.blocks(system):
-            yield replace(_system(block, self.model.name).piece, entry=entry)
+            yield replace(_system(block, self.model.name).block, entry=entry)
 
     def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
         """Pieces of one entry; `keeps_thinking=False` where its prefix has changed and signatures no longer hold."""
@@ -119,7 +119,7 @@ class AnthropicMessages(Adapter):
         extras = body.get("settings") or (set_by(body, self._settings) if entry.kind == "notice" else None)
         for block in blocks or [None] * bool(extras):
             if keeps_thinking or block is None or not TRAITS.get(block["type"], PLAIN).is_thinking:
-                yield replace(_message(block, role, self.model.name, extras).piece, entry=entry.sequence)
+                yield replace(_message(block, role, self.model.name, extras).block, entry=entry.sequence)
 
     def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
         """What the cache sees: what edits leave, explicit marks, and the automatic ones.
@@ -172,8 +172,8 @@ def parse(body: Json, *, billing_header: BillingHeader = "neutral") -> Parsed:
     model = model_named(expect(fields.get("model"), str, "model", "a valid string"), "anthropic")
     columns, marks = PromptColumns(GRAMMAR, strips_thinking=model.strips_thinking), []
     for found in _cuts(fields, model.name, billing_header):
-        columns.append(found.piece)
-        if found.marker is not None and found.piece.can_hold_breakpoint:
+        columns.append(found.block)
+        if found.marker is not None and found.block.can_hold_breakpoint:
             marks.append(Breakpoint(len(columns) - 1, lifetime(found.marker), LOOKBACK))
     params = {name: value for name, value in fields.items() if name not in _SEGMENTS}
     layout = PromptLayout(columns, len(columns), tuple(marks))

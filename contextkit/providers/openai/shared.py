@@ -391,7 +391,7 @@ class Speaker(Adapter):
         cuts = [_tool(self.words, self.words.tools.sent(taken(one, self.model)), self.model.name) for one in tools]
         for message in self.words.opened(self.system_role, system):
             cuts += _message(self.words, message, "system", "system", self.model.name)
-        yield from (replace(found.piece, entry=entry) for found in cuts)
+        yield from (replace(found.block, entry=entry) for found in cuts)
 
     def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
         """Pieces of one entry.
@@ -400,8 +400,8 @@ class Speaker(Adapter):
         """
         for message in self._kinds[entry.kind](read_json(entry.body)):
             for found in _message(self.words, message, "messages", self.words.array, self.model.name):
-                if keeps_thinking or not found.piece.is_thinking:
-                    yield replace(found.piece, entry=entry.sequence)
+                if keeps_thinking or not found.block.is_thinking:
+                    yield replace(found.block, entry=entry.sequence)
 
     def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
         """What the cache sees: explicit marks, and the implicit one where the request leaves it on."""
@@ -457,7 +457,7 @@ def understood(words: Wording, body: Json) -> Parsed:
         PromptColumns(words.grammar, strips_thinking=strips(words.wire, model, params)),
         list(_cuts(words, fields, model.name)),
     )
-    columns.extend(found.piece for found in cuts)
+    columns.extend(found.block for found in cuts)
     marks = marks_of(columns, cuts, params)
     layout = layout_of(columns, marks, model)
     return Parsed(model.name, params, layout, prompt_of(layout, marks, params, model))

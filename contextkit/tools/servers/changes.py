@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextkit.errors import UsageError
-from contextkit.tools.tool import Tool
-from contextkit.tools.toolbox import Toolbox
+from contextkit.tools.tool import Tool, Toolbox
 
 _NOTICES = frozenset({"ToolListChangedNotification", "ToolsListChanged"})
 """Types that say so: `mcp.types` of the handshake revisions, and the event of `client.listen` from 2026-07-28 on."""

@@ -10,7 +10,7 @@ import pytest
 
 from contextkit.errors import InvalidCall, InvalidTool, UsageError
 from contextkit.tools.servers import ServerTools, ToolsChanged
-from contextkit.tools.toolbox import Toolbox
+from contextkit.tools.tool import Toolbox
 
 mcp = pytest.importorskip("mcp", reason="the mcp extra is not installed")
 types = pytest.importorskip("mcp.types")
