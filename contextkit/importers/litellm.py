@@ -21,13 +21,13 @@ from typing import Any
 import orjson
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.billed import usage_of
 from contextkit.importers.in_time import in_time
 from contextkit.importers.rows import Row, bare, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
 from contextkit.importers.whose import whose
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
+from contextkit.providers.usage import usage_of
 
 WRAPPERS = {"data": 2, "spend_logs": 2, "logs": 2}
 PAYLOAD = "standardloggingobject"

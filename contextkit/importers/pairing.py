@@ -17,7 +17,7 @@ import orjson
 from contextkit.cache.usage import Usage, tier_fields
 from contextkit.canonical import canonical
 from contextkit.importers.answers import Answer
-from contextkit.importers.billed import cloud_in, model_in, provider_of, shape_of, usage_of
+from contextkit.importers.billed import cloud_in, model_in, provider_of
 from contextkit.importers.conversing import Conversations
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source
@@ -25,6 +25,7 @@ from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodies, Exchange, Record, Remark
 from contextkit.ledger.prompts import wire_of
 from contextkit.providers.server_state import Histories, Unknown, named_in
+from contextkit.providers.usage import usage_fields_of, usage_of
 
 MAIN = "main"
 BLOT = "[not kept]"
@@ -227,7 +228,7 @@ class Pairs:
         return at, first, ended
 
     def _provider(self, heard: Heard, fields: Mapping[str, Any], answer: Answer, model: str) -> str:
-        shape = shape_of(answer.counts)
+        shape = usage_fields_of(answer.counts)
         wire = shape.name if shape else wire_of(fields, model.lower()) or ""
         if answer.id.startswith("gen-") and answer.upstream:
             wire = "openrouter_generation"

@@ -27,6 +27,7 @@ from contextkit.providers.openai.chat import ANSWERING, THOUGHTS, WIRE, WORDS, r
 from contextkit.providers.openai.shared import Speaker, object_arguments
 from contextkit.providers.provider import Reply, plain
 from contextkit.providers.settings import AUTO, FIELD, CacheKey, apart
+from contextkit.providers.usage import OPENAI_CHAT, UsageFields, read_usage
 
 Path = tuple[str, ...]
 """Where a counter stands in a response."""
@@ -347,6 +348,7 @@ class OpenAICompatible(Speaker):
         made = replace(model_row, name=model) if model_row else _row(model, row, window_tokens, block_tokens)
         register(made)
         super().__init__(Endpoint(WIRE, made, decoding=self.decoding), ttl, fields)
+        self._usage_fields = _usage_fields(row, made)
         self._read = {name: row.thought for name in ("reasoning_content", "reasoning") if row.thought} | {
             name: name for name in row.also
         }
@@ -361,16 +363,11 @@ class OpenAICompatible(Speaker):
 
     def usage(self, response: Mapping[str, Json]) -> Usage:
         """What a response says it is billed, wherever its host says it; unknown where it does not."""
-        counters = response.get("usage") or {}
-        prompt, output = counters.get("prompt_tokens"), counters.get("completion_tokens")
-        read = next((found for path in self.host.read if (found := _at(response, path)) is not None), None)
-        said = _at(response, self.host.written) if self.host.written else None
-        written = 0 if said is None and self.model.cache != "billed" else said
-        if prompt is None or read is None:
-            return served(Usage(output=output), response)
-        fresh = None if written is None else prompt - read - written
-        writes = None if written is None else {self.model.ttls_seconds[0]: written}
-        return served(Usage(fresh, read, output=output, writes=writes), response)
+        counters = {**(response.get("usage") or {}), "timings": response.get("timings")}
+        usage = read_usage(self._usage_fields, counters) or Usage()
+        if usage.writes is None:
+            usage = replace(usage, fresh=None)
+        return served(usage, response)
 
     def prefilled(self, text: str) -> tuple[Json, dict[str, Json]]:
         """The assistant message that begins the next reply with `text`, and the fields that make the host go on with
@@ -460,8 +457,16 @@ def _made(model: str, row: Host, rule: Rule | None) -> Model:
     )
 
 
-def _at(response: Mapping[str, Json], path: Path) -> Json:
-    found: Json = response
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if type(found) is int else None
+def _usage_fields(row: Host, model: Model) -> UsageFields:
+    """Where a host keeps its counters; llama.cpp's `timings` stand beside its usage."""
+    read = tuple(".".join(path).removeprefix("usage.") for path in row.read)
+    written = (".".join(row.written).removeprefix("usage."),) if row.written else ()
+    return replace(
+        OPENAI_CHAT,
+        read=read,
+        write=written,
+        write_short=(),
+        write_long=(),
+        omits_zero_writes=model.cache != "billed",
+        ttls_seconds=(model.ttls_seconds[0], 2 * model.ttls_seconds[0]),
+    )

@@ -17,7 +17,7 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.errors import ContextKitError
 from contextkit.importers.answers import Answer, amazon_events, answer_of
-from contextkit.importers.billed import model_in, provider_of, usage_of
+from contextkit.importers.billed import model_in, provider_of
 from contextkit.importers.conversing import Conversations
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.prompts import wire_of
@@ -25,6 +25,7 @@ from contextkit.lint.finding import Finding
 from contextkit.lint.requests.cut import cut
 from contextkit.lint.requests.rule import Sent
 from contextkit.providers.server_state import named_in
+from contextkit.providers.usage import usage_of
 from contextkit.proxy.passage import Departed, Ended
 from contextkit.terminal import sanitize
 from contextkit.watcher.breaks import broken, catalogue, step_of

@@ -9,10 +9,10 @@ import pytest
 
 from contextkit import OpenAICompatible
 from contextkit.cache.usage import Usage
-from contextkit.importers.billed import usage_of
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
+from contextkit.providers.usage import usage_of
 from tests.cli.conftest import Run
 
 PRICED, UNPRICED = ("anthropic", "claude-sonnet-5-5"), ("openai", "our-azure-deployment")

@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.billed import provider_of, usage_of
+from contextkit.importers.billed import provider_of
 from contextkit.importers.found import ledger_at, records_at, records_in
 from contextkit.importers.raw_pairs import is_raw_pairs
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
 from contextkit.ledger.misses import judged
+from contextkit.providers.usage import usage_of
 
 FIXTURES = Path(__file__).parent / "fixtures" / "raw_pairs"
 ANTHROPIC, EVERY_WIRE = FIXTURES / "anthropic.jsonl", FIXTURES / "every_wire.jsonl"

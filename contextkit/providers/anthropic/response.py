@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from contextkit.cache.usage import Usage, served
+from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.log.entry import Native
 from contextkit.prompt.normal_form import normal
 from contextkit.providers.anthropic.blocks import WIRE
 from contextkit.providers.provider import Reply, ReplyCall, plain, read_object, written_object
+from contextkit.providers.usage import ANTHROPIC_MESSAGES, read_usage
 
 STOPS = {
     "end_turn": "done",
@@ -96,18 +97,7 @@ def usage(counters: Mapping[str, Json]) -> Usage:
 
 
 def _usage(counters: Mapping[str, Json]) -> Usage:
-    writes = counters.get("cache_creation") or {}
-    total = counters.get("cache_creation_input_tokens")
-    long = writes.get("ephemeral_1h_input_tokens", 0 if total is not None else None)
-    short = writes.get("ephemeral_5m_input_tokens", None if total is None or long is None else total - long)
-    billed = Usage(
-        counters.get("input_tokens"),
-        counters.get("cache_read_input_tokens"),
-        short,
-        long,
-        counters.get("output_tokens"),
-    )
-    return served(billed, counters)
+    return read_usage(ANTHROPIC_MESSAGES, counters) or Usage()
 
 
 def joined(events: Iterable[Any]) -> Mapping[str, Json]:

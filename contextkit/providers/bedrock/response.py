@@ -16,6 +16,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.providers.keyed_blocks import Words, packed, reading
 from contextkit.providers.provider import Reply, plain, read_object, written_object
+from contextkit.providers.usage import BEDROCK_CONVERSE, read_usage
 
 STOPS = {
     "end_turn": "done",
@@ -64,12 +65,7 @@ def usage(counters: Mapping[str, Json]) -> Usage:
     ...        "cacheDetails": [{"ttl": "1h", "inputTokens": 2}, {"ttl": "5m", "inputTokens": 4}]})
     Usage(fresh=4, read=90, writes={300: 4, 3600: 2}, output=5)
     """
-    total = counters.get("cacheWriteInputTokens")
-    long = sum(row["inputTokens"] for row in counters.get("cacheDetails") or [] if row["ttl"] == "1h")
-    short, long = (None, None) if total is None else (total - long, long)
-    return Usage(
-        counters.get("inputTokens"), counters.get("cacheReadInputTokens"), short, long, counters.get("outputTokens")
-    )
+    return read_usage(BEDROCK_CONVERSE, counters) or Usage()
 
 
 def joined(events: Iterable[Any]) -> Mapping[str, Json]:

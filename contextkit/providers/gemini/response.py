@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from contextkit.cache.usage import Usage, served
+from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.providers.gemini.parts import spelled
 from contextkit.providers.keyed_blocks import Words, packed, reading
 from contextkit.providers.provider import Reply, plain, read_object
+from contextkit.providers.usage import GEMINI, read_usage
 
 STOPS = {"STOP": "done", "MAX_TOKENS": "truncated", "FINISH_REASON_UNSPECIFIED": "done", "CONTINUATION": "paused"}
 """`finishReason` → what the loop does next; every other is a refusal, of what was asked or of what was about to be
@@ -63,12 +64,7 @@ def usage(counters: Mapping[str, Json]) -> Usage:
     >>> usage({"promptTokenCount": 100, "cachedContentTokenCount": 60, "candidatesTokenCount": 5, "thoughtsTokenCount": 7})
     Usage(fresh=40, read=60, writes={}, output=12)
     """
-    prompt, read = counters.get("promptTokenCount"), counters.get("cachedContentTokenCount") or 0
-    if prompt is None:
-        return Usage()
-    beside = counters.get("toolUsePromptTokenCount") or 0
-    output = (counters.get("candidatesTokenCount") or 0) + (counters.get("thoughtsTokenCount") or 0)
-    return served(Usage(prompt - read + beside, read, 0, 0, output), counters)
+    return read_usage(GEMINI, counters) or Usage()
 
 
 def is_complete(response: Mapping[str, Json]) -> bool:

@@ -30,7 +30,6 @@ from contextkit.prompt.normal_form import marker_of, normal
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.openai import shared as spelling
-from contextkit.providers.openai import shared as spellings
 from contextkit.providers.openai.shared import SYSTEM, Speaker, Wording, grammar, read_arguments, understood
 from contextkit.providers.provider import (
     Cut,
@@ -49,6 +48,7 @@ from contextkit.providers.provider import (
     verbatim,
 )
 from contextkit.providers.settings import CacheKey
+from contextkit.providers.usage import OPENAI_CHAT, read_usage
 
 WIRE = "openai_chat"
 
@@ -240,10 +240,12 @@ def turn(message: Mapping[str, Json], model: str) -> Json:
     return kept(WIRE, model, [said], _chat_reply_text(said), _calls(said))
 
 
+_COUNTERS = replace(OPENAI_CHAT, omits_zero_writes=True, ttls_seconds=(1800, 43200))
+
+
 def usage(counters: Mapping[str, Json]) -> Usage:
-    """Chat's counters in ours."""
-    details = counters.get("prompt_tokens_details") or {}
-    return spellings.usage(counters.get("prompt_tokens"), details, counters.get("completion_tokens"))
+    """The usage of Chat's counters; writes that are not counted are zero."""
+    return read_usage(_COUNTERS, counters) or Usage()
 
 
 def _sendable(message: Mapping[str, Json], kept: frozenset[str]) -> dict[str, Json]:

@@ -35,7 +35,6 @@ from contextkit.providers.late_tools import TOOL, answers_search, found, is_ours
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import updates
 from contextkit.providers.openai import shared as spelling
-from contextkit.providers.openai import shared as spellings
 from contextkit.providers.openai.shared import TTLS, Speaker, Wording, grammar, read_arguments, understood
 from contextkit.providers.provider import (
     Cut,
@@ -55,6 +54,7 @@ from contextkit.providers.provider import (
     verbatim,
 )
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, continuing
+from contextkit.providers.usage import OPENAI_RESPONSES, read_usage
 
 WIRE = "openai_responses"
 CUSTOM = "custom_tool_call-"
@@ -312,10 +312,12 @@ def is_output(item: Mapping[str, Json]) -> bool:
     )
 
 
+_COUNTERS = replace(OPENAI_RESPONSES, omits_zero_writes=True)
+
+
 def usage(counters: Mapping[str, Json]) -> Usage:
-    """The counters of Responses in ours."""
-    details = counters.get("input_tokens_details") or {}
-    return spellings.usage(counters.get("input_tokens"), details, counters.get("output_tokens"))
+    """The usage of a response's counters; writes that are not counted are zero."""
+    return read_usage(_COUNTERS, counters) or Usage()
 
 
 def _sendable(item: Mapping[str, Json]) -> dict[str, Json]:

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from contextkit.cache.prompt import Breakpoint, Prompt
-from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.canonical import parse as read_json
 from contextkit.errors import NotSerialisable, UnreadableRequest, UsageError
@@ -151,24 +150,6 @@ def as_error(texts: list[Json], kind: str) -> list[Json]:
         first = texts[0]["text"]
         return [{**texts[0], "text": first if first.startswith(_ERROR) else _ERROR + first}, *texts[1:]]
     return [{"type": kind, "text": _ERROR.strip()}, *texts]
-
-
-def usage(total: int | None, details: Mapping[str, Json], output: int | None) -> Usage:
-    """OpenAI's counters in ours: its input counts cached and written tokens in.
-
-    Without `cached_tokens` nothing is known.
-
-    >>> usage(100, {"cached_tokens": 60, "cache_write_tokens": 30}, 5)
-    Usage(fresh=10, read=60, writes={1800: 30}, output=5)
-    """
-    read = details.get("cached_tokens")
-    if total is None or read is None:
-        return Usage(output=output)
-    written = details.get("cache_write_tokens", 0)
-    split = details.get("cache_write_tokens_details") or {}
-    long = split.get("ttl_12h_tokens", 0)
-    writes = {TTLS["30m"]: written - long, TTLS["12h"]: long}
-    return Usage(total - read - written, read, output=output, writes=writes)
 
 
 TTLS = {"30m": 1800, "12h": 43200}
