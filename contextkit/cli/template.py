@@ -65,8 +65,7 @@ def _body(value: Json) -> Mapping[str, Json] | None:
 
 def _logged(file: Path) -> Mapping[str, Json]:
     """What the conversation of a log would send next, in the words every engine takes; the log is only read."""
-    from contextkit.log.log import Log
-    from contextkit.log.log import Turns
+    from contextkit.log.log import Log, Turns
     from contextkit.providers.openai_compatible import OpenAICompatible
     from contextkit.providers.rendering import PromptStore
 

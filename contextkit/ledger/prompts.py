@@ -19,6 +19,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import LogCorrupt, NotSerialisable, UnknownModel, UnreadableRequest
 from contextkit.ledger.calls import Exchange, Outline
 from contextkit.models import find_model
+from contextkit.prompt.diff import common_segments
 from contextkit.prompt.normal_form import normal
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers import provider as cutting
@@ -319,10 +320,9 @@ def outline(previous: Prompt | None, prompt: Prompt, entries: Sequence[int], epo
 
     `entries` has one log sequence a segment.
 
-    Kept is what both say in the same words: a changed namespace stands beside it and does not shorten it. O(log n +
-    what is new).
+    Leading segments with equal digests are kept: a changed namespace does not shorten them. O(log n + new segments).
     """
-    keep = _same_words(previous, prompt) if previous else 0
+    keep = common_segments(previous.digests, previous.n, prompt.digests, prompt.n) if previous else 0
     new = range(keep, prompt.n)
     tools, system, messages = (namespace.hex() for namespace in prompt.namespaces)
     return Outline(
@@ -337,12 +337,3 @@ def outline(previous: Prompt | None, prompt: Prompt, entries: Sequence[int], epo
         epoch=epoch,
         base=prompt.digests[keep - 1].hex()[:_BASE_DIGITS] if keep else "",
     )
-
-
-def _same_words(one: Prompt, other: Prompt) -> int:
-    """Equal leading digests, a binary search because digests run."""
-    low, high = 0, min(one.n, other.n)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one.digests[middle - 1] == other.digests[middle - 1] else (low, middle - 1)
-    return low

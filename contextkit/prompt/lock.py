@@ -21,7 +21,8 @@ from contextkit.canonical import parse
 from contextkit.errors import UnknownModel
 from contextkit.models import model_named
 from contextkit.prices import bills_writes, cost_usd
-from contextkit.prompt.diff import difference, path_of
+from contextkit.prompt.block import Block
+from contextkit.prompt.diff import common_blocks, difference, path_of
 from contextkit.prompt.prompt import LEVELS, Level, PromptLayout
 
 DIGEST_BYTES = 16
@@ -162,16 +163,22 @@ def _first(was: LockedHead, now: LockedHead) -> tuple[str, int, int | None] | No
     """What differs first, the first level that is lost, and the index of the block, None where no block is to blame."""
     if (was.provider, was.wire, was.model) != (now.provider, now.wire, now.model):
         return f"the model (was {was.provider} {was.model}, now {now.provider} {now.model})", 0, None
-    pairs = zip([*was.prefix, None], [*now.prefix, None], strict=False)
-    index = next((i for i, (a, b) in enumerate(pairs) if _said(a) != _said(b)), None)
+    older, newer = _blocks(was), _blocks(now)
+    shared = common_blocks(older, newer)
+    index = None if shared == len(older) == len(newer) else shared
     keyed = next((level for level, (a, b) in enumerate(zip(was.keys, now.keys, strict=True)) if a != b), None)
     if index is not None and (keyed is None or keyed >= _level(was, now, index)):
         return _name(was, now, index), _level(was, now, index), index
     return None if keyed is None else (f"parameters that key the {LEVELS[keyed]}", keyed, None)
 
 
-def _said(block: LockedBlock | None) -> tuple[Level, bytes] | None:
-    return None if block is None else (block.level, block.body)
+def _blocks(head: LockedHead) -> list[Block]:
+    """The prefix as blocks of a request body."""
+    blocks = []
+    for block in head.prefix:
+        kind = "tool" if block.level == "tools" else "text"
+        blocks.append(Block(block.level, block.path, -1, block.name, kind, None, block.body, None))
+    return blocks
 
 
 def _level(was: LockedHead, now: LockedHead, index: int) -> int:

@@ -23,7 +23,7 @@ from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.prompts import wire_of
 from contextkit.lint.finding import Finding
 from contextkit.lint.requests.cut import cut
-from contextkit.lint.requests.rule import Sent
+from contextkit.lint.requests.rule import RecordedCall
 from contextkit.providers.server_state import named_in
 from contextkit.providers.usage import usage_of
 from contextkit.proxy.passage import Departed, Ended
@@ -63,7 +63,7 @@ class Elsewhere:
     upstream: str
     """Who is called."""
     _conversations: Conversations = field(default_factory=Conversations)
-    _last: OrderedDict[str, Sent] = field(default_factory=OrderedDict)
+    _last: OrderedDict[str, RecordedCall] = field(default_factory=OrderedDict)
     _turns: OrderedDict[str, int] = field(default_factory=OrderedDict)
     _n_bytes: int = 0
     _n_alone: int = 0
@@ -129,14 +129,14 @@ class Elsewhere:
         self._keep(session, sent)
         return _breaks(before, sent, turn, session) if before else ()
 
-    def _keep(self, session: str, sent: Sent) -> None:
+    def _keep(self, session: str, sent: RecordedCall) -> None:
         self._last[session] = sent
         self._n_bytes += len(sent.raw)
         while len(self._last) > 1 and (len(self._last) > MOST_CONVERSATIONS or self._n_bytes > MOST_KEPT_BYTES):
             self._n_bytes -= len(self._last.popitem(last=False)[1].raw)
 
 
-def _breaks(before: Sent, sent: Sent, turn: int, session: str) -> tuple[Finding, ...]:
+def _breaks(before: RecordedCall, sent: RecordedCall, turn: int, session: str) -> tuple[Finding, ...]:
     try:
         return tuple(broken(step_of(replace(before, index=0), sent, turn), catalogue(), session))
     except Exception as error:  # noqa: BLE001 - a fault of a rule must not end the recording of what passes

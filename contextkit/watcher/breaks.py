@@ -20,11 +20,10 @@ from contextkit.canonical import Json, parse
 from contextkit.errors import NotSerialisable, UnreadableRequest, UsageError
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.requests.compare import compare
 from contextkit.lint.requests.cost import Costs
-from contextkit.lint.requests.cut import cut
+from contextkit.lint.requests.cut import compare, cut
 from contextkit.lint.requests.naming import UNREADABLE, Asked, Rules, evidence_of, finding_of, unnamed
-from contextkit.lint.requests.rule import Change, Evidence, Sent, Step
+from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
 
 _KEYING = ("parameters",)
 """Levels whose rules on a step speak of what keys the prefix itself."""
@@ -40,7 +39,7 @@ def catalogue() -> Rules:
     return Rules(hazards())
 
 
-def step_of(before: Sent, after: Sent, turn: int) -> Step:
+def step_of(before: RecordedCall, after: RecordedCall, turn: int) -> Step:
     """The two calls, compared."""
     return Step(before, after, turn, compare(before, after), (before,))
 
@@ -73,7 +72,7 @@ def asked_of(step: Step, rules: Rules, levels: Sequence[str]) -> Iterator[tuple[
             yield from ((asked, said) for said in evidence_of(asked, step) if said.path != UNREADABLE)
 
 
-def refused(sent: Sent, turn: int, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
+def refused(sent: RecordedCall, turn: int, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
     """What is wrong with the markers of one call, whatever came before it: a provider refuses it, or ignores a marker."""
     on_calls = (asked for asked in rules.on("call") if asked.hazard.level == "breakpoints")
     said = ((asked, said) for asked in on_calls for said in evidence_of(asked, sent) if said.path != UNREADABLE)
@@ -106,8 +105,8 @@ def call_sent(
     at: float = 0.0,
     began_at: float | None = None,
     usage: Usage | None = None,
-    before: Sent | None = None,
-) -> Sent:
+    before: RecordedCall | None = None,
+) -> RecordedCall:
     """A body as a call.
 
     Raises `UnreadableRequest` for what is none. `before` is an earlier call whose blocks may be taken over.
@@ -141,7 +140,7 @@ def breaks(before: Any, after: Any) -> str:
     return listed(broken(step_of(_all_cached(one), replace(other, index=1), 2), catalogue()))
 
 
-def _read(side: str, value: Any) -> Sent:
+def _read(side: str, value: Any) -> RecordedCall:
     """One of two bodies as a call; what is wrong with it names its side."""
     try:
         body = _bytes_of(value)
@@ -154,7 +153,7 @@ def _read(side: str, value: Any) -> Sent:
         raise UsageError(f"{side}: {error}") from None
 
 
-def _all_cached(sent: Sent) -> Sent:
+def _all_cached(sent: RecordedCall) -> RecordedCall:
     """A call without any marker is taken as if its end were marked: nothing says yet where the markers will stand."""
     if any(block.marker is not None for block in sent.blocks) or not sent.blocks:
         return sent

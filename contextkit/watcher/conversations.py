@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from contextkit.canonical import Json
-from contextkit.lint.requests.compare import is_same
 from contextkit.lint.requests.conversations import is_branch, kinship
-from contextkit.lint.requests.rule import Sent
+from contextkit.lint.requests.rule import RecordedCall
 from contextkit.prompt.block import Block
+from contextkit.prompt.diff import is_same_block
 from contextkit.providers.server_state import PREVIOUS, Unknown
 from contextkit.watcher.shortfall import Answered
 
@@ -54,7 +54,7 @@ class Conversation:
     """When it was sent."""
     turn: int
     """How many requests were sent, from 1."""
-    sent: Sent | None = None
+    sent: RecordedCall | None = None
     """The last request cut into blocks, where that was needed and it is small."""
     answered: Answered | None = None
     """The last call with a bill."""
@@ -160,7 +160,11 @@ _MOST_READ = 8
 
 
 def resembling(
-    conversations: Conversations, wire: str, sent: Sent, read: Callable[[Conversation], Sent], label: str = ""
+    conversations: Conversations,
+    wire: str,
+    sent: RecordedCall,
+    read: Callable[[Conversation], RecordedCall],
+    label: str = "",
 ) -> Conversation | None:
     """The conversation that `sent` goes on from with another past.
 
@@ -185,7 +189,7 @@ def _probes(blocks: Sequence[Block]) -> list[bytes]:
     return [said[place].body[:-1] for place in sorted(places)]
 
 
-def _likeness(before: Sent, after: Sent) -> tuple[int, bool, float] | None:
+def _likeness(before: RecordedCall, after: RecordedCall) -> tuple[int, bool, float] | None:
     """How well `after` goes on from `before`, None where it does not.
 
     Where something is missing it must repeat what was said last, or say that otherwise: siblings of a fan-out do
@@ -200,7 +204,7 @@ def _likeness(before: Sent, after: Sent) -> tuple[int, bool, float] | None:
     if any((block.role, block.body) in known for block in last):
         return score
     shared = next(
-        (i for i, (one, other) in enumerate(zip(old, new, strict=False)) if not is_same(one, other)),
+        (i for i, (one, other) in enumerate(zip(old, new, strict=False)) if not is_same_block(one, other)),
         min(len(old), len(new)),
     )
     return score if new[-1].message > old[-1].message and shared >= len(old) - len(last) else None

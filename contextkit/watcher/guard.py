@@ -42,7 +42,7 @@ from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.conversations import is_said_again
 from contextkit.lint.requests.naming import UNNAMED, Rules, agreement, finding_of
-from contextkit.lint.requests.rule import Sent
+from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model, model_named
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.redact import redact
@@ -302,7 +302,9 @@ class Guard:
             self._conversations.keep(conversation, lambda one: _advance(one, body, pieces, back, at, sent, kept))
             return conversation, _departure(conversation, body, at, where, findings)
 
-    def _findings(self, before: Sent | None, after: Sent, turn: int, name: str, where: Caller) -> tuple[Finding, ...]:
+    def _findings(
+        self, before: RecordedCall | None, after: RecordedCall, turn: int, name: str, where: Caller
+    ) -> tuple[Finding, ...]:
         """What breaks, with what it costs, and what no provider takes.
 
         A rule that fails is a warning, never the end of a call.
@@ -518,7 +520,7 @@ def _advance(
     pieces: tuple[bytes, ...],
     back: bytes,
     at: float,
-    sent: Sent | None,
+    sent: RecordedCall | None,
     kept: Unknown | None = None,
 ) -> None:
     one.body, one.pieces, one.back, one.at, one.kept = body, pieces, back, at, kept
@@ -535,7 +537,7 @@ def _departure(
     return Departure(one.wire, one.model, body, at, where, one.name, one.turn, one.answered, findings)
 
 
-def _read(conversation: Conversation) -> Sent:
+def _read(conversation: Conversation) -> RecordedCall:
     """The last request of a conversation, cut, with its bill where it is known.
 
     A small one is kept until the conversation goes on.

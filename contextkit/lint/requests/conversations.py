@@ -15,9 +15,9 @@ from itertools import islice
 from unicodedata import normalize
 
 from contextkit.ledger.calls import INFERRED_LANE, Bodies, Exchange
-from contextkit.lint.requests.cut import common_bytes
-from contextkit.lint.requests.rule import Sent
+from contextkit.lint.requests.rule import RecordedCall
 from contextkit.prompt.block import Block, text_of
+from contextkit.prompt.diff import common_bytes
 from contextkit.providers.server_state import named_in
 
 SHARE, ANSWERED = 0.3, 0.1
@@ -46,13 +46,13 @@ class Conversation:
 
     name: str
     """As shown: the session, its lane unless that is `main`, a number from the second conversation in one lane on."""
-    last: Sent | None = None
+    last: RecordedCall | None = None
     """The latest call, whole."""
-    earlier: list[Sent] = field(default_factory=list)
+    earlier: list[RecordedCall] = field(default_factory=list)
     """Every call before `last`, without raw bytes."""
     siblings: list[Conversation] = field(default_factory=list)
     """Those that split off from it, or that it split off from."""
-    left: list[Sent] = field(default_factory=list)
+    left: list[RecordedCall] = field(default_factory=list)
     """The latest calls behind which another head came, whole; one of each head."""
 
     @property
@@ -60,10 +60,10 @@ class Conversation:
         """Calls so far."""
         return len(self.earlier) + (self.last is not None)
 
-    _kept: Sent | None = None
+    _kept: RecordedCall | None = None
     """`last`, as it is kept once it is not the last any more."""
 
-    def before(self, sent: Sent) -> Sent | None:
+    def before(self, sent: RecordedCall) -> RecordedCall | None:
         """The call `sent` goes on from: the latest, unless an earlier one with the head of `sent` has as much of what
         it says.
 
@@ -78,7 +78,7 @@ class Conversation:
         own = (one for one in reversed(self.left) if _has_same_head(one, sent))
         return next((one for one in own if least <= _lead(_said(one), said) == len(_said(one))), self.last)
 
-    def add(self, sent: Sent, kept: Sent) -> None:
+    def add(self, sent: RecordedCall, kept: RecordedCall) -> None:
         """Go on to `sent`; `kept` is the same without its raw bytes."""
         if self._kept is not None:
             self.earlier.append(self._kept)
@@ -105,7 +105,7 @@ class Conversations:
     def __init__(self) -> None:
         self._pools: dict[tuple[str, str], _Pool] = {}
 
-    def near(self, exchange: Exchange) -> Sent | None:
+    def near(self, exchange: Exchange) -> RecordedCall | None:
         """An earlier call whose bytes `exchange` begins with, as far as one of the latest does: cutting can start from
         it.
         """
@@ -118,7 +118,7 @@ class Conversations:
         raw = exchange.prompt.request
         return max(latest, key=lambda sent: common_bytes(sent.raw, raw))
 
-    def place(self, sent: Sent) -> Conversation:
+    def place(self, sent: RecordedCall) -> Conversation:
         """The conversation `sent` goes on, or a new one. It is not added to it."""
         lane = _lane(sent.exchange)
         pool = self._pools.setdefault(lane, _Pool())
@@ -147,13 +147,13 @@ def _name(session: str, lane: str, number: int) -> str:
     return f"{shown}#{number + 1}" if number else shown
 
 
-def _answered(pool: _Pool, sent: Sent) -> Conversation | None:
+def _answered(pool: _Pool, sent: RecordedCall) -> Conversation | None:
     """The conversation that a request says only the news of."""
     past = named_in(sent.params)
     return pool.answers.get(past.name) if past else None
 
 
-def _best(pool: _Pool, sent: Sent) -> Conversation | None:
+def _best(pool: _Pool, sent: RecordedCall) -> Conversation | None:
     holders = {id(one): one for block in _said(sent) if (one := pool.holders.get(block.body))}
     known = {id(one): one for holder in holders.values() for one in (holder, *holder.siblings)}
     known.update({id(one): one for one in islice(reversed(pool.found.values()), 1)})
@@ -165,7 +165,7 @@ def _best(pool: _Pool, sent: Sent) -> Conversation | None:
     return max(scored, key=lambda pair: pair[0])[1] if scored else None
 
 
-def _relate(new: Conversation, pool: _Pool, sent: Sent) -> None:
+def _relate(new: Conversation, pool: _Pool, sent: RecordedCall) -> None:
     """Note whose beginning a new conversation shares: the next call of either may be told apart only by its tail."""
     holder = next((pool.holders[block.body] for block in _said(sent) if block.body in pool.holders), None)
     family = [holder, *holder.siblings] if holder else []
@@ -174,7 +174,7 @@ def _relate(new: Conversation, pool: _Pool, sent: Sent) -> None:
         new.siblings.append(one)
 
 
-def kinship(before: Sent, after: Sent) -> tuple[int, bool, float] | None:
+def kinship(before: RecordedCall, after: RecordedCall) -> tuple[int, bool, float] | None:
     """How likely `after` goes on from `before`, None where it does not.
 
     Larger is likelier: whether nothing of `before` is missing, whether the head is the same to the byte, then the bytes
@@ -184,7 +184,7 @@ def kinship(before: Sent, after: Sent) -> tuple[int, bool, float] | None:
     return (found[0], _has_same_head(before, after), found[1]) if found else None
 
 
-def _kinship(before: Sent, after: Sent) -> tuple[int, float] | None:
+def _kinship(before: RecordedCall, after: RecordedCall) -> tuple[int, float] | None:
     if before.wire != after.wire:
         return None
     one, other = _said(before), _said(after)
@@ -210,7 +210,7 @@ def _kinship(before: Sent, after: Sent) -> tuple[int, float] | None:
     return (0, float(shared)) if _is_compacted(before, one, other, has_kept=shared > 0) else None
 
 
-def is_said_again(before: Sent, after: Sent) -> bool:
+def is_said_again(before: RecordedCall, after: RecordedCall) -> bool:
     """Whether `after` says the very same messages behind another head: another user's beginning, or a prompt that
     changed meanwhile.
     """
@@ -218,7 +218,7 @@ def is_said_again(before: Sent, after: Sent) -> bool:
     return len(one) == len(other) == _lead(one, other) and not _has_same_head(before, after)
 
 
-def is_branch(before: Sent, after: Sent) -> bool:
+def is_branch(before: RecordedCall, after: RecordedCall) -> bool:
     """Whether `after` goes another way from a place that `before` passed: a question asked anew, a sibling, a step
     back.
     """
@@ -227,13 +227,13 @@ def is_branch(before: Sent, after: Sent) -> bool:
     return lead < len(one) and _is_fork(one, other, lead)
 
 
-def _said(sent: Sent) -> Sequence[Block]:
+def _said(sent: RecordedCall) -> Sequence[Block]:
     """Blocks of messages."""
     first = next((i for i, block in enumerate(sent.blocks) if block.level == "messages"), len(sent.blocks))
     return sent.blocks[first:]
 
 
-def _has_same_head(one: Sent, other: Sent) -> bool:
+def _has_same_head(one: RecordedCall, other: RecordedCall) -> bool:
     """Whether tools and system text are the same to the byte."""
     mine, theirs = (
         one.blocks[: len(one.blocks) - len(_said(one))],
@@ -247,7 +247,7 @@ def _lead(one: Sequence[Block], other: Sequence[Block]) -> int:
     return next((i for i in range(most) if one[i] is not other[i] and one[i].body != other[i].body), most)
 
 
-def _is_one_head(before: Sent, after: Sent) -> bool:
+def _is_one_head(before: RecordedCall, after: RecordedCall) -> bool:
     """Whether tools or system text are mostly the same, or there are none."""
     one, other = (_head(sent) for sent in (before, after))
     if not one[0] and not other[0] and not one[1] and not other[1]:
@@ -258,7 +258,7 @@ def _is_one_head(before: Sent, after: Sent) -> bool:
     return _is_alike(one[1], other[1])
 
 
-def _head(sent: Sent) -> tuple[frozenset[str], bytes]:
+def _head(sent: RecordedCall) -> tuple[frozenset[str], bytes]:
     front = [block for block in sent.blocks if block.level != "messages"]
     words = "\n".join(text_of(block) for block in front if block.level == "system")
     return frozenset(block.role for block in front if block.level == "tools"), words.encode()
@@ -272,7 +272,7 @@ def _is_alike(one: bytes, other: bytes, *, is_empty_alike: bool = False) -> bool
     return front + behind >= ALIKE * min(len(one), len(other))
 
 
-def _has_tools(*calls: Sent) -> bool:
+def _has_tools(*calls: RecordedCall) -> bool:
     return any(block.level == "tools" for sent in calls for block in sent.blocks[:1])
 
 
@@ -384,7 +384,7 @@ def _n_bytes(blocks: Sequence[Block]) -> int:
     return sum(len(block.body) for block in blocks)
 
 
-def _is_compacted(before: Sent, one: Sequence[Block], other: Sequence[Block], *, has_kept: bool) -> bool:
+def _is_compacted(before: RecordedCall, one: Sequence[Block], other: Sequence[Block], *, has_kept: bool) -> bool:
     """Whether a shorter history stands for a longer one, in a conversation somebody recorded as one."""
     is_long = has_kept or len(one) >= _LONG
     if not before.exchange.session or not is_long or 2 * _n_bytes(other) > _n_bytes(one):

@@ -17,7 +17,7 @@ from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, UnknownModel
 from contextkit.lint.requests.cut import is_one_model
-from contextkit.lint.requests.rule import Sent, Step
+from contextkit.lint.requests.rule import RecordedCall, Step
 from contextkit.models import Model
 from contextkit.providers import PARSERS
 from contextkit.providers.provider import Parsed, remember
@@ -44,7 +44,7 @@ class Cost:
     """Tokens that the call before had left, and that it did not read for whatever reason, time included."""
     usage: Usage
     """The bill of the call under the reference cache."""
-    sent: Sent
+    sent: RecordedCall
     """The call."""
     is_same: bool
     """Whether what could be read stands there as it did: to the provider nothing changed, however it is spelled and
@@ -86,13 +86,13 @@ class Costs:
             return None
         return _cost(step, before, after)
 
-    def _parsed(self, sent: Sent) -> Parsed | None:
+    def _parsed(self, sent: RecordedCall) -> Parsed | None:
         if sent.index not in self._kept:
             self._kept[sent.index] = _parse(sent)
         return self._kept[sent.index]
 
 
-def _parse(sent: Sent) -> Parsed | None:
+def _parse(sent: RecordedCall) -> Parsed | None:
     parser, row = PARSERS.get(sent.wire), sent.row
     if parser is None or not row.provider:
         return None
@@ -162,14 +162,14 @@ def _whole(usage: Usage | None) -> Usage | None:
     return usage.with_unknown_writes_as_zero()
 
 
-def _began(sent: Sent) -> float:
+def _began(sent: RecordedCall) -> float:
     """When what it wrote became readable."""
     exchange = sent.exchange
     known = (exchange.first_byte_at, exchange.ended_at, exchange.at)
     return max(exchange.at, next(at for at in known if at is not None))
 
 
-def _seeds(step: Step, before: Parsed) -> Iterator[tuple[Prompt, Sent]]:
+def _seeds(step: Step, before: Parsed) -> Iterator[tuple[Prompt, RecordedCall]]:
     """Prompts that stand for earlier calls of the conversation: each is a beginning of `before`, marked where that call
     ended.
     """
@@ -188,7 +188,7 @@ def _seeds(step: Step, before: Parsed) -> Iterator[tuple[Prompt, Sent]]:
                 yield replace(before.prompt, breakpoints=(mark,)), sent
 
 
-def _last_mark(sent: Sent) -> int:
+def _last_mark(sent: RecordedCall) -> int:
     """Index of the block a call was written up to: its last marked one, or its end where the provider marks."""
     marked = next((i for i in range(len(sent.blocks) - 1, -1, -1) if sent.blocks[i].marker is not None), -1)
     return len(sent.blocks) - 1 if marked < 0 or sent.params.get("cache_control") is not None else marked

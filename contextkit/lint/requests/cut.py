@@ -1,6 +1,6 @@
 """One captured call, cut into blocks; where it goes on from another call of its conversation, only what is new is read.
 
-Takes an exchange with its raw body, gives a `Sent`. The bytes are compared first: as far as they agree with an earlier
+Takes an exchange with its raw body, gives a `RecordedCall`. The bytes are compared first: as far as they agree with an earlier
 call, its blocks are taken over without being parsed again. Knows nothing of rules.
 """
 
@@ -19,16 +19,17 @@ import orjson
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import Bodies, Exchange
-from contextkit.lint.requests.rule import Sent
+from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import MODELS, Model, find_model, model_named
 from contextkit.prompt.block import Block, spelled
+from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.codec import BodyReader
 from contextkit.providers.codecs import CODECS, codec_of
+from contextkit.providers.server_state import named_in
 
 MOST_BYTES = 64 << 20
 """Larger bodies are not read: no provider takes them (Anthropic's limit is 32 MB,
 https://platform.claude.com/docs/en/api/overview)."""
-_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,16 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Located(Sent):
+class Located(RecordedCall):
     """A call whose messages can be found in its bytes."""
 
     places: Places | None = None
     """None where the body is spelled in a way that nobody's SDK writes: it is then always parsed whole."""
 
 
-def sent_of(exchange: Exchange, before: Sent | None = None, *, index: int = 0, verdict: str = "") -> Sent | None:
+def sent_of(
+    exchange: Exchange, before: RecordedCall | None = None, *, index: int = 0, verdict: str = ""
+) -> RecordedCall | None:
     """The call cut into blocks; None where no body was recorded, or none that is a model call.
 
     `before` is an earlier call it may go on from: what both say in the same bytes is not parsed again.
@@ -65,8 +68,8 @@ def sent_of(exchange: Exchange, before: Sent | None = None, *, index: int = 0, v
 
 
 def cut(
-    exchange: Exchange, before: Sent | None = None, *, index: int = 0, verdict: str = "", rerouted: str = ""
-) -> Sent | None:
+    exchange: Exchange, before: RecordedCall | None = None, *, index: int = 0, verdict: str = "", rerouted: str = ""
+) -> RecordedCall | None:
     """As `sent_of`, but raises `UnreadableRequest` with the place for a body that cannot be read."""
     if not isinstance(exchange.prompt, Bodies):
         return None
@@ -77,10 +80,10 @@ def cut(
     return replace(made, index=index, verdict=verdict, rerouted=rerouted) if made else None
 
 
-def slim(sent: Sent) -> Sent:
+def slim(sent: RecordedCall) -> RecordedCall:
     """The call without its raw bytes and arrays: what is kept of calls further back."""
     exchange, params = replace(sent.exchange, prompt=None), sent.params
-    return Sent(
+    return RecordedCall(
         exchange,
         b"",
         params,
@@ -95,22 +98,31 @@ def slim(sent: Sent) -> Sent:
     )
 
 
-def common_bytes(one: bytes, other: bytes) -> int:
-    """How many leading bytes agree.
+def compare(before: RecordedCall, after: RecordedCall) -> tuple[Change, ...]:
+    """Every difference in the prompts of two neighbouring calls, in cache order; empty where `after` only continues."""
+    if before.wire != after.wire:
+        return ()
+    return changes(
+        before.blocks,
+        after.blocks,
+        is_framed=CODECS[before.wire].body.is_framed,
+        n_cached=reach_of(before),
+        has_stored_history=named_in(after.params) is not None,
+        strips_thinking=after.row.strips_thinking,
+    )
 
-    >>> common_bytes(b"abcd", b"abxd")
-    2
+
+def reach_of(sent: RecordedCall) -> int:
+    """The number of leading blocks that the provider may have cached: up to the last marker, or all on an implicit
+    cache.
     """
-    at, end = 0, min(len(one), len(other))
-    while at < end and one[at : at + _CHUNK] == other[at : at + _CHUNK]:
-        at += _CHUNK
-    if at >= end:
-        return end
-    low, high = at, min(at + _CHUNK, end)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
-    return low
+    if sent.row.cache != "breakpoints":
+        return len(sent.blocks)
+    options = sent.params.get("prompt_cache_options")
+    is_explicit = isinstance(options, dict) and options.get("mode") == "explicit"
+    if sent.params.get("cache_control") is not None or (sent.row.provider == "openai" and not is_explicit):
+        return len(sent.blocks)  # marked by the provider, on the last block that can carry it
+    return next((i + 1 for i in range(len(sent.blocks) - 1, -1, -1) if sent.blocks[i].marker is not None), 0)
 
 
 def row_of(model: str, wire: str) -> Model:
@@ -180,7 +192,7 @@ def _whole(exchange: Exchange, raw: bytes) -> Located | None:
     return _made(exchange, raw, shape, fields, [*head, *(block for blocks in cuts for block in blocks)], places)
 
 
-def _continued(exchange: Exchange, raw: bytes, before: Sent | None) -> Located | None:
+def _continued(exchange: Exchange, raw: bytes, before: RecordedCall | None) -> Located | None:
     """`exchange` cut from where its bytes leave those of `before`, None where they share no message."""
     places = before.places if isinstance(before, Located) else None
     if before is None or places is None or not before.raw:
@@ -211,7 +223,7 @@ def _continued(exchange: Exchange, raw: bytes, before: Sent | None) -> Located |
     return _made(exchange, raw, shape, fields, blocks, grown)
 
 
-def _kept_head(shape: BodyReader, fields: Mapping[str, Json], before: Sent, places: Places) -> list[Block]:
+def _kept_head(shape: BodyReader, fields: Mapping[str, Json], before: RecordedCall, places: Places) -> list[Block]:
     """Blocks of tools and system; those of `before` where they are the same, so that they are one object, not two."""
     old = before.blocks[: places.first]
     new = list(shape.head_blocks(fields))

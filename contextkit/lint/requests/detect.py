@@ -14,10 +14,9 @@ from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import Exchange
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.compare import compare, reach_of
 from contextkit.lint.requests.conversations import Conversation, Conversations
 from contextkit.lint.requests.cost import Cost, Costs
-from contextkit.lint.requests.cut import cut, sent_of, slim
+from contextkit.lint.requests.cut import compare, cut, reach_of, sent_of, slim
 from contextkit.lint.requests.naming import (
     Asked,
     Group,
@@ -30,7 +29,7 @@ from contextkit.lint.requests.naming import (
     unreadable,
     verdict_of,
 )
-from contextkit.lint.requests.rule import Change, Evidence, Sent, Step
+from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
 
 __all__ = [
     "Calls",
@@ -46,27 +45,27 @@ __all__ = [
 ]
 
 
-class Calls(Sequence[Sent]):
+class Calls(Sequence[RecordedCall]):
     """All calls of a recording in order, without their raw bytes; what a session rule is asked with."""
 
-    def __init__(self, calls: Sequence[Sent], conversations: Mapping[int, str]) -> None:
+    def __init__(self, calls: Sequence[RecordedCall], conversations: Mapping[int, str]) -> None:
         self._calls = calls
         self._names = conversations
 
     @overload
-    def __getitem__(self, index: int) -> Sent: ...
+    def __getitem__(self, index: int) -> RecordedCall: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Sent]: ...
-    def __getitem__(self, index: int | slice) -> Sent | Sequence[Sent]:
+    def __getitem__(self, index: slice) -> Sequence[RecordedCall]: ...
+    def __getitem__(self, index: int | slice) -> RecordedCall | Sequence[RecordedCall]:
         return self._calls[index]
 
     def __len__(self) -> int:
         return len(self._calls)
 
     @property
-    def conversations(self) -> Mapping[str, Sequence[Sent]]:
+    def conversations(self) -> Mapping[str, Sequence[RecordedCall]]:
         """Name of a conversation → its calls, in order."""
-        found: dict[str, list[Sent]] = {}
+        found: dict[str, list[RecordedCall]] = {}
         for sent in self._calls:
             found.setdefault(self._names[sent.index], []).append(sent)
         return found
@@ -113,7 +112,7 @@ class Detector:
         self._rerouted = rerouted if rerouted is not None else {}
         self._costs = Costs() if has_costs else None
         self._conversations = Conversations()
-        self._calls: list[Sent] = []
+        self._calls: list[RecordedCall] = []
         self._places: dict[int, tuple[str, int]] = {}
 
     def feed(self, exchange: Exchange) -> Iterator[Finding]:
@@ -147,7 +146,7 @@ class Detector:
                 sent = evidence.sent or self._calls[-1]
                 yield finding_of(asked, evidence, sent, *self._places[sent.index])
 
-    def _of_call(self, sent: Sent, conversation: Conversation) -> Iterator[Finding]:
+    def _of_call(self, sent: RecordedCall, conversation: Conversation) -> Iterator[Finding]:
         for asked in self._rules.on("call"):
             for evidence in evidence_of(asked, sent):
                 yield finding_of(asked, evidence, sent, conversation.name, conversation.turn)
@@ -177,7 +176,7 @@ class Detector:
             )
 
 
-def _step(conversation: Conversation, sent: Sent) -> Step | None:
+def _step(conversation: Conversation, sent: RecordedCall) -> Step | None:
     before = conversation.before(sent)
     if before is None:
         return None

@@ -13,8 +13,8 @@ from typing import Literal
 from contextkit.ledger.calls import Exchange
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.compare import reach_of
-from contextkit.lint.requests.rule import Change, Evidence, On, RequestRule, Sent, Step
+from contextkit.lint.requests.cut import reach_of
+from contextkit.lint.requests.rule import Change, Evidence, On, RecordedCall, RequestRule, Step
 from contextkit.redact import redact
 
 UNREADABLE, UNNAMED = "CK000", "CK001"
@@ -77,7 +77,7 @@ def evidence_of(asked: Asked, *subject: object) -> Iterator[Evidence]:
 def finding_of(
     asked: Asked,
     evidence: Evidence,
-    sent: Sent,
+    sent: RecordedCall,
     session: str,
     turn: int,
     change: Change | None = None,
@@ -111,7 +111,9 @@ def unreadable(exchange: Exchange, path: str, what: str, turn: int) -> Finding:
     return Finding(UNREADABLE, f"request cannot be read: {what}", place, "requests")
 
 
-def place_of(sent: Sent, session: str, turn: int, change: Change | None, evidence: Evidence | None) -> RequestPlace:
+def place_of(
+    sent: RecordedCall, session: str, turn: int, change: Change | None, evidence: Evidence | None
+) -> RequestPlace:
     """Where it is: what the evidence names, else the block that changed."""
     path = evidence.path if evidence and evidence.path != UNREADABLE else ""
     was, now = (_covered(evidence.was), _covered(evidence.now)) if evidence else ("", "")
@@ -189,7 +191,7 @@ def verdict_of(response: object) -> str:
     return str(openai.get("reason") or openai.get("type") or "") if isinstance(openai, dict) else ""
 
 
-def has_cache(sent: Sent) -> bool:
+def has_cache(sent: RecordedCall) -> bool:
     """Whether the call left anything in a cache."""
     return reach_of(sent) > 0
 

@@ -15,6 +15,9 @@ from contextkit.canonical import Json
 from contextkit.ledger.calls import Exchange
 from contextkit.models import Model
 from contextkit.prompt.block import Block
+from contextkit.prompt.diff import Change
+
+__all__ = ["Change", "Evidence", "On", "RecordedCall", "RequestRule", "Step"]
 
 On = Literal["change", "step", "call", "session"]
 """change: asked for each difference in the prompt's text, the first rule that answers names it; step: asked once for
@@ -23,7 +26,7 @@ recording."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class RecordedCall:
     """One captured call, cut once."""
 
     exchange: Exchange
@@ -52,39 +55,18 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One difference between the prompts of two neighbouring calls."""
-
-    level: Literal["tools", "system", "messages"]
-    """Where it stands."""
-    was: tuple[Block, ...]
-    """The blocks that were there, in order; empty where something was only put in."""
-    now: tuple[Block, ...]
-    """The blocks that stand there instead; empty where something was only taken out."""
-    at: int
-    """Index in `before.blocks` of the first block it touches."""
-    offset: int
-    """Bytes of the first touched block that still agree."""
-    is_first: bool
-    """Whether the prefix breaks here; later changes cost nothing more."""
-    is_cached: bool
-    """Whether what it touches stood in front of the last marker that `before` wrote, or anywhere on an implicit cache.
-    """
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """A call beside the one before it in its conversation."""
 
-    before: Sent
+    before: RecordedCall
     """The call before."""
-    after: Sent
+    after: RecordedCall
     """The call that is judged."""
     turn: int
     """Of `after` in its conversation, from 1."""
     changes: tuple[Change, ...]
     """What differs in what both sent, in order; empty where `after` only goes on."""
-    earlier: Sequence[Sent]
+    earlier: Sequence[RecordedCall]
     """Every call of the conversation before `after`, oldest first; the last is `before`."""
 
     @property
@@ -105,7 +87,7 @@ class Evidence:
     """What stood there."""
     now: str = ""
     """What stands there."""
-    sent: Sent | None = None
+    sent: RecordedCall | None = None
     """The call it shows in, for rules asked of a whole session; otherwise the call that is judged."""
 
 

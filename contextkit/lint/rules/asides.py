@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from contextkit.lint.requests.rule import Sent
+from contextkit.lint.requests.rule import RecordedCall
 from contextkit.lint.rules.history import last_message
 from contextkit.lint.rules.openings import Calls
 from contextkit.prompt.block import Block, text_of
@@ -22,13 +22,13 @@ _SHORT = 3
 class Aside:
     """A call that nothing goes on from."""
 
-    sent: Sent
+    sent: RecordedCall
     """The call."""
     main: str
     """The conversation it stands beside: the longest of its session that began before it."""
-    before: Sent
+    before: RecordedCall
     """The last call of that conversation in front of it."""
-    behind: Sent | None
+    behind: RecordedCall | None
     """The next one, None where none followed."""
     n_bytes: int
     """Of its messages."""
@@ -51,13 +51,13 @@ def asides(calls: Calls) -> Iterator[Aside]:
             yield _aside(sent, name, them)
 
 
-def _is_beside(sent: Sent, them: Sequence[Sent]) -> bool:
+def _is_beside(sent: RecordedCall, them: Sequence[RecordedCall]) -> bool:
     return (
         bool(sent.exchange.session) and them[0].exchange.session == sent.exchange.session and them[0].index < sent.index
     )
 
 
-def _is_branch(sent: Sent, them: Sequence[Sent]) -> bool:
+def _is_branch(sent: RecordedCall, them: Sequence[RecordedCall]) -> bool:
     """Whether a conversation begins as it does, its last message aside: with its head, and what was said up to some
     turn.
     """
@@ -68,19 +68,19 @@ def _is_branch(sent: Sent, them: Sequence[Sent]) -> bool:
     )
 
 
-def _before(sent: Sent, them: Sequence[Sent]) -> Sent:
+def _before(sent: RecordedCall, them: Sequence[RecordedCall]) -> RecordedCall:
     """The last of their calls in front of it."""
     return [one for one in them if one.index < sent.index][-1]
 
 
-def _aside(sent: Sent, name: str, them: Sequence[Sent]) -> Aside:
+def _aside(sent: RecordedCall, name: str, them: Sequence[RecordedCall]) -> Aside:
     before = _before(sent, them)
     behind = next((one for one in them if one.index > sent.index), None)
     said = _messages(sent)
     return Aside(sent, name, before, behind, sum(len(block.body) for block in said), _quotes(said, _messages(before)))
 
 
-def _messages(sent: Sent) -> list[Block]:
+def _messages(sent: RecordedCall) -> list[Block]:
     return [block for block in sent.blocks if block.level == "messages"]
 
 
@@ -92,6 +92,6 @@ def _quotes(said: Sequence[Block], main: Sequence[Block]) -> bool:
     return found >= min(_QUOTES, max(1, len(snippets)))
 
 
-def is_short(sent: Sent) -> bool:
+def is_short(sent: RecordedCall) -> bool:
     """Whether a call holds a question or two, no conversation."""
     return len({block.message for block in sent.blocks if block.level == "messages"}) <= _SHORT

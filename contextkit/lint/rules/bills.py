@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
-from contextkit.lint.requests.rule import Sent, Step
+from contextkit.lint.requests.rule import RecordedCall, Step
 from contextkit.lint.rules.marks import n_bytes, n_tokens
 from contextkit.prompt.block import Block
 
@@ -73,12 +73,12 @@ SERVER_TOOLS = (
 """Beginnings of the names of tools that run at the provider, several calls of the model behind one bill."""
 
 
-def read(sent: Sent) -> int | None:
+def read(sent: RecordedCall) -> int | None:
     """Tokens read, None where nobody said."""
     return sent.usage.read if sent.usage else None
 
 
-def written(sent: Sent) -> int:
+def written(sent: RecordedCall) -> int:
     """Tokens written, as far as they were told."""
     return (sent.usage.write_5m or 0) + (sent.usage.write_1h or 0) if sent.usage else 0
 
@@ -88,12 +88,12 @@ def counted(usage: Usage) -> int:
     return (usage.fresh or 0) + (usage.read or 0) + (usage.write_5m or 0) + (usage.write_1h or 0)
 
 
-def left_by(sent: Sent) -> int:
+def left_by(sent: RecordedCall) -> int:
     """Tokens that a call is known to have left in the cache: what it read and what it wrote."""
     return (read(sent) or 0) + written(sent)
 
 
-def began(sent: Sent) -> float | None:
+def began(sent: RecordedCall) -> float | None:
     """When the answer began, None where nobody said."""
     known = (sent.exchange.first_byte_at, sent.exchange.ended_at)
     return next((at for at in known if at is not None), None)
@@ -110,7 +110,7 @@ def is_same_request(step: Step) -> bool:
     return keyed(step.before) == keyed(step.after)
 
 
-def keyed(sent: Sent) -> dict[str, Json]:
+def keyed(sent: RecordedCall) -> dict[str, Json]:
     """The parameters that may be part of what is cached."""
     return {
         name: _settings(value) if name in _CONFIGS else value
@@ -130,13 +130,13 @@ def is_kept(step: Step) -> bool:
     return not step.changes and is_same_request(step)
 
 
-def is_self_hosted(sent: Sent) -> bool:
+def is_self_hosted(sent: RecordedCall) -> bool:
     """Whether the model is one that the table does not know, asked in OpenAI's words: an engine somebody runs."""
     is_in_table = bool(sent.row.provider) and not sent.row.is_assumed
     return not is_in_table and sent.wire in ("openai_chat", "openai_responses")
 
 
-def is_silent(sent: Sent) -> bool:
+def is_silent(sent: RecordedCall) -> bool:
     """Whether the bill says, or does not deny, that nothing was read and nothing written."""
     return not read(sent) and not written(sent)
 
@@ -147,12 +147,12 @@ def read_of_shared(step: Step, shared: int) -> tuple[int, int] | None:
     return None if got is None else (got, n_tokens(step.after, 0, shared))
 
 
-def asks_nothing(sent: Sent) -> bool:
+def asks_nothing(sent: RecordedCall) -> bool:
     """Whether the call generates nothing: it warms a cache or keeps it warm."""
     return bool(limit_path(sent))
 
 
-def limit_path(sent: Sent) -> str:
+def limit_path(sent: RecordedCall) -> str:
     """The parameter that says so, in the words of its wire; empty where none does."""
     if sent.params.get("prewarm") is True:
         return "prewarm"
@@ -164,7 +164,7 @@ def limit_path(sent: Sent) -> str:
     return next((path for path, limit in limits if limit in (0, 1) and not isinstance(limit, bool)), "")
 
 
-def uses_server_tools(sent: Sent) -> bool:
+def uses_server_tools(sent: RecordedCall) -> bool:
     """Whether a tool that runs at the provider is offered or was used."""
     return any(
         _is_server_tool(block) for block in sent.blocks if block.level == "tools" or block.type in ("call", "result")
@@ -189,12 +189,12 @@ def common(one: Sequence[Block], other: Sequence[Block]) -> int:
     )
 
 
-def by_session(calls: Sequence[Sent]) -> Mapping[str, list[Sent]]:
+def by_session(calls: Sequence[RecordedCall]) -> Mapping[str, list[RecordedCall]]:
     """Session → its calls, in order of their starts.
 
     Where nobody named sessions, all calls of one file, or of one run, are one.
     """
-    found: dict[str, list[Sent]] = {}
+    found: dict[str, list[RecordedCall]] = {}
     for sent in calls:
         found.setdefault(_NUMBER.sub("", sent.exchange.session), []).append(sent)
     return {name: sorted(mine, key=lambda sent: (sent.exchange.at, sent.index)) for name, mine in found.items()}
@@ -205,7 +205,7 @@ _NUMBER = re.compile(r"#\d+$|(?<=^watch-[0-9a-f]{8})-\d+$|(?<=^proxy-[0-9a-f]{8}
 they tell apart."""
 
 
-def bytes_a_token(calls: Sequence[Sent]) -> float | None:
+def bytes_a_token(calls: Sequence[RecordedCall]) -> float | None:
     """Bytes a token in this conversation, from a call that read nothing, so that every way of counting agrees on it."""
     for sent in calls:
         if sent.usage and sent.usage.read == 0 and counted(sent.usage) > 0:

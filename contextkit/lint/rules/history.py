@@ -12,7 +12,7 @@ from itertools import pairwise
 import orjson
 
 from contextkit.canonical import Json
-from contextkit.lint.requests.rule import Change, Sent, Step
+from contextkit.lint.requests.rule import Change, RecordedCall, Step
 from contextkit.lint.rules.shapes import texts_of
 from contextkit.prompt.block import Block, text_of
 
@@ -34,7 +34,7 @@ def size(blocks: Sequence[Block]) -> int:
     return sum(len(block.body) for block in blocks)
 
 
-def messages(sent: Sent) -> list[Block]:
+def messages(sent: RecordedCall) -> list[Block]:
     """The blocks of the messages level."""
     return [block for block in sent.blocks if block.level == "messages"]
 
@@ -68,7 +68,7 @@ def _said(block: Block) -> bytes:
     return orjson.dumps(value["text"]) if is_bare else block.body
 
 
-def model_of(sent: Sent) -> str:
+def model_of(sent: RecordedCall) -> str:
     """The model that was asked."""
     return sent.exchange.model or str(sent.params.get("model", ""))
 
@@ -116,7 +116,7 @@ def is_answer(block: Block) -> bool:
     return block.role in ("assistant", "model") or block.type in ("call", "thinking")
 
 
-def n_pictures(sent: Sent) -> int:
+def n_pictures(sent: RecordedCall) -> int:
     """Pictures in the messages, those in tool results included."""
     return sum(
         _pictures(block.value) for block in sent.blocks if block.level == "messages" and block.type not in _WORDS
@@ -130,7 +130,7 @@ def is_image_toggled(step: Step) -> bool:
     return bool(n_pictures(step.before)) != bool(n_pictures(step.after))
 
 
-def has_thinking(sent: Sent) -> bool:
+def has_thinking(sent: RecordedCall) -> bool:
     """Whether thoughts of the model stand in it."""
     return any(block.type == "thinking" for block in sent.blocks)
 
@@ -226,7 +226,7 @@ def rewritten_before(step: Step) -> int:
     return max((block.message for block in pairs), default=-1)
 
 
-def last_message(sent: Sent) -> int:
+def last_message(sent: RecordedCall) -> int:
     """Index of the newest message."""
     return sent.blocks[-1].message if sent.blocks else -1
 

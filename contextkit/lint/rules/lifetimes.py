@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contextkit.lint.requests.rule import Sent, Step
+from contextkit.lint.requests.rule import RecordedCall, Step
 from contextkit.lint.rules.bills import common, keyed, left_by, read
 from contextkit.lint.rules.marks import is_reached, marks_of, n_head, n_shared, n_tokens, reach
 from contextkit.prompt.block import Block
@@ -49,7 +49,7 @@ def pause_of(step: Step) -> str:
     return f"{seconds:,.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
 
 
-def _shortest(sent: Sent) -> int:
+def _shortest(sent: RecordedCall) -> int:
     return min((mark.ttl_seconds for mark in marks_of(sent)), default=_kept_for(sent))
 
 
@@ -58,7 +58,7 @@ _RETENTIONS = {"in_memory": 3600, "in-memory": 3600, "24h": 86_400}
 (https://developers.openai.com/api/docs/guides/prompt-caching)."""
 
 
-def _kept_for(sent: Sent) -> int:
+def _kept_for(sent: RecordedCall) -> int:
     """How long a cache without markers keeps an entry: as long as was asked for, else as the model's row says."""
     return _RETENTIONS.get(str(sent.params.get("prompt_cache_retention")), sent.row.default_ttl_seconds)
 
@@ -100,7 +100,7 @@ def _was_read(step: Step) -> bool:
     return got is not None and there > 0 and got >= _READ * min(there, n_tokens(step.after, 0, n_shared(step)) or there)
 
 
-def finds_entry_of(one: Sent, other: Sent) -> bool:
+def finds_entry_of(one: RecordedCall, other: RecordedCall) -> bool:
     """Whether a later call begins with something that `one` marked, looks there, and asks with the same parameters."""
     if one.row.name != other.row.name or keyed(one) != keyed(other):
         return False
@@ -110,7 +110,7 @@ def finds_entry_of(one: Sent, other: Sent) -> bool:
     )
 
 
-def has_kin_head(one: Sent, other: Sent) -> bool:
+def has_kin_head(one: RecordedCall, other: RecordedCall) -> bool:
     """Whether at least half of the smaller one's tools and system text stands in the other as well."""
     heads = [sent.blocks[: n_head(sent)] for sent in (one, other)]
     shared = {block.body for block in heads[0]} & {block.body for block in heads[1]}

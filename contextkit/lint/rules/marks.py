@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from contextkit.lint.requests.rule import Sent, Step
+from contextkit.lint.requests.rule import RecordedCall, Step
 from contextkit.prompt.block import Block
 
 LOOKBACK = 20
@@ -39,12 +39,12 @@ class Mark:
     """Where it stands: its block's path with the marker's key, or the field at the top of the body."""
 
 
-def has_markers(sent: Sent) -> bool:
+def has_markers(sent: RecordedCall) -> bool:
     """Whether the model caches at markers, and a request may carry four of them: Claude and Nova, not OpenAI."""
     return sent.row.cache == "breakpoints" and sent.row.provider in ("anthropic", "aws")
 
 
-def marks_of(sent: Sent) -> tuple[Mark, ...]:
+def marks_of(sent: RecordedCall) -> tuple[Mark, ...]:
     """Every marker of a call in cache order, the one that the provider sets by itself included."""
     if sent.row.cache != "breakpoints":
         return ()
@@ -63,7 +63,7 @@ _MOST_KEPT = 64
 """Calls whose markers are remembered: several rules ask for the same ones, one call after the other."""
 
 
-def _marks(sent: Sent) -> Iterator[Mark]:
+def _marks(sent: RecordedCall) -> Iterator[Mark]:
     automatic = _automatic(sent)
     for index, block in enumerate(sent.blocks):
         if block.marker is not None:
@@ -79,7 +79,7 @@ def _marks(sent: Sent) -> Iterator[Mark]:
             yield automatic
 
 
-def _automatic(sent: Sent) -> Mark | None:
+def _automatic(sent: RecordedCall) -> Mark | None:
     """The marker that the provider puts on the last block that can carry one."""
     asked, options = sent.params.get("cache_control"), sent.params.get("prompt_cache_options")
     is_implicit = sent.row.provider == "openai" and not (
@@ -104,14 +104,14 @@ def _text(block: Block) -> object:
     return block.value.get("text", "-") if isinstance(block.value, dict) else block.value
 
 
-def lifetime(sent: Sent, marker: Mapping[str, object]) -> int:
+def lifetime(sent: RecordedCall, marker: Mapping[str, object]) -> int:
     """Seconds that a marker asks for: its own, the request's, or the model's default."""
     options = sent.params.get("prompt_cache_options")
     asked = marker.get("ttl") or (options.get("ttl") if isinstance(options, dict) else None)
     return _LIFETIMES.get(str(asked), sent.row.default_ttl_seconds)
 
 
-def distance(sent: Sent, start: int, end: int) -> int:
+def distance(sent: RecordedCall, start: int, end: int) -> int:
     """Positions from one block to a later one."""
     if sent.wire not in _GROUPING_WIRES:
         return end - start
@@ -119,12 +119,12 @@ def distance(sent: Sent, start: int, end: int) -> int:
     return sum(blocks[i].type not in _RUNS or blocks[i].type != blocks[i - 1].type for i in range(start + 1, end + 1))
 
 
-def in_messages(sent: Sent, mark: Mark) -> bool:
+def in_messages(sent: RecordedCall, mark: Mark) -> bool:
     """Whether a marker stands in the messages, not in tools or system text."""
     return sent.blocks[mark.index].level == "messages"
 
 
-def n_head(sent: Sent) -> int:
+def n_head(sent: RecordedCall) -> int:
     """Blocks of tools and system."""
     return next((i for i, block in enumerate(sent.blocks) if block.level == "messages"), len(sent.blocks))
 
@@ -138,12 +138,12 @@ def n_bytes(blocks: Sequence[Block]) -> float:
     )
 
 
-def estimated(sent: Sent, start: int = 0, end: int | None = None) -> int:
+def estimated(sent: RecordedCall, start: int = 0, end: int | None = None) -> int:
     """Tokens of some of its blocks, by their size."""
     return int(n_bytes(sent.blocks[start:end]) / sent.row.bytes_per_token)
 
 
-def n_tokens(sent: Sent, start: int = 0, end: int | None = None) -> int:
+def n_tokens(sent: RecordedCall, start: int = 0, end: int | None = None) -> int:
     """Tokens of some of its blocks: their share of the prompt that was billed, an estimate by size where it was not."""
     billed = sent.usage.prompt if sent.usage else None
     whole = n_bytes(sent.blocks)
@@ -197,12 +197,12 @@ def _entries(step: Step, shared: int) -> Iterator[int]:
                 yield mark.index
 
 
-def _best(sent: Sent, written: Sequence[int]) -> int:
+def _best(sent: RecordedCall, written: Sequence[int]) -> int:
     marks = [mark.index for mark in marks_of(sent)]
     return next((entry for entry in reversed(written) if any(is_reached(sent, mark, entry) for mark in marks)), -1)
 
 
-def is_reached(sent: Sent, mark: int, entry: int) -> bool:
+def is_reached(sent: RecordedCall, mark: int, entry: int) -> bool:
     """Whether a lookup from a marker comes by an entry; OpenAI's goes by breakpoints and knows no window of blocks."""
     return entry <= mark and (sent.row.provider == "openai" or distance(sent, entry, mark) < LOOKBACK)
 

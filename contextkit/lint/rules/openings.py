@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from contextkit.lint.requests.rule import Sent
+from contextkit.lint.requests.rule import RecordedCall
 from contextkit.prompt.block import text_of
 
 
@@ -17,7 +17,7 @@ class Calls(Protocol):
     """All calls of a recording, as a rule on a whole session is asked with them."""
 
     @property
-    def conversations(self) -> Mapping[str, Sequence[Sent]]:
+    def conversations(self) -> Mapping[str, Sequence[RecordedCall]]:
         """Name of a conversation → its calls, in order."""
         ...
 
@@ -28,7 +28,7 @@ class Opening:
 
     name: str
     """Of the conversation."""
-    sent: Sent
+    sent: RecordedCall
     """The call."""
     text: str
     """Its system text."""

@@ -13,8 +13,8 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.ledger.calls import OTHER_PROJECT
-from contextkit.lint.requests.compare import reach_of
-from contextkit.lint.requests.rule import Change, Evidence, Sent, Step
+from contextkit.lint.requests.cut import reach_of
+from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
 
 Paths = Mapping[str, Sequence[str]]
 """Wire → where it keeps a setting."""
@@ -82,7 +82,7 @@ def _spelled(value: Json) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
 
 
-def is_claude(sent: Sent) -> bool:
+def is_claude(sent: RecordedCall) -> bool:
     """Whether Claude's rules hold for it."""
     return (
         sent.wire in CLAUDE_WIRES and sent.row.cache == "breakpoints" and sent.row.provider in ("anthropic", "aws", "")
@@ -101,7 +101,7 @@ def has_tool_change(step: Step) -> bool:
     return any(change.level == "tools" and change.is_cached for change in step.changes)
 
 
-def model_of(sent: Sent) -> str:
+def model_of(sent: RecordedCall) -> str:
     """The model that was asked, as sent."""
     named = sent.params.get("model") or sent.params.get("modelId")
     return str(named) if isinstance(named, str) and named else sent.exchange.model
@@ -124,7 +124,7 @@ def is_other_model(step: Step) -> bool:
     return bool(was and now) and bare_model(was) != bare_model(now)
 
 
-def region_of(sent: Sent) -> str:
+def region_of(sent: RecordedCall) -> str:
     """The region that the name of the model says, empty where it says none."""
     name = model_of(sent)
     found = _ARN.match(name) or _VERTEX.match(name)
@@ -132,7 +132,7 @@ def region_of(sent: Sent) -> str:
     return found["region"] if found else prefix[0].rstrip(".") if prefix else ""
 
 
-def account_of(sent: Sent) -> str:
+def account_of(sent: RecordedCall) -> str:
     """The account or project that the name of the model says, empty where it says none."""
     name = model_of(sent)
     found = _ARN.match(name) or _VERTEX.match(name)
@@ -150,7 +150,7 @@ def accounts(step: Step) -> tuple[str, str]:
     return account_of(step.before), account_of(step.after)
 
 
-def is_aggregated(sent: Sent) -> bool:
+def is_aggregated(sent: RecordedCall) -> bool:
     """Whether an aggregator passes the call on: it names the vendor before the model, or takes that aggregator's own
     fields.
     """
@@ -160,7 +160,7 @@ def is_aggregated(sent: Sent) -> bool:
     return sent.wire.startswith("openai") and (is_told or (is_vendored and bool(sent.row.provider)))
 
 
-def route_key(sent: Sent) -> str:
+def route_key(sent: RecordedCall) -> str:
     """What ties a call to a place: a cache key or a session's id; empty where nothing does."""
     given = (sent.params.get(name) for name in ("prompt_cache_key", "session_id", "user"))
     return next((str(value) for value in given if isinstance(value, str | int) and value != ""), "")
@@ -197,7 +197,7 @@ def _opens(change: Change) -> bool:
     return blocks[0].message <= 1
 
 
-def goes_on(before: Sent, after: Sent) -> bool:
+def goes_on(before: RecordedCall, after: RecordedCall) -> bool:
     """Whether `after` holds all that `before` sent, in the same bytes, and more."""
     if len(after.blocks) < len(before.blocks):
         return False

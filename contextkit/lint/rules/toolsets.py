@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 
 import orjson
 
-from contextkit.lint.requests.rule import Change, Sent, Step
+from contextkit.lint.requests.rule import Change, RecordedCall, Step
 from contextkit.lint.rules.history import messages, tail
 from contextkit.prompt.block import Block, text_of
 
@@ -86,7 +86,7 @@ def set_moves(step: Step, change: Change) -> Moves | None:
     return found if found.gone or found.come or found.held_back or found.promoted else None
 
 
-def _tools(sent: Sent) -> list[Block]:
+def _tools(sent: RecordedCall) -> list[Block]:
     return [block for block in sent.blocks if block.level == "tools"]
 
 
@@ -95,7 +95,7 @@ def is_deferred(block: Block) -> bool:
     return isinstance(block.value, dict) and bool(block.value.get("defer_loading"))
 
 
-def names(sent: Sent) -> frozenset[str]:
+def names(sent: RecordedCall) -> frozenset[str]:
     """Names of the tools a call shows in front."""
     return frozenset(block.role for block in _tools(sent) if not is_deferred(block))
 

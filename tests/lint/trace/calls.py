@@ -9,7 +9,7 @@ from typing import Any
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.detect import sent_of
-from contextkit.lint.requests.rule import Change, Evidence, On, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Change, Evidence, On, RecordedCall, RequestRule, Step
 
 Json = Any
 WORDS = "You are a careful researcher; you say where a number comes from. " * 120
@@ -36,7 +36,7 @@ def call(
     return Exchange(f"r{number}", session, lane, at, at + 1, at + 2, provider, model, Bodies(raw), None, None, None)
 
 
-def sent(body: Json, wire: str = "anthropic_messages", before: Sent | None = None) -> Sent:
+def sent(body: Json, wire: str = "anthropic_messages", before: RecordedCall | None = None) -> RecordedCall:
     made = sent_of(call(body, wire=wire), before)
     assert made is not None
     return made

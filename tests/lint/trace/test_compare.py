@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from contextkit.lint.requests.compare import compare, reach_of
-from contextkit.lint.requests.rule import Change, Sent
+from contextkit.lint.requests.cut import compare, reach_of
+from contextkit.lint.requests.rule import Change, RecordedCall
 from contextkit.models import model_named
 from tests.lint.trace.calls import anthropic, assistant, paths, sent, text, tool, user
 
@@ -169,7 +169,7 @@ def test_thinking_that_the_provider_takes_out_itself_may_be_left_out() -> None:
 
 
 def test_what_the_server_remembers_is_not_missing() -> None:
-    def asked(*items: Json, **more: Json) -> Sent:
+    def asked(*items: Json, **more: Json) -> RecordedCall:
         body = {"model": "gpt-5.1", "instructions": "s", "input": list(items), **more}
         return sent(body, "openai_responses")
 
@@ -198,7 +198,7 @@ def test_an_implicit_cache_keeps_everything() -> None:
     assert reach_of(sent(body, "openai_chat")) == 2
 
 
-def rebuilt(before: Sent, found: tuple[Change, ...], level: str) -> list[bytes]:
+def rebuilt(before: RecordedCall, found: tuple[Change, ...], level: str) -> list[bytes]:
     """The blocks of a level of `before`, the changes carried out."""
     blocks = [block for block in before.blocks if block.level == level]
     at = next((place for place, block in enumerate(before.blocks) if block.level == level), 0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from contextkit.lint.requests.cut import sent_of
-from contextkit.lint.requests.rule import Sent
+from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model
 from contextkit.prompt.block import text_of
 from tests.lint.trace.calls import SCHEMA, anthropic, assistant, call, sent, spelled, text, tool, user
@@ -201,7 +201,7 @@ SPELLINGS = {
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_call_cut_from_where_the_last_one_ended_is_the_call_cut_whole(spelling: str, seed: int) -> None:
-    before: Sent | None = None
+    before: RecordedCall | None = None
     for body in grown(Random(seed), 30):
         raw = SPELLINGS[spelling](body)
         before, whole = sent_of(call(raw), before), sent_of(call(raw))

@@ -12,7 +12,7 @@ from contextkit.ledger.calls import BlockIds
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.detect import Calls, Detector, agreement, find_in_requests, grouped
-from contextkit.lint.requests.rule import Change, Evidence, Sent, Step
+from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
 from contextkit.providers import PARSERS
@@ -98,7 +98,7 @@ def test_a_step_is_asked_about_even_where_nothing_changed() -> None:
 
 
 def test_a_call_is_asked_about_alone_and_a_session_at_the_end() -> None:
-    def unmarked(sent: Sent) -> Evidence | None:
+    def unmarked(sent: RecordedCall) -> Evidence | None:
         return None if any(block.marker for block in sent.blocks) else Evidence("no marker")
 
     def many(calls: Calls) -> list[Evidence]:

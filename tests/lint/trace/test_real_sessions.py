@@ -9,7 +9,7 @@ import pytest
 
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.requests.detect import Detector, find_in_requests, sent_of
-from contextkit.lint.requests.rule import Sent
+from contextkit.lint.requests.rule import RecordedCall
 from tests.lint.injection.sessions import WIRES, body_of, coding_session, service_runs, with_body
 
 COMPACTED = [174, 304]
@@ -47,7 +47,7 @@ def test_200_real_runs_are_200_conversations_without_a_break(wire: str, shared: 
 @pytest.mark.parametrize("wire", WIRES)
 def test_real_calls_are_cut_alike_from_the_front_and_from_the_call_before(wire: str, shared: Path) -> None:
     for run in service_runs(shared, wire, 12):
-        before: Sent | None = None
+        before: RecordedCall | None = None
         for exchange in run:
             before, whole = sent_of(exchange, before), sent_of(exchange)
             assert before is not None

@@ -37,7 +37,7 @@ from functools import lru_cache
 
 from contextkit.facts.load import built_in_table
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.bills import counted
 from contextkit.lint.rules.callsites import in_any_case, is_nothing, last_name, text_of
 from contextkit.lint.rules.marking import AnyFunction, resolved, says
@@ -307,7 +307,7 @@ def _handed_on(node: ast.AST) -> Iterable[ast.expr | None]:
     return [node.value] if isinstance(node, ast.Return) or (is_kept and isinstance(node, ast.Assign)) else []
 
 
-def _too_few(sent: Sent) -> Evidence | None:
+def _too_few(sent: RecordedCall) -> Evidence | None:
     """Anthropic's and Bedrock's input leaves out what was cached: a long prompt with few input tokens and no cached
     ones has lost them.
     """

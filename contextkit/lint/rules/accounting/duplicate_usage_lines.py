@@ -36,7 +36,7 @@ from collections.abc import Iterator, Sequence
 
 from contextkit.facts.load import built_in_table
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.bills import counted
 from contextkit.lint.rules.lifetimes import expired
 from contextkit.lint.rules.marks import reach
@@ -89,7 +89,7 @@ def _billed_again(step: Step) -> Evidence | None:
     return Evidence("the same prompt stands here again with the same bill: one call, recorded twice", path="usage")
 
 
-def _same_id(calls: Sequence[Sent]) -> Iterator[Evidence]:
+def _same_id(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
     seen: set[str] = set()
     for sent in calls:
         if sent.exchange.id and sent.exchange.id in seen and sent.usage is not None and counted(sent.usage):

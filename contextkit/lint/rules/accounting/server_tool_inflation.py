@@ -33,7 +33,7 @@ Take the last internal call where the provider lists them, or count what is sent
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.bills import counted, read, uses_server_tools
 from contextkit.lint.rules.marks import estimated
 
@@ -41,7 +41,7 @@ _FAR_MORE = 1.8
 _LEAST_TOKENS = 2000
 
 
-def _several_calls(sent: Sent) -> Evidence | None:
+def _several_calls(sent: RecordedCall) -> Evidence | None:
     got = read(sent)
     if not got or got < _LEAST_TOKENS or sent.usage is None or not uses_server_tools(sent):
         return None

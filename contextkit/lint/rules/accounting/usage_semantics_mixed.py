@@ -38,7 +38,7 @@ from collections.abc import Iterator
 
 from contextkit.facts.load import built_in_table
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.bills import bytes_a_token, counted, uses_server_tools
 from contextkit.lint.rules.marks import n_bytes
 from contextkit.lint.rules.usages import field, holder
@@ -94,14 +94,14 @@ def _counted_twice(step: Step) -> Evidence | None:
     )
 
 
-def _is_negative(sent: Sent) -> bool:
+def _is_negative(sent: RecordedCall) -> bool:
     usage = sent.usage
     return usage is not None and any(
         (count or 0) < 0 for count in (usage.fresh, usage.read, usage.write_5m, usage.write_1h)
     )
 
 
-def _said(sent: Sent, message: str) -> Evidence:
+def _said(sent: RecordedCall, message: str) -> Evidence:
     return Evidence(
         message, path="usage", now=f"fresh {sent.usage.fresh}, read {sent.usage.read}" if sent.usage else ""
     )

@@ -38,7 +38,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.bills import is_silent
 from contextkit.lint.rules.callsites import as_keywords, has_unknown_keywords, keyword
 from contextkit.lint.rules.marking import constant, literal_markers, resolved
@@ -90,9 +90,9 @@ def _text(part: ast.expr, view: View) -> str | None:
     return said if isinstance(said, str) else None
 
 
-def _too_short(calls: Sequence[Sent]) -> Iterator[Evidence]:
+def _too_short(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
     """Calls that share a marked beginning, all of them below the minimum, and together far above it."""
-    groups: dict[tuple[str, bytes], list[Sent]] = {}
+    groups: dict[tuple[str, bytes], list[RecordedCall]] = {}
     for sent in calls:
         if has_markers(sent) and (marks := marks_of(sent)):
             groups.setdefault(

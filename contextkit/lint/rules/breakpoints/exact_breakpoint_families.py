@@ -41,7 +41,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.bills import read
 from contextkit.lint.rules.callsites import keyword
 from contextkit.lint.rules.marking import all_keywords, assigned, constant, is_parameter, resolved, says
@@ -91,11 +91,11 @@ def _most_characters(node: ast.expr | None, view: View, depth: int = 3) -> float
     return len(text) if isinstance(text, str) else inf
 
 
-def _written_again(calls: Sequence[Sent]) -> Iterator[Evidence]:
+def _written_again(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
     """First calls of conversations that begin with the same head, and whose only breakpoint is the one at their own
     end.
     """
-    conversations: Mapping[str, Sequence[Sent]] = getattr(calls, "conversations", {})
+    conversations: Mapping[str, Sequence[RecordedCall]] = getattr(calls, "conversations", {})
     seen: set[tuple[str, object, bytes]] = set()
     for first in sorted((mine[0] for mine in conversations.values()), key=lambda sent: sent.index):
         head = n_head(first)
@@ -121,7 +121,7 @@ def _written_again(calls: Sequence[Sent]) -> Iterator[Evidence]:
         seen.add(key)
 
 
-def _is_marked(sent: Sent, head: int) -> bool:
+def _is_marked(sent: RecordedCall, head: int) -> bool:
     """Whether an explicit breakpoint stands in tools or system text."""
     return not head or any(block.marker is not None for block in sent.blocks[:head])
 

@@ -36,18 +36,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.cut import common_bytes
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.bills import common, read
 from contextkit.lint.rules.marks import has_markers, marks_of, n_bytes, n_tokens
+from contextkit.prompt.diff import common_bytes
 
 _LEAST_TOKENS = 2000
 
 
-def _shared_unmarked(calls: Sequence[Sent]) -> Iterator[Evidence]:
+def _shared_unmarked(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
     """First calls of a session's conversations that begin alike far beyond the last marker they have in common."""
-    conversations: Mapping[str, Sequence[Sent]] = getattr(calls, "conversations", {})
-    firsts: dict[str, list[Sent]] = {}
+    conversations: Mapping[str, Sequence[RecordedCall]] = getattr(calls, "conversations", {})
+    firsts: dict[str, list[RecordedCall]] = {}
     for sent in sorted((mine[0] for mine in conversations.values()), key=lambda sent: sent.index):
         if has_markers(sent) and marks_of(sent):
             firsts.setdefault(sent.exchange.session, []).append(sent)
@@ -57,7 +57,7 @@ def _shared_unmarked(calls: Sequence[Sent]) -> Iterator[Evidence]:
                 yield found
 
 
-def _beyond(leader: Sent, sibling: Sent) -> Evidence | None:
+def _beyond(leader: RecordedCall, sibling: RecordedCall) -> Evidence | None:
     shared = common(leader.blocks, sibling.blocks)
     marked = max((mark.index + 1 for mark in marks_of(leader) if mark.index < shared), default=0)
     missed = n_tokens(sibling, marked, shared) + _inside(leader, sibling, shared)
@@ -72,7 +72,7 @@ def _beyond(leader: Sent, sibling: Sent) -> Evidence | None:
     )
 
 
-def _inside(leader: Sent, sibling: Sent, shared: int) -> int:
+def _inside(leader: RecordedCall, sibling: RecordedCall, shared: int) -> int:
     """Tokens that the first block which differs begins with on both sides."""
     if shared >= min(len(leader.blocks), len(sibling.blocks)):
         return 0

@@ -37,7 +37,7 @@ notices behind what was sent:
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.bills import read, written
 from contextkit.lint.rules.marks import estimated, has_markers, marks_of
 from contextkit.lint.source.rule import MOVE_MARKER, Flow
@@ -62,7 +62,7 @@ def _varying(step: Step) -> Evidence | None:
     )
 
 
-def _varies_under_marker(before: Sent, change: Change) -> bool:
+def _varies_under_marker(before: RecordedCall, change: Change) -> bool:
     """Whether no marker stands before the change, and one on it."""
     marks = marks_of(before)
     return bool(marks) and change.at <= marks[0].index < change.at + len(change.was)
@@ -80,11 +80,11 @@ def _varied_before(step: Step, change: Change) -> bool:
     return len(versions) == 3 and _is_same_up_to(older, step.before, change.at)
 
 
-def _is_same_up_to(one: Sent, other: Sent, end: int) -> bool:
+def _is_same_up_to(one: RecordedCall, other: RecordedCall, end: int) -> bool:
     return all(a.body == b.body for a, b in zip(one.blocks[:end], other.blocks[:end], strict=True))
 
 
-def _writes_only(*calls: Sent) -> bool:
+def _writes_only(*calls: RecordedCall) -> bool:
     return all(written(sent) > 0 and read(sent) == 0 for sent in calls)
 
 

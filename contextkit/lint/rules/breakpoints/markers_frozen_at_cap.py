@@ -37,7 +37,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.marking import MARKER_KEYS, constant, marker_sets, takes_markers_off
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, in_messages, marks_of, n_tokens, reach
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -97,7 +97,7 @@ def _frozen(step: Step) -> Evidence | None:
     )
 
 
-def _turns_behind(sent: Sent, index: int) -> int:
+def _turns_behind(sent: RecordedCall, index: int) -> int:
     """Messages of the model behind a block."""
     return len({block.message for block in sent.blocks[index + 1 :] if block.role in _SPEAKERS})
 

@@ -34,7 +34,7 @@ Two of the four markers on the newest two turns, one at a boundary that outlives
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.bills import read
 from contextkit.lint.rules.marks import has_markers, in_messages, marks_of, n_head, n_tokens, reach
 
@@ -59,11 +59,11 @@ def _nothing_between(step: Step) -> Evidence | None:
     )
 
 
-def _n_in_messages(sent: Sent) -> int:
+def _n_in_messages(sent: RecordedCall) -> int:
     return sum(in_messages(sent, mark) for mark in marks_of(sent))
 
 
-def _is_billed_so(sent: Sent, head: int) -> bool:
+def _is_billed_so(sent: RecordedCall, head: int) -> bool:
     got = read(sent)
     return got is None or got <= _ABOUT * n_tokens(sent, 0, head)
 

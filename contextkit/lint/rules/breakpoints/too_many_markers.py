@@ -37,7 +37,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.callsites import as_keys, as_keywords, field, keyword, last_name
 from contextkit.lint.rules.marking import MARKER_KEYS, constant, is_marker_target, literal_markers
 from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, marks_of
@@ -176,7 +176,7 @@ def _written_out(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
         yield Hit(node, f"{n} markers in one request, which takes {MOST_MARKERS}")
 
 
-def _too_many(sent: Sent) -> Evidence | None:
+def _too_many(sent: RecordedCall) -> Evidence | None:
     if not has_markers(sent) or len(marks := marks_of(sent)) <= MOST_MARKERS:
         return None
     return Evidence(

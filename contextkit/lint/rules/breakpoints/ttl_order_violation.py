@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.callsites import field, keyword
 from contextkit.lint.rules.marking import constant, literal_markers, resolved
 from contextkit.lint.rules.marks import has_markers, marks_of
@@ -72,7 +72,7 @@ def _lifetime(marker: ast.expr, view: View) -> int:
     return _SECONDS["5m"] if ttl is None else _SECONDS.get(str(constant(resolved(ttl, view))), 0)
 
 
-def _wrong_order(sent: Sent) -> Evidence | None:
+def _wrong_order(sent: RecordedCall) -> Evidence | None:
     if not has_markers(sent):
         return None
     late = next((pair for pair in pairwise(marks_of(sent)) if pair[0].ttl_seconds < pair[1].ttl_seconds), None)

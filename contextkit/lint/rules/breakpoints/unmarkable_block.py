@@ -35,7 +35,7 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.callsites import field
 from contextkit.lint.rules.marking import constant
 from contextkit.lint.rules.marks import can_hold_breakpoint, has_markers
@@ -63,7 +63,7 @@ def _may_be_empty(text: ast.expr) -> bool:
     return constant(text) == ""
 
 
-def _unmarkable(sent: Sent) -> Evidence | None:
+def _unmarkable(sent: RecordedCall) -> Evidence | None:
     if not has_markers(sent):
         return None
     block = next((block for block in sent.blocks if block.marker is not None and not can_hold_breakpoint(block)), None)

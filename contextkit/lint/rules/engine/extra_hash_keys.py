@@ -30,7 +30,7 @@ A salt for each domain of trust, not for each call: one per tenant is enough to 
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.source.rule import Flow
 
 _KEYS = ("cache_salt", "extra_key", "lora_path", "lora_name", "lora_request", "lora_adapter")
@@ -49,7 +49,7 @@ def _other_key(step: Step) -> Evidence | None:
     )
 
 
-def _of(sent: Sent, name: str) -> object:
+def _of(sent: RecordedCall, name: str) -> object:
     return sent.params.get(name)
 
 

@@ -31,7 +31,7 @@ A lane for images with a short history, its findings carried over as text, or an
 from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.bills import is_kept, is_self_hosted, read
 from contextkit.lint.rules.engine.swa_or_recurrent_no_rollback import NO_ROLLBACK
 from contextkit.lint.rules.marks import n_shared, n_tokens
@@ -51,7 +51,7 @@ def _nothing_with_images(step: Step) -> Evidence | None:
     return Evidence(f"none of {shared:,} tokens that agree was read, with {n} images in the prompt", path=image.path)
 
 
-def _n_images(sent: Sent) -> int:
+def _n_images(sent: RecordedCall) -> int:
     return sum(block.type == "image" for block in sent.blocks)
 
 

@@ -37,7 +37,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.bills import began, by_session, common, read
 from contextkit.lint.rules.callsites import is_model_call, keyword, last_name, text_of
 from contextkit.lint.rules.marking import module_of, resolved
@@ -144,10 +144,10 @@ def _has_leader(name: str, view: View) -> bool:
     return any(isinstance(one, ast.Call) and last_name(one.func) == name for one in (*waits, *calls))
 
 
-def _cold(calls: Sequence[Sent]) -> Iterator[Evidence]:
+def _cold(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
     for mine in by_session(calls).values():
-        flying: list[Sent] = []
-        landed: list[Sent] = []
+        flying: list[RecordedCall] = []
+        landed: list[RecordedCall] = []
         for sent in mine:
             landed += [one for one in flying if (began(one) or 0.0) <= sent.exchange.at]
             flying = [one for one in flying if (began(one) or 0.0) > sent.exchange.at]
@@ -157,7 +157,7 @@ def _cold(calls: Sequence[Sent]) -> Iterator[Evidence]:
                 flying.append(sent)
 
 
-def _beside(sent: Sent, flying: Sequence[Sent], landed: Sequence[Sent]) -> Evidence | None:
+def _beside(sent: RecordedCall, flying: Sequence[RecordedCall], landed: Sequence[RecordedCall]) -> Evidence | None:
     """The longest entry that a call under way is only about to write, and that nobody wrote before."""
     ends = {_entry(one, sent): one for one in flying}
     end = max(ends)
@@ -177,7 +177,7 @@ def _beside(sent: Sent, flying: Sequence[Sent], landed: Sequence[Sent]) -> Evide
     )
 
 
-def _entry(one: Sent, other: Sent) -> int:
+def _entry(one: RecordedCall, other: RecordedCall) -> int:
     """Blocks up to the last marker of `one` that `other` begins with and looks up."""
     if one.row.name != other.row.name:
         return 0
@@ -187,7 +187,7 @@ def _entry(one: Sent, other: Sent) -> int:
     return max((end + 1 for end in ends if any(is_reached(other, mark.index, end) for mark in mine)), default=0)
 
 
-def _live(one: Sent, other: Sent) -> int:
+def _live(one: RecordedCall, other: RecordedCall) -> int:
     is_alive = other.exchange.at - one.exchange.at <= one.row.default_ttl_seconds
     return _entry(one, other) if is_alive else 0
 

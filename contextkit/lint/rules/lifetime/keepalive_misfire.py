@@ -36,7 +36,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.bills import asks_nothing, by_session, left_by, limit_path, read
 from contextkit.lint.rules.callsites import in_any_case, keyword
 from contextkit.lint.rules.lifetimes import finds_entry_of, has_kin_head
@@ -142,10 +142,10 @@ def _seconds(node: ast.expr) -> float | None:
     return float(value)
 
 
-def _misfired(calls: Sequence[Sent]) -> Iterator[Evidence]:
+def _misfired(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
     """Calls that generate nothing, after a real one of their session, and that find nothing of it."""
     for mine in by_session(calls).values():
-        last: Sent | None = None
+        last: RecordedCall | None = None
         for sent in mine:
             if not asks_nothing(sent):
                 last = sent
@@ -155,7 +155,7 @@ def _misfired(calls: Sequence[Sent]) -> Iterator[Evidence]:
                 last = last if found else sent
 
 
-def _finding(last: Sent, sent: Sent) -> Evidence | None:
+def _finding(last: RecordedCall, sent: RecordedCall) -> Evidence | None:
     marks, gap = marks_of(last), sent.exchange.at - last.exchange.at
     at_stake = n_tokens(last, 0, marks[-1].index + 1) if marks else 0
     if at_stake < max(_LEAST_TOKENS, last.row.min_tokens) or (read(sent) or 0) >= 0.5 * (left_by(last) or at_stake):

@@ -37,7 +37,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.bills import asks_nothing, by_session, read
 from contextkit.lint.rules.callsites import calls_in, has_unknown_keywords, is_model_call, is_nothing, keyword
 from contextkit.lint.rules.lifetimes import finds_entry_of, has_kin_head
@@ -74,7 +74,7 @@ def _has(call: ast.Call, name: str) -> bool:
     return value is not None and not is_nothing(value)
 
 
-def _not_found(calls: Sequence[Sent]) -> Iterator[Evidence]:
+def _not_found(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
     """The first real call of a session after a call that generated nothing, and whose entry it does not find."""
     for mine in by_session(calls).values():
         first = next((sent for sent in mine if not asks_nothing(sent)), None)

@@ -37,7 +37,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.bills import uses_server_tools
 from contextkit.lint.rules.callsites import field, mentions, text_of
 from contextkit.lint.rules.marking import constant, resolved
@@ -104,12 +104,12 @@ def _shorter(step: Step) -> Evidence | None:
     return None
 
 
-def _longest(sent: Sent, is_message: bool) -> tuple[int, str] | None:
+def _longest(sent: RecordedCall, is_message: bool) -> tuple[int, str] | None:
     marks = [(mark.ttl_seconds, mark.path) for mark in marks_of(sent) if in_messages(sent, mark) == is_message]
     return max(marks, default=None)
 
 
-def _billed_short(sent: Sent) -> Evidence | None:
+def _billed_short(sent: RecordedCall) -> Evidence | None:
     """Everything was marked for an hour, and a write of five minutes was billed."""
     if not has_markers(sent) or sent.usage is None or not sent.usage.write_5m or sent.usage.write_1h:
         return None

@@ -48,7 +48,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.history import come, messages, size
 from contextkit.lint.rules.syntax import inside, last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -71,12 +71,12 @@ def _is_fold(change: Change) -> bool:
     return is_told and len({block.message for block in change.was}) >= 3 and 2 * size(change.now) < size(change.was)
 
 
-def _shrank(before: Sent, after: Sent) -> bool:
+def _shrank(before: RecordedCall, after: RecordedCall) -> bool:
     one, other = messages(before), messages(after)
     return bool(one and other) and one[0].body != other[0].body and 2 * size(other) < size(one)
 
 
-def _filled(sent: Sent) -> float:
+def _filled(sent: RecordedCall) -> float:
     """How much of the window a call took, by its bill, else by its bytes."""
     usage = sent.usage
     billed = sum(n or 0 for n in (usage.fresh, usage.read, usage.write_5m, usage.write_1h)) if usage else 0

@@ -54,7 +54,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.history import same_words
 from contextkit.lint.rules.syntax import inside, last_name, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -109,7 +109,7 @@ def _n_messages(step: Step, change: Change) -> tuple[int, int]:
     return sum(was) + before, sum(now) + before
 
 
-def _begins(sent: Sent, blocks: Sequence[Block]) -> list[bool]:
+def _begins(sent: RecordedCall, blocks: Sequence[Block]) -> list[bool]:
     """For each of its neighbouring blocks, whether a message begins with it."""
     at = next(i for i, block in enumerate(sent.blocks) if block is blocks[0])
     return [i == 0 or sent.blocks[i - 1].message != sent.blocks[i].message for i in range(at, at + len(blocks))]

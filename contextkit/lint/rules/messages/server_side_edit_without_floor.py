@@ -45,13 +45,13 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.syntax import constant_keys, last_name
 from contextkit.lint.rules.usages import root
 from contextkit.lint.source.rule import Hit, Pattern, View
 
 
-def _without_floor(sent: Sent) -> Evidence | None:
+def _without_floor(sent: RecordedCall) -> Evidence | None:
     given = sent.params.get("context_management")
     edits = given.get("edits") if isinstance(given, dict) else None
     for index, edit in enumerate(edits if isinstance(edits, list) else ()):

@@ -48,7 +48,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.compare import reach_of
+from contextkit.lint.requests.cut import reach_of
 from contextkit.lint.requests.rule import Evidence, RequestRule
 from contextkit.lint.rules.asides import Aside, asides, is_short
 from contextkit.lint.rules.openings import Calls

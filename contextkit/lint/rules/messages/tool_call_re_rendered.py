@@ -42,7 +42,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.history import size
 from contextkit.lint.rules.openings import Calls
 
@@ -64,21 +64,21 @@ def _stuck(calls: Calls) -> Iterator[Evidence]:
             yield Evidence(text, found.blocks[_first_call(found)].path, sent=found)
 
 
-def _is_stuck(run: Sequence[Sent]) -> bool:
+def _is_stuck(run: Sequence[RecordedCall]) -> bool:
     reads, sizes = [_read(sent) for sent in run], [size(sent.blocks) for sent in run]
     is_same = min(reads) > 0 and max(reads) - min(reads) <= _BLOCK and sizes[-1] >= _GROWTH * sizes[0]
     return is_same and all(_goes_on(a, b) for a, b in pairwise(run)) and all(map(_stops_there, run))
 
 
-def _read(sent: Sent) -> int:
+def _read(sent: RecordedCall) -> int:
     return (sent.usage.read or 0) if sent.usage else 0
 
 
-def _goes_on(before: Sent, after: Sent) -> bool:
+def _goes_on(before: RecordedCall, after: RecordedCall) -> bool:
     return [block.body for block in before.blocks] == [block.body for block in after.blocks[: len(before.blocks)]]
 
 
-def _stops_there(sent: Sent) -> bool:
+def _stops_there(sent: RecordedCall) -> bool:
     """Whether what was read is about what stands in front of the first call."""
     usage, first = sent.usage, _first_call(sent)
     billed = sum(n or 0 for n in (usage.fresh, usage.read, usage.write_5m, usage.write_1h)) if usage else 0
@@ -86,7 +86,7 @@ def _stops_there(sent: Sent) -> bool:
     return billed > 0 and share > 0 and abs(_read(sent) / billed - share) <= _NEAR
 
 
-def _first_call(sent: Sent) -> int:
+def _first_call(sent: RecordedCall) -> int:
     """Index of its block, -1 where no tool was called."""
     return next((i for i, block in enumerate(sent.blocks) if block.type == "call"), -1)
 

@@ -42,7 +42,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.callsites import has_unknown_keywords, is_model_call, keyword, text_of, uses_of
 from contextkit.lint.rules.marking import in_class, module_of, resolved
 from contextkit.lint.rules.openings import Calls
@@ -71,7 +71,7 @@ def _erratic(calls: Calls) -> Iterator[Evidence]:
             yield Evidence(text, path="prompt_cache_key", sent=lost[0])
 
 
-def _steps(mine: Sequence[Sent]) -> list[tuple[Sent, Sent]]:
+def _steps(mine: Sequence[RecordedCall]) -> list[tuple[RecordedCall, RecordedCall]]:
     """Neighbours of which the later has all of the earlier and should have read it."""
     return [
         (a, b)
@@ -80,17 +80,17 @@ def _steps(mine: Sequence[Sent]) -> list[tuple[Sent, Sent]]:
     ]
 
 
-def _was_there(before: Sent, after: Sent) -> bool:
+def _was_there(before: RecordedCall, after: RecordedCall) -> bool:
     usage = before.usage
     size = (usage.fresh or 0) + (usage.read or 0) if usage else 0
     return size >= 2 * before.row.min_tokens and 0 <= after.exchange.at - before.exchange.at <= _FRESH_SECONDS
 
 
-def _n_steps(mine: Sequence[Sent]) -> int:
+def _n_steps(mine: Sequence[RecordedCall]) -> int:
     return len(_steps(mine))
 
 
-def _lost(mine: Sequence[Sent]) -> list[Sent]:
+def _lost(mine: Sequence[RecordedCall]) -> list[RecordedCall]:
     return [after for _, after in _steps(mine) if after.usage and after.usage.read == 0]
 
 

@@ -35,7 +35,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.callsites import as_keys, field, is_nothing, text_of
 from contextkit.lint.rules.marking import in_class, resolved
 from contextkit.lint.rules.openings import Calls
@@ -51,7 +51,7 @@ _KEY, _DERIVED = "prompt_cache_key", "auto"
 
 def _crowded(calls: Calls) -> Iterator[Evidence]:
     """One key over several conversations with more calls in a minute than a machine takes."""
-    by_key: dict[str, list[tuple[str, Sent]]] = {}
+    by_key: dict[str, list[tuple[str, RecordedCall]]] = {}
     for name, mine in calls.conversations.items():
         for sent in mine:
             key = sent.params.get(_KEY)
@@ -64,7 +64,7 @@ def _crowded(calls: Calls) -> Iterator[Evidence]:
             yield Evidence(text, path=_KEY, now=key, sent=first)
 
 
-def _overflow(used: Sequence[tuple[str, Sent]]) -> Sent | None:
+def _overflow(used: Sequence[tuple[str, RecordedCall]]) -> RecordedCall | None:
     """The first call that is one too many within a minute, where it is not all one conversation."""
     for place in range(_A_MINUTE, len(used)):
         window = used[place - _A_MINUTE : place + 1]

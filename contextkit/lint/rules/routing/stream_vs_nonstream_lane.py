@@ -38,7 +38,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.callsites import (
     as_keywords,
     calls_in,
@@ -83,13 +83,13 @@ def _one_lane(calls: Calls) -> Iterator[Evidence]:
                 )
 
 
-def _readers(mine: Sequence[Sent], is_stream: bool) -> list[Sent]:
+def _readers(mine: Sequence[RecordedCall], is_stream: bool) -> list[RecordedCall]:
     """Calls of one kind that go on from the call before, soon after it, and whose bill is known."""
     soon = [(a, b) for a, b in pairwise(mine) if b.usage is not None and b.exchange.at - a.exchange.at <= _SOON_SECONDS]
     return [b for a, b in soon if bool(b.params.get("stream")) is is_stream and goes_on(a, b)]
 
 
-def _read(sent: Sent) -> int:
+def _read(sent: RecordedCall) -> int:
     return (sent.usage.read or 0) if sent.usage else 0
 
 

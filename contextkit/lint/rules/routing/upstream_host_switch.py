@@ -39,7 +39,7 @@ from collections.abc import Iterator
 
 from contextkit.canonical import Json
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.callsites import as_keywords, field, has_unknown_keywords, keyword, last_name, text_of
 from contextkit.lint.rules.marking import is_single_shot, resolved, says
 from contextkit.lint.rules.settings import (
@@ -78,7 +78,7 @@ def _asked(step: Step) -> Differs | None:
     return Differs("provider.order", was, now) if was is not None and now is not None and was != now else None
 
 
-def _first(sent: Sent) -> Json:
+def _first(sent: RecordedCall) -> Json:
     """The host a request asks for first."""
     for name in ("order", "only"):
         hosts = dig(sent.params, f"provider.{name}")

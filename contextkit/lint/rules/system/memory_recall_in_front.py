@@ -47,7 +47,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.wording import front_name, is_about, new_turn
 from contextkit.lint.source.rule import Flow
 
@@ -70,12 +70,12 @@ def _per_turn(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"system text changed at each of the last {len(spoken) + 1} user turns and never between them")
 
 
-def _differs(before: Sent, after: Sent) -> bool:
+def _differs(before: RecordedCall, after: RecordedCall) -> bool:
     one, other = ([block.body for block in sent.blocks if block.level == "system"] for sent in (before, after))
     return one != other
 
 
-def _spoke(before: Sent, after: Sent) -> bool:
+def _spoke(before: RecordedCall, after: RecordedCall) -> bool:
     return new_turn(Step(before, after, 0, (), ()))
 
 

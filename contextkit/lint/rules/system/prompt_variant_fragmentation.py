@@ -41,7 +41,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Sent, Step
+from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Flow
 
@@ -84,7 +84,7 @@ def _labelled(step: Step, change: Change) -> Evidence | None:
     return Evidence("system text changed at a label that names a variant of the prompt")
 
 
-def _system(sent: Sent) -> list[bytes]:
+def _system(sent: RecordedCall) -> list[bytes]:
     return [block.body for block in sent.blocks if block.level == "system"]
 
 
