@@ -98,7 +98,7 @@ def _seen_by_the_guard(finding: Finding, caller: str) -> Finding:
     )
 
 
-def call_sent(
+def recorded_call(
     body: bytes,
     wire: str = "",
     *,
@@ -146,7 +146,7 @@ def _read(side: str, value: Any) -> RecordedCall:
         body = _bytes_of(value)
         if not body.strip():
             raise UnreadableRequest("body", "empty")
-        return call_sent(body)
+        return recorded_call(body)
     except UnreadableRequest as error:
         raise UnreadableRequest(side if error.path == "body" else f"{side}.{error.path}", error.what) from None
     except UsageError as error:

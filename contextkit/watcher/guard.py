@@ -40,15 +40,16 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.misses import is_shortfall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.conversations import is_said_again
 from contextkit.lint.requests.naming import UNNAMED, Rules, agreement, finding_of
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model, model_named
+from contextkit.prompt.conversations import BodyPrefix, is_retry
+from contextkit.providers.reading import SHAPES
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.redact import redact
 from contextkit.terminal import sanitize
-from contextkit.watcher.breaks import asked_of, broken, call_sent, catalogue, refused, step_of
-from contextkit.watcher.conversations import RUN, Conversation, Conversations, cut_at_end, markers, resembling
+from contextkit.watcher.breaks import asked_of, broken, catalogue, recorded_call, refused, step_of
+from contextkit.watcher.conversations import RUN, Conversation, Conversations
 from contextkit.watcher.diagnostics import asked
 from contextkit.watcher.naming import current
 from contextkit.watcher.notify import Caller, Teller, caller
@@ -174,7 +175,7 @@ class Recording:
 
 PATHS = {"/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/responses": "openai_responses"}
 """End of the path → the wire that is spoken there."""
-_KEPT_CUT_BYTES = 1 << 16
+_MOST_CUT_BYTES = 1 << 16
 """Larger requests are cut again when they are needed: their blocks would take several times the memory of their bytes.
 """
 _EXPLAINING = ("breakpoints", "routing", "lifetime", "engine")
@@ -271,35 +272,39 @@ class Guard:
 
     def _compared(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
         with self._lock:
-            found = self._conversations.going_on(wire, body, current())
-            if found is not None and not _is_over_marked(*found):
-                one, pieces = found
-                self._conversations.keep(one, lambda one: _advance(one, body, pieces, one.back, at, None))
+            match = self._conversations.continued(wire, body, current())
+            if match is not None and not _has_too_many_markers(*match):
+                one, prefix = match
+                self._conversations.store(one, lambda one: _advance(one, prefix, at, None))
                 return one, _departure(one, body, at, where)
-        return self._looked_into(wire, body, where, at)
+        return self._parsed(wire, body, where, at)
 
-    def _looked_into(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
-        """What does not simply go on is cut into blocks; nothing is remembered of a request that is stopped."""
-        sent = replace(call_sent(body, wire, at=at), index=1)
-        kept = named_in(sent.body)
-        pieces, back = cut_at_end(body, sent.body, wire) if kept is None else ((), b"")
-        told, label = self._conversations, current()
+    def _parsed(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
+        """A request that does not simply continue another is cut into blocks; one that is stopped is not stored."""
+        call = replace(recorded_call(body, wire, at=at), index=1)
+        stored = named_in(call.body)
+        prefix = BodyPrefix.of(body, call.body, SHAPES[wire].array) if stored is None else BodyPrefix(body, (), b"")
+        conversations, label = self._conversations, current()
         with self._lock:
-            past = resembling(told, wire, sent, _read, label) if kept is None else told.named(wire, kept, label)
-            if past is None and kept is not None and kept.field == PREVIOUS:
-                raise UnreadableRequest(
-                    "body", "goes on from a response that passed by unseen, or that another request went on from"
-                )
+            if stored is None:
+                past = conversations.matching(wire, call, _read, label)
+            else:
+                past = conversations.by_stored_history(wire, stored, label)
+                if past is None and stored.field == PREVIOUS:
+                    raise UnreadableRequest(
+                        "body", "continues a response that was not observed, or that another request has continued"
+                    )
             before = _read(past) if past else None
-            is_other = before is None or (not label and is_said_again(before, sent))
-            own = None if is_other else past  # one that may still go on itself stays as it is
-            name, turn = own.name if own else told.name(wire, label), past.turn + 1 if past else 1
-        findings = self._findings(before, sent, turn, name, where)
+            # A retry behind another static prefix leaves the earlier request as it is: that may still be continued.
+            is_apart = before is None or (not label and is_retry(before, call))
+            own = None if is_apart else past
+            name, turn = past.name if past else conversations.new_name(wire, label), past.turn + 1 if past else 1
+        findings = self._findings(before, call, turn, name, where)
         for finding in findings:
             self._teller.before(finding, where)
-        conversation = own or Conversation(name, wire, "", body, pieces, back, at, turn - 1, label=label)
+        conversation = own or Conversation(name, wire, "", prefix, at, turn - 1, label=label)
         with self._lock:
-            self._conversations.keep(conversation, lambda one: _advance(one, body, pieces, back, at, sent, kept))
+            conversations.store(conversation, lambda one: _advance(one, prefix, at, call, stored))
             return conversation, _departure(conversation, body, at, where, findings)
 
     def _findings(
@@ -395,8 +400,8 @@ class Guard:
         should = expected_tokens(before, departure.model, departure.at)
         if before is None or before.model != departure.model or not (departure.findings or is_shortfall(should, read)):
             return None
-        one = call_sent(before.body, before.wire, at=before.at, began_at=before.began_at, usage=before.usage)
-        other = call_sent(departure.body, departure.wire, at=departure.at, usage=answered.usage, before=one)
+        one = recorded_call(before.body, before.wire, at=before.at, began_at=before.began_at, usage=before.usage)
+        other = recorded_call(departure.body, departure.wire, at=departure.at, usage=answered.usage, before=one)
         step = step_of(one, other, departure.turn)
         explained = None if departure.findings else next(asked_of(step, self._all_rules(), _EXPLAINING), None)
         if explained is not None:
@@ -413,10 +418,9 @@ _MARKERS = 4
 (https://platform.claude.com/docs/en/build-with-claude/prompt-caching#cache-limitations)."""
 
 
-def _is_over_marked(one: Conversation, pieces: tuple[bytes, ...]) -> bool:
-    """Whether a request that only goes on now has more markers than any provider takes; counted only where some came."""
-    n = len(pieces) - 1
-    return n > len(one.pieces) - 1 and n + len(markers(one.back, 0, len(one.back))) > _MARKERS
+def _has_too_many_markers(one: Conversation, prefix: BodyPrefix) -> bool:
+    """Whether a request that only continues has more markers than any provider accepts; counted where some were added."""
+    return len(prefix.pieces) > len(one.prefix.pieces) and prefix.n_markers > _MARKERS
 
 
 _AGREED = {
@@ -515,19 +519,13 @@ class Passage:
 
 
 def _advance(
-    one: Conversation,
-    body: bytes,
-    pieces: tuple[bytes, ...],
-    back: bytes,
-    at: float,
-    sent: RecordedCall | None,
-    kept: Unknown | None = None,
+    one: Conversation, prefix: BodyPrefix, at: float, call: RecordedCall | None, stored: Unknown | None = None
 ) -> None:
-    one.body, one.pieces, one.back, one.at, one.kept = body, pieces, back, at, kept
-    one.sent = sent if len(body) <= _KEPT_CUT_BYTES else None
+    one.prefix, one.at, one.stored = prefix, at, stored
+    one.call = call if len(prefix.body) <= _MOST_CUT_BYTES else None
     one.turn += 1
-    if sent is not None:
-        one.model = sent.exchange.model
+    if call is not None:
+        one.model = call.exchange.model
 
 
 def _departure(
@@ -542,11 +540,11 @@ def _read(conversation: Conversation) -> RecordedCall:
 
     A small one is kept until the conversation goes on.
     """
-    sent, answered = conversation.sent, conversation.answered
-    if sent is None:
-        sent = call_sent(conversation.body, conversation.wire, at=conversation.at)
-        conversation.sent = sent if len(conversation.body) <= _KEPT_CUT_BYTES else None
-    return replace(sent, usage=answered.usage) if answered is not None and answered.body == conversation.body else sent
+    call, answered = conversation.call, conversation.answered
+    if call is None:
+        call = recorded_call(conversation.body, conversation.wire, at=conversation.at)
+        conversation.call = call if len(conversation.body) <= _MOST_CUT_BYTES else None
+    return replace(call, usage=answered.usage) if answered is not None and answered.body == conversation.body else call
 
 
 def _place(departure: Departure) -> RequestPlace:

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import overload
 
 from contextkit.errors import UnreadableRequest
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import INFERRED_LANE, Bodies, Exchange
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.conversations import Conversation, Conversations
 from contextkit.lint.requests.cost import Cost, Costs
 from contextkit.lint.requests.cut import compare, cut, reach_of, sent_of, slim
 from contextkit.lint.requests.naming import (
@@ -30,6 +29,8 @@ from contextkit.lint.requests.naming import (
     verdict_of,
 )
 from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
+from contextkit.prompt.conversations import Conversation, Conversations
+from contextkit.prompt.diff import common_bytes
 
 __all__ = [
     "Calls",
@@ -111,32 +112,47 @@ class Detector:
         self._verdicts = verdicts if verdicts is not None else {}  # both may be filled as records come
         self._rerouted = rerouted if rerouted is not None else {}
         self._costs = Costs() if has_costs else None
-        self._conversations = Conversations()
+        self._conversations = Conversations[RecordedCall]()
+        self._earlier: dict[int, list[RecordedCall]] = {}
+        """`id` of a conversation → its calls so far, without raw bytes."""
         self._calls: list[RecordedCall] = []
         self._places: dict[int, tuple[str, int]] = {}
 
     def feed(self, exchange: Exchange) -> Iterator[Finding]:
-        """What this call shows, compared with the one before it in its conversation."""
+        """The findings of one call, compared with the call before it in its conversation."""
         try:
-            near = self._conversations.near(exchange)
-            known = self._verdicts.get(exchange.id, ""), self._rerouted.get(exchange.id, "")
-            sent = cut(exchange, near, index=self.n_calls, verdict=known[0], rerouted=known[1])
+            verdict, rerouted = self._verdicts.get(exchange.id, ""), self._rerouted.get(exchange.id, "")
+            call = cut(exchange, self._near(exchange), index=self.n_calls, verdict=verdict, rerouted=rerouted)
         except UnreadableRequest as fault:
             self.n_unreadable += 1
             yield unreadable(exchange, fault.path, fault.what, self.n_calls + self.n_unreadable)
             return
-        if sent is None:
+        if call is None:
             self.n_skipped += 1
             return
         self.n_calls += 1
-        conversation = self._conversations.place(sent)
-        step = _step(conversation, sent)
-        self._calls.append(slim(sent))
-        conversation.add(sent, self._calls[-1])
-        self._places[sent.index] = conversation.name, conversation.turn
-        yield from self._of_call(sent, conversation)
+        pool = _pool_of(exchange)
+        conversation = self._conversations.place(call, pool)
+        earlier = self._earlier.setdefault(id(conversation), [])
+        step = _step(conversation, call, earlier)
+        self._calls.append(slim(call))
+        earlier.append(self._calls[-1])
+        conversation.add(call)
+        place = _name_of(*pool, conversation.number), conversation.n_calls
+        self._places[call.index] = place
+        yield from self._of_call(call, *place)
         if step is not None:
-            yield from self._of_step(step, conversation.name)
+            yield from self._of_step(step, place[0])
+
+    def _near(self, exchange: Exchange) -> RecordedCall | None:
+        """The latest call that shares the most bytes with `exchange`: cutting can begin where they differ."""
+        if not isinstance(exchange.prompt, Bodies):
+            return None
+        latest = self._conversations.recent(_pool_of(exchange), _RECENT)
+        if len(latest) < 2:
+            return latest[0] if latest else None
+        raw = exchange.prompt.request
+        return max(latest, key=lambda call: common_bytes(call.raw, raw))
 
     def finish(self) -> Iterator[Finding]:
         """What all calls together show."""
@@ -146,10 +162,10 @@ class Detector:
                 sent = evidence.sent or self._calls[-1]
                 yield finding_of(asked, evidence, sent, *self._places[sent.index])
 
-    def _of_call(self, sent: RecordedCall, conversation: Conversation) -> Iterator[Finding]:
+    def _of_call(self, call: RecordedCall, session: str, turn: int) -> Iterator[Finding]:
         for asked in self._rules.on("call"):
-            for evidence in evidence_of(asked, sent):
-                yield finding_of(asked, evidence, sent, conversation.name, conversation.turn)
+            for evidence in evidence_of(asked, call):
+                yield finding_of(asked, evidence, call, session, turn)
 
     def _of_step(self, step: Step, session: str) -> Iterator[Finding]:
         """Changes in their order, then what the step shows as a whole.
@@ -176,11 +192,27 @@ class Detector:
             )
 
 
-def _step(conversation: Conversation, sent: RecordedCall) -> Step | None:
-    before = conversation.before(sent)
+def _step(conversation: Conversation[RecordedCall], call: RecordedCall, earlier: Sequence[RecordedCall]) -> Step | None:
+    before = conversation.before(call)
     if before is None:
         return None
-    return Step(before, sent, conversation.turn + 1, compare(before, sent), (*conversation.earlier, before))
+    return Step(before, call, conversation.n_calls + 1, compare(before, call), (*earlier[:-1], before))
+
+
+_RECENT = 8
+
+
+def _pool_of(exchange: Exchange) -> tuple[str, str]:
+    """Session and lane as recorded; a lane that a reader inferred is matched again with those it was told from."""
+    return exchange.session, "main" if exchange.lane.startswith(INFERRED_LANE) else exchange.lane
+
+
+def _name_of(session: str, lane: str, number: int) -> str:
+    """The name of a conversation: the session, its lane unless that is `main`, a number from the second on."""
+    name = session or "unnamed"
+    if lane not in ("", "main"):
+        name = f"{name}/{lane}"
+    return name if number == 1 else f"{name}#{number}"
 
 
 def _named(rules: Sequence[Asked], step: Step, change: Change) -> tuple[Asked, Evidence] | None:

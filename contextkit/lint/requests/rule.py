@@ -16,6 +16,7 @@ from contextkit.ledger.calls import Exchange
 from contextkit.models import Model
 from contextkit.prompt.block import Block
 from contextkit.prompt.diff import Change
+from contextkit.providers.server_state import named_in
 
 __all__ = ["Change", "Evidence", "On", "RecordedCall", "RequestRule", "Step"]
 
@@ -52,6 +53,33 @@ class RecordedCall:
     rerouted: str = ""
     """Between which hosts an aggregator moved its conversation with this call (`alpha → beta`), or between which
     projects of a cloud its address did (`project alpha → beta`); empty where nobody said so."""
+
+    @property
+    def endpoint(self) -> str:
+        """The wire format."""
+        return self.wire
+
+    @property
+    def model(self) -> str:
+        """The requested model."""
+        return self.exchange.model
+
+    @property
+    def session(self) -> str:
+        """The recorded session."""
+        return self.exchange.session
+
+    @property
+    def previous(self) -> str:
+        """The name of the stored history that the request continues; empty where it sends its whole history."""
+        stored = named_in(self.params)
+        return stored.name if stored else ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names that a later request may refer to."""
+        previous = self.previous
+        return (self.exchange.id, previous) if previous else (self.exchange.id,)
 
 
 @dataclass(frozen=True, slots=True)
