@@ -6,7 +6,7 @@ provider said of it. Headers are never taken; credentials inside a body are blot
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,12 +18,13 @@ from contextkit.cache.usage import Usage, tier_fields
 from contextkit.canonical import canonical
 from contextkit.importers.answers import Answer
 from contextkit.importers.billed import cloud_in, model_in, provider_of
-from contextkit.importers.conversing import Conversations
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodies, Exchange, Record, Remark
 from contextkit.ledger.prompts import wire_of
+from contextkit.prompt.conversations import Conversations
+from contextkit.providers.calls import BlockReader, BodyCall, session_in
 from contextkit.providers.server_state import Histories, Unknown, named_in
 from contextkit.providers.usage import usage_fields_of, usage_of
 
@@ -50,6 +51,8 @@ _SECRETS = frozenset(
 )
 """Fields of a body, or of a tool or server it lists, that may hold credentials."""
 _LISTING = ("tools", "mcp_servers")
+MOST_CONVERSATIONS, MOST_BYTES = 4_096, 1 << 26
+"""Conversations whose latest call is stored, and bytes of them together."""
 MOST_ANSWERS = 1 << 16
 """Responses whose conversation is remembered, for requests that name the one before."""
 
@@ -126,7 +129,12 @@ class Pairs:
     """Turns the calls of one source into records, in their order."""
 
     source: Source
-    conversations: Conversations = field(default_factory=Conversations)
+    conversations: Conversations[BodyCall] = field(
+        default_factory=lambda: Conversations(MOST_CONVERSATIONS, most_bytes=MOST_BYTES)
+    )
+    blocks: BlockReader = field(default_factory=BlockReader)
+    n_conversations: Counter[str] = field(default_factory=Counter)
+    """Conversations of each session."""
     bodies: GrowingBodies = field(default_factory=GrowingBodies)
     lanes: dict[tuple[str, str], _Lane] = field(default_factory=dict)
     answered: OrderedDict[str, tuple[str, str]] = field(default_factory=OrderedDict)
@@ -192,18 +200,31 @@ class Pairs:
         return raw if whole is fields or isinstance(whole, Unknown) else _spelled(whole)
 
     def _place(self, heard: Heard, fields: Mapping[str, Any], answer: Answer) -> tuple[str, str]:
-        """Session and lane: as recorded, else by the response it goes on from, else by what it says."""
+        """Session and lane: as recorded, else of the response it continues, else by its text."""
         before = self.answered.get(_text(fields.get("previous_response_id")))
+        recorded = heard.session or answer.session
         session = heard.session or session_in(fields) or answer.session
         if before and session in ("", before[0]):
             return before
         if heard.lane or not fields:
             return session or self.source.label, heard.lane or MAIN
-        asked = f"{wire_of(fields)} {_asked(fields) or model_in(heard.url) or heard.model}"
-        number = self.conversations.place(session, asked, fields)
+        model = _asked(fields) or model_in(heard.url) or heard.model
+        call = self.blocks.call(fields, f"{heard.provider} {model}".lower(), model, session=recorded)
+        conversation = self.conversations.place(call, (heard.session,), n_bytes=call.n_bytes)
+        conversation.add(call)
+        if conversation.name is None:
+            self.n_conversations[session] += 1
+            conversation.name = self._name(session, self.n_conversations[session])
+            branched_from = conversation.siblings[0].name if conversation.siblings else None
+            if branched_from:
+                self.lanes[conversation.name] = _Lane(self.lanes[branched_from].at)
+        return conversation.name
+
+    def _name(self, session: str, number: int) -> tuple[str, str]:
+        """Session and lane of a conversation that is number `number` of its session."""
         if session:
-            return session, f"{INFERRED_LANE}{number + 1}" if number else MAIN
-        return f"{self.source.label}#{number + 1}" if number else self.source.label, MAIN
+            return session, MAIN if number == 1 else f"{INFERRED_LANE}{number}"
+        return self.source.label if number == 1 else f"{self.source.label}#{number}", MAIN
 
     def _times(self, heard: Heard, answer: Answer, lane: _Lane) -> tuple[float, float | None, float | None]:
         at = heard.at if heard.at is not None else plausible(answer.created)
@@ -336,52 +357,3 @@ def without_secrets(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _blotted(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: BLOT if name in _SECRETS and value else value for name, value in fields.items()}
-
-
-# Whose conversation
-# -------------------------------------------------------------------------------------------------------
-
-SESSION_NAMES = (
-    "session",
-    "session_id",
-    "sessionId",
-    "conversation_id",
-    "conversationId",
-    "thread_id",
-    "chat_id",
-    "x-session-id",
-)
-"""Names under which recorders and requests tell the conversation."""
-_IN_METADATA = (*SESSION_NAMES, "trace_id")
-
-
-def session_in(fields: Mapping[str, Any]) -> str:
-    """The conversation a request body names: a session id, Claude Code's user id, the key its caller keeps prefixes
-    apart by.
-
-    >>> session_in({"metadata": {"user_id": "user_1_account_2_session_3"}}), session_in({"prompt_cache_key": "k"})
-    ('3', 'k')
-    """
-    metadata = fields.get("metadata")
-    if isinstance(metadata, dict):
-        named = _first_text(metadata, _IN_METADATA) or _in_user(_text(metadata.get("user_id")))
-        if named:
-            return named
-    conversation = fields.get("conversation")
-    stated = conversation.get("id") if isinstance(conversation, dict) else conversation
-    return _first_text(fields, SESSION_NAMES) or _text(stated) or _text(fields.get("prompt_cache_key"))
-
-
-def _in_user(user: str) -> str:
-    """Claude Code writes its session into the user id, as text or as JSON."""
-    if user.startswith("{"):
-        try:
-            said = orjson.loads(user)
-        except orjson.JSONDecodeError:
-            return ""
-        return _first_text(said, SESSION_NAMES) if isinstance(said, dict) else ""
-    return user.rpartition("_session_")[2] if "_session_" in user else ""
-
-
-def _first_text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    return next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), "")

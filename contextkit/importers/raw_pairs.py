@@ -20,11 +20,12 @@ from contextkit.importers import openrouter
 from contextkit.importers.answers import answer_of, error_name
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.growing import GrowingBodies
-from contextkit.importers.pairing import SESSION_NAMES, Body, Heard, Pairs, body_of
+from contextkit.importers.pairing import Body, Heard, Pairs, body_of
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import moment, parsed, plausible
 from contextkit.ledger.calls import Record
 from contextkit.ledger.prompts import wire_of
+from contextkit.providers.calls import SESSION_NAMES
 
 REQUESTS = ("request", "req", "request_body", "requestBody", "input_body", "request_json")
 RESPONSES = (

@@ -17,12 +17,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from unicodedata import normalize
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import Block, text_of
-from contextkit.prompt.diff import common_blocks, common_bytes
+from contextkit.prompt.block import Block, spelled, text_of
+from contextkit.prompt.diff import common_bytes
+from contextkit.prompt.normal_form import MARKERS
 
 SHARE, ANSWERED_SHARE = 0.3, 0.1
 """Least share of the smaller call's message bytes that two calls of one conversation have in common; the second where
@@ -33,9 +34,14 @@ _MOST_HEADS = 8
 """Static prefixes of one conversation whose latest call is stored: agents that hand over to one another."""
 _LONG_TEXT = 200
 """Bytes from which on shared text identifies a conversation."""
+_SHORT_TEXT = 8
+"""Bytes of a common beginning that say nothing about the conversation."""
 _MANY_BLOCKS = 8
 """Message blocks from which on a conversation may be compacted to nothing."""
 _MOST_SIBLINGS = 64
+_RECENT = 8
+MOST_BLOCKS = 1 << 17
+"""Block hashes of a pool that are stored where the number of conversations is limited."""
 _SUMMARY_WORDS = ("summar", "compact", "continued from", "previous conversation", "so far")
 _MODEL_ROLES = frozenset({"assistant", "model"})
 _MODEL_TYPES = frozenset({"call", "thinking"})
@@ -60,6 +66,14 @@ class PromptCall(Protocol):
     @property
     def session(self) -> str:
         """The session, recorded or hinted by the client; empty where nothing names it."""
+
+    @property
+    def agent(self) -> str:
+        """The sub-agent that the client names; empty for the main agent, and where nothing names it."""
+
+    @property
+    def window(self) -> str:
+        """The context window that the client names, another one after each compaction; empty where nothing names it."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -90,13 +104,13 @@ def _likeness(before: PromptCall, after: PromptCall) -> tuple[int, float] | None
     if before.endpoint != after.endpoint:
         return None
     one, other = messages_of(before), messages_of(after)
-    lead = common_blocks(one, other)
+    lead = _common_blocks(one, other)
     if lead == len(one) == len(other) and not _is_alike(_head(before)[1], _head(after)[1], is_empty_alike=True):
         return None  # another agent gets the same question
     has_head = _is_one_head(before, after)
     if lead == len(one) and one and (has_head or (lead > 1 and not _has_tools(before, after))):
         return 1, float(sum(len(block.body) for block in one))
-    if not has_head or _is_fork(one, other, lead):
+    if not has_head or not _is_one_agent(before, after) or _is_fork(one, other, lead):
         return None
     texts = one, other
     if any(map(_is_reply, other[lead:])):  # a continued conversation: the size of an image says nothing about which
@@ -118,14 +132,38 @@ def is_retry(before: PromptCall, after: PromptCall) -> bool:
     Either another user begins alike, or the static prefix changed meanwhile.
     """
     one, other = messages_of(before), messages_of(after)
-    return len(one) == len(other) == common_blocks(one, other) and not has_same_head(before, after)
+    return len(one) == len(other) == _common_blocks(one, other) and not has_same_head(before, after)
 
 
 def is_branch(before: PromptCall, after: PromptCall) -> bool:
     """Whether `after` leaves `before` at a place both passed: a question asked again, a sibling, a step back."""
     one, other = messages_of(before), messages_of(after)
-    lead = common_blocks(one, other)
+    lead = _common_blocks(one, other)
     return lead < len(one) and _is_fork(one, other, lead)
+
+
+def _common_blocks(one: Sequence[Block], other: Sequence[Block]) -> int:
+    """Number of leading blocks with the same content; a text is the same as a string and as a part."""
+    most = min(len(one), len(other))
+    at = 0
+    while at < most:
+        a, b = one[at], other[at]
+        if a is not b and a.body != b.body and (a.type != "text" or _content(a) != _content(b)):
+            break
+        at += 1
+    return at
+
+
+def _content(block: Block) -> bytes:
+    """The bytes of a block; of a plain text part those of its string."""
+    value = block.value
+    if block.type != "text" or not isinstance(value, dict) or value.get("type") != "text":
+        return block.body
+    text = value.get("text")
+    return spelled(text) if isinstance(text, str) and value.keys() <= _TEXT_KEYS else block.body
+
+
+_TEXT_KEYS = MARKERS | {"type", "text"}
 
 
 def messages_of(call: PromptCall) -> Sequence[Block]:
@@ -138,7 +176,7 @@ def has_same_head(one: PromptCall, other: PromptCall) -> bool:
     """Whether tools and system text are the same to the byte."""
     mine = one.blocks[: len(one.blocks) - len(messages_of(one))]
     theirs = other.blocks[: len(other.blocks) - len(messages_of(other))]
-    return len(mine) == len(theirs) == common_blocks(mine, theirs)
+    return len(mine) == len(theirs) == _common_blocks(mine, theirs)
 
 
 def _is_one_head(before: PromptCall, after: PromptCall) -> bool:
@@ -150,6 +188,12 @@ def _is_one_head(before: PromptCall, after: PromptCall) -> bool:
     if names and 2 * len(names) >= min(len(one[0]), len(other[0])):
         return True
     return _is_alike(one[1], other[1])
+
+
+def _is_one_agent(before: PromptCall, after: PromptCall) -> bool:
+    """Whether tool names or system text stayed: a sub-agent has some of the tools and instructions of its own."""
+    one, other = (_head(call) for call in (before, after))
+    return one[0] == other[0] or not one[1] or not other[1] or _is_alike(one[1], other[1])
 
 
 def _head(call: PromptCall) -> tuple[frozenset[str], bytes]:
@@ -251,7 +295,7 @@ def _has_same_text(one: Sequence[Block], other: Sequence[Block]) -> bool:
     if least and sum(len(text) * count for text, count in common.items()) >= SHARE * least:
         return True
     front = common_bytes(*("".join(texts).encode("utf-8", "surrogatepass") for texts in (mine, theirs)))
-    return least > 0 and front >= SHARE * least
+    return front >= max(_SHORT_TEXT, SHARE * least)
 
 
 def _text_without_space(block: Block) -> str:
@@ -286,12 +330,16 @@ class Conversation(Generic[C]):
 
     number: int
     """Its number in its pool, from 1."""
+    name: tuple[str, str] | None = None
+    """Session and lane under which the caller records it."""
     last: C | None = None
     """The latest call."""
     n_calls: int = 0
     """Calls so far."""
     siblings: list[Conversation[C]] = field(default_factory=list)
     """Conversations that branched off from it, or that it branched off from."""
+    n_bytes: int = 0
+    """Size of the latest call."""
     heads: list[C] = field(default_factory=list)
     """The latest calls that another static prefix followed; one of each static prefix."""
 
@@ -304,13 +352,13 @@ class Conversation(Generic[C]):
         if self.last is None or not self.heads or has_same_head(self.last, call):
             return self.last
         messages = messages_of(call)
-        least = common_blocks(messages_of(self.last), messages)
+        least = _common_blocks(messages_of(self.last), messages)
         if least == len(messages):
             least = 0
         for one in reversed(self.heads):
             if has_same_head(one, call):
                 own = messages_of(one)
-                if least <= common_blocks(own, messages) == len(own):
+                if least <= _common_blocks(own, messages) == len(own):
                     return one
         return self.last
 
@@ -321,6 +369,14 @@ class Conversation(Generic[C]):
             self.heads = [*others, self.last][-_MOST_HEADS:]
         self.last = call
         self.n_calls += 1
+
+    def forget(self) -> None:
+        """Remove the stored calls: no later call continues it."""
+        self.last, self.n_bytes = None, 0
+        self.heads.clear()
+        for sibling in self.siblings:
+            sibling.siblings.remove(self)
+        self.siblings.clear()
 
 
 @dataclass(slots=True)
@@ -333,6 +389,8 @@ class _Pool(Generic[C]):
     """Hash of a message block → the conversation that sent it last."""
     names: dict[str, Conversation[C]] = field(default_factory=dict)
     """Id of a call, or the provider's name of a conversation → its conversation."""
+    agents: dict[tuple[str, str], list[Conversation[C]]] = field(default_factory=dict)
+    """Session and agent → its conversations used last, the latest at the end."""
     n: int = 0
     """Conversations so far."""
 
@@ -340,13 +398,15 @@ class _Pool(Generic[C]):
 class Conversations(Generic[C]):
     """Assigns the calls of a stream to conversations.
 
-    `most` is how many conversations of a pool are compared with: the ones not used for longest are forgotten, and so
-    are the oldest of `MOST_BLOCKS` block hashes of a pool.
+    `most` and `most_bytes` limit the conversations that calls are compared with: the ones not used for longest are
+    forgotten, and so are the oldest of `MOST_BLOCKS` block hashes of a pool.
     """
 
-    def __init__(self, most: int | None = None, most_pools: int | None = None) -> None:
-        self._most, self._most_pools = most, most_pools
+    def __init__(self, most: int | None = None, *, most_bytes: int | None = None) -> None:
+        self._most, self._most_bytes = most, most_bytes
         self._pools: OrderedDict[tuple[str, ...], _Pool[C]] = OrderedDict()
+        self._stored: OrderedDict[int, tuple[Conversation[C], _Pool[C]]] = OrderedDict()
+        self._n_bytes = 0
 
     def recent(self, pool: tuple[str, ...], n: int) -> list[C]:
         """The latest calls of the `n` conversations of a pool that were used last."""
@@ -354,18 +414,15 @@ class Conversations(Generic[C]):
         latest = islice(reversed(found.conversations.values()), n) if found else ()
         return [one.last for one in latest if one.last is not None]
 
-    def place(self, call: C, pool: tuple[str, ...] = ()) -> Conversation[C]:
+    def place(self, call: C, pool: tuple[str, ...] = (), *, n_bytes: int = 0) -> Conversation[C]:
         """The conversation that `call` continues, or a new one; the caller adds the call.
 
-        Calls of different pools are never compared: a pool is what was recorded of session and lane.
+        Calls of different pools are never compared: a pool is what was recorded of session and lane. `n_bytes` is the
+        size of the call, where `most_bytes` limits it.
         """
         within = self._pools.get(pool)
         if within is None:
             within = self._pools[pool] = _Pool()
-            if self._most_pools and len(self._pools) > self._most_pools:
-                self._pools.popitem(last=False)
-        else:
-            self._pools.move_to_end(pool)
         conversation = within.names.get(call.previous) if call.previous else None
         if conversation is None:
             conversation = choose(_candidates(within, call), call)
@@ -375,62 +432,91 @@ class Conversations(Generic[C]):
             _relate(conversation, within, call)
         within.conversations[id(conversation)] = conversation
         within.conversations.move_to_end(id(conversation))
-        for block in messages_of(call):
-            within.holders[hash(block.body)] = conversation
+        for block in reversed(messages_of(call)):
+            key = hash(_content(block))
+            if within.holders.get(key) is conversation:
+                break  # the blocks before it were stored with it
+            within.holders[key] = conversation
         for name in call.names:
             within.names[name] = conversation
-        if self._most:
-            _forget(within, self._most)
+        if call.session:
+            others = [one for one in within.agents.get((call.session, call.agent), ()) if one is not conversation]
+            within.agents[call.session, call.agent] = [*others, conversation][-_RECENT:]
+        self._n_bytes += n_bytes - conversation.n_bytes
+        conversation.n_bytes = n_bytes
+        self._stored[id(conversation)] = conversation, within
+        self._stored.move_to_end(id(conversation))
+        self._limit()
         return conversation
 
+    def _limit(self) -> None:
+        """Forget the conversations not used for longest."""
+        while len(self._stored) > 1 and (
+            (self._most is not None and len(self._stored) > self._most)
+            or (self._most_bytes is not None and self._n_bytes > self._most_bytes)
+        ):
+            _, (conversation, pool) = self._stored.popitem(last=False)
+            self._n_bytes -= conversation.n_bytes
+            del pool.conversations[id(conversation)]
+            conversation.forget()
+            _shorten(pool)
 
-MOST_BLOCKS = 1 << 17
 
-
-def _forget(pool: _Pool[C], most: int) -> None:
-    while len(pool.conversations) > most:
-        _, forgotten = pool.conversations.popitem(last=False)
-        forgotten.last = None
-        forgotten.heads.clear()
-        for sibling in forgotten.siblings:
-            sibling.siblings.remove(forgotten)
-        forgotten.siblings.clear()
-    for index in (pool.holders, pool.names):
+def _shorten(pool: _Pool[Any]) -> None:
+    """Remove the oldest entries of the indexes of a pool that have become too long."""
+    indexes: tuple[dict[Any, Any], ...] = (pool.holders, pool.names, pool.agents)
+    for index in indexes:
         if len(index) > MOST_BLOCKS:
             for key in [*islice(index, MOST_BLOCKS // 8)]:
-                del index[key]  # type: ignore[attr-defined]
+                del index[key]
 
 
 def _candidates(pool: _Pool[C], call: C) -> list[tuple[Conversation[C], C]]:
     holders = {}
     for block in messages_of(call):
-        holder = pool.holders.get(hash(block.body))
+        holder = pool.holders.get(hash(_content(block)))
         if holder is not None:
             holders[id(holder)] = holder
     near = {id(one): one for holder in holders.values() for one in (holder, *holder.siblings)}
-    near.update({id(one): one for one in islice(reversed(pool.conversations.values()), 1)})
+    latest = [*islice(reversed(pool.conversations.values()), 1), *pool.agents.get((call.session, call.agent), ())]
+    near.update({id(one): one for one in latest})
     return [(one, one.last) for one in near.values() if one.last is not None]
 
 
 T = TypeVar("T")
 
 
-def choose(candidates: Iterable[tuple[T, PromptCall]], call: PromptCall) -> T | None:
-    """The candidate whose latest call `call` most likely continues; None where it continues none of them."""
-    best, best_score = None, None
+def choose(candidates: Iterable[tuple[T, C]], call: C) -> T | None:
+    """The candidate whose latest call `call` most likely continues; None where it continues none of them.
+
+    A call with another agent's name continues nothing of this one's; one with another session's name only where it
+    repeats replies. An agent in a new context window continues its conversation, whatever the text.
+    """
+    best, best_score, compacted = None, None, None
     for candidate, before in candidates:
-        if before.session != call.session and before.session and call.session and not _shares_reply(before, call):
+        is_named = bool(before.session and call.session)
+        if is_named and before.agent != call.agent:
             continue
+        if is_named and before.session != call.session and not _shares_reply(before, call):
+            continue
+        if (
+            is_named
+            and before.session == call.session
+            and before.window != call.window
+            and before.window
+            and call.window
+        ):
+            compacted = candidate
         rank = score(before, call)
         if rank is not None and (best_score is None or rank > best_score):
             best, best_score = candidate, rank
-    return best
+    return compacted if best is None else best
 
 
 def _shares_reply(before: PromptCall, after: PromptCall) -> bool:
     """Whether `after` begins with the messages of `before`, a reply of the model among them: a resumed session."""
     one, other = messages_of(before), messages_of(after)
-    lead = common_blocks(one, other)
+    lead = _common_blocks(one, other)
     return any(map(_is_reply, other[:lead]))
 
 
@@ -438,7 +524,7 @@ def _relate(new: Conversation[C], pool: _Pool[C], call: C) -> None:
     """Store whose beginning a new conversation shares: the next call of either may differ in its tail only."""
     holder = None
     for block in messages_of(call):
-        holder = pool.holders.get(hash(block.body))
+        holder = pool.holders.get(hash(_content(block)))
         if holder is not None and holder.last is not None:
             break
     family = [holder, *holder.siblings] if holder and holder.last is not None else []

@@ -14,32 +14,32 @@ from pathlib import Path
 from traceback import extract_tb
 
 from contextkit.canonical import canonical
+from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.frames import Hurry, Told, calls
 from contextkit.proxy.journal import Journal
-from contextkit.proxy.judging import Judging
 from contextkit.proxy.passage import Departed, Ended, Passed
 
 
 def main(path: str, upstream: str) -> None:
-    """Judge what comes until no more comes; `path` names the ledger, empty for none, `upstream` is who is called."""
-    judging = Judging(Journal(path) if path else None, _complain, upstream)
+    """Analyse calls until standard input ends; `path` names the ledger, empty for none, `upstream` is the provider."""
+    analysis = CallAnalyzer(Journal(path) if path else None, _complain, upstream)
     _say(canonical({"ready": True}))
     acts: dict[type[Told], Callable[..., bytes | None]] = {
-        Departed: judging.departed,
-        Ended: judging.ended,
-        Passed: judging.passed,
+        Departed: analysis.departed,
+        Ended: analysis.ended,
+        Passed: analysis.passed,
     }
     for call in calls(sys.stdin.buffer):
         if isinstance(call, Hurry):
-            judging.hurry()
+            analysis.hurry()
             continue
         try:
             line = acts[type(call)](call)
-        except Exception as fault:  # noqa: BLE001 - one call that nobody understands must not end the recording of all others
-            line = canonical({"trouble": f"call {call.number} is not recorded, judging it failed at {_place(fault)}"})
+        except Exception as fault:  # noqa: BLE001 - one call that cannot be analysed must not end the recording of all others
+            line = canonical({"trouble": f"call {call.number} is not recorded, its analysis failed at {_place(fault)}"})
         if line is not None:
             _say(line)
-    for line in judging.close(time.time()):
+    for line in analysis.close(time.time()):
         _say(line)
 
 

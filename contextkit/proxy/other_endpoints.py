@@ -1,16 +1,16 @@
-"""Calls the guard does not follow: Gemini, Bedrock, a vendor's own body on Vertex AI, legacy completions, a past that
-nobody saw.
+"""Calls that `watch` does not follow: Gemini, Bedrock, a vendor's own body on Vertex AI, legacy completions, a stored
+history that was not observed.
 
-Takes calls as they depart and end, gives each its conversation, what broke its prefix, and its row. Bodies and bills
-are read as the importers read them, so that a recording says the same however it was made.
+Gives each call its conversation, where its prefix breaks, and its ledger row. Responses and bills are read as the
+importers read them, so that a recording has the same content however it was made.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import Any
 
 from contextkit.cache.usage import Usage
@@ -18,12 +18,12 @@ from contextkit.canonical import Json
 from contextkit.errors import ContextKitError
 from contextkit.importers.answers import Answer, amazon_events, answer_of
 from contextkit.importers.billed import model_in, provider_of
-from contextkit.importers.conversing import Conversations
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.prompts import wire_of
 from contextkit.lint.finding import Finding
-from contextkit.lint.requests.cut import cut
+from contextkit.lint.requests.cut import RECENT, cut, nearest
 from contextkit.lint.requests.rule import RecordedCall
+from contextkit.prompt.conversations import Conversations
 from contextkit.providers.server_state import named_in
 from contextkit.providers.usage import usage_of
 from contextkit.proxy.passage import Departed, Ended
@@ -31,15 +31,15 @@ from contextkit.terminal import sanitize
 from contextkit.watcher.breaks import broken, catalogue, step_of
 from contextkit.watcher.guard import fields_of
 
-MOST_CONVERSATIONS, MOST_KEPT_BYTES = 256, 1 << 26
-"""Conversations whose last request is kept, and bytes of them together."""
+MOST_CONVERSATIONS, MOST_BYTES = 256, 1 << 26
+"""Conversations whose last request is stored, and bytes of them together."""
 _BINARY = "application/vnd.amazon.eventstream"
 _EXCEPTION = re.compile(rb":exception-type\x07..([\w.-]{1,64})", re.DOTALL)
 """How Bedrock ends a stream that failed (botocore/eventstream.py)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class OtherCall:
     """A call under way."""
 
     session: str
@@ -47,98 +47,79 @@ class Followed:
     turn: int
     """Its number there, from 1."""
     model: str
-    """As asked, in the body or in the address."""
+    """The requested model, in the body or in the address."""
     provider: str
     """Who bills it."""
     findings: tuple[Finding, ...]
-    """What broke its prefix."""
+    """Where its prefix breaks."""
 
 
-@dataclass(slots=True)
-class Elsewhere:
-    """Their conversations."""
+class OtherEndpoints:
+    """The conversations of these calls."""
 
-    run: str
-    """How each is named."""
-    upstream: str
-    """Who is called."""
-    _conversations: Conversations = field(default_factory=Conversations)
-    _last: OrderedDict[str, RecordedCall] = field(default_factory=OrderedDict)
-    _turns: OrderedDict[str, int] = field(default_factory=OrderedDict)
-    _n_bytes: int = 0
-    _n_alone: int = 0
+    def __init__(self, run: str, upstream: str) -> None:
+        """`run` begins the name of each conversation; `upstream` is the provider's address."""
+        self._run, self._upstream = run, upstream
+        self._conversations: Conversations[RecordedCall] = Conversations(MOST_CONVERSATIONS, most_bytes=MOST_BYTES)
+        self._numbers: Counter[str] = Counter()
 
-    def left(self, call: Departed, body: bytes) -> Followed:
-        """A call was passed on, with this body, plain and without secrets."""
+    def begin(self, call: Departed, body: bytes) -> OtherCall:
+        """A call was passed on, with this body, decoded and redacted."""
         fields = fields_of(body)
-        model = str(fields.get("model") or model_in(call.path)).removeprefix("models/")
-        session = self._session(call.wire, model, fields)
-        turn = self._turns.pop(session, 0) + 1
-        self._turns[session] = turn
-        if len(self._turns) > 16 * MOST_CONVERSATIONS:
-            self._turns.popitem(last=False)
-        provider = billed_by(self.upstream, call, model, fields)
-        return Followed(session, turn, model, provider, self._compared(call, body, session, turn, model, provider))
+        model = _model_of(call, fields)
+        provider = billed_by(self._upstream, call, model, fields)
+        family = call.wire.partition("_")[0]
+        recorded = self._recorded_call(call, body, model, provider, family) if named_in(fields) is None else None
+        if recorded is None:
+            return OtherCall(self._single(), 1, model, provider, ())
+        conversation = self._conversations.place(recorded, (family,), n_bytes=len(body))
+        before = conversation.before(recorded)
+        if conversation.name is None:
+            self._numbers[family] += 1
+            conversation.name = f"{self._run}-{family}-{self._numbers[family]}", "main"
+        conversation.add(recorded)
+        session, turn = conversation.name[0], conversation.n_calls
+        findings = _breaks(before, recorded, turn, session) if before else ()
+        return OtherCall(session, turn, model, provider, findings)
 
-    def unfollowed(self, call: Departed, body: bytes) -> Followed:
+    def begin_unanalysed(self, call: Departed, body: bytes) -> OtherCall:
         """A call that is recorded and compared with none: a conversation of its own."""
         fields = fields_of(body)
-        model = str(fields.get("model") or model_in(call.path)).removeprefix("models/")
-        return Followed(
-            self._session(call.wire, model, {}), 1, model, billed_by(self.upstream, call, model, fields), ()
-        )
+        model = _model_of(call, fields)
+        return OtherCall(self._single(), 1, model, billed_by(self._upstream, call, model, fields), ())
 
-    def row(self, followed: Followed, call: Departed, ended: Ended, answer: Answer | None) -> Exchange:
-        """What is known once it is over, its body aside."""
+    def row(self, other: OtherCall, call: Departed, ended: Ended, answer: Answer | None) -> Exchange:
+        """The ledger row of a call that is over, without its body."""
         answer = answer or Answer()
-        name = answer.id or f"{followed.session}-{followed.turn}"
+        name = answer.id or f"{other.session}-{other.turn}"
         times = call.at, ended.first_byte_at, ended.ended_at
+        error = _failure(answer, ended)
         return Exchange(
-            name,
-            followed.session,
-            "main",
-            *times,
-            followed.provider,
-            followed.model,
-            None,
-            bill_of(answer),
-            None,
-            _failure(answer, ended),
+            name, other.session, "main", *times, other.provider, other.model, None, bill_of(answer), None, error
         )
 
-    def _session(self, wire: str, model: str, fields: dict[str, Any]) -> str:
-        if not fields or named_in(fields) is not None:
-            self._n_alone += 1
-            return f"{self.run}-alone-{self._n_alone}"
-        family = wire.partition("_")[0]
-        return f"{self.run}-{family}-{self._conversations.place(family, f'{wire} {model}', fields) + 1}"
+    def _single(self) -> str:
+        self._numbers["alone"] += 1
+        return f"{self._run}-alone-{self._numbers['alone']}"
 
-    def _compared(
-        self, call: Departed, body: bytes, session: str, turn: int, model: str, provider: str
-    ) -> tuple[Finding, ...]:
-        """What breaks between a conversation's last request and this one; nothing where either cannot be read."""
-        before = self._last.pop(session, None)
-        self._n_bytes -= len(before.raw) if before else 0
-        asked = Exchange("", session, "main", call.at, None, None, provider, model, Bodies(body), None, None, None)
+    def _recorded_call(
+        self, call: Departed, body: bytes, model: str, provider: str, family: str
+    ) -> RecordedCall | None:
+        """The body cut into blocks; None where it cannot be read."""
+        exchange = Exchange("", "", "main", call.at, None, None, provider, model, Bodies(body), None, None, None)
         try:
-            sent = cut(asked, before, index=1)
+            return cut(exchange, nearest(self._conversations.recent((family,), RECENT), body), index=1)
         except ContextKitError:
-            return ()
-        if sent is None:
-            return ()
-        self._keep(session, sent)
-        return _breaks(before, sent, turn, session) if before else ()
-
-    def _keep(self, session: str, sent: RecordedCall) -> None:
-        self._last[session] = sent
-        self._n_bytes += len(sent.raw)
-        while len(self._last) > 1 and (len(self._last) > MOST_CONVERSATIONS or self._n_bytes > MOST_KEPT_BYTES):
-            self._n_bytes -= len(self._last.popitem(last=False)[1].raw)
+            return None
 
 
-def _breaks(before: RecordedCall, sent: RecordedCall, turn: int, session: str) -> tuple[Finding, ...]:
+def _model_of(call: Departed, fields: dict[str, Any]) -> str:
+    return str(fields.get("model") or model_in(call.path)).removeprefix("models/")
+
+
+def _breaks(before: RecordedCall, call: RecordedCall, turn: int, session: str) -> tuple[Finding, ...]:
     try:
-        return tuple(broken(step_of(replace(before, index=0), sent, turn), catalogue(), session))
+        return tuple(broken(step_of(replace(before, index=0), call, turn), catalogue(), session))
     except Exception as error:  # noqa: BLE001 - a fault of a rule must not end the recording of what passes
         warnings.warn(
             sanitize(f"a request was recorded unjudged, a rule failed ({type(error).__name__})"), stacklevel=2
@@ -149,13 +130,13 @@ def _breaks(before: RecordedCall, sent: RecordedCall, turn: int, session: str) -
 def billed_by(upstream: str, call: Departed, model: str, fields: dict[str, Json]) -> str:
     """The id prices are looked up under: by who is called, then by wire and model; empty where nobody knows."""
     wire = wire_of(fields, model.lower()) or call.wire
-    found = provider_of(f"{upstream}{call.path}", "", wire, model, str(fields.get("anthropic_version") or ""))
+    provider = provider_of(f"{upstream}{call.path}", "", wire, model, str(fields.get("anthropic_version") or ""))
     # a router's names have a slash, but so have those of models on a host of one's own
-    return "" if found == "openrouter" and found not in upstream else found
+    return "" if provider == "openrouter" and provider not in upstream else provider
 
 
-def heard(call: Ended) -> Answer | None:
-    """What a response says, decoded as it is; None where it says nothing that can be read."""
+def answer_in(call: Ended) -> Answer | None:
+    """The answer in a decoded response; None where it has none that can be read."""
     text = call.body
     if not call.content_type.startswith(_BINARY):
         return answer_of(text.decode("utf-8", "replace"))
@@ -168,9 +149,9 @@ def heard(call: Ended) -> Answer | None:
 
 
 def bill_of(answer: Answer | None) -> Usage | None:
-    """What it was billed, None where nothing says it; a bill that contradicts itself is none."""
+    """The usage that was billed, None where it is unknown or contradicts itself."""
     usage = usage_of(answer.counts, lambda what: None) if answer and answer.counts else None
-    # what a stream said of its output before it was cut is no bill
+    # the output count of a stream that was cut is a placeholder
     return replace(usage, output=None) if usage and answer and answer.is_stream and not answer.has_ended else usage
 
 

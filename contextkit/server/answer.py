@@ -463,25 +463,12 @@ def _record(
     ended_at: float | None = None,
     first_byte_at: float | None = None,
 ) -> None:
-    """One exchange: digests and sizes, no text. Conversations are told apart by their first message."""
-    layout, prompt = request.parsed.layout, request.parsed.prompt
-    start = prompt.level_ends[1]
-    session = blake2b(layout.columns.body(start), digest_size=8).hexdigest() if start < layout.n else "empty"
-    received = call.books.recorded(session, request, call.seen, said) if call else None
-    at, provider = call.at if call else state.clock.now(), state.books(codec).provider(codec, request.model)
+    """Append one exchange to the ledger: digests and sizes, no text."""
     made_up = f"attempt_{state.number('attempt'):024d}" if call is None else call.id
+    session, lane = state.conversations.place(request.received.body, request.parsed, made_up)
+    sent = call.books.recorded(f"{session}/{lane}", request, call.seen, said) if call else None
+    at, provider = call.at if call else state.clock.now(), state.books(codec).provider(codec, request.model)
     exchange = Exchange(
-        made_up,
-        session,
-        "main",
-        at,
-        first_byte_at,
-        ended_at,
-        provider,
-        request.model.name,
-        received,
-        usage,
-        None,
-        error,
+        made_up, session, lane, at, first_byte_at, ended_at, provider, request.model.name, sent, usage, None, error
     )
     state.ledger.append(exchange)

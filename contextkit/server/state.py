@@ -25,6 +25,7 @@ from contextkit.providers.validation import Notices, Signatures
 from contextkit.server.billing import Books
 from contextkit.server.billing_hosted import Hosted
 from contextkit.server.billing_selfhosted import SelfHosted
+from contextkit.server.conversations import LedgerConversations
 
 
 class Clock:
@@ -107,6 +108,7 @@ class State:
             if getattr(self, "ledger", None) is not None:
                 self.replies.clear()
             self.ledger = Ledger()
+            self.conversations = LedgerConversations()
             self.signatures = Signatures()
             self.fingerprints = Fingerprints()
             self.notices = Notices()

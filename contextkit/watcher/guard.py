@@ -44,7 +44,7 @@ from contextkit.lint.requests.naming import UNNAMED, Rules, agreement, finding_o
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, is_retry
-from contextkit.providers.reading import SHAPES
+from contextkit.providers.codecs import CODECS
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.redact import redact
 from contextkit.terminal import sanitize
@@ -283,7 +283,11 @@ class Guard:
         """A request that does not simply continue another is cut into blocks; one that is stopped is not stored."""
         call = replace(recorded_call(body, wire, at=at), index=1)
         stored = named_in(call.body)
-        prefix = BodyPrefix.of(body, call.body, SHAPES[wire].array) if stored is None else BodyPrefix(body, (), b"")
+        prefix = (
+            BodyPrefix.of(body, call.body, CODECS[wire].body.message_field)
+            if stored is None
+            else BodyPrefix(body, (), b"")
+        )
         conversations, label = self._conversations, current()
         with self._lock:
             if stored is None:

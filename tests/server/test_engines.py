@@ -295,12 +295,12 @@ def test_the_ledger_replayed_through_the_same_engine_is_billed_the_same(name: st
 
 def prompts(ledger: Ledger) -> Iterator[tuple[Exchange, list[int], tuple[int, ...]]]:
     """What the docs say a row of tokens is, worked out by hand."""
-    left: dict[str, list[int]] = {}
+    left: dict[tuple[str, str], list[int]] = {}
     for exchange in ledger:
-        row = exchange.prompt
+        row, lane = exchange.prompt, (exchange.session, exchange.lane)
         assert isinstance(row, Tokens)
-        ids = [*left.get(exchange.session, [])[: row.keep], *row.ids]
-        left[exchange.session] = [*ids, *row.generated]
+        ids = [*left.get(lane, [])[: row.keep], *row.ids]
+        left[lane] = [*ids, *row.generated]
         yield exchange, ids, row.generated
 
 

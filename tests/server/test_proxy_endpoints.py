@@ -20,8 +20,8 @@ from contextkit.canonical import parse
 from contextkit.cli.proxy_output import Shown
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
+from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.journal import Journal
-from contextkit.proxy.judging import Judging
 from contextkit.proxy.metrics.prometheus import Metrics
 from contextkit.proxy.passage import Departed, Ended, Passed, wire_of
 from tests.server.proxied import Seen, Wire, client, passing, provider
@@ -42,7 +42,7 @@ def closed() -> Iterator[None]:
     """Every judge of a test gives its file back."""
     yield
     while OPEN:
-        list(OPEN.pop().judging.close(0.0))
+        list(OPEN.pop().analysis.close(0.0))
 
 
 class Judged:
@@ -50,7 +50,7 @@ class Judged:
 
     def __init__(self, folder: Path, upstream: str) -> None:
         self.path, self.troubles = folder / "runs.jsonl", list[str]()
-        self.judging = Judging(Journal(self.path), self.troubles.append, upstream)
+        self.analysis = CallAnalyzer(Journal(self.path), self.troubles.append, upstream)
         self.n, self.now = 0, 1_780_000_000.0
         OPEN.append(self)
 
@@ -63,9 +63,9 @@ class Judged:
         heard = said if isinstance(said, bytes) else json.dumps(said).encode()
         wire = wire_of("POST", path)
         assert wire
-        self.judging.departed(Departed(self.n, wire, path, "", raw, None, (), (), self.now))
+        self.analysis.departed(Departed(self.n, wire, path, "", raw, None, (), (), self.now))
         ended = {"first_byte_at": self.now + 1, "ended_at": self.now + 2, "error": "", "encoding": "", **more}
-        line = self.judging.ended(Ended(self.n, status, kind, body=heard, **ended))
+        line = self.analysis.ended(Ended(self.n, status, kind, body=heard, **ended))
         return parse(line)
 
     def rows(self) -> list[Exchange]:
@@ -337,11 +337,11 @@ def test_what_is_no_model_call_is_told_in_sizes_only(tmp_path: Path) -> None:
     assert not seen.left and (looked.method, looked.n_sent) == ("GET", 0)
 
     judge = Judged(tmp_path, upstream)
-    line = judge.judging.passed(other)
+    line = judge.analysis.passed(other)
     assert line and parse(line)["passed"]["text"] == "POST /v1/embeddings 200, 9 bytes up, 4 down"
-    assert judge.judging.passed(looked) is None
+    assert judge.analysis.passed(looked) is None
     hidden = Passed(3, "POST", "/bot/sk-ant-api03-Zm9vYmFyYmF6cXV4Zm9v/x", 0, 1, 0, 1.0, 2.0, "unreachable")
-    judge.judging.passed(hidden)
+    judge.analysis.passed(hidden)
     remarks = Ledger.read(judge.path).remarks
     assert [remark.kind for remark in remarks] == ["passed", "passed"] and not judge.rows()
     assert "Zm9v" not in remarks[1].text and remarks[1].text.endswith("no answer, 1 bytes up, 0 down, unreachable")
@@ -409,7 +409,7 @@ def test_no_body_ends_the_recording(
     for _ in range(2):
         judge.call(path, body, said, kind, status, encoding=encoding)
     assert len(judge.rows()) == 2 and not judge.troubles
-    list(OPEN.pop().judging.close(0.0))
+    list(OPEN.pop().analysis.close(0.0))
 
 
 # The real clients

@@ -10,7 +10,7 @@ import json
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -96,6 +96,17 @@ def slim(sent: RecordedCall) -> RecordedCall:
         sent.index,
         sent.rerouted,
     )
+
+
+RECENT = 8
+"""Latest calls among which `nearest` looks."""
+
+
+def nearest(calls: Sequence[RecordedCall], raw: bytes) -> RecordedCall | None:
+    """The call that shares the most leading bytes with a body: cutting can begin where they differ."""
+    if len(calls) < 2:
+        return calls[0] if calls else None
+    return max(calls, key=lambda call: common_bytes(call.raw, raw))
 
 
 def compare(before: RecordedCall, after: RecordedCall) -> tuple[Change, ...]:

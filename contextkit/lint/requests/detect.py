@@ -15,7 +15,7 @@ from contextkit.ledger.calls import INFERRED_LANE, Bodies, Exchange
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.cost import Cost, Costs
-from contextkit.lint.requests.cut import compare, cut, reach_of, sent_of, slim
+from contextkit.lint.requests.cut import RECENT, compare, cut, nearest, reach_of, sent_of, slim
 from contextkit.lint.requests.naming import (
     Asked,
     Group,
@@ -30,7 +30,6 @@ from contextkit.lint.requests.naming import (
 )
 from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
 from contextkit.prompt.conversations import Conversation, Conversations
-from contextkit.prompt.diff import common_bytes
 
 __all__ = [
     "Calls",
@@ -148,11 +147,7 @@ class Detector:
         """The latest call that shares the most bytes with `exchange`: cutting can begin where they differ."""
         if not isinstance(exchange.prompt, Bodies):
             return None
-        latest = self._conversations.recent(_pool_of(exchange), _RECENT)
-        if len(latest) < 2:
-            return latest[0] if latest else None
-        raw = exchange.prompt.request
-        return max(latest, key=lambda call: common_bytes(call.raw, raw))
+        return nearest(self._conversations.recent(_pool_of(exchange), RECENT), exchange.prompt.request)
 
     def finish(self) -> Iterator[Finding]:
         """What all calls together show."""
@@ -197,9 +192,6 @@ def _step(conversation: Conversation[RecordedCall], call: RecordedCall, earlier:
     if before is None:
         return None
     return Step(before, call, conversation.n_calls + 1, compare(before, call), (*earlier[:-1], before))
-
-
-_RECENT = 8
 
 
 def _pool_of(exchange: Exchange) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from contextkit.ledger.calls import Exchange
 from contextkit.models import Model
 from contextkit.prompt.block import Block
 from contextkit.prompt.diff import Change
+from contextkit.providers.calls import client_names
 from contextkit.providers.server_state import named_in
 
 __all__ = ["Change", "Evidence", "On", "RecordedCall", "RequestRule", "Step"]
@@ -66,8 +67,18 @@ class RecordedCall:
 
     @property
     def session(self) -> str:
-        """The recorded session."""
-        return self.exchange.session
+        """The recorded session, else the one that the client names."""
+        return self.exchange.session or client_names(self.params).session
+
+    @property
+    def agent(self) -> str:
+        """The sub-agent that the client names."""
+        return client_names(self.params).agent
+
+    @property
+    def window(self) -> str:
+        """The context window that the client names."""
+        return client_names(self.params).window
 
     @property
     def previous(self) -> str:

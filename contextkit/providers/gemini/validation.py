@@ -109,7 +109,7 @@ def _part(part: Json, path: str) -> Iterator[Refusal]:
         yield invalid(path, f"expected exactly one of {', '.join(_DATA_FIELDS)}")
         return
     (name,) = names
-    data = part[name]
+    data: Any = part[name]
     if not isinstance(data, str if name == "text" else dict):
         yield invalid(f"{path}.{name}", f"expected {'a valid string' if name == 'text' else 'an object'}")
         return

@@ -1,8 +1,7 @@
-"""What passed through the proxy, judged: each call with its conversation, its bill, what broke its prefix, why it
-missed.
+"""Analysis of the calls that pass through the proxy: conversation, usage, broken prefix and cause of a miss of each.
 
-Takes calls as they depart and end, gives a ledger row and a report for each. The guard's own eyes, in another process
-than the traffic: however long they look, no byte waits. Secrets are covered before anything else looks at a body.
+Gives a ledger row and a report for each call. Runs in a process of its own, so no byte of the traffic waits for it.
+Secrets are redacted before anything else reads a body.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from contextkit.errors import NotSerialisable
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
 from contextkit.ledger.misses import Judged, judged
 from contextkit.ledger.summary import Tally
-from contextkit.lint.finding import Finding, RequestPlace
+from contextkit.lint.finding import Finding
 from contextkit.proxy.journal import Journal
-from contextkit.proxy.other_endpoints import Elsewhere, Followed, bill_of, billed_by, heard
+from contextkit.proxy.other_endpoints import OtherCall, OtherEndpoints, answer_in, bill_of, billed_by
 from contextkit.proxy.passage import MOST_BYTES, UNREADABLE, Departed, Ended, Passed
 from contextkit.proxy.repairs.splices import undo_of
 from contextkit.redact import redact, redact_path, redact_text
@@ -31,7 +30,7 @@ from contextkit.watcher.guard import Guard, Passage, Recording
 from contextkit.watcher.notify import Teller
 from contextkit.watcher.response import type_of
 
-MOST_CONVERSATIONS, MOST_KEPT_BYTES = 1024, 1 << 29
+MOST_CONVERSATIONS, MOST_BYTES_STORED = 1024, 1 << 29
 """Conversations that are followed at once, and bytes of their last requests: a proxy serves many agents."""
 
 
@@ -42,7 +41,7 @@ class _Open:
     call: Departed
     body: bytes
     """As sent, plain, secrets covered."""
-    passage: Passage | Followed
+    passage: Passage | OtherCall
     """How the guard follows it, or we do where it cannot."""
     findings: list[Finding]
 
@@ -66,8 +65,8 @@ class _Rows(Recording):
         self.remarks.append(remark)
 
 
-class Judging:
-    """Everything that is known of the calls so far."""
+class CallAnalyzer:
+    """The calls that passed so far."""
 
     def __init__(self, journal: Journal | None, complain: Callable[[str], object], upstream: str = "") -> None:
         """`complain` is told once where the journal can be written no more; `upstream` is who is called."""
@@ -77,13 +76,15 @@ class Judging:
         self._is_hurried = False
         self._findings: list[Finding] = []
         self._rows = _Rows()
-        kept = Conversations(self._run, MOST_CONVERSATIONS, MOST_KEPT_BYTES)
-        self._guard = Guard(Teller(self._found, "contextkit"), self._rows, clock=lambda: self._now, conversations=kept)
-        self._elsewhere = Elsewhere(self._run, upstream)
+        conversations = Conversations(self._run, MOST_CONVERSATIONS, MOST_BYTES_STORED)
+        self._guard = Guard(
+            Teller(self._add_finding, "contextkit"), self._rows, clock=lambda: self._now, conversations=conversations
+        )
+        self._others = OtherEndpoints(self._run, upstream)
         self._under_way: dict[int, _Open] = {}
         self._credentials: OrderedDict[str, None] = OrderedDict()
         self._pending: deque[Record] = deque()
-        self._judged = judged(_drained(self._pending))
+        self._analysed = judged(_drained(self._pending))
         self._tally = Tally()
         self._breaks: Counter[str] = Counter()
 
@@ -99,43 +100,43 @@ class Judging:
         """Record from here on and analyse nothing: there is no time left."""
         self._is_hurried = True
 
-    def _followed(self, call: Departed, body: bytes) -> Passage | Followed:
+    def _followed(self, call: Departed, body: bytes) -> Passage | OtherCall:
         if self._is_hurried:
-            return self._elsewhere.unfollowed(call, body)
-        return self._guard.leaving("POST", call.path, body) or self._elsewhere.left(call, body)
+            return self._others.begin_unanalysed(call, body)
+        return self._guard.leaving("POST", call.path, body) or self._others.begin(call, body)
 
     def passed(self, request: Passed) -> bytes | None:
         """Something else passed: note its sizes; gives a line about it, none for what only looks something up."""
         if request.method in _LOOKS_UP:
             return None
-        told = replace(request, path=redact_path(request.path, self._credentials)[:MOST_PATH])
+        row = replace(request, path=redact_path(request.path, self._credentials)[:MOST_PATH])
         self._n_passed += 1
-        self._record(Remark("passed", self._run, str(told)))
-        return canonical({"passed": {**asdict(told), "text": str(told)}})
+        self._record(Remark("passed", self._run, str(row)))
+        return canonical({"passed": {**asdict(row), "text": str(row)}})
 
     def ended(self, call: Ended) -> bytes:
-        """It is over: record it; gives one line of JSON about it."""
+        """A call is over: record it; gives one line of JSON about it."""
         begun = self._under_way.pop(call.number)
         self._findings = begun.findings
-        known = self._covering(begun.call, call)
-        exchange = _redacted(self._row(begun, _readable(call, known)), known)
-        remarks = [Remark("repair", exchange.id, self._undo(begun))] if begun.call.before is not None else []
+        credentials = self._covering(begun.call, call)
+        exchange = _redacted(self._row(begun, _readable(call, credentials)), credentials)
+        repairs = [Remark("repair", exchange.id, self._undo(begun))] if begun.call.before is not None else []
         whole = exchange.prompt.request if isinstance(exchange.prompt, Bodies) else begun.body
-        is_as_sent = (
-            bool(remarks) or whole is begun.body
-        )  # what was repaired is told by its places in the body that was sent
-        said = [
-            replace(remark, about=exchange.id, text=redact_text(remark.text, known)) for remark in self._rows.remarks
+        # The remark on a repair gives places in the body that was sent, so that body is recorded.
+        is_as_sent = bool(repairs) or whole is begun.body
+        body = begun.body if is_as_sent else redact(whole, credentials)
+        exchange = replace(exchange, prompt=Bodies(body))
+        remarks = [
+            replace(remark, about=exchange.id, text=redact_text(remark.text, credentials))
+            for remark in self._rows.remarks
         ]
         self._rows.remarks = []
-        self._record(
-            *said, *remarks, replace(exchange, prompt=Bodies(begun.body if is_as_sent else redact(whole, known)))
-        )
-        self._pending.extend([*said, replace(exchange, prompt=None)])
-        seen = next(self._judged)
-        self._tally.add(seen)
+        self._record(*remarks, *repairs, exchange)
+        self._pending.extend([*remarks, replace(exchange, prompt=None) if self._is_hurried else exchange])
+        analysed = next(self._analysed)
+        self._tally.add(analysed)
         self._breaks.update(finding.code for finding in begun.findings)
-        return canonical(_report(seen, begun))
+        return canonical(_report(analysed, begun))
 
     def close(self, now: float) -> Iterator[bytes]:
         """Record what never ended as aborted; gives their lines, and that of the summary."""
@@ -168,7 +169,7 @@ class Judging:
             redact(begun.call.before or b"", self._covering(begun.call)), begun.call.shared, begun.call.repairs
         )
 
-    def _found(self, finding: Finding) -> None:
+    def _add_finding(self, finding: Finding) -> None:
         self._findings.append(finding)
 
     def _record(self, *records: Record) -> None:
@@ -189,11 +190,11 @@ class Judging:
             if (
                 row.usage is None or row.usage.prompt is None
             ):  # counters that this vendor of the same wire spells in its own way
-                answer = heard(call) if call.status < 400 else None
+                answer = answer_in(call) if call.status < 400 else None
                 row = replace(row, usage=bill_of(answer) or row.usage)
             row = replace(row, provider=self._provider(begun, row))
         else:
-            row = self._elsewhere.row(passage, begun.call, call, heard(call) if call.status < 400 else None)
+            row = self._others.row(passage, begun.call, call, answer_in(call) if call.status < 400 else None)
         return replace(row, ended_at=call.ended_at, error=_error(row.error, call))
 
     def _provider(self, begun: _Open, row: Exchange) -> str:
@@ -219,7 +220,7 @@ def _drained(pending: deque[Record]) -> Iterator[Record]:
 
 
 MOST_CREDENTIALS = 32
-"""Credentials that are covered in every body, the latest seen."""
+"""Credentials that are covered in every body, the latest analysed."""
 
 
 def request_text(body: bytes, encoding: str) -> bytes:
@@ -252,7 +253,7 @@ def _undecoded(body: bytes, why: str) -> bytes:
     return canonical({"contextkit_undecoded": {"bytes": len(body), "sha256": sha256(body).hexdigest(), "reason": why}})
 
 
-def _readable(call: Ended, known: tuple[str, ...]) -> Ended:
+def _readable(call: Ended, credentials: tuple[str, ...]) -> Ended:
     """`call` with its body decoded and redacted, as far as it came.
 
     A body that cannot be decoded is left out: of it nothing is read.
@@ -262,18 +263,18 @@ def _readable(call: Ended, known: tuple[str, ...]) -> Ended:
     except UndecodableBody:
         return replace(call, body=b"", encoding=UNREADABLE)
     # Amazon's binary events carry checksums: what is read from them is redacted instead
-    return replace(call, body=redact(text, known) if _is_text(text) else text, encoding="")
+    return replace(call, body=redact(text, credentials) if _is_text(text) else text, encoding="")
 
 
-def _redacted(row: Exchange, known: tuple[str, ...]) -> Exchange:
+def _redacted(row: Exchange, credentials: tuple[str, ...]) -> Exchange:
     """`row` with its names redacted: they come from the response or the address."""
     return replace(
         row,
-        id=redact_text(row.id, known),
-        model=redact_text(row.model, known),
-        session=redact_text(row.session, known),
-        lane=redact_text(row.lane, known),
-        error=redact_text(row.error, known) if row.error else row.error,
+        id=redact_text(row.id, credentials),
+        model=redact_text(row.model, credentials),
+        session=redact_text(row.session, credentials),
+        lane=redact_text(row.lane, credentials),
+        error=redact_text(row.error, credentials) if row.error else row.error,
     )
 
 
@@ -285,15 +286,15 @@ MOST_PATH = 200
 _ERROR_EVENT = b'"type":"error"'
 
 
-def _error(told: str | None, call: Ended) -> str | None:
+def _error(reported: str | None, call: Ended) -> str | None:
     """Why it did not end well: the provider's own type of error where it said one, at which a client may leave before
     the provider does.
     """
     text = call.body
     if call.status >= 400:
         return _type_of(text) or str(call.status)
-    last = text.rfind(_ERROR_EVENT) if told in ("cut", "aborted") else -1
-    return (_type_of(text[text.rfind(b"data:", 0, last) + 5 :].partition(b"\n")[0]) if last >= 0 else "") or told
+    last = text.rfind(_ERROR_EVENT) if reported in ("cut", "aborted") else -1
+    return (_type_of(text[text.rfind(b"data:", 0, last) + 5 :].partition(b"\n")[0]) if last >= 0 else "") or reported
 
 
 def _type_of(text: bytes) -> str:
@@ -309,34 +310,21 @@ def _type_of(text: bytes) -> str:
     )  # Gemini answers an array to who asked for a stream
 
 
-_CAUSES = {
-    "tools": "tools_changed",
-    "system": "system_changed",
-    "messages": "messages_changed",
-    "parameters": "params_changed",
-}
-"""Level of what the guard saw break → the ledger's cause."""
-
-
-def _report(seen: Judged, begun: _Open) -> Json:
-    exchange, miss = seen.exchange, seen.miss
-    level = (
-        begun.findings[0].place.level if begun.findings and isinstance(begun.findings[0].place, RequestPlace) else ""
-    )
-    named = _CAUSES.get(level, miss.cause) if miss and miss.lost_tokens else miss.cause if miss else None
+def _report(analysed: Judged, begun: _Open) -> Json:
+    exchange, miss = analysed.exchange, analysed.miss
     return {
         "exchange": parse(encode(exchange)),
-        "hit_rate": seen.usage.hit_rate if seen.usage else None,
-        "cost_usd": seen.cost_usd,
-        "cost_uncached_usd": seen.cost_uncached_usd,
-        "cause": named,
+        "hit_rate": analysed.usage.hit_rate if analysed.usage else None,
+        "cost_usd": analysed.cost_usd,
+        "cost_uncached_usd": analysed.cost_uncached_usd,
+        "cause": miss.cause if miss else None,
         "lost_tokens": miss.lost_tokens if miss else 0,
         "repairs": list(begun.call.repairs),
-        "findings": [_told(finding) for finding in begun.findings],
+        "findings": [_finding_row(finding) for finding in begun.findings],
     }
 
 
-def _told(finding: Finding) -> Json:
+def _finding_row(finding: Finding) -> Json:
     """A finding without the line of code it came from: behind a proxy nobody knows it."""
     place = asdict(finding.place)
     place.pop("caller", None)
