@@ -13,7 +13,7 @@ entry in `codecs.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any
@@ -193,7 +193,7 @@ class Codec:
     """Its diagnosis of a cache miss."""
     is_comparable: Callable[[Mapping[str, Json]], bool]
     """Whether a later request may be diagnosed against this one."""
-    known_fields: Collection[str] | None = None
+    known_fields: Container[str] | None = None
     """Top-level fields that are known, None where every field is accepted without a notice."""
     model_field: str = "model"
     """Field that names the model."""

@@ -23,7 +23,7 @@ Takes a shape and a value, gives the places that do not fit; knows no provider.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -84,9 +84,9 @@ class Notices:
         return list(self._given)
 
 
-def unknown_fields(endpoint: str, body: Mapping[str, Json], known: Iterable[str]) -> tuple[Notice, ...]:
+def unknown_fields(endpoint: str, body: Mapping[str, Json], known: Container[str]) -> tuple[Notice, ...]:
     """A notice for each top-level field that the endpoint's table does not name."""
-    names = sorted(set(body) - set(known))[:_MOST]
+    names = sorted(name for name in body if name not in known)[:_MOST]
     return tuple(
         Notice(
             "unknown_field",

@@ -42,6 +42,8 @@ def usage_of(answer: httpx2.Response) -> Any:
 def test_an_unknown_field_is_accepted_neutral_and_reported_once(
     server: LocalServer, http: httpx2.Client, strict: httpx2.Client, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    if path.endswith("/converse"):
+        pytest.importorskip("boto3", reason="fields of Converse are known from the service model of boto3")
     body = WHOLE[path]
     http.post(path, json=body, headers=HEADERS)
     plain = usage_of(http.post(path, json=body, headers=HEADERS))

@@ -1,164 +1,133 @@
 """What Bedrock Converse refuses: fields, blocks, cachePoints, and the order of a conversation.
 
-Tables after botocore 1.44, bedrock-runtime, shape ConverseRequest.
+Shapes are those of botocore's own service model (bedrock-runtime, ConverseRequest); without boto3 they are not checked.
+Written by hand is what the model does not say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from functools import cached_property
+from importlib import import_module
+from typing import Any
 
 from contextkit.canonical import Json
-from contextkit.providers.validation import (
-    ANYTHING,
-    ARRAY,
-    FLAG,
-    NUMBER,
-    OBJECT,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    Fields,
-    ParsedRequest,
-    PromptCheck,
-    ReceivedRequest,
-    Refusal,
-    RequestCheck,
-    Shape,
-    faults,
-    one_of,
-)
+from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
 
-MOST_POINTS = 4
+MOST_CACHE_POINTS = 4
 """cachePoints of one request (prompt-caching guide)."""
-_SOURCE = Shape(
-    {"bytes": TEXT, "text": TEXT, "s3Location": Shape({"uri": TEXT, "bucketOwner": TEXT}, "uri"), "content": ARRAY}
-)
-_MEDIA = Shape(
-    {
-        "format": TEXT,
-        "source": _SOURCE,
-        "name": TEXT,
-        "context": TEXT,
-        "citations": Shape({"enabled": FLAG}),
-        "error": OBJECT,
-    },
-    "source",
-)
-_POINT = Shape({"type": one_of("default"), "ttl": one_of("5m", "1h")}, "type")
-_SEARCHED = Shape({"source": TEXT, "title": TEXT, "content": ARRAY, "citations": OBJECT}, "source title content")
-_GIVEN: Fields = {"text": TEXT, "image": _MEDIA, "document": _MEDIA, "video": _MEDIA, "searchResult": _SEARCHED}
-_RESULT = Shape(
-    {
-        "toolUseId": TEXT,
-        "content": (Shape({**_GIVEN, "json": ANYTHING}, one_of="json " + " ".join(_GIVEN)),),
-        "status": one_of("success", "error"),
-        "type": TEXT,
-    },
-    "toolUseId content",
-)
-_REASONED = Shape(
-    {"reasoningText": Shape({"text": TEXT, "signature": TEXT}, "text"), "redactedContent": TEXT},
-    one_of="reasoningText redactedContent",
-)
-_BLOCK: Fields = {
-    **_GIVEN,
-    "audio": _MEDIA,
-    "toolUse": Shape({"toolUseId": TEXT, "name": TEXT, "input": OBJECT, "type": TEXT}, "toolUseId name input"),
-    "toolResult": _RESULT,
-    "cachePoint": _POINT,
-    "reasoningContent": _REASONED,
-    "guardContent": OBJECT,
-    "citationsContent": OBJECT,
-    "toolAddition": OBJECT,
-    "toolRemoval": OBJECT,
-}
-_SPEC = Shape(
-    {"name": TEXT, "description": TEXT, "inputSchema": Shape({"json": OBJECT}, "json"), "strict": FLAG},
-    "name inputSchema",
-)
-_TOOL: Fields = {"toolSpec": _SPEC, "systemTool": Shape({"name": TEXT}, "name"), "cachePoint": _POINT}
-_SYSTEM: Fields = {"text": TEXT, "guardContent": OBJECT, "cachePoint": _POINT}
-_CHOICE = Shape({"auto": OBJECT, "any": OBJECT, "tool": Shape({"name": TEXT}, "name")}, one_of="auto any tool")
-_MESSAGE = Shape(
-    {"role": one_of("user", "assistant", "system"), "content": (Shape(_BLOCK, one_of=" ".join(_BLOCK)),)},
-    "role content",
-)
-_LIMITS = Shape({"maxTokens": WHOLE, "temperature": NUMBER, "topP": NUMBER, "stopSequences": TEXTS})
-REQUEST = Shape(
-    {
-        "modelId": TEXT,
-        "stream": FLAG,
-        "inferenceConfig": _LIMITS,
-        "messages": (_MESSAGE,),
-        "system": (Shape(_SYSTEM, one_of=" ".join(_SYSTEM)),),
-        "toolConfig": Shape({"tools": (Shape(_TOOL, one_of=" ".join(_TOOL)),), "toolChoice": _CHOICE}, "tools"),
-        "additionalModelResponseFieldPaths": TEXTS,
-        "guardrailConfig": OBJECT,
-        "additionalModelRequestFields": OBJECT,
-        "promptVariables": OBJECT,
-        "requestMetadata": OBJECT,
-        "performanceConfig": OBJECT,
-        "serviceTier": OBJECT,
-        "outputConfig": OBJECT,
-    },
-    "modelId messages",
-)
-"""The arguments of `converse`."""
 
 
-_OPEN = frozenset({"$", "$.inferenceConfig"})
-"""Objects in which a field that nobody knows is accepted, unless the server is strict."""
-
-
-def invalid(path: str, what: str) -> Refusal:
+def invalid(path: str, expectation: str) -> Refusal:
     """A 400 in Bedrock's words."""
-    return Refusal(400, "ValidationException", f"The value at {path} is not valid: {what}")
+    return Refusal(400, "ValidationException", f"The value at {path} is not valid: {expectation}")
+
+
+class RequestShape(Container[str]):
+    """The arguments of `converse`, and the check of a body; everything fits where boto3 is not installed."""
+
+    _open = frozenset({"", ".inferenceConfig"})
+    """Objects in which a field that botocore does not know is accepted, unless the server is strict."""
+
+    @cached_property
+    def _declared(self) -> Any:
+        try:
+            botocore: Any = import_module("botocore.session")
+        except ImportError:
+            return None
+        return botocore.Session().get_service_model("bedrock-runtime").operation_model("Converse").input_shape
+
+    def __contains__(self, name: object) -> bool:
+        return self._declared is None or name == "stream" or name in self._declared.members
+
+    def mismatches(self, body: Mapping[str, Json], *, is_strict: bool) -> Iterator[tuple[str, str]]:
+        """(path, what is expected there) of each value that does not fit."""
+        if self._declared is None:
+            return
+        validator: Any = import_module("botocore.validate").ParamValidator()
+        arguments = {name: value for name, value in body.items() if name != "stream"}
+        # the report is text that quotes values: its parts are read instead
+        for kind, path, details in validator.validate(arguments, self._declared)._errors:
+            if kind == "missing required field":
+                yield f"{path}.{details['required_name']}".lstrip("."), "a value"
+            elif kind != "unknown field":
+                yield path.lstrip("."), _expectation(kind, details)
+            elif is_strict or path not in self._open:
+                yield f"{path}.{details['unknown_param']}".lstrip("."), "no such field"
+
+
+def _expectation(kind: str, details: Mapping[str, Any]) -> str:
+    if kind == "invalid type":
+        types = (str(name).removeprefix("<class '").removesuffix("'>") for name in details["valid_types"])
+        return " or ".join(f"a valid {_TYPES.get(name, name)}" for name in types)
+    if kind in ("more than one input", "empty input"):
+        return f"exactly one of {', '.join(details['members'])}"
+    return f"another value ({kind})"
+
+
+_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "dict": "object", "list": "array"}
+"""Python's name of a type → JSON's."""
+REQUEST_SHAPE = RequestShape()
 
 
 def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Any credentials will do, and none are looked at."""
+    """Any credentials are accepted, and none are checked."""
     if not received.headers.get("authorization"):
         yield Refusal(403, "MissingAuthenticationTokenException", "Missing Authentication Token")
 
 
-def fields(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Every field and block has its shape, no text is blank, and neither messages nor tools are empty."""
-    for path, what in faults(received.body, REQUEST, "$", frozenset() if received.is_strict else _OPEN):
-        yield invalid(path.removeprefix("$."), f"expected {what}")
-    texts = [block["text"] for array in _arrays(received.body) for block in array if "text" in block]
-    if not all(text.strip() for text in texts):
+def shape(received: ReceivedRequest) -> Iterator[Refusal]:
+    """Every field and block has the shape that botocore declares; the lists of words it leaves to the service too."""
+    for path, expectation in REQUEST_SHAPE.mismatches(received.body, is_strict=received.is_strict):
+        yield invalid(path, f"expected {expectation}")
+    for name in ("modelId", "messages"):
+        if received.body.get(name) is None:
+            yield invalid(name, "expected a value")
+
+
+def content(request: ParsedRequest) -> Iterator[Refusal]:
+    """No text is blank, arguments are objects, and neither messages nor tools are empty."""
+    body = request.received.body
+    texts = [block.get("text") for array in _arrays(body) for block in array]
+    if any(isinstance(text, str) and not text.strip() for text in texts):
         yield invalid("text", "the text field is blank")
-    if not received.body["messages"] or (received.body.get("toolConfig") or {"tools": [1]})["tools"] == []:
+    calls = [
+        block["toolUse"] for message in body["messages"] for block in message.get("content") or () if "toolUse" in block
+    ]
+    if not all(isinstance(call.get("input"), dict) for call in calls if isinstance(call, dict)):
+        yield invalid("toolUse.input", "expected an object")
+    if not body["messages"] or (body.get("toolConfig") or {}).get("tools") == []:
         yield invalid("messages", "at least one message, and one tool of a toolConfig, must be there")
 
 
 def _arrays(body: Mapping[str, Json]) -> list[list[dict[str, Json]]]:
-    """Every list of blocks."""
+    """Every list of blocks of a body that was parsed."""
     tools = (body.get("toolConfig") or {}).get("tools") or []
-    return [tools, body.get("system") or [], *(message["content"] for message in body["messages"])]
+    return [tools, body.get("system") or [], *(message.get("content") or [] for message in body["messages"])]
 
 
-def points(received: ReceivedRequest) -> Iterator[Refusal]:
-    """At most four cachePoints, each behind something."""
-    arrays = _arrays(received.body)
-    n_points = sum("cachePoint" in block for array in arrays for block in array)
-    if n_points > MOST_POINTS:
-        yield invalid("cachePoint", f"{n_points} of them, at most {MOST_POINTS} are allowed")
+def cache_points(request: ParsedRequest) -> Iterator[Refusal]:
+    """At most four cachePoints, each behind something, each of a type there is."""
+    arrays = _arrays(request.received.body)
+    points = [block["cachePoint"] for array in arrays for block in array if "cachePoint" in block]
+    if len(points) > MOST_CACHE_POINTS:
+        yield invalid("cachePoint", f"{len(points)} of them, at most {MOST_CACHE_POINTS} are allowed")
     if any(array and "cachePoint" in array[0] for array in arrays):
         yield invalid("cachePoint", "it must follow the content it caches")
+    if any(point.get("type") != "default" for point in points):
+        yield invalid("cachePoint.type", "expected 'default'")
 
 
-def conversation(received: ReceivedRequest) -> Iterator[Refusal]:
-    """The user begins, roles take turns, and every call is answered in the turn behind it."""
-    messages = [message for message in received.body["messages"] if message["role"] != "system"]
+def conversation(request: ParsedRequest) -> Iterator[Refusal]:
+    """The user begins, roles alternate, and every call has its result in the next turn."""
+    messages = [message for message in request.received.body["messages"] if message["role"] != "system"]
     roles = [message["role"] for message in messages]
     if roles[:1] != ["user"]:
         yield invalid("messages", "a conversation must start with a user message")
     if roles[-1:] != ["user"]:
         yield invalid("messages", "a conversation must end with a user message")
     for index, message in enumerate(messages[1:], 1):
-        calls = {block["toolUse"]["toolUseId"] for block in messages[index - 1]["content"] if "toolUse" in block}
-        results = {block["toolResult"]["toolUseId"] for block in message["content"] if "toolResult" in block}
+        calls, results = _ids(messages[index - 1], "toolUse"), _ids(message, "toolResult")
         if roles[index] == roles[index - 1]:
             yield invalid(f"messages.{index}.role", "roles must alternate between user and assistant")
         elif message["role"] == "user" and calls != results:
@@ -167,11 +136,19 @@ def conversation(received: ReceivedRequest) -> Iterator[Refusal]:
             )
 
 
-def choice(received: ReceivedRequest) -> Iterator[Refusal]:
+def _ids(message: Mapping[str, Json], kind: str) -> set[str]:
+    blocks = (block.get(kind) for block in message.get("content") or ())
+    return {str(block.get("toolUseId")) for block in blocks if isinstance(block, dict)}
+
+
+def tool_choice(request: ParsedRequest) -> Iterator[Refusal]:
     """`toolChoice` names a tool that there is."""
-    config = received.body.get("toolConfig") or {}
-    chosen = (config.get("toolChoice") or {}).get("tool")
-    if chosen and chosen["name"] not in {tool["toolSpec"]["name"] for tool in config["tools"] if "toolSpec" in tool}:
+    config = request.received.body.get("toolConfig") or {}
+    choice = config.get("toolChoice")
+    wanted = choice.get("tool") if isinstance(choice, dict) else None
+    specs = [tool.get("toolSpec") for tool in config.get("tools") or ()]
+    names = [spec.get("name") for spec in specs if isinstance(spec, dict)]
+    if isinstance(wanted, dict) and wanted.get("name") not in names:
         yield invalid("toolConfig.toolChoice.tool.name", "no such tool")
 
 
@@ -188,5 +165,5 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     )
 
 
-REQUEST_CHECKS: tuple[RequestCheck, ...] = (authenticated, fields, points, conversation, choice)
-PROMPT_CHECKS: tuple[PromptCheck, ...] = (window,)
+REQUEST_CHECKS: tuple[RequestCheck, ...] = (authenticated, shape)
+PROMPT_CHECKS: tuple[PromptCheck, ...] = (content, cache_points, conversation, tool_choice, window)
