@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableRequest
+from contextkit.prompt.block import listed
 
 if TYPE_CHECKING:
     from contextkit.cache.usage import Usage
@@ -35,6 +36,21 @@ if TYPE_CHECKING:
 CHUNK = 48
 """Characters in one delta of a stream."""
 SYSTEM_ROLES = ("system", "developer")  # a tuple: a role may be anything, also what has no hash
+
+
+class BodyPart(NamedTuple):
+    """One tool, system block or content block of a body, as it stands there; a marker of its own is one too."""
+
+    level: Level
+    """tools, system or messages."""
+    path: str
+    """`messages[4].content[1]`."""
+    message: int
+    """Index of its message, -1 outside of messages."""
+    role: str
+    """Role of its message; `system` for system text, its name for a tool."""
+    value: Json
+    """As parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +261,18 @@ def content_parts(fields: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
         for part in json_items(content):
             if isinstance(part, dict):
                 yield part
+
+
+def parts_of_content(level: Level, content: Json, path: str, message: int, role: str) -> Iterator[BodyPart]:
+    """Parts of content that is a text or an array; none where it is null.
+
+    Raises `UnreadableRequest` for anything else.
+    """
+    if isinstance(content, str):
+        yield BodyPart(level, path, message, role, content)
+        return
+    for index, value in enumerate(listed(content, path)):
+        yield BodyPart(level, f"{path}[{index}]", message, role, value)
 
 
 def has_chat_messages(fields: Mapping[str, Json]) -> bool:

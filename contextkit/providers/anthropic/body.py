@@ -6,9 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import Block, Level, content_blocks, mapped, tool_blocks
+from contextkit.prompt.block import Block, Level, block_of, listed, mapped, name_in, type_in
 from contextkit.providers.anthropic.blocks import is_billing_header
-from contextkit.providers.codec import BodyReader, content_parts, has_chat_messages, json_items
+from contextkit.providers.codec import (
+    BodyPart,
+    BodyReader,
+    content_parts,
+    has_chat_messages,
+    json_items,
+    parts_of_content,
+)
 
 _TYPES = {
     "tool_use": "call",
@@ -22,17 +29,40 @@ _BILLING_HEADER = b'"x-anthropic-billing-header"'
 _OWN_FIELDS = ("system", "anthropic_version", "stop_sequences", "mcp_servers", "anthropic_beta")
 
 
+def api_path(path: str) -> str:
+    """A path in the API's notation.
+
+    >>> api_path("messages[4].content[1].text")
+    'messages.4.content.1.text'
+    """
+    return path.replace("[", ".").replace("]", "")
+
+
+def head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+    """Tools and system text."""
+    for index, tool in enumerate(listed(fields.get("tools"), "tools")):
+        path = f"tools[{index}]"
+        name = name_in(mapped(tool, path)) or str(tool.get("type", ""))
+        yield BodyPart("tools", path, -1, name, tool)
+    yield from parts_of_content("system", fields.get("system") or None, "system", -1, "system")
+
+
+def message_parts(message: Json, index: int, level: Level = "messages") -> Iterator[BodyPart]:
+    """The content of one message."""
+    path = f"messages[{index}]"
+    fields = mapped(message, path)
+    return parts_of_content(level, fields.get("content"), f"{path}.content", index, str(fields.get("role", "")))
+
+
 def _head_blocks(fields: Mapping[str, Json]) -> Iterator[Block]:
-    yield from tool_blocks(fields)
-    for block in content_blocks("system", fields.get("system"), "system", -1, "system", _TYPES):
-        yield replace(block, body=_BILLING_HEADER) if is_billing_header(block.value) else block
+    for part in head_parts(fields):
+        block = block_of(*part[:4], "tool" if part.level == "tools" else type_in(part.value, _TYPES), part.value)
+        yield replace(block, body=_BILLING_HEADER) if is_billing_header(part.value) else block
 
 
 def _message_blocks(message: Json, index: int, level: Level) -> Iterator[Block]:
-    said = mapped(message, f"messages[{index}]")
-    return content_blocks(
-        level, said.get("content"), f"messages[{index}].content", index, str(said.get("role", "")), _TYPES
-    )
+    for part in message_parts(message, index, level):
+        yield block_of(*part[:4], type_in(part.value, _TYPES), part.value)
 
 
 def _is_body(fields: Mapping[str, Json]) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
-from contextkit.errors import UsageError
+from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.log.entry import Entry
 from contextkit.models import model_named
 from contextkit.prompt.breakpoints import LOOKBACK, Plan
@@ -31,6 +31,8 @@ from contextkit.providers.anthropic.blocks import (
     prompt,
     tidied,
 )
+from contextkit.providers.anthropic.body import BODY, api_path, head_parts, message_parts
+from contextkit.providers.codec import BodyPart
 from contextkit.providers.late_tools import Asked
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import lacking, set_by, settings_for
@@ -40,7 +42,6 @@ from contextkit.providers.settings import BETA
 _MARKERS = {300: b',"cache_control":{"type":"ephemeral"}', 3600: b',"cache_control":{"type":"ephemeral","ttl":"1h"}'}
 _FRAMES = {role: (b'{"role":"%b","content":[' % role.encode(), b"]}") for role in ("user", "assistant", "system")}
 _RUNS = frozenset({"tool_use", "tool_result"})
-_SEGMENTS = frozenset({"tools", "system", "messages"})
 
 GRAMMAR = Grammar(
     arrays={"tools": "tools", "system": "system", "messages": "messages"},
@@ -135,8 +136,10 @@ class AnthropicMessages(Adapter):
 
     def turns(self, body: Json) -> tuple[Json, Json, list[Turn]]:
         """System parts, tool definitions and turns of a request body."""
-        system = words.neutral(_blocks(body.get("system") or [], "system"))
-        definitions = [words.TOOL_FORMAT.definition(words.unmarked(tool)) for tool in body.get("tools") or []]
+        parts = list(head_parts(body))
+        system = words.neutral(_block(part) for part in parts if part.level == "system")
+        tools = [part.value for part in parts if part.level == "tools"]
+        definitions = [words.TOOL_FORMAT.definition(words.unmarked(tool)) for tool in tools]
         return system, definitions, list(_turns(body, self.model.name))
 
 
@@ -164,54 +167,50 @@ def _check_thread(params: Mapping[str, Json]) -> None:
 
 
 def parse(body: Json, *, billing_header: BillingHeader = "neutral") -> Parsed:
-    """A `/v1/messages` body: its segments, marks and parameters; `billing_header` as in `anthropic/billing.py`.
+    """A `/v1/messages` body: its blocks, breakpoints and parameters; `billing_header` as in `BillingHeader`.
 
     Raises `UnreadableRequest` where it is not one.
     """
     fields = expect(body, dict, "body", "an object")
     model = model_named(expect(fields.get("model"), str, "model", "a valid string"), "anthropic")
     columns, marks = PromptColumns(GRAMMAR, strips_thinking=model.strips_thinking), []
-    for found in _cuts(fields, model.name, billing_header):
-        columns.append(found.block)
-        if found.marker is not None and found.block.can_hold_breakpoint:
-            marks.append(Breakpoint(len(columns) - 1, lifetime(found.marker), LOOKBACK))
-    params = {name: value for name, value in fields.items() if name not in _SEGMENTS}
+    try:
+        for part in _cuts(fields, model.name, billing_header):
+            columns.append(part.block)
+            if part.marker is not None and part.block.can_hold_breakpoint:
+                marks.append(Breakpoint(len(columns) - 1, lifetime(part.marker), LOOKBACK))
+    except UnreadableRequest as error:
+        raise UnreadableRequest(api_path(error.path), error.what) from None
+    params = BODY.params(fields)
     layout = PromptLayout(columns, len(columns), tuple(marks))
     return Parsed(model.name, params, layout, prompt(layout, params))
 
 
 def _cuts(fields: Mapping[str, Json], model: str, billing_header: BillingHeader) -> Iterator[Cut]:
-    for index, tool in enumerate(expect(fields.get("tools") or [], list, "tools", "a valid array")):
-        yield _tool(expect(tool, dict, f"tools.{index}", "an object"), model)
-    for block in _blocks(fields.get("system") or [], "system"):
-        yield _system(block, model, billing_header)
+    for part in head_parts(fields):
+        if part.level == "tools":
+            yield _tool(part.value, model)
+        else:
+            yield _system(_block(part), model, billing_header)
     for index, message in enumerate(expect(fields.get("messages"), list, "messages", "a valid array")):
-        role = expect(
-            expect(message, dict, f"messages.{index}", "an object").get("role"),
-            str,
-            f"messages.{index}.role",
-            "a valid string",
-        )
-        expect(_FRAMES.get(role), tuple, f"messages.{index}.role", "'user', 'assistant' or 'system'")
+        parts = list(message_parts(message, index))
+        role = expect(message.get("role"), str, f"messages[{index}].role", "a valid string")
+        expect(_FRAMES.get(role), tuple, f"messages[{index}].role", "'user', 'assistant' or 'system'")
         extras = _settings(message)
-        for block in _blocks(message.get("content", [] if extras else None), f"messages.{index}.content") or [
-            None
-        ] * bool(extras):
-            yield _message(block, role, model, extras)
+        if message.get("content") is None and not extras:
+            raise UnreadableRequest(f"messages[{index}].content", "Input should be a valid string or array")
+        for part in parts:
+            yield _message(_block(part), role, model, extras)
+        if extras and not parts:
+            yield _message(None, role, model, extras)
 
 
-def _blocks(content: Json, path: str) -> list[Json]:
-    """Content as a list of blocks: a string is one text block."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    for index, block in enumerate(expect(content, list, path, "a valid string or array")):
-        expect(
-            expect(block, dict, f"{path}.{index}", "an object").get("type"),
-            str,
-            f"{path}.{index}.type",
-            "a valid string",
-        )
-    return list(content)
+def _block(part: BodyPart) -> Json:
+    """A part as a content block: a text is a block of type text."""
+    if isinstance(part.value, str):
+        return {"type": "text", "text": part.value}
+    expect(expect(part.value, dict, part.path, "an object").get("type"), str, f"{part.path}.type", "a valid string")
+    return part.value
 
 
 def _tool(tool: Mapping[str, Json], model: str) -> Cut:
@@ -266,9 +265,9 @@ def without(parsed: Parsed, segments: Collection[int]) -> Parsed:
 
 
 def _turns(body: Json, model: str) -> Iterator[Turn]:
-    for message in body["messages"]:
+    for index, message in enumerate(body["messages"]):
         extras = _settings(message)
-        blocks = _blocks(message.get("content", [] if extras else None), "messages")
+        blocks = [_block(part) for part in message_parts(message, index)]
         if message["role"] == "assistant":
             yield Turn("assistant", _assistant(blocks, model))
             continue

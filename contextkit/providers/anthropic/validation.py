@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from contextkit.canonical import Json, canonical
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.anthropic.blocks import thinking_in
+from contextkit.providers.anthropic.body import api_path
 from contextkit.providers.anthropic.messages import without
 from contextkit.providers.masking import INLINE_TOOLS, TOOL_CHANGES
 from contextkit.providers.notices import BINDING, BLOCKS, MESSAGE_FIELDS, lacking
@@ -158,7 +159,7 @@ def shape(declared: SdkType) -> RequestCheck:
 
 def _refusal(mismatch: Mismatch, body: Mapping[str, Json]) -> Refusal:
     """A mismatch in Anthropic's words."""
-    path = mismatch.path.replace("[", ".").replace("]", "")
+    path = api_path(mismatch.path)
     union, _, name = path.rpartition(".")
     if mismatch.kind == "value" and name == "type" and union not in _CHOSEN_BY_TYPE:
         return invalid(f"{union}: Input tag found using 'type' does not match any of the expected tags")

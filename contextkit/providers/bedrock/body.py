@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import Block, Level, block_of, content_blocks, listed, mapped, marker_in, name_in
-from contextkit.providers.codec import BodyReader, content_parts
+from contextkit.prompt.block import Block, Level, block_of, listed, mapped, marker_in, name_in, type_in
+from contextkit.providers.codec import BodyPart, BodyReader, content_parts, parts_of_content
 
 _TYPES = {
     "text": "text",
@@ -23,38 +24,44 @@ _TYPES = {
 _OWN_FIELDS = ("toolConfig", "inferenceConfig", "additionalModelRequestFields", "guardrailConfig")
 
 
-def _head_blocks(fields: Mapping[str, Json]) -> Iterator[Block]:
+def head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+    """Tools and system text, cachePoints among them."""
     config = fields.get("toolConfig")
-    tools = listed(config.get("tools"), "toolConfig.tools") if isinstance(config, dict) else []
-    named = (
-        block_of("tools", f"toolConfig.tools[{i}]", -1, name_in(tool, "toolSpec"), "tool", tool)
-        for i, tool in enumerate(tools)
-    )
-    yield from _marked(named)
-    yield from _marked(content_blocks("system", fields.get("system"), "system", -1, "system", _TYPES))
+    if isinstance(config, dict):
+        for index, tool in enumerate(listed(config.get("tools"), "toolConfig.tools")):
+            yield BodyPart("tools", f"toolConfig.tools[{index}]", -1, name_in(tool, "toolSpec"), tool)
+    yield from parts_of_content("system", fields.get("system"), "system", -1, "system")
+
+
+def message_parts(message: Json, index: int, level: Level = "messages") -> Iterator[BodyPart]:
+    """The content of one message, cachePoints among it."""
+    path = f"messages[{index}]"
+    fields = mapped(message, path)
+    return parts_of_content(level, fields.get("content"), f"{path}.content", index, str(fields.get("role", "")))
+
+
+def _head_blocks(fields: Mapping[str, Json]) -> Iterator[Block]:
+    for _, parts in groupby(head_parts(fields), key=lambda part: part.level):
+        yield from _marked(parts)
 
 
 def _message_blocks(message: Json, index: int, level: Level) -> Iterator[Block]:
-    said = mapped(message, f"messages[{index}]")
-    return _marked(
-        content_blocks(
-            level, said.get("content"), f"messages[{index}].content", index, str(said.get("role", "")), _TYPES
-        )
-    )
+    return _marked(message_parts(message, index, level))
 
 
-def _marked(blocks: Iterator[Block]) -> Iterator[Block]:
+def _marked(parts: Iterable[BodyPart]) -> Iterator[Block]:
     """A cachePoint is no block: it marks the one before it."""
-    held: Block | None = None
-    for block in blocks:
-        if isinstance(block.value, dict) and "cachePoint" in block.value:
-            held = replace(held, marker=marker_in(block.value["cachePoint"])) if held else None
+    block: Block | None = None
+    for part in parts:
+        if isinstance(part.value, dict) and "cachePoint" in part.value:
+            block = replace(block, marker=marker_in(part.value["cachePoint"])) if block else None
             continue
-        if held:
-            yield held
-        held = block
-    if held:
-        yield held
+        if block:
+            yield block
+        kind = "tool" if part.level == "tools" else type_in(part.value, _TYPES)
+        block = block_of(*part[:4], kind, part.value)
+    if block:
+        yield block
 
 
 def _is_body(fields: Mapping[str, Json]) -> bool:

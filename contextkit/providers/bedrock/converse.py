@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
-from contextkit.errors import UsageError
+from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.models import Model
 from contextkit.prompt.breakpoints import Plan
 from contextkit.prompt.prompt import Grammar, PromptColumns
@@ -21,6 +21,8 @@ from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.bedrock import blocks
 from contextkit.providers.bedrock import response as reply
 from contextkit.providers.bedrock.blocks import WIRE
+from contextkit.providers.bedrock.body import BODY, head_parts, message_parts
+from contextkit.providers.codec import BodyPart
 from contextkit.providers.keyed_blocks import RESULT, Place, Speaker, Words, listed, understood
 from contextkit.providers.provider import Block, Parsed, Trait, expect
 
@@ -82,22 +84,34 @@ def _placed(level: Any, role: str, block: Block) -> Place:
 
 
 def _places(fields: Mapping[str, Json]) -> Iterator[Place]:
-    config = expect(fields.get("toolConfig") or {}, dict, "toolConfig", "an object")
-    for block in listed(config.get("tools"), "toolConfig.tools"):
-        yield _placed("tools", "", block)
-    for block in listed(fields.get("system"), "system"):
-        yield _placed("system", "", block)
+    expect(fields.get("toolConfig") or {}, dict, "toolConfig", "an object")
+    for part in head_parts(fields):
+        yield _placed(part.level, "", _object(part))
     for index, message in enumerate(listed(fields.get("messages"), "messages")):
         role = expect(message.get("role"), str, f"messages[{index}].role", "a string")
         expect(_FRAMES.get(role), tuple, f"messages[{index}].role", "'user', 'assistant' or 'system'")
-        for block in listed(message.get("content"), f"messages[{index}].content"):
-            yield _placed("messages", role, block)
+        for part in message_parts(message, index):
+            yield _placed("messages", role, _object(part))
+
+
+_OBJECTS = ("toolUse", "toolResult", "reasoningContent", "document", "image")
+"""Blocks whose fields are read."""
+
+
+def _object(part: BodyPart) -> Block:
+    if not isinstance(part.value, dict) or not part.value:
+        raise UnreadableRequest(part.path, "Input should be an object that is not empty")
+    for kind in _OBJECTS:
+        if kind in part.value:
+            expect(part.value[kind], dict, f"{part.path}.{kind}", "an object")
+    return part.value
 
 
 def _params(fields: Mapping[str, Json]) -> dict[str, Json]:
-    config = {key: value for key, value in (fields.get("toolConfig") or {}).items() if key != "tools"}
-    rest = {key: value for key, value in fields.items() if key not in ("toolConfig", "system", "messages")}
-    return {**rest, **({"toolConfig": config} if config else {})}
+    params = BODY.params(fields)
+    return (
+        params if params.get("toolConfig") else {name: value for name, value in params.items() if name != "toolConfig"}
+    )
 
 
 def _trait(place: Place, model: Model) -> Trait:
