@@ -313,7 +313,7 @@ def _type_of(text: bytes) -> str:
 def _report(analysed: Judged, begun: _Open) -> Json:
     exchange, miss = analysed.exchange, analysed.miss
     return {
-        "exchange": parse(encode(exchange)),
+        "exchange": parse(encode(replace(exchange, prompt=None))),
         "hit_rate": analysed.usage.hit_rate if analysed.usage else None,
         "cost_usd": analysed.cost_usd,
         "cost_uncached_usd": analysed.cost_uncached_usd,
