@@ -425,7 +425,7 @@ class Conversations(Generic[C]):
             within = self._pools[pool] = _Pool()
         conversation = within.names.get(call.previous) if call.previous else None
         if conversation is None:
-            conversation = choose(_candidates(within, call), call)
+            conversation = _continued(within, call) or choose(_candidates(within, call), call)
         if conversation is None:
             within.n += 1
             conversation = Conversation(within.n)
@@ -471,6 +471,21 @@ def _shorten(pool: _Pool[Any]) -> None:
                 del index[key]
 
 
+def _continued(pool: _Pool[C], call: C) -> Conversation[C] | None:
+    """The conversation that `call` continues with the same static prefix; None where it continues none so.
+
+    The holder of the latest stored block is the longest such conversation: a longer one would hold a later block.
+    """
+    for block in reversed(messages_of(call)):
+        holder = pool.holders.get(hash(_content(block)))
+        if holder is not None and holder.last is not None:
+            if not _may_continue(holder.last, call):
+                return None
+            rank = score(holder.last, call)
+            return holder if rank is not None and rank[:2] == (1, True) else None
+    return None
+
+
 def _candidates(pool: _Pool[C], call: C) -> list[tuple[Conversation[C], C]]:
     holders = {}
     for block in messages_of(call):
@@ -511,6 +526,13 @@ def choose(candidates: Iterable[tuple[T, C]], call: C) -> T | None:
         if rank is not None and (best_score is None or rank > best_score):
             best, best_score = candidate, rank
     return compacted if best is None else best
+
+
+def _may_continue(before: PromptCall, call: PromptCall) -> bool:
+    """Whether the names of two calls allow that one continues the other."""
+    if not before.session or not call.session:
+        return True
+    return before.agent == call.agent and (before.session == call.session or _shares_reply(before, call))
 
 
 def _shares_reply(before: PromptCall, after: PromptCall) -> bool:
@@ -649,5 +671,5 @@ def probes(blocks: Sequence[Block]) -> list[bytes]:
     Without their last bracket: a marker may stand there.
     """
     messages = [block for block in blocks if block.level == "messages"]
-    places = {len(messages) * part // _PROBES for part in range(_PROBES)} if messages else set()
+    places = {len(messages) * part // _PROBES for part in range(_PROBES)} | {len(messages) - 1} if messages else set()
     return [messages[place].body[:-1] for place in sorted(places)]

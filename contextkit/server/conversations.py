@@ -1,8 +1,4 @@
-"""Session and lane of each call in the local provider's ledger, by `prompt/conversations.py`.
-
-A prompt whose running digests continue those of an earlier one is found without its blocks; only another prompt is cut
-into blocks and matched.
-"""
+"""Session and lane of each call in the local provider's ledger, by `prompt/conversations.py`."""
 
 from __future__ import annotations
 

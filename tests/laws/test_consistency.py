@@ -9,6 +9,8 @@ Inherent differences:
 - `watch` takes the clients of Anthropic's and OpenAI's SDKs, so it has no view of Gemini and Bedrock calls.
 - `watch` and `lint` report what changed in a prompt; a first write, a prompt below the minimum and an expired lifetime
   are causes in a ledger, and no findings. Where a ledger names a change, a finding on the same call names it too.
+- `watch` stores the last requests of 64 conversations, the proxy those of 1,024: one that was not used for longer begins
+  anew there.
 - A transcript (Claude Code, Codex rollouts) holds no request bodies: only `report` reads it, and its lanes are what the
   client recorded, so there is nothing to compare it with.
 """
