@@ -32,6 +32,16 @@ ORIGIN_FIELD = "spawned_by"
 _NAME = re.compile(r"(?:agent|branch)-(\d+)-[0-9a-f]+")
 
 
+MAIN = "main"
+"""Lane of a conversation that is neither a branch nor a sub-agent."""
+
+
+def lane_of(log: Sequence[Entry]) -> str:
+    """`main`, or the branch this log is."""
+    forked = max((entry.sequence for entry in log if entry.kind == "opened"), default=0)
+    return f"fork@{forked + 1}" if forked else MAIN
+
+
 class AgentNames:
     """Numbers the sub-agents and branches that write into one ledger; their own sub-agents share it."""
 

@@ -21,12 +21,14 @@ from weakref import WeakSet
 from contextkit.canonical import Json, canonical, parse
 from contextkit.context.agents import (
     AGENTS,
+    MAIN,
     ORIGIN_FIELD,
     AgentNames,
     Origin,
     agents_in,
     check_log_is_there,
     has_entries,
+    lane_of,
     memory_of,
     session_name,
 )
@@ -65,13 +67,11 @@ from contextkit.memory.search.entries import entry_id
 from contextkit.prompt.planner import Known, Planned
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.adoption import (
-    MAIN,
     adopt,
     check_fresh,
     check_head,
     check_provider,
     check_switch,
-    lane_of,
     opening,
     renewed,
 )
@@ -149,18 +149,13 @@ class Context:
         is_fresh = not self.log.entries
         self._origin = origin = _origin if is_fresh else Origin.of(self.log)
 
+        own_memory = memory_of(memory, origin)
         self._turns = Turns()
         self._phases = PhaseState(self.log.entries, self._turns)
         self._late, self._changes = LateTools(), ChangeEvents()
-        self._memory = MemoryState(memory_of(memory, origin), variation, self._turns)
+        self._memory = MemoryState(own_memory, variation, self._turns)
+        self._reducers: tuple[Reducer, ...] = (self._phases, self._late, self._changes, self._memory)
         self._server = ServerState(self.log.entries)
-        self._reducers: tuple[Reducer, ...] = (
-            self._phases,
-            self._late,
-            self._changes,
-            self._memory,
-            self._server,
-        )
         self._fed: set[Reducer] = set()
         """Reducers that were fed since they last had nothing due."""
         self._late_refusals: dict[str, Entry] = {}
@@ -180,6 +175,7 @@ class Context:
         """Epoch, and how many entries of its order other branches send too."""
 
         for entry in self.log.entries:
+            self._turns.feed(entry)
             self._feed(entry)
         self._fed.clear()
         parts = None if system is None else content_parts(system)
@@ -827,11 +823,11 @@ class Context:
     def _write(self, kind: Kind, body: Json) -> Entry:
         self._turns.check(kind, body)
         entry = self.log.append(kind, body)
+        self._turns.feed(entry)
         self._feed(entry)
         return entry
 
     def _feed(self, entry: Entry) -> None:
-        self._turns.feed(entry)
         n_found = len(self._late.found_at)
         for reducer in self._reducers:
             if entry.kind in reducer.reads:

@@ -4,7 +4,8 @@ A reducer is fed the entries of the kinds it reads, in order, and keeps O(1) sta
 must stand in the log before the next request: the phase that answered calls lead to, the refusal of a call that may not
 be made, late tools or change events that an epoch took out of the prompt, the plan to recite. All of it is derived from
 the log, so a resumed or forked conversation continues where its log ends, and what a crash kept from being written is
-found missing and written then. Server-side state is a reducer too: `ServerState` (`providers/server_state.py`).
+found missing and written then. `ServerState` (`providers/server_state.py`) is fed only by requests that continue from
+what a server keeps.
 """
 
 from __future__ import annotations

@@ -174,8 +174,8 @@ def choose(columns: PromptColumns, n: int, previous: int, rules: Plan, known: Kn
     """
     before = known.left.end(known.now, known.epoch) or previous  # what the lane left is surer than what was sent last
     found = places(columns, n, min(before, n), rules, shared)
-    choice = Choice(columns, n, found, (), (), rules, known, _read_end(previous, n, known))
     wanted = dict(found.named)
+    choice = Choice(columns, n, found, (), (), rules, known, _read_end(previous, n, known))
     refused = dict(_too_short(choice, wanted))
     ways = _lifetimes(choice, wanted, refused)
     unpaid = dict(_unpaid(choice, wanted, refused, ways))

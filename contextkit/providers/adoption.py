@@ -25,8 +25,6 @@ FORMAT = 1
 """Version of the entry bodies."""
 _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, NotSerialisable)
 """What reading JSON of another form runs into."""
-MAIN = "main"
-"""Lane of a conversation that is neither a branch nor a sub-agent."""
 
 
 def check_provider(provider: object, log: object = None) -> None:
@@ -99,12 +97,6 @@ def check_fresh(log: Sequence[Entry]) -> None:
         raise UsageError(
             f"the folder holds a conversation of {len(log)} entries already: Context.open(…) continues it, or choose another"
         )
-
-
-def lane_of(log: Sequence[Entry]) -> str:
-    """`main`, or the branch this log is."""
-    forked = max((entry.sequence for entry in log if entry.kind == "opened"), default=0)
-    return f"fork@{forked + 1}" if forked else MAIN
 
 
 def check_head(log: Sequence[Entry], turns: Turns, provider: Provider, system: Json | None, tools: Json | None) -> None:

@@ -33,7 +33,7 @@ from typing import TypeVar
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import UsageError
-from contextkit.log.entry import Entry, Kind
+from contextkit.log.entry import Entry
 from contextkit.log.log import Turns
 from contextkit.prompt.prompt import LEVELS, PromptLayout
 from contextkit.providers.provider import Provider
@@ -148,12 +148,12 @@ class ServerState:
     begun.
     """
 
-    __slots__ = ("_branched_at", "_in_vain", "_log", "_lost", "_written")
-
-    reads: frozenset[Kind] = frozenset({"opened", "assistant"})
+    __slots__ = ("_branched_at", "_in_vain", "_log", "_lost", "_n_fed", "_written")
 
     def __init__(self, log: Sequence[Entry]) -> None:
         self._log = log
+        self._n_fed = 0
+        """Entries of the log that were fed."""
         self._lost: set[str] = set()
         """Ids of responses and conversations that the server does not have, or holds in an unknown state."""
         self._written: set[str] = set()
@@ -166,13 +166,10 @@ class ServerState:
         """Take the next entry of the log."""
         if entry.kind == "opened":
             self._branched_at = entry.sequence
-        elif b'"stored":' in entry.body:
+        elif entry.kind == "assistant" and b'"stored":' in entry.body:
             name = (parse(entry.body).get("stored") or {}).get(CONVERSATION)
             if name is not None:
                 self._written.add(name)
-
-    def due(self) -> None:
-        """Nothing: the server's state is no part of the log."""
 
     def request(
         self, provider: Provider, turns: Turns, layout: PromptLayout, params: Mapping[str, Json], is_warming: bool
@@ -184,6 +181,9 @@ class ServerState:
         option = option_of(provider)
         if option is None:
             return None
+        for entry in self._log[self._n_fed :]:
+            self.feed(entry)
+        self._n_fed = len(self._log)
         is_kept = not turns.passing and params.get("store") is not False
         reply, why = self._reply(provider.model.name, turns)
         start, why = (_behind(layout, reply), why) if not why else (0, why)
