@@ -94,7 +94,7 @@ def _has_no_exponent(number: float) -> bool:
 
 def _unusual(value: Json) -> list[Json]:
     """The leaves that are not text, integer, boolean or null; `value` must be free of circles."""
-    found: list[Json] = []
+    unusual: list[Json] = []
     pending: list[Iterable[Json]] = [(value,)]
     for children in pending:
         if _ORDINARY.issuperset(map(type, children)):
@@ -106,8 +106,8 @@ def _unusual(value: Json) -> list[Json]:
             elif kind is list or kind is tuple:
                 pending.append(child)
             elif kind not in _ORDINARY:
-                found.append(child)
-    return found
+                unusual.append(child)
+    return unusual
 
 
 _Child = tuple[bytes, str, Json]

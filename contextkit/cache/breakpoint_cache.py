@@ -74,7 +74,7 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Match:
     """An entry and where in the prompt it ends."""
 
     segment: int
@@ -131,13 +131,13 @@ class BreakpointCache:
 
     def lookup(self, prompt: Prompt, now: float) -> Hit:
         """What would be read now, in O(window) probes; changes nothing."""
-        found = self._longest(prompt, now)
-        return _hit(prompt, found) if found else self._miss(prompt, now)
+        match = self._longest(prompt, now)
+        return _hit(prompt, match) if match else self._miss(prompt, now)
 
     def quote(self, prompt: Prompt, now: float) -> Usage:
         """What sending it now would be billed, `output` 0; changes nothing."""
-        found = self._longest(prompt, now)
-        read = prompt.ends_tokens[found.segment] if found else 0
+        match = self._longest(prompt, now)
+        read = prompt.ends_tokens[match.segment] if match else 0
         return _bill(prompt, read, self._writes(prompt))
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
@@ -147,8 +147,8 @@ class BreakpointCache:
         for its lifetime.
         """
         writes = self._writes(prompt)
-        found = self._longest(prompt, now)
-        hit = _hit(prompt, self._refresh(prompt, found, now)) if found else self._miss(prompt, now)
+        match = self._longest(prompt, now)
+        hit = _hit(prompt, self._refresh(prompt, match, now)) if match else self._miss(prompt, now)
         lease = Lease(hit, _bill(prompt, hit.read_tokens, writes), now, writes)
         self._count(lease)
         for write in writes:
@@ -207,17 +207,17 @@ class BreakpointCache:
         level = (segment >= prompt.level_ends[0]) + (segment >= prompt.level_ends[1])
         return prompt.namespaces[level], prompt.digests[segment], 0 if self._is_ttl_interchangeable else ttl_seconds
 
-    def _longest(self, prompt: Prompt, now: float) -> _Found | None:
+    def _longest(self, prompt: Prompt, now: float) -> _Match | None:
         """The longest live entry in any breakpoint's window."""
-        best: _Found | None = None
+        best: _Match | None = None
         for mark in reversed(prompt.breakpoints):
             visited = self._visit(self._entries, prompt, mark, _window(prompt, mark, best.segment if best else -1))
-            best = next((found for found in visited if found.entry.expires_at > now), best)
+            best = next((match for match in visited if match.entry.expires_at > now), best)
         return best
 
     def _visit(
         self, store: OrderedDict[_Key, _Entry], prompt: Prompt, mark: Breakpoint, segments: Iterable[int]
-    ) -> Iterator[_Found]:
+    ) -> Iterator[_Match]:
         """What `store` holds for these segments (newest first) and may be read by `mark`."""
         if not store:
             return
@@ -226,7 +226,7 @@ class BreakpointCache:
                 return
             key = self._key(prompt, segment, mark.ttl_seconds)
             if entry := store.get(key):
-                yield _Found(segment, key, entry)
+                yield _Match(segment, key, entry)
 
     def _miss(self, prompt: Prompt, now: float) -> Hit:
         """Why nothing was read: by the longest prefix that was nearly there, a death before a write in flight."""
@@ -247,37 +247,39 @@ class BreakpointCache:
             return "not_yet_visible", None
         return ("out_of_reach" if self._is_out_of_reach(prompt, now) else "first_write"), None
 
-    def _nearly(self, store: OrderedDict[_Key, _Entry], prompt: Prompt, after: float) -> _Found | None:
+    def _nearly(self, store: OrderedDict[_Key, _Entry], prompt: Prompt, after: float) -> _Match | None:
         """The longest of what the windows show in `store` and expires after that moment."""
-        seen = (
-            found
+        matches = (
+            match
             for mark in prompt.breakpoints
-            for found in self._visit(store, prompt, mark, _window(prompt, mark, -1))
+            for match in self._visit(store, prompt, mark, _window(prompt, mark, -1))
         )
         return max(
-            (found for found in seen if found.entry.expires_at > after), key=lambda found: found.segment, default=None
+            (match for match in matches if match.entry.expires_at > after),
+            key=lambda match: match.segment,
+            default=None,
         )
 
     def _is_out_of_reach(self, prompt: Prompt, now: float) -> bool:
         last = prompt.breakpoints[-1].segment
         segments = range(last, max(-1, last - _REACH_SEGMENTS), -1)
         return any(
-            found.entry.expires_at > now
+            match.entry.expires_at > now
             for mark in {mark.ttl_seconds: mark for mark in prompt.breakpoints}.values()
-            for found in self._visit(self._entries, prompt, mark, segments)
+            for match in self._visit(self._entries, prompt, mark, segments)
         )
 
-    def _refresh(self, prompt: Prompt, found: _Found, now: float) -> _Found:
+    def _refresh(self, prompt: Prompt, match: _Match, now: float) -> _Match:
         """Lengthen the life of what was read and of the live entries at breakpoints below it.
 
-        Gives `found` as it is now.
+        Gives `match` as it is now.
         """
-        marks = (mark for mark in prompt.breakpoints if mark.segment <= found.segment)
-        for key in {found.key, *(self._key(prompt, mark.segment, mark.ttl_seconds) for mark in marks)}:
+        marks = (mark for mark in prompt.breakpoints if mark.segment <= match.segment)
+        for key in {match.key, *(self._key(prompt, mark.segment, mark.ttl_seconds) for mark in marks)}:
             entry = self._entries.get(key)
             if entry and entry.expires_at > now:
                 self._entries[key] = _RENEWED[self._renewal](entry, prompt.breakpoints[-1].ttl_seconds, now)
-        return replace(found, entry=self._entries[found.key])
+        return replace(match, entry=self._entries[match.key])
 
     def _writes(self, prompt: Prompt) -> tuple[_Write, ...]:
         marks = (
@@ -329,8 +331,8 @@ _RENEWED: dict[Renewal, Callable[[_Entry, int, float], _Entry]] = {
 }
 
 
-def _hit(prompt: Prompt, found: _Found) -> Hit:
-    return Hit(prompt.ends_tokens[found.segment], 0, found.segment, "hit", found.entry.expires_at)
+def _hit(prompt: Prompt, match: _Match) -> Hit:
+    return Hit(prompt.ends_tokens[match.segment], 0, match.segment, "hit", match.entry.expires_at)
 
 
 def _window(prompt: Prompt, mark: Breakpoint, above: int) -> Iterator[int]:

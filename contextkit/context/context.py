@@ -64,7 +64,7 @@ from contextkit.memory.recall.current import name_of
 from contextkit.memory.recall.recall import recall
 from contextkit.memory.reference import Reference, references_of
 from contextkit.memory.search.entries import entry_id
-from contextkit.prompt.planner import Known, Planned
+from contextkit.prompt.planner import Planned, PlanningState
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.adoption import (
     adopt,
@@ -466,7 +466,7 @@ class Context:
         """What the next request marks, for how long and why; `context.plan.explain()` says it in words."""
         with self._lock:
             choice = self._prompts.choice(
-                self.log, self._turns, self._provider, self._account_knowledge(), self._n_shared_entries()
+                self.log, self._turns, self._provider, self._planning_state(), self._n_shared_entries()
             )
             route = routing(self._provider, self._layout(), self._root)
         return Planned(choice, self._provider.model, route.key, route.why)
@@ -882,15 +882,15 @@ class Context:
 
     def _layout(self) -> PromptLayout:
         return self._prompts.layout(
-            self.log.entries, self._turns, self._provider, self._n_shared_entries(), self._account_knowledge()
+            self.log.entries, self._turns, self._provider, self._n_shared_entries(), self._planning_state()
         )
 
     def _n_shared_entries(self) -> int:
         epoch, n_shared = self._n_shared
         return n_shared if epoch == self._turns.epoch else 0
 
-    def _account_knowledge(self) -> Known:
-        return self._account.known(self._provider.model, self.log.entries[-1].at, self._turns.epoch)
+    def _planning_state(self) -> PlanningState:
+        return self._account.planning_state(self._provider.model, self.log.entries[-1].at, self._turns.epoch)
 
     def _n_rewritten(self, overrides: dict[str, Any]) -> int:
         """Tokens that the next request would pay for beside what it pays for anyway, were it made with these

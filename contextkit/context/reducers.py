@@ -25,8 +25,8 @@ from contextkit.memory.memory import Memory
 from contextkit.memory.offload import Offloaded, offload, restore, size_of, store_binary
 from contextkit.memory.recitation import Recital
 from contextkit.memory.reference import references_of
-from contextkit.providers.late_tools import BY_NAME, Asked, check_possible, is_direct, is_possible, searching
-from contextkit.providers.masking import NOTHING, Lowered, lower
+from contextkit.providers.late_tools import BY_NAME, check_possible, is_direct, is_possible, searching
+from contextkit.providers.masking import NOTHING, Endpoint, Lowered, lower
 from contextkit.providers.provider import Provider
 from contextkit.terminal import sanitize
 from contextkit.tools.late import SEARCH, call_tool, catalogues, is_bridge, through
@@ -371,7 +371,7 @@ def _names_in_result(result: Json) -> list[str]:
 
 def can_join(provider: Provider, declared: Sequence[Json]) -> bool:
     """Whether a tool can be announced behind these definitions."""
-    return is_possible(_asked(provider), declared)
+    return is_possible(_endpoint(provider), declared)
 
 
 def check_joining(provider: Provider, declared: Sequence[Json], body: Json) -> None:
@@ -379,7 +379,7 @@ def check_joining(provider: Provider, declared: Sequence[Json], body: Json) -> N
 
     Raises `UsageError` where nothing can be announced, `InvalidTool` for a tool this provider has no form for.
     """
-    check_possible(_asked(provider), declared)
+    check_possible(_endpoint(provider), declared)
     list(provider.render_entry(Entry(0, "tools", canonical(body), 0.0, b"")))
 
 
@@ -389,8 +389,8 @@ def widened(permit: Permit | None, late: LateTools, provider: Provider, toolbox:
     """
     if permit is None:
         return None
-    found = late.found(toolbox).values() if searching(_asked(provider)).calls == BY_NAME else ()
-    joined = {tool.name: tool for tool in (*found, *(late.tools if is_direct(_asked(provider)) else ()))}
+    found = late.found(toolbox).values() if searching(_endpoint(provider)).calls == BY_NAME else ()
+    joined = {tool.name: tool for tool in (*found, *(late.tools if is_direct(_endpoint(provider)) else ()))}
     replaced = {*joined, *catalogues(toolbox)}
     remaining = [tool for tool in permit.toolbox if tool.name not in replaced]
     if not joined and len(remaining) == len(permit.toolbox):
@@ -398,8 +398,8 @@ def widened(permit: Permit | None, late: LateTools, provider: Provider, toolbox:
     return permit.over(Toolbox([*remaining, *joined.values()]))
 
 
-def _asked(provider: Provider) -> Asked:
-    return Asked(provider.wire, provider.model, provider.betas)
+def _endpoint(provider: Provider) -> Endpoint:
+    return Endpoint(provider.wire, provider.model, provider.betas)
 
 
 # Change events

@@ -28,7 +28,7 @@ from contextkit.ledger.calls import Exchange, Outline, Remark
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.models import Model, model_named
 from contextkit.prices import cost_usd
-from contextkit.prompt.planner import NOTHING, Known, Left
+from contextkit.prompt.planner import NOTHING, Left, PlanningState
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.masking import Lowered
 from contextkit.providers.provider import Provider, Reply, kept, plain, sendable
@@ -44,7 +44,7 @@ _FAR_BELOW = 0.5
 class Pace:
     """One lane of a ledger."""
 
-    __slots__ = ("_before", "_known", "_lane", "_ledger", "_left", "_mixed", "_n", "_rhythm", "_size")
+    __slots__ = ("_before", "_lane", "_ledger", "_left", "_mixed", "_n", "_rhythm", "_size", "_states")
 
     def __init__(self, lane: tuple[str, str], prior: Prior | None = None) -> None:
         """`lane`: session and lane."""
@@ -54,14 +54,16 @@ class Pace:
         self._before: float | None = None
         self._left: dict[str, Left] = {}
         self._mixed: dict[str, bool] = {}
-        self._known: dict[tuple[str, int], Known] = {}
+        self._states: dict[tuple[str, int], PlanningState] = {}
 
-    def known(self, ledger: Ledger, model: Model, now: float, epoch: int, calls_to_come: float | None = None) -> Known:
+    def planning_state(
+        self, ledger: Ledger, model: Model, now: float, epoch: int, calls_to_come: float | None = None
+    ) -> PlanningState:
         """What is known of the lane before its next request to `model`; costs what was recorded since."""
         self._follow(ledger)
         key = (model.name, self._rhythm.turns)
-        tables = self._known[key]._tables if key in self._known else {}
-        known = Known(
+        tables = self._states[key]._tables if key in self._states else {}
+        planning_state = PlanningState(
             self._rhythm,
             _price(model, now),
             now,
@@ -71,8 +73,8 @@ class Pace:
             is_mixed=self._mixed.get(model.name, True),
             _tables=tables if calls_to_come is None else {},
         )
-        self._known = {key: known} if calls_to_come is None else self._known
-        return known
+        self._states = {key: planning_state} if calls_to_come is None else self._states
+        return planning_state
 
     def _follow(self, ledger: Ledger) -> None:
         if ledger is not self._ledger:
@@ -96,7 +98,7 @@ class Pace:
         marks = tuple(mark for mark in prompt.breakpoints if mark.is_written)
         last = self._left.get(exchange.model, NOTHING)
         if last.marks and marks and last.epoch == prompt.epoch and last.marks[-1].ttl_seconds != marks[-1].ttl_seconds:
-            self._mixed[exchange.model] = self._mixed.get(exchange.model, True) and not _is_read_elsewhere(exchange)
+            self._mixed[exchange.model] = self._mixed.get(exchange.model, True) and not _reads_too_little(exchange)
         self._left[exchange.model] = Left(marks, exchange.at, prompt.epoch)
 
 
@@ -117,7 +119,7 @@ def _size(exchange: Exchange) -> int:
     return (usage.prompt if usage else None) or (predicted.prompt if predicted else None) or 0
 
 
-def _is_read_elsewhere(exchange: Exchange) -> bool:
+def _reads_too_little(exchange: Exchange) -> bool:
     """Whether far less was read than the reference cache expected, in the first request of another lifetime."""
     billed = exchange.usage.read if exchange.usage else None
     expected = exchange.predicted.read if exchange.predicted else None
@@ -217,10 +219,10 @@ class Account:
             cache = self._cache(provider.model.name, provider.name)
             return cache.quote(provider.prompt(layout, {**provider.params, **(fields or {})}), self._clock())
 
-    def known(self, model: Model, now: float, epoch: int, calls_to_come: float | None = None) -> Known:
+    def planning_state(self, model: Model, now: float, epoch: int, calls_to_come: float | None = None) -> PlanningState:
         """What is known of this lane before its next request to `model`; `now` is the time of the last thing said."""
         with self._lock:
-            return self._pace.known(self._recorder.ledger, model, now, epoch, calls_to_come)
+            return self._pace.planning_state(self._recorder.ledger, model, now, epoch, calls_to_come)
 
     def now(self) -> float:
         """The time on this conversation's clock."""
@@ -250,7 +252,7 @@ class Account:
         """The request built last, or a fresh one where none was."""
         return build() if self._last is None else self._last
 
-    def told(self, name: str, reasons: Iterable[str]) -> None:
+    def note_removed_reasoning(self, name: str, reasons: Iterable[str]) -> None:
         """The provider says of the reply `name` why earlier reasoning was left out of its prompt: a remark on the call,
         nothing else.
         """
@@ -487,14 +489,14 @@ def take(
         read = as_read(request, provider, reply.withheld)
         request, withheld, reasons = read.request, read.withheld, read.reasons
     if is_prewarm(request.params):
-        account.told(reply.id, reasons)
+        account.note_removed_reasoning(reply.id, reasons)
         account.received(request, reply, response, first_byte_at)
         return False
     body = {**_reply_body(reply, request.after), **({"withheld": list(withheld)} if withheld else {})}
     body |= request.continued.stored(request.model.name, reply.id) if request.continued else {}
     if account.was_billed_before(reply.id, reply.usage) and is_kept(body):
         return True
-    account.told(reply.id, reasons)
+    account.note_removed_reasoning(reply.id, reasons)
     try:
         check("assistant", body)
     except InvalidCall as fault:
@@ -515,7 +517,7 @@ def _unkept(request: Request) -> None:
 class Passing:
     """One stream: what has come of it so far, and what to do when it ends."""
 
-    __slots__ = ("_account", "_first_byte_at", "_keep", "_provider", "_request", "_seen")
+    __slots__ = ("_account", "_events", "_first_byte_at", "_keep", "_provider", "_request")
 
     def __init__(
         self,
@@ -525,7 +527,7 @@ class Passing:
         keep: Callable[[Mapping[str, Json], Request, float | None], object],
     ) -> None:
         self._provider, self._request, self._account, self._keep = provider, request, account, keep
-        self._seen: list[Any] = []
+        self._events: list[Any] = []
         self._first_byte_at: float | None = None
 
     def through(self, events: Any) -> Any:
@@ -562,7 +564,7 @@ class Passing:
     def _note(self, event: Any) -> None:
         if self._first_byte_at is None:
             self._first_byte_at = self._account.now()
-        self._seen.append(event)
+        self._events.append(event)
 
     def _ended(self) -> None:
         joined = self._joined()
@@ -587,7 +589,7 @@ class Passing:
         None where that is not even the start of a reply (a ping, or nothing, or events of another kind).
         """
         try:
-            return self._provider.joined(self._seen) if self._seen else None
+            return self._provider.joined(self._events) if self._events else None
         except (UnreadableReply, NotSerialisable, KeyError, TypeError, AttributeError, IndexError):
             return None
 

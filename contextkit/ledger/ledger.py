@@ -201,7 +201,7 @@ class Ledger:
         self.torn: bytes | None = None
         """What a crash left of a last line, None where every line is whole."""
         if self.path is not None:
-            with _told(self.path):
+            with _as_storage_error(self.path):
                 self._file = LedgerFile(self.path, HEADER)
                 try:
                     self._continue(self._file)
@@ -226,7 +226,7 @@ class Ledger:
         """
         ledger = cls()
         path = folder_at(path)
-        with _told(path):
+        with _as_storage_error(path):
             data = path.read_bytes()
         ledger.torn = data[ledger._load(data, str(path), on_corrupt) :] or None
         return ledger
@@ -389,7 +389,7 @@ def _is_row(line: bytes) -> bool:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _as_storage_error(path: Path) -> Iterator[None]:
     """What the system refuses, in our words."""
     try:
         yield

@@ -37,7 +37,7 @@ _SOUND_A_TOKEN = 1600
 """Assumed bytes: ten tokens a second of 128 kbit/s."""
 _HEADER = 262_144
 """Base64 letters of an image that are decoded: its size stands in front, behind metadata at worst."""
-_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_PRINTABLE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NEWLINES = b"\r\n"
 """Allowed in between: `base64.encodebytes` and the command line write lines."""
 _PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
@@ -54,7 +54,7 @@ def is_base64(data: str) -> bool:
     if not data.isascii():
         return False
     plain = data.encode("ascii").translate(None, _NEWLINES)
-    padding = plain.translate(None, _LETTERS)
+    padding = plain.translate(None, _PRINTABLE)
     return bool(plain) and len(plain) % 4 == 0 and padding in (b"", b"=", b"==") and plain.endswith(padding)
 
 

@@ -98,17 +98,17 @@ class Change:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         optional = {field.name for field in fields(self) if field.default is None}
         wrong = next(
-            (name for name, value in values.items() if not _is_told(value, is_optional=name in optional)), None
+            (name for name, value in values.items() if not _is_text(value, is_optional=name in optional)), None
         )
         if wrong is not None:
             raise InvalidContent(
                 f"{type(self).__name__}({wrong}=…) is text, or a date, not {type(values[wrong]).__name__}"
             )
-        told = {name: str(value) for name, value in values.items() if value is not None}
-        empty = next((name for name, value in told.items() if not value.strip()), None)
+        texts = {name: str(value) for name, value in values.items() if value is not None}
+        empty = next((name for name, value in texts.items() if not value.strip()), None)
         if empty is not None:
             raise InvalidContent(f"{type(self).__name__}({empty}='') says nothing: give the new value")
-        return {"text": self.text, "event": {"type": self.kind, **told}}
+        return {"text": self.text, "event": {"type": self.kind, **texts}}
 
     @property
     def is_repeatable(self) -> bool:
@@ -236,5 +236,5 @@ class FileChanged(Change):
         return self.digest is None
 
 
-def _is_told(value: object, *, is_optional: bool) -> bool:
+def _is_text(value: object, *, is_optional: bool) -> bool:
     return isinstance(value, str | date) or (value is None and is_optional)

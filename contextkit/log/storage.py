@@ -79,7 +79,7 @@ class FileLock:
         self._path = path
         self.pid = os.getpid()
         """The process that took it."""
-        self._descriptor: int | None = _taken(path)
+        self._descriptor: int | None = _locked_descriptor(path)
         self.note = b""
         """What the last writer left for the next one; see `leave`."""
         _HELD.add(self)
@@ -101,7 +101,7 @@ class FileLock:
     def check_file(self) -> None:
         """Make and lock the lock file anew where somebody deleted it; raise `LogLocked` where another writer was first."""
         if self._descriptor is not None and not is_same_file(self._descriptor, _lock_path(self._path)):
-            fresh = _taken(self._path)
+            fresh = _locked_descriptor(self._path)
             os.close(self._descriptor)
             self._descriptor = fresh
             self.leave(self.note, is_durable=False)
@@ -154,7 +154,7 @@ def is_same_file(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _taken(path: Path) -> int:
+def _locked_descriptor(path: Path) -> int:
     """A descriptor that holds the lock.
 
     A file that was deleted between opening and locking guards nothing: then once more.

@@ -38,8 +38,8 @@ def opening(summary: Sequence[Json], goal: str, todo: str, references: Iterable[
     listed = [
         f"{one.id}: {one.kind}, {one.n_bytes:,} bytes{f', from {one.source}' if one.source else ''}" for one in kept
     ]
-    told = preview(goal.encode(), "text", GOAL_TOKENS * BYTES_PER_TOKEN)
-    before = [_text(f"The user asked, at the beginning:\n{told}"), _text("Since then:")] if goal else []
+    goal_text = preview(goal.encode(), "text", GOAL_TOKENS * BYTES_PER_TOKEN)
+    before = [_text(f"The user asked, at the beginning:\n{goal_text}"), _text("Since then:")] if goal else []
     plan = [_text(todo)] if todo else []
     reading = [_text("\n".join(["Kept outside, for read_reference(id=…):", *listed]))] if listed else []
     return [*before, *summary, *plan, *reading]

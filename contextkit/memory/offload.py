@@ -23,7 +23,7 @@ from contextkit.memory.reference import Reference
 BYTES_PER_TOKEN = 4
 """What a threshold in tokens is in bytes; a rule of thumb, the same for every model, so that the log does not depend on
 one."""
-_SEEN = frozenset({"image"})
+_VISUAL = frozenset({"image"})
 """Parts a model looks at: a preview in words is not what it would have seen."""
 
 
@@ -82,7 +82,7 @@ def offload(
         if source is None or rule.keeps_sources:
             files.keep(found[1])
         references.append(reference)
-        content[index] = {"type": "text", "text": shown(reference, found[1], rule)}
+        content[index] = {"type": "text", "text": preview_text(reference, found[1], rule)}
     return Offloaded(content, tuple(references))
 
 
@@ -164,7 +164,7 @@ def bytes_of(reference: Reference, files: FileMemory, fetch: Callable[[str], byt
     return value
 
 
-def shown(reference: Reference, content: bytes, rule: Offload) -> str:
+def preview_text(reference: Reference, content: bytes, rule: Offload) -> str:
     """What stands in the window: what it is, its head and tail, and how the rest is read."""
     came = f", from {reference.source}" if reference.source else ""
     about = f"{reference.n_bytes:,} bytes, about {reference.n_bytes // BYTES_PER_TOKEN:,} tokens{came}"
@@ -177,7 +177,7 @@ def _content(part: Json, rule: Offload) -> tuple[str, bytes] | None:
     """The field of a part that may go, and its bytes; None where nothing may."""
     if part["type"] == "text":
         return "text", part["text"].encode()
-    if "data" not in part or (part["type"] in _SEEN and not rule.has_images):
+    if "data" not in part or (part["type"] in _VISUAL and not rule.has_images):
         return None
     data = exact_bytes(part["data"])
     return None if data is None else ("data", data)

@@ -50,9 +50,9 @@ def marker_of(value: Json) -> Json:
     {'type': 'ephemeral'}
     """
     if isinstance(value, dict):
-        found = [value[key] for key in MARKERS if value.get(key) is not None]
+        own = [value[key] for key in MARKERS if value.get(key) is not None]
         nested = (marker_of(item) for key, item in value.items() if key not in VERBATIM)
-        return found[0] if found else next((marker for marker in nested if marker is not None), None)
+        return own[0] if own else next((marker for marker in nested if marker is not None), None)
     if isinstance(value, list | tuple):
         return next((marker for marker in map(marker_of, value) if marker is not None), None)
     return None

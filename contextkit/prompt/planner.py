@@ -67,7 +67,7 @@ NOTHING = Left((), 0.0, -1)
 
 
 @dataclass(slots=True)
-class Known:
+class PlanningState:
     """One session, as far as it is known."""
 
     rhythm: Rhythm = field(default_factory=Rhythm)
@@ -115,7 +115,7 @@ class Known:
 
 _SURE = 0.9
 """Above this chance of a next call writing pays at every price there is: nothing needs to be looked up."""
-_KEPT = ("tail", "bridge", "anchor", "branch", "head")
+_PRIORITY = ("tail", "bridge", "anchor", "branch", "head")
 """What stays when there are more places than marks."""
 
 
@@ -154,7 +154,7 @@ class Choice:
     """What each of them is for: head, branch, bridge, anchor, tail."""
     rules: Plan
     """What the provider lets us mark."""
-    known: Known
+    state: PlanningState
     """What was known."""
     read_end: int
     """Segments that are expected to be read."""
@@ -168,14 +168,14 @@ class Choice:
         return self.columns.ends_tokens[end - 1] if end > 0 else 0
 
 
-def choose(columns: PromptColumns, n: int, previous: int, rules: Plan, known: Known, shared: int = 0) -> Choice:
+def choose(columns: PromptColumns, n: int, previous: int, rules: Plan, state: PlanningState, shared: int = 0) -> Choice:
     """Marks for the first `n` segments, when the request before held the first `previous` of them and siblings send the
     first `shared`.
     """
-    before = known.left.end(known.now, known.epoch) or previous  # what the lane left is surer than what was sent last
-    found = places(columns, n, min(before, n), rules, shared)
-    wanted = dict(found.named)
-    choice = Choice(columns, n, found, (), (), rules, known, _read_end(previous, n, known))
+    before = state.left.end(state.now, state.epoch) or previous  # what the lane left is surer than what was sent last
+    available = places(columns, n, min(before, n), rules, shared)
+    wanted = dict(available.named)
+    choice = Choice(columns, n, available, (), (), rules, state, _read_end(previous, n, state))
     refused = dict(_too_short(choice, wanted))
     ways = _lifetimes(choice, wanted, refused)
     unpaid = dict(_unpaid(choice, wanted, refused, ways))
@@ -186,15 +186,15 @@ def choose(columns: PromptColumns, n: int, previous: int, rules: Plan, known: Kn
         unpaid["bridge"] = "nothing is left there to be read, and nothing behind it is written"
     refused.update(unpaid)
     wanted.update(_held(choice, ways))
-    kept = {name: wanted[name] for name in _KEPT if name in wanted and name not in refused}
-    return _marked(choice, kept, ways, refused)
+    chosen = {name: wanted[name] for name in _PRIORITY if name in wanted and name not in refused}
+    return _marked(choice, chosen, ways, refused)
 
 
 def _again(choice: Choice, previous: int, written: dict[str, int]) -> dict[str, int]:
     """The end of the request before, where the tail does not see to it: nothing new is written, or what was written has
     lapsed.
     """
-    known, is_short = choice.known, choice.read_end < previous
+    state, is_short = choice.state, choice.read_end < previous
     place: int | None = None
     if (
         choice.rules.has_tail and "tail" not in written
@@ -204,21 +204,21 @@ def _again(choice: Choice, previous: int, written: dict[str, int]) -> dict[str, 
             if not is_short or _is_aside(choice)
             else choice.places.previous
         )
-    elif "tail" in written and "bridge" not in written and is_short and known.left.epoch == known.epoch:
+    elif "tail" in written and "bridge" not in written and is_short and state.left.epoch == state.epoch:
         place = last_breakpoint_place(choice.columns, previous, previous - 1)  # below a later mark it costs nothing
     return {} if place is None or choice.columns.ends_tokens[place] < choice.rules.min_tokens else {"bridge": place}
 
 
 def _is_aside(choice: Choice) -> bool:
     """Whether this is a side call of a conversation that is likely to go on."""
-    known, rates = choice.known, choice.known.rates(choice.n_tokens(choice.n))
-    return known.calls_to_come == 0 and rates is not None and pays(known.head_reuse, rates)
+    state, rates = choice.state, choice.state.rates(choice.n_tokens(choice.n))
+    return state.calls_to_come == 0 and rates is not None and pays(state.head_reuse, rates)
 
 
-def _marked(choice: Choice, kept: dict[str, int], ways: tuple[Weighed, ...], refused: dict[str, str]) -> Choice:
+def _marked(choice: Choice, chosen: dict[str, int], ways: tuple[Weighed, ...], refused: dict[str, str]) -> Choice:
     """As many of them as fit, in wire order, longer lifetimes first."""
     named: dict[int, str] = {}
-    for name, place in kept.items():
+    for name, place in chosen.items():
         if place not in named and len(named) == choice.rules.most:
             refused[name] = f"{choice.rules.most} marks are taken"
             continue
@@ -242,16 +242,16 @@ def _ttl(choice: Choice, place: int, name: str, ways: tuple[Weighed, ...]) -> in
 
 def _covered(choice: Choice) -> int:
     """Segments that an entry covers which was written for long and lives."""
-    known = choice.known
-    return min(known.left.end(known.now, known.epoch, longer_than=choice.rules.tail_ttl_seconds), choice.n)
+    state = choice.state
+    return min(state.left.end(state.now, state.epoch, longer_than=choice.rules.tail_ttl_seconds), choice.n)
 
 
-def _read_end(previous: int, n: int, known: Known) -> int:
+def _read_end(previous: int, n: int, state: PlanningState) -> int:
     """Segments this request is expected to read: by what the lane left, or, where nobody noted that, all that was sent
     before.
     """
-    left = known.left
-    return min(left.end(known.now, known.epoch) if left.epoch == known.epoch else previous, n)
+    left = state.left
+    return min(left.end(state.now, state.epoch) if left.epoch == state.epoch else previous, n)
 
 
 def _too_short(choice: Choice, wanted: dict[str, int]) -> Iterator[tuple[str, str]]:
@@ -264,9 +264,9 @@ def _unpaid(
     choice: Choice, wanted: dict[str, int], refused: dict[str, str], ways: tuple[Weighed, ...]
 ) -> Iterator[tuple[str, str]]:
     """Places whose entry is not expected to be read often enough to pay for writing it."""
-    rules, known = choice.rules, choice.known
-    likely = known.chances(rules.tail_ttl_seconds, rules.long_ttl_seconds or rules.tail_ttl_seconds)
-    again = max(likely.warm, known.head_reuse)
+    rules, state = choice.rules, choice.state
+    likely = state.chances(rules.tail_ttl_seconds, rules.long_ttl_seconds or rules.tail_ttl_seconds)
+    again = max(likely.warm, state.head_reuse)
     head, tail = rules.head_ttl_seconds, rules.tail_ttl_seconds
     within = {"head": (again, head), "branch": (again, tail), "tail": (likely.warm, tail)}
     for name, (chance, ttl) in within.items():
@@ -276,7 +276,7 @@ def _unpaid(
             ways and wanted[name] <= ways[0].segment
         ):  # it is there already, or the long lifetime pays
             continue
-        rates = known.rates(choice.n_tokens(choice.n))
+        rates = state.rates(choice.n_tokens(choice.n))
         if rates is not None and not pays(chance, rates, is_long=is_long_ttl(ttl)):
             yield (
                 name,
@@ -290,13 +290,13 @@ def _lifetimes(choice: Choice, wanted: dict[str, int], refused: dict[str, str]) 
     Nothing where lifetimes are given or there is no price to weigh.
     """
     rules, last = choice.rules, choice.places.last
-    rates = choice.known.rates(choice.n_tokens(choice.n)) if rules.long_ttl_seconds else None
+    rates = choice.state.rates(choice.n_tokens(choice.n)) if rules.long_ttl_seconds else None
     if rates is None:
         return ()
     ends = {name: place for name, place in wanted.items() if name in ("head", "branch") and name not in refused}
     if last is not None and choice.columns.ends_tokens[last] >= rules.min_tokens:
         ends["tail"] = last
-    weigh = _weighed if choice.known.is_mixed else _weighed_apart
+    weigh = _weighed if choice.state.is_mixed else _weighed_apart
     ways = [weigh(choice, name, place, rates) for name, place in ends.items() if place >= choice.read_end]
     return tuple(sorted([weigh(choice, "none", -1, rates), *ways], key=lambda way: (way.cost_usd, way.segment)))
 
@@ -304,7 +304,7 @@ def _lifetimes(choice: Choice, wanted: dict[str, int], refused: dict[str, str]) 
 def _weighed(choice: Choice, name: str, place: int, rates: Rates) -> Weighed:
     rules, read = choice.rules, choice.n_tokens(choice.read_end)
     covered = choice.n_tokens(max(place + 1, _covered(choice)))
-    table = choice.known.coverage(rules.tail_ttl_seconds, rules.long_ttl_seconds, rates)
+    table = choice.state.coverage(rules.tail_ttl_seconds, rules.long_ttl_seconds, rates)
     premium = (rates.long - rates.short) * max(choice.n_tokens(place + 1) - read, 0)
     return Weighed(name, place, premium, table.loss(choice.n_tokens(choice.n) - covered))
 
@@ -313,8 +313,8 @@ def _weighed_apart(choice: Choice, name: str, place: int, rates: Rates) -> Weigh
     """Where each lifetime reads its own entries only: one of them for good, and going over to the other writes
     everything again.
     """
-    rules, rhythm = choice.rules, choice.known.rhythm
-    likely = choice.known.chances(rules.tail_ttl_seconds, rules.long_ttl_seconds)
+    rules, rhythm = choice.rules, choice.state.rhythm
+    likely = choice.state.chances(rules.tail_ttl_seconds, rules.long_ttl_seconds)
     total, covered, calls = choice.n_tokens(choice.n), choice.n_tokens(_covered(choice)), rhythm.remaining_turns
     lost = calls * likely.lapsed * (rates.short - rates.read)
     if place < 0:
@@ -416,7 +416,7 @@ def explain(choice: Choice, row: Model, key: str | None = None, why: str = "") -
 
 def warm_up(choice: Choice, row: Model, n_waiting: int) -> Prewarm:
     """What filling the cache with what others share is worth, before `n_waiting` calls that start together."""
-    return prewarm(choice.n_tokens(_shared_end(choice)), n_waiting, row, choice.known.price)
+    return prewarm(choice.n_tokens(_shared_end(choice)), n_waiting, row, choice.state.price)
 
 
 def _shared_end(choice: Choice) -> int:
@@ -431,7 +431,7 @@ def _takes_marks(choice: Choice) -> bool:
 
 
 def _rates(choice: Choice) -> Rates | None:
-    return choice.known.rates(choice.n_tokens(choice.n))
+    return choice.state.rates(choice.n_tokens(choice.n))
 
 
 def _mark(choice: Choice, place: int, row: Model) -> MarkPlan:
@@ -453,10 +453,10 @@ def _mark(choice: Choice, place: int, row: Model) -> MarkPlan:
 
 
 def _chance(choice: Choice, name: str, is_long: bool) -> float:
-    rules, known = choice.rules, choice.known
-    likely = known.chances(rules.tail_ttl_seconds, rules.long_ttl_seconds or 12 * rules.tail_ttl_seconds)
+    rules, state = choice.rules, choice.state
+    likely = state.chances(rules.tail_ttl_seconds, rules.long_ttl_seconds or 12 * rules.tail_ttl_seconds)
     chance = likely.within(is_long=is_long)
-    return max(chance, known.head_reuse) if name in ("head", "branch") else chance
+    return max(chance, state.head_reuse) if name in ("head", "branch") else chance
 
 
 def _heading(choice: Choice, row: Model) -> Iterator[str]:
@@ -468,8 +468,8 @@ def _heading(choice: Choice, row: Model) -> Iterator[str]:
 
 
 def _habits(choice: Choice) -> str:
-    rules, rhythm = choice.rules, choice.known.rhythm
-    likely = choice.known.chances(rules.tail_ttl_seconds, rules.long_ttl_seconds or 12 * rules.tail_ttl_seconds)
+    rules, rhythm = choice.rules, choice.state.rhythm
+    likely = choice.state.chances(rules.tail_ttl_seconds, rules.long_ttl_seconds or 12 * rules.tail_ttl_seconds)
     source = f"gaps seen: {rhythm.turns}" if rhythm.turns else "no gap seen yet, so what sessions are like"
     return f"{source}; a next call comes within {_LIFETIMES[rules.tail_ttl_seconds]} in {likely.warm:.1%} of cases"
 
@@ -518,7 +518,7 @@ def _refused(choice: Choice) -> Iterator[str]:
 def _key(row: Model, key: str | None, why: str) -> Iterator[str]:
     if row.provider == "openai" or key is not None or why:
         given = f"{key!r}: {why or 'shared with calls that send the same one'}"
-        yield f"cache key: {(why or 'none: caches are found by prefix') if key is None else given}"
+        yield f"cache key: {(why or 'none: caches are available by prefix') if key is None else given}"
 
 
 def _prewarm(choice: Choice, row: Model) -> Iterator[str]:

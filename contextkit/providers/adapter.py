@@ -21,7 +21,7 @@ from contextkit.canonical import Json
 from contextkit.errors import UsageError
 from contextkit.models import AssumedModelWarning, Model, assumption, model_named
 from contextkit.prompt.prompt import Grammar
-from contextkit.providers.late_tools import Asked, announcing
+from contextkit.providers.late_tools import announcing
 from contextkit.providers.masking import Endpoint, telling
 from contextkit.providers.notices import noticing
 from contextkit.providers.provider import Reply
@@ -94,7 +94,7 @@ class Adapter:
                 f"{model_field}: the model is {self.model.name}, the first argument; leave {model_field} out of the fields"
             )
         self.headers = merged(self.headers, headers)
-        asked = Asked(self.wire, self.model, self.betas)
+        asked = Endpoint(self.wire, self.model, self.betas)
         self.telling, self.announcing = telling(endpoint).name, announcing(asked).name
         self.noticing = noticing(asked).name
 

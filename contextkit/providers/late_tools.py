@@ -29,26 +29,13 @@ from dataclasses import dataclass
 
 from contextkit.canonical import Json
 from contextkit.errors import UsageError
-from contextkit.models import Model
-from contextkit.providers.masking import INLINE_TOOLS
+from contextkit.providers.masking import INLINE_TOOLS, Endpoint
 from contextkit.tools.late import SEARCH as NAME
 from contextkit.tools.late import call_tool, is_bridge
 
 CLAUDE = ("anthropic_messages",)
 OPENAI = ("openai_chat", "openai_responses")
 BEDROCK, GEMINI = ("bedrock_converse",), ("gemini",)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Whom a request asks, as far as late tools are concerned."""
-
-    wire: str
-    """The endpoint."""
-    model: Model
-    """The row of its model."""
-    betas: tuple[str, ...] = ()
-    """Beta features the caller has opted in to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +46,7 @@ class Announcing:
     """As `provider.announcing` says it."""
     wires: tuple[str, ...]
     """Endpoints that know it."""
-    holds: Callable[[Asked], bool]
+    holds: Callable[[Endpoint], bool]
     """Whether the model takes it and the caller has opted in."""
     needs: str
     """The same in words."""
@@ -75,7 +62,7 @@ ANNOUNCINGS: tuple[Announcing, ...] = (
     Announcing(
         "tool_addition",
         CLAUDE,
-        lambda asked: asked.model.accepts_mid_system and INLINE_TOOLS in asked.betas,
+        lambda endpoint: endpoint.model.accepts_mid_system and INLINE_TOOLS in endpoint.betas,
         f'mid-conversation system messages, `betas=["{INLINE_TOOLS}"]`, one tool in the head',
         "its definition, appended",
         "by name",
@@ -84,7 +71,7 @@ ANNOUNCINGS: tuple[Announcing, ...] = (
     Announcing(
         "additional_tools",
         ("openai_responses",),
-        lambda asked: asked.model.provider == "openai" and asked.model.cache == "breakpoints",
+        lambda endpoint: endpoint.model.provider == "openai" and endpoint.model.cache == "breakpoints",
         "Responses, gpt-5.6 or later",
         "its definition, appended",
         "by name",
@@ -93,7 +80,7 @@ ANNOUNCINGS: tuple[Announcing, ...] = (
     Announcing(
         "bridge_system",
         (*CLAUDE, *BEDROCK),
-        lambda asked: asked.model.accepts_mid_system,
+        lambda endpoint: endpoint.model.accepts_mid_system,
         "`call_tool` in the head, mid-conversation system messages",
         "its definition, appended; 55 to 114 tokens of the head",
         "through call_tool",
@@ -102,7 +89,7 @@ ANNOUNCINGS: tuple[Announcing, ...] = (
     Announcing(
         "bridge",
         (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI),
-        lambda asked: True,
+        lambda endpoint: True,
         "`call_tool` in the head",
         "its definition, appended; 55 to 114 tokens of the head; where a model strips thinking, what stands behind the last of it",
         "through call_tool",
@@ -115,7 +102,7 @@ SEARCHES: tuple[Announcing, ...] = (
     Announcing(
         "tool_search",
         ("openai_responses",),
-        lambda asked: asked.model.accepts_tool_search,
+        lambda endpoint: endpoint.model.accepts_tool_search,
         "Responses, gpt-5.4 or later",
         "the definitions found, appended; the search itself in the head",
         "by name",
@@ -124,7 +111,7 @@ SEARCHES: tuple[Announcing, ...] = (
     Announcing(
         "function",
         (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI),
-        lambda asked: True,
+        lambda endpoint: True,
         "`call_tool` beside it in the head",
         "the definitions found, in the result; the search and `call_tool` in the head",
         "through call_tool",
@@ -136,51 +123,54 @@ that holds."""
 BY_NAME = "by name"
 
 
-def announcing(asked: Asked) -> Announcing:
+def announcing(endpoint: Endpoint) -> Announcing:
     """How a late tool is announced at this endpoint.
 
     >>> from contextkit.models import model_named
-    >>> announcing(Asked("openai_responses", model_named("gpt-6.1-sol"))).name
+    >>> announcing(Endpoint("openai_responses", model_named("gpt-6.1-sol"))).name
     'additional_tools'
     >>> opus = model_named("claude-opus-5-5")
-    >>> [announcing(Asked("anthropic_messages", opus, betas)).name for betas in ((INLINE_TOOLS,), ())]
+    >>> [announcing(Endpoint("anthropic_messages", opus, betas)).name for betas in ((INLINE_TOOLS,), ())]
     ['tool_addition', 'bridge_system']
     """
-    return next(row for row in ANNOUNCINGS if asked.wire in row.wires and row.holds(asked))
+    return next(row for row in ANNOUNCINGS if endpoint.wire in row.wires and row.holds(endpoint))
 
 
-def is_direct(asked: Asked) -> bool:
+def is_direct(endpoint: Endpoint) -> bool:
     """Whether the model calls a late tool by its own name here."""
-    return announcing(asked).calls == BY_NAME
+    return announcing(endpoint).calls == BY_NAME
 
 
-def searching(asked: Asked) -> Announcing:
+def searching(endpoint: Endpoint) -> Announcing:
     """How a search that the program runs is declared at this endpoint.
 
     >>> from contextkit.models import model_named
-    >>> [searching(Asked("openai_responses", model_named(name))).name for name in ("gpt-5.4", "gpt-5.2")]
+    >>> [searching(Endpoint("openai_responses", model_named(name))).name for name in ("gpt-5.4", "gpt-5.2")]
     ['tool_search', 'function']
     """
-    return next(row for row in SEARCHES if asked.wire in row.wires and row.holds(asked))
+    return next(row for row in SEARCHES if endpoint.wire in row.wires and row.holds(endpoint))
 
 
-def is_possible(asked: Asked, head: Sequence[Json]) -> bool:
+def is_possible(endpoint: Endpoint, head: Sequence[Json]) -> bool:
     """Whether a late tool can be announced behind a head with these definitions.
 
     By name: with any tool in the head (on Claude the first definition behind a head without tools costs one full miss).
     """
-    return bool(head) if is_direct(asked) else any(map(is_bridge, head))
+    return bool(head) if is_direct(endpoint) else any(map(is_bridge, head))
 
 
-def check_possible(asked: Asked, head: Sequence[Json]) -> None:
+def check_possible(endpoint: Endpoint, head: Sequence[Json]) -> None:
     """Raises `UsageError`, saying what can be done, where it is not."""
-    if not is_possible(asked, head):
+    if not is_possible(endpoint, head):
         beta = (
-            f", opt in with betas=[{INLINE_TOOLS!r}]" if asked.wire in CLAUDE and asked.model.accepts_mid_system else ""
+            f", opt in with betas=[{INLINE_TOOLS!r}]"
+            if endpoint.wire in CLAUDE and endpoint.model.accepts_mid_system
+            else ""
         )
         raise UsageError(
-            f"a tool cannot join this conversation: {asked.model.name} takes none in band here, and {call_tool.name} is not in the head. "
-            f"Begin with tools=[…, call_tool] (contextkit.tools.late){beta}, or pass allow_epoch=True to pay for the whole prompt once"
+            f"a tool cannot join this conversation: {endpoint.model.name} takes none in band here, and {call_tool.name} is not in the "
+            f"head. Begin with tools=[…, call_tool] (contextkit.tools.late){beta}, or pass allow_epoch=True to pay for the whole prompt "
+            "once"
         )
 
 

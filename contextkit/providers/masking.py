@@ -480,8 +480,8 @@ _GRAMMARS = ("vllm", "sglang")
 """Engines that enforce every mask, once they are told how their model writes a call."""
 
 
-def _enforces(asked: Endpoint) -> bool:
-    decoding = asked.decoding
+def _enforces(endpoint: Endpoint) -> bool:
+    decoding = endpoint.decoding
     return (
         decoding is not None and decoding.engine in _GRAMMARS and decoding.form is not None and not decoding.is_formed
     )
@@ -500,7 +500,7 @@ TELLINGS: tuple[Telling, ...] = (
     Telling(
         "allowed_tools",
         OPENAI,
-        lambda asked: asked.model.provider == "openai",
+        lambda endpoint: endpoint.model.provider == "openai",
         "a model of OpenAI",
         "0 tokens: it is `tool_choice`, a parameter no cache looks at",
         "provider",
@@ -509,7 +509,7 @@ TELLINGS: tuple[Telling, ...] = (
     Telling(
         "tool_changes",
         CLAUDE,
-        lambda asked: asked.model.accepts_mid_system and _takes_changes(asked.betas) and asked.is_in_band,
+        lambda endpoint: endpoint.model.accepts_mid_system and _takes_changes(endpoint.betas) and endpoint.is_in_band,
         f'mid-conversation system messages, `betas=["{TOOL_CHANGES}"]` or `{INLINE_TOOLS}`, a table whose changes are small or forced',
         "the names that change, appended once",
         "provider",
@@ -518,7 +518,7 @@ TELLINGS: tuple[Telling, ...] = (
     Telling(
         "system_notice",
         (*CLAUDE, *BEDROCK),
-        lambda asked: asked.model.accepts_mid_system,
+        lambda endpoint: endpoint.model.accepts_mid_system,
         "mid-conversation system messages",
         "at most 60 tokens, appended once",
         "contextkit",
@@ -527,7 +527,7 @@ TELLINGS: tuple[Telling, ...] = (
     Telling(
         "reminder",
         (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI),
-        lambda asked: True,
+        lambda endpoint: True,
         "nothing",
         "at most 60 tokens, appended once",
         "contextkit",
@@ -557,42 +557,42 @@ class Chosen:
     """Where it is documented."""
 
 
-def _is_openai(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
-    return asked.model.provider == "openai"
+def _is_openai(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
+    return endpoint.model.provider == "openai"
 
 
 def _mode(*modes: str) -> Callable[[Endpoint, Mask, Mapping[str, Json]], bool]:
-    return lambda asked, mask, params: _is_openai(asked, mask, params) and mask.mode in modes
+    return lambda endpoint, mask, params: _is_openai(endpoint, mask, params) and mask.mode in modes
 
 
-def _may_force(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
+def _may_force(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
     """Forcing was asked for, the model takes it, and nothing beside it forbids it: manual thinking, a prewarm."""
     thinking: Any = params.get("thinking")
     is_manual = isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
-    return mask.force and asked.model.accepts_forced_choice and not is_manual and params.get("max_tokens") != 0
+    return mask.force and endpoint.model.accepts_forced_choice and not is_manual and params.get("max_tokens") != 0
 
 
 def _says(choice: Json) -> Callable[[Endpoint, Mask, list[Tool]], Mapping[str, Json]]:
     """The same `tool_choice` for every mask."""
-    return lambda asked, mask, tools: {"tool_choice": choice}
+    return lambda endpoint, mask, tools: {"tool_choice": choice}
 
 
-def _allowed(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+def _allowed(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
     """`allowed_tools`, nested on Chat and flat on Responses."""
-    inside = {"mode": "auto" if mask.mode == "auto" else "required", "tools": [_name(asked, tool) for tool in tools]}
-    nested = {"allowed_tools": inside} if asked.wire == "openai_chat" else inside
+    inside = {"mode": "auto" if mask.mode == "auto" else "required", "tools": [_name(endpoint, tool) for tool in tools]}
+    nested = {"allowed_tools": inside} if endpoint.wire == "openai_chat" else inside
     return {"tool_choice": {"type": "allowed_tools", **nested}}
 
 
-def _name(asked: Endpoint, tool: Tool) -> Json:
-    return _NAMES[asked.wire](_block(asked, tool), tool.name)
+def _name(endpoint: Endpoint, tool: Tool) -> Json:
+    return _NAMES[endpoint.wire](_block(endpoint, tool), tool.name)
 
 
-def _block(asked: Endpoint, tool: Tool) -> Mapping[str, Json]:
+def _block(endpoint: Endpoint, tool: Tool) -> Mapping[str, Json]:
     """The provider's own block of a tool; a custom tool's or a plain function's type where it has none."""
-    definition = taken(tool.definition, asked.model)
+    definition = taken(tool.definition, endpoint.model)
     native = definition.get("native")
-    if native is None or (native["wire"] != asked.wire and "instead" in definition):
+    if native is None or (native["wire"] != endpoint.wire and "instead" in definition):
         return {"type": "custom" if "format" in definition else "function"}
     block: Mapping[str, Json] = native["block"]
     return block
@@ -620,32 +620,32 @@ _NAMES: Mapping[str, Callable[[Mapping[str, Json], str], Json]] = {
 }
 
 
-def _mechanisms_named(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+def _mechanisms_named(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
     """One function, on an endpoint like OpenAI's."""
-    return {"tool_choice": _name(asked, tools[0])}
+    return {"tool_choice": _name(endpoint, tools[0])}
 
 
-def _by_engine(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
-    row = enforced_row(asked.decoding, mask) if asked.decoding else None
-    return row.fields(mask, tools, asked.decoding.form) if row and asked.decoding else {}
+def _by_engine(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+    row = enforced_row(endpoint.decoding, mask) if endpoint.decoding else None
+    return row.fields(mask, tools, endpoint.decoding.form) if row and endpoint.decoding else {}
 
 
-def _converse_choice(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+def _converse_choice(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
     one = {"tool": {"name": mask.allowed[0]}} if mask.mode == "specified" and len(mask.allowed) == 1 else {"any": {}}
     return {"toolConfig": {"toolChoice": one}}
 
 
-def _gemini_choice(asked: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
+def _gemini_choice(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
     names = {"allowedFunctionNames": list(mask.allowed)} if mask.mode == "specified" else {}
     return {"toolConfig": {"functionCallingConfig": {"mode": "NONE" if mask.mode == "none" else "ANY", **names}}}
 
 
-def _elsewhere() -> tuple[Chosen, ...]:
+def _bedrock_and_gemini_choices() -> tuple[Chosen, ...]:
     """Bedrock and Gemini force a call in `toolConfig`; only Gemini forbids every one."""
 
-    def converse(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
+    def converse(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
         more = params.get("additionalModelRequestFields") or {}
-        return _may_force(asked, mask, {**params, "thinking": more.get("thinking")}) and mask.mode in (
+        return _may_force(endpoint, mask, {**params, "thinking": more.get("thinking")}) and mask.mode in (
             "required",
             "specified",
         )
@@ -663,7 +663,7 @@ def _elsewhere() -> tuple[Chosen, ...]:
         Chosen(
             "forced_choice",
             GEMINI,
-            lambda asked, mask, params: (
+            lambda endpoint, mask, params: (
                 mask.force and mask.mode in ("none", "required", "specified") and "cachedContent" not in params
             ),
             "no tool allowed or a call required, no cached content, `force`",
@@ -678,9 +678,9 @@ CHOICES: tuple[Chosen, ...] = (
     Chosen(
         "allowed_tools",
         OPENAI,
-        lambda asked, mask, params: _mode("auto")(asked, mask, params) and mask.is_all,
+        lambda endpoint, mask, params: _mode("auto")(endpoint, mask, params) and mask.is_all,
         "every tool allowed: `tool_choice` is left out",
-        lambda asked, mask, tools: {},
+        lambda endpoint, mask, tools: {},
         True,
         "prompt-caching guide",
     ),
@@ -706,7 +706,7 @@ CHOICES: tuple[Chosen, ...] = (
     Chosen(
         "forced_choice",
         OPENAI,
-        lambda asked, mask, params: mask.force and mask.mode == "none",
+        lambda endpoint, mask, params: mask.force and mask.mode == "none",
         "another host's model, no tool allowed, `force`",
         _says("none"),
         False,
@@ -715,7 +715,7 @@ CHOICES: tuple[Chosen, ...] = (
     Chosen(
         "forced_choice",
         OPENAI,
-        lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode == "required",
+        lambda endpoint, mask, params: _may_force(endpoint, mask, params) and mask.mode == "required",
         "another host's model that takes forcing, a call required, `force`",
         _says("required"),
         False,
@@ -724,19 +724,19 @@ CHOICES: tuple[Chosen, ...] = (
     Chosen(
         "forced_choice",
         OPENAI,
-        lambda asked, mask, params: (
-            _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1
+        lambda endpoint, mask, params: (
+            _may_force(endpoint, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1
         ),
         "another host's model that takes forcing, one tool required, `force`",
         _mechanisms_named,
         False,
         "the host's own documentation",
     ),
-    *_elsewhere(),
+    *_bedrock_and_gemini_choices(),
     Chosen(
         "forced_choice",
         CLAUDE,
-        lambda asked, mask, params: mask.force and mask.mode == "none",
+        lambda endpoint, mask, params: mask.force and mask.mode == "none",
         "no tool allowed, `force`",
         _says({"type": "none"}),
         False,
@@ -745,18 +745,18 @@ CHOICES: tuple[Chosen, ...] = (
     Chosen(
         "forced_choice",
         CLAUDE,
-        lambda asked, mask, params: (
-            _may_force(asked, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1
+        lambda endpoint, mask, params: (
+            _may_force(endpoint, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1
         ),
         "a model that takes forcing, no manual thinking, one tool required, `force`",
-        lambda asked, mask, tools: {"tool_choice": {"type": "tool", "name": mask.allowed[0]}},
+        lambda endpoint, mask, tools: {"tool_choice": {"type": "tool", "name": mask.allowed[0]}},
         False,
         "define-tools docs; prompt-caching docs",
     ),
     Chosen(
         "forced_choice",
         CLAUDE,
-        lambda asked, mask, params: _may_force(asked, mask, params) and mask.mode in ("required", "specified"),
+        lambda endpoint, mask, params: _may_force(endpoint, mask, params) and mask.mode in ("required", "specified"),
         "a model that takes forcing, no manual thinking, a call required, `force`",
         _says({"type": "any"}),
         False,
@@ -766,7 +766,7 @@ CHOICES: tuple[Chosen, ...] = (
 """What `tool_choice` says of a mask, the first row that holds; none of them, and it is left alone."""
 
 
-def telling(asked: Endpoint) -> Telling:
+def telling(endpoint: Endpoint) -> Telling:
     """How a phase is told at this endpoint.
 
     >>> from contextkit.models import model_named
@@ -775,22 +775,22 @@ def telling(asked: Endpoint) -> Telling:
     >>> [telling(Endpoint("anthropic_messages", model_named("claude-opus-5-5"), (beta,))).name for beta in (TOOL_CHANGES, INLINE_TOOLS)]
     ['tool_changes', 'tool_changes']
     """
-    return next(row for row in TELLINGS if asked.wire in row.wires and row.holds(asked))
+    return next(row for row in TELLINGS if endpoint.wire in row.wires and row.holds(endpoint))
 
 
-def choice(asked: Endpoint, mask: Mask, params: Mapping[str, Json]) -> Chosen | None:
+def choice(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> Chosen | None:
     """How a request's fields say a mask, None where they do not.
 
     What a self-hosted engine enforces is a row of `engines.py`.
     """
-    if asked.decoding is not None:
-        row = enforced_row(asked.decoding, mask)
+    if endpoint.decoding is not None:
+        row = enforced_row(endpoint.decoding, mask)
         return (
-            Chosen(row.mechanism, (asked.wire,), lambda *given: True, row.needs, _by_engine, True, row.source)
+            Chosen(row.mechanism, (endpoint.wire,), lambda *given: True, row.needs, _by_engine, True, row.source)
             if row
             else None
         )
-    return next((row for row in CHOICES if asked.wire in row.wires and row.holds(asked, mask, params)), None)
+    return next((row for row in CHOICES if endpoint.wire in row.wires and row.holds(endpoint, mask, params)), None)
 
 
 _MESSAGES = LEVELS.index("messages")
@@ -859,13 +859,13 @@ def lower(permit: Permit, phase: str, provider: Provider, overrides: Mapping[str
     """
     mask, params = permit.mask(phase), {**provider.params, **overrides}
     decoding = getattr(provider, "decoding", None)  # only endpoints of self-hosted engines have one
-    asked = Endpoint(provider.wire, provider.model, provider.betas, permit.is_in_band, decoding)
-    told, chosen = telling(asked), choice(asked, mask, params)
+    endpoint = Endpoint(provider.wire, provider.model, provider.betas, permit.is_in_band, decoding)
+    told, chosen = telling(endpoint), choice(endpoint, mask, params)
     if "tool_choice" in overrides or (decoding and not overrides.keys().isdisjoint(GRAMMARS)):
         return Lowered(mask, "override", "contextkit", {}, entry, True)
     if chosen is None:
         return Lowered(mask, told.name, told.enforced_by, {}, entry, True)
-    said = dict(chosen.spell(asked, mask, _lowering_allowed(mask, permit.toolbox)))
+    said = dict(chosen.spell(endpoint, mask, _lowering_allowed(mask, permit.toolbox)))
     if "tool_choice" in said:
         said["tool_choice"] = _beside(params.get("tool_choice"), said["tool_choice"])
     return Lowered(mask, chosen.name, "provider", said, entry, chosen.is_free)

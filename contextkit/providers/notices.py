@@ -22,7 +22,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from contextkit.canonical import Json
-from contextkit.providers.late_tools import BEDROCK, CLAUDE, GEMINI, OPENAI, Asked
+from contextkit.providers.late_tools import BEDROCK, CLAUDE, GEMINI, OPENAI
+from contextkit.providers.masking import Endpoint
 from contextkit.providers.settings import format_of
 
 
@@ -34,7 +35,7 @@ class Noticing:
     """As `provider.noticing` says it."""
     wires: tuple[str, ...]
     """Endpoints that know it."""
-    holds: Callable[[Asked], bool]
+    holds: Callable[[Endpoint], bool]
     """Whether the model takes it."""
     needs: str
     """The same in words."""
@@ -46,28 +47,28 @@ NOTICINGS: tuple[Noticing, ...] = (
     Noticing(
         "system_notice",
         (*CLAUDE, *BEDROCK),
-        lambda asked: asked.model.accepts_mid_system,
+        lambda endpoint: endpoint.model.accepts_mid_system,
         "mid-conversation system messages",
         "anthropic/types/system_message_param.py; mid-conversation system messages docs",
     ),
     Noticing(
         "configuration_update",
         ("openai_responses",),
-        lambda asked: asked.model.provider == "openai" and asked.model.cache == "breakpoints",
+        lambda endpoint: endpoint.model.provider == "openai" and endpoint.model.cache == "breakpoints",
         "Responses, gpt-5.6 or later: an effort or a reply's form is an item of its own, everything else a developer message",
         "openai/types/responses/response_configuration_update_item_param_param.py; which models take it is inferred",
     ),
     Noticing(
         "developer",
         OPENAI,
-        lambda asked: asked.model.provider == "openai",
+        lambda endpoint: endpoint.model.provider == "openai",
         "a model of OpenAI",
         "openai/types/chat/chat_completion_developer_message_param.py; no cache boundary (prompt caching guide)",
     ),
     Noticing(
         "reminder",
         (*CLAUDE, *OPENAI, *BEDROCK, *GEMINI),
-        lambda asked: True,
+        lambda endpoint: True,
         "nothing",
         "a text block of the user's turn, which every model takes",
     ),
@@ -85,7 +86,7 @@ MESSAGE_EFFORT = "mid-conversation-output-config-2026-07-01"
 class Setting:
     """Something a system message between turns can set besides what it says."""
 
-    holds: Callable[[Asked], bool]
+    holds: Callable[[Endpoint], bool]
     """Whether the model takes it and the caller has opted in."""
     fields: Callable[[Mapping[str, Json]], dict[str, Json]]
     """Body of a notice → the fields it sets, none where it is not about this."""
@@ -95,12 +96,12 @@ class Setting:
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
-        lambda asked: asked.model.accepts_mid_system and CLEAR_AT in asked.betas,
+        lambda endpoint: endpoint.model.accepts_mid_system and CLEAR_AT in endpoint.betas,
         lambda body: {"clear_at": "next_user_message"} if body.get("until") == "user" else {},
         "anthropic/types/beta/beta_system_message_param.py: in front of the model for the user turn it follows, in the array for good",
     ),
     Setting(
-        lambda asked: asked.model.accepts_message_effort and MESSAGE_EFFORT in asked.betas,
+        lambda endpoint: endpoint.model.accepts_message_effort and MESSAGE_EFFORT in endpoint.betas,
         lambda body: (
             {"output_config": {"effort": body["event"]["effort"]}}
             if body.get("event", {}).get("type") == "effort"
@@ -112,9 +113,9 @@ SETTINGS: tuple[Setting, ...] = (
 """Settings of Claude's system messages; where none holds, what is told is told in words."""
 
 
-def settings_for(asked: Asked) -> tuple[Setting, ...]:
+def settings_for(endpoint: Endpoint) -> tuple[Setting, ...]:
     """Those an endpoint takes."""
-    return tuple(row for row in SETTINGS if asked.wire in CLAUDE and row.holds(asked))
+    return tuple(row for row in SETTINGS if endpoint.wire in CLAUDE and row.holds(endpoint))
 
 
 def set_by(body: Mapping[str, Json], rows: tuple[Setting, ...]) -> dict[str, Json]:
@@ -122,14 +123,14 @@ def set_by(body: Mapping[str, Json], rows: tuple[Setting, ...]) -> dict[str, Jso
     return {key: value for row in rows for key, value in row.fields(body).items()}
 
 
-def noticing(asked: Asked) -> Noticing:
+def noticing(endpoint: Endpoint) -> Noticing:
     """How an event is told at this endpoint.
 
     >>> from contextkit.models import model_named
-    >>> noticing(Asked("anthropic_messages", model_named("claude-sonnet-4-5"))).name
+    >>> noticing(Endpoint("anthropic_messages", model_named("claude-sonnet-4-5"))).name
     'reminder'
     """
-    return next(row for row in NOTICINGS if asked.wire in row.wires and row.holds(asked))
+    return next(row for row in NOTICINGS if endpoint.wire in row.wires and row.holds(endpoint))
 
 
 CONTEXT_MANAGEMENT, COMPACT, SUMMARIZE = "context-management-2025-06-27", "compact-2026-01-12", "compact-2026-09-04"
@@ -227,5 +228,5 @@ def updates(event: Mapping[str, Json]) -> list[Json]:
     >>> updates({"type": "effort", "effort": "low"}), updates({"type": "date", "date": "2026-11-22"})
     ([{'type': 'configuration_update', 'reasoning': {'effort': 'low'}}], [])
     """
-    said = _SETS.get(event["type"])
-    return [] if said is None else [{"type": "configuration_update", **said(event)}]
+    setting = _SETS.get(event["type"])
+    return [] if setting is None else [{"type": "configuration_update", **setting(event)}]

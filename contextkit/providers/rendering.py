@@ -23,7 +23,7 @@ from contextkit.log.log import Turns
 from contextkit.models import Model, is_of_another
 from contextkit.prompt.breakpoints import plan
 from contextkit.prompt.diff import path_of
-from contextkit.prompt.planner import Choice, Known, choose
+from contextkit.prompt.planner import Choice, PlanningState, choose
 from contextkit.prompt.prompt import PromptColumns, PromptLayout
 from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
@@ -82,8 +82,8 @@ def as_read(request: Request, provider: Provider, withheld: Mapping[str, str]) -
 
 def named_in(columns: PromptColumns, names: Collection[str]) -> dict[str, int]:
     """Names among `names` of reasoning that counts in a prompt → its segment."""
-    known = {_name(columns, index): index for index in columns.thinking_blocks} if names else {}
-    return {name: known[name] for name in names if name in known}
+    state = {_name(columns, index): index for index in columns.thinking_blocks} if names else {}
+    return {name: state[name] for name in names if name in state}
 
 
 def _by_name(columns: PromptColumns, withheld: Mapping[str, str]) -> dict[str, str]:
@@ -128,19 +128,24 @@ class PromptStore:
         self._grown: dict[tuple[str, ...], tuple[int, _Grown]] = {}
 
     def layout(
-        self, log: Sequence[Entry], turns: Turns, provider: Provider, n_shared: int = 0, known: Known | None = None
+        self,
+        log: Sequence[Entry],
+        turns: Turns,
+        provider: Provider,
+        n_shared: int = 0,
+        state: PlanningState | None = None,
     ) -> PromptLayout:
         """The whole conversation so far, marked; costs what was added since the last call for this provider.
 
-        `n_shared`: how many entries of the order siblings send too; the end of them is marked. `known`: what is known
+        `n_shared`: how many entries of the order siblings send too; the end of them is marked. `state`: what is known
         of the session.
         """
         grown = self._synced(log, turns, provider)
         previous, shared = _ends(grown, turns, n_shared)
-        if known is None:
+        if state is None:
             marks = plan(grown.columns, len(grown.columns.ends), previous, provider.plan, shared)
         else:
-            marks = choose(grown.columns, len(grown.columns.ends), previous, provider.plan, known, shared).marks
+            marks = choose(grown.columns, len(grown.columns.ends), previous, provider.plan, state, shared).marks
         columns = (
             _passed(grown.columns, (log[sequence] for sequence in turns.passing), provider)
             if turns.passing
@@ -148,11 +153,13 @@ class PromptStore:
         )
         return PromptLayout(columns, len(columns), marks)
 
-    def choice(self, log: Sequence[Entry], turns: Turns, provider: Provider, known: Known, n_shared: int = 0) -> Choice:
+    def choice(
+        self, log: Sequence[Entry], turns: Turns, provider: Provider, state: PlanningState, n_shared: int = 0
+    ) -> Choice:
         """What `layout` marks, with what was weighed."""
         grown = self._synced(log, turns, provider)
         previous, shared = _ends(grown, turns, n_shared)
-        return choose(grown.columns, len(grown.columns.ends), previous, provider.plan, known, shared)
+        return choose(grown.columns, len(grown.columns.ends), previous, provider.plan, state, shared)
 
     def n_tokens(self, log: Sequence[Entry], turns: Turns, provider: Provider, first: int | None = None) -> int:
         """Tokens of the prompt from entry `first` of the order on; of all of it without one."""

@@ -35,7 +35,7 @@ Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Road:
+class SDKMethod:
     """The typed methods of one SDK."""
 
     client: str
@@ -81,8 +81,8 @@ def _at(*path: str) -> Callable[[Any], Any]:
     return find
 
 
-ROADS: Mapping[str, Road] = {
-    "bedrock_converse": Road(
+SDK_METHODS: Mapping[str, SDKMethod] = {
+    "bedrock_converse": SDKMethod(
         'boto3.client("bedrock-runtime")',
         _converse,
         _at("converse"),
@@ -90,7 +90,7 @@ ROADS: Mapping[str, Road] = {
         _at("converse_stream"),
         lambda response: response["stream"],
     ),
-    "gemini": Road(
+    "gemini": SDKMethod(
         "genai.Client()",
         _generate,
         _at("models", "generate_content"),
@@ -102,11 +102,11 @@ ROADS: Mapping[str, Road] = {
 """Wire → its road; every other wire takes prepared bytes (`providers/request.py`)."""
 
 
-def called(find: Callable[[Any], Any], road: Road, client: Any) -> Callable[..., Any]:
+def called(find: Callable[[Any], Any], sdk_method: SDKMethod, client: Any) -> Callable[..., Any]:
     """The method of `client`; raises `UsageError` for what is no client of this SDK."""
     method = find(client)
     if not callable(method):
-        raise UsageError(f"{type(client).__name__} is no client for this request: pass {road.client}")
+        raise UsageError(f"{type(client).__name__} is no client for this request: pass {sdk_method.client}")
     found: Callable[..., Any] = method
     return found
 
@@ -269,17 +269,17 @@ class Request(Mapping[str, Json]):
 
         boto3 and google-genai take no prepared bytes: there it is their typed method, called with `**request`.
         """
-        if road := ROADS.get(self.wire):
-            return self._typed(called(road.method, road, client))
+        if sdk_method := SDK_METHODS.get(self.wire):
+            return self._typed(called(sdk_method.method, sdk_method, client))
         _check(client, ENDPOINTS[self.wire].sdk, is_async=False)
         return self._open(client, self.body, self._options(client))
 
     async def asend(self, client: Any) -> Any:
         """`send` for `AsyncAnthropic` and `AsyncOpenAI`; the bytes are joined off the event loop."""
-        if road := ROADS.get(self.wire):
-            method = road.amethod(client)
+        if sdk_method := SDK_METHODS.get(self.wire):
+            method = sdk_method.amethod(client)
             return await (
-                asyncio.to_thread(self._typed, called(road.method, road, client))
+                asyncio.to_thread(self._typed, called(sdk_method.method, sdk_method, client))
                 if method is None
                 else self._atyped(method)
             )
@@ -290,8 +290,8 @@ class Request(Mapping[str, Json]):
 
     def stream(self, client: Any) -> Any:
         """The SDK's stream of events (a coroutine of one, for an async client); iterate it through `context.stream(…)`."""
-        if road := ROADS.get(self.wire):
-            return road.events(self._typed(called(road.streaming, road, client)))
+        if sdk_method := SDK_METHODS.get(self.wire):
+            return sdk_method.events(self._typed(called(sdk_method.streaming, sdk_method, client)))
         endpoint = ENDPOINTS[self.wire]
         _check(client, endpoint.sdk, is_async=None)
         body = self._written(endpoint.streaming)
@@ -352,8 +352,8 @@ class Request(Mapping[str, Json]):
             self._observe(self, error)
 
     def _mapping(self) -> dict[str, Json]:
-        if self._fields is None and (road := ROADS.get(self.wire)):
-            self._fields = road.keywords(parse(self.body), self.headers)
+        if self._fields is None and (sdk_method := SDK_METHODS.get(self.wire)):
+            self._fields = sdk_method.keywords(parse(self.body), self.headers)
         if self._fields is None:
             body = parse(self.body)
             known = _method_fields(self.wire)

@@ -290,11 +290,11 @@ class Unknown:
 
 
 @dataclass(slots=True)
-class _Said:
+class _Turn:
     """What was said at once."""
 
     name: str
-    before: _Said | None
+    before: _Turn | None
     raw: bytes | None
     """JSON array of items; None once it went."""
     ids: tuple[str, ...]
@@ -313,9 +313,9 @@ class Histories:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most, self._n_bytes = most_bytes, 0
-        self._order: deque[_Said] = deque()
-        self._named: dict[str, _Said] = {}
-        self._places: dict[str, _Said] = {}
+        self._order: deque[_Turn] = deque()
+        self._named: dict[str, _Turn] = {}
+        self._places: dict[str, _Turn] = {}
 
     def keep(self, name: str, items: Iterable[Json], before: str | None = None) -> None:
         """Under `name` stands what stood under `before`, then `items`.
@@ -326,7 +326,7 @@ class Histories:
             return
         listed = list(items)
         ids = tuple(item["id"] for item in listed if isinstance(item, dict) and isinstance(item.get("id"), str))
-        said = _Said(name, self._named.get(before) if before else None, canonical(listed), ids)
+        said = _Turn(name, self._named.get(before) if before else None, canonical(listed), ids)
         self._named[name] = said
         self._places.update(dict.fromkeys(ids, said))
         self._order.append(said)
@@ -391,7 +391,7 @@ class Histories:
         missing = next((index for index, item in enumerate(found) if item is None), None)
         return found if missing is None else Unknown(f"input[{missing}].id", str(listed[missing].get("id")))
 
-    def _drop(self, said: _Said) -> None:
+    def _drop(self, said: _Turn) -> None:
         self._n_bytes -= len(said.raw or b"")
         said.raw, said.before = None, None
         for name in said.ids:

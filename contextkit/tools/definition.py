@@ -80,7 +80,7 @@ def read_definition(definition: Mapping[str, Json], wire: str = "") -> tuple[str
     ('web_search', {'native': {'wire': 'anthropic_messages', 'block': {'type': 'web_search_20250305', 'name': 'web_search'}}})
     """
     if not isinstance(definition, Mapping):
-        raise InvalidTool(f"a tool definition is a dict, not {type(definition).__name__}: {_KNOWN}")
+        raise InvalidTool(f"a tool definition is a dict, not {type(definition).__name__}: {_FIELDS}")
     plain = _copied(definition)
     plain.pop("cache_control", None)
     form = next((form for form in FORMS if form.fits(plain)), None)
@@ -120,7 +120,7 @@ def _copied(definition: Mapping[str, Json]) -> dict[str, Json]:
 def _read_function(plain: dict[str, Json], form: Form) -> tuple[str, Json]:
     inner = plain[form.inside] if form.inside else plain
     if not isinstance(inner, dict):
-        raise InvalidTool(f"a tool definition has no object under {form.inside!r}; known forms: {_KNOWN}")
+        raise InvalidTool(f"a tool definition has no object under {form.inside!r}; known forms: {_FIELDS}")
     parameters = inner.get(form.schema)
     definition = neutral(
         inner.get("name", ""), inner.get("description") or "", _NO_PARAMETERS if parameters is None else parameters
@@ -154,7 +154,7 @@ def _read_native(plain: dict[str, Json], wire: str) -> tuple[str, Json]:
             )
         return _label(own["block"]), {**plain, **_instead(plain)}
     if not isinstance(plain.get("type"), str):
-        raise InvalidTool(f"a tool definition with the keys {sorted(plain)} is in no known form: {_KNOWN}")
+        raise InvalidTool(f"a tool definition with the keys {sorted(plain)} is in no known form: {_FIELDS}")
     return _label(plain), {"native": {"wire": wire or _wire(plain), "block": plain}}
 
 
@@ -164,7 +164,7 @@ def _instead(plain: dict[str, Json]) -> Json:
     return {"instead": neutral(**function)} if function else {}
 
 
-_KNOWN = (
+_FIELDS = (
     '{"name", "description", "parameters"}, {"name", "description", "input_schema"} (Anthropic), '
     '{"type": "function", "function": {…}} (OpenAI chat), {"type": "function", "name", …} (OpenAI responses), '
     "or a provider's own tool with its type"

@@ -259,12 +259,12 @@ def _check_pattern(what: str, pattern: str, toolbox: Toolbox) -> None:
     if pattern == "*" or any(fits(pattern, tool) for tool in toolbox.names):
         return
     if pattern.endswith("*"):
-        raise UsageError(f"{what}, and no tool has a name like that: {_known(toolbox.families)}")
+        raise UsageError(f"{what}, and no tool has a name like that: {_toolbox_text(toolbox.families)}")
     near = difflib.get_close_matches(pattern, toolbox.names, n=3)
-    raise UsageError(f"{what}, and there is no such tool: {_known(near or toolbox.names)}")
+    raise UsageError(f"{what}, and there is no such tool: {_toolbox_text(near or toolbox.names)}")
 
 
-def _known(names: Iterable[str]) -> str:
+def _toolbox_text(names: Iterable[str]) -> str:
     shown: Iterator[str] = iter(names)
     first = list(islice(shown, 5))
     more = ", …" if next(shown, None) is not None else ""

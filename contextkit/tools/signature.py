@@ -158,7 +158,7 @@ if TYPE_CHECKING:
 
 ECHO = 80
 """Longest piece of an argument that an error repeats, in characters."""
-_SHOWN = 20
+_DISPLAYED = 20
 """Mistakes listed in one error; the rest is counted."""
 
 _REFUSED = {
@@ -377,8 +377,8 @@ def _nested(keyword: str, value: Json) -> Json:
 
 def _for_the_model(tool: str, error: ValidationError) -> str:
     details = error.errors(include_url=False)
-    lines = [f"- {_path(detail['loc'])}: {_mistake(detail)}" for detail in details[:_SHOWN]]
-    more = [f"- and {len(details) - _SHOWN} more"] if len(details) > _SHOWN else []
+    lines = [f"- {_path(detail['loc'])}: {_mistake(detail)}" for detail in details[:_DISPLAYED]]
+    more = [f"- and {len(details) - _DISPLAYED} more"] if len(details) > _DISPLAYED else []
     text = "\n".join([f"the arguments do not fit tool {tool!r}; correct them and call it again:", *lines, *more])
     return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate could not be sent back
 
@@ -394,7 +394,7 @@ _MISTAKES = {"missing": "is required and was not given", "extra_forbidden": "is 
 
 
 def _mistake(detail: ErrorDetails) -> str:
-    return _MISTAKES.get(detail["type"]) or f"{_shortened(detail)}, not {short(_shown(detail['input']))}"
+    return _MISTAKES.get(detail["type"]) or f"{_shortened(detail)}, not {short(_displayed(detail['input']))}"
 
 
 def _shortened(detail: ErrorDetails) -> str:
@@ -406,7 +406,7 @@ def _shortened(detail: ErrorDetails) -> str:
     return message
 
 
-def _shown(value: object) -> str:
+def _displayed(value: object) -> str:
     """The value as the model wrote it."""
     return json.dumps(value, ensure_ascii=False, skipkeys=True, default=repr)
 

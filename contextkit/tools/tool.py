@@ -38,7 +38,7 @@ from contextkit.tools.signature import Format, custom, misfit, read_docstring, r
 
 Function = Callable[..., object]
 """A function or bound method, sync or async."""
-_WRAPPED, _SEEN = re.compile(r"\s"), 200
+_WRAPPED, _SAMPLE = re.compile(r"\s"), 200
 """Blanks, and how much of a text shows whether it is arguments after all: a function's that are no JSON arrive as text
 too."""
 Arguments = Mapping[str, Json] | str
@@ -125,7 +125,7 @@ class Tool:
         ):
             raise InvalidCall(_not_an_object(self.name, str(arguments[INVALID_ARGUMENTS])))
         if isinstance(arguments, str) and self.text_parameter:
-            if _WRAPPED.sub("", arguments[:_SEEN]).startswith(f'{{"{self.text_parameter}":'):
+            if _WRAPPED.sub("", arguments[:_SAMPLE]).startswith(f'{{"{self.text_parameter}":'):
                 raise InvalidCall(
                     f"tool {self.name!r} was called with torn JSON, or with JSON around its text; call it again"
                 )
@@ -328,7 +328,7 @@ class Call:
         failures: list[Exception] = []
         for _ in range(_checked(tries)):
             try:
-                return _tried(failures, self._known().run(self.arguments))
+                return _tried(failures, self._raise_unknown().run(self.arguments))
             except Exception as error:
                 failures.append(_answerable(error))
                 if isinstance(error, InvalidCall):
@@ -340,7 +340,7 @@ class Call:
         failures: list[Exception] = []
         for _ in range(_checked(tries)):
             try:
-                return _tried(failures, await self._known().arun(self.arguments))
+                return _tried(failures, await self._raise_unknown().arun(self.arguments))
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
@@ -362,7 +362,7 @@ class Call:
         """Answer with a refusal the model can read."""
         self._answer(self.id, InvalidCall(f"denied: {reason}"))
 
-    def _known(self) -> Tool:
+    def _raise_unknown(self) -> Tool:
         if self.is_cut:
             raise InvalidCall(
                 "the reply reached its token limit in this call, so it was not run; make it again, with shorter arguments"

@@ -13,7 +13,8 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses, Tool, Toolbox, tool
 from contextkit.canonical import parse
 from contextkit.errors import InvalidTool, UsageError
-from contextkit.providers.late_tools import SEARCHES, Asked, searching
+from contextkit.providers.late_tools import SEARCHES, searching
+from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import Provider
 from contextkit.server import LocalServer
 from contextkit.tools.late import call_tool, tool_search
@@ -203,7 +204,7 @@ def test_elsewhere_the_search_is_a_function_and_the_bridge_calls_what_it_found(
     running.reset()
     desk = Desk(WIRES[wire], running)
     made = provider()
-    assert searching(Asked(made.wire, made.model)) is SEARCHES[1]
+    assert searching(Endpoint(made.wire, made.model)) is SEARCHES[1]
     context = Context(made, system=SYSTEM, tools=[SEARCH, call_tool], clock=running.clock.now)
     context.user("What will it be like?")
     desk.ask(context, FINDS)

@@ -16,7 +16,7 @@ from contextkit.economics.rhythm import Prior, Rhythm
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
 from contextkit.prompt.breakpoints import Plan, plan
-from contextkit.prompt.planner import Known, Left, choose
+from contextkit.prompt.planner import Left, PlanningState, choose
 from contextkit.prompt.prompt import PromptColumns, RenderedBlock
 from contextkit.providers.anthropic.messages import GRAMMAR
 from contextkit.providers.openai.shared import plan_of
@@ -88,7 +88,7 @@ def test_any_choice_keeps_the_providers_rules(
     rules = Plan(min_tokens=min_tokens, long_ttl_seconds=3600 if is_auto else 0)
     for at, turn in enumerate(turns):
         columns.extend(message(columns, block) for block in turn)
-        told = Known(price=opus, now=400.0 * at, calls_to_come=known, **({"left": left} if left else {}))
+        told = PlanningState(price=opus, now=400.0 * at, calls_to_come=known, **({"left": left} if left else {}))
         choice = choose(columns, len(columns), previous, rules, told, shared)
         places, lifetimes = [mark.segment for mark in choice.marks], [mark.ttl_seconds for mark in choice.marks]
         assert len(places) <= 4 and places == sorted(set(places)) and lifetimes == sorted(lifetimes, reverse=True)
@@ -145,7 +145,7 @@ def grown(n: int = 40, size: int = 300) -> PromptColumns:
 def test_a_side_call_reads_and_writes_nothing_of_its_own() -> None:
     columns = grown()
     left = Left((Breakpoint(0, 300), Breakpoint(37, 300)), 0.0)
-    choice = choose(columns, 41, 38, Plan(), Known(price=opus, now=20.0, left=left, calls_to_come=0.0))
+    choice = choose(columns, 41, 38, Plan(), PlanningState(price=opus, now=20.0, left=left, calls_to_come=0.0))
     assert [mark.segment for mark in choice.marks] == [0, 37] and dict(choice.refused)["tail"].startswith(
         "a call that reads it in time"
     )
@@ -154,11 +154,13 @@ def test_a_side_call_reads_and_writes_nothing_of_its_own() -> None:
 def test_habitual_long_gaps_leave_the_end_unwritten_and_ask_for_an_hour_where_they_may() -> None:
     prior = Prior(((0.0, 1.0), (300.0, 0.9), (3600.0, 0.02)))
     rhythm, columns = Rhythm(prior), grown()
-    assert [mark.segment for mark in choose(columns, 41, 38, Plan(), Known(rhythm, opus, head_reuse=0.0)).marks] == [
+    assert [
+        mark.segment for mark in choose(columns, 41, 38, Plan(), PlanningState(rhythm, opus, head_reuse=0.0)).marks
+    ] == [
         0,
         37,
     ]
-    free = choose(columns, 41, 0, Plan(long_ttl_seconds=3600), Known(rhythm, opus))
+    free = choose(columns, 41, 0, Plan(long_ttl_seconds=3600), PlanningState(rhythm, opus))
     assert [(mark.segment, mark.ttl_seconds) for mark in free.marks] == [(0, 3600), (40, 3600)]
 
 
@@ -166,9 +168,9 @@ def test_the_end_of_an_earlier_lane_is_bridged_to_when_the_conversation_comes_ba
     """Another model answered in between: what this one left stands further back than the last request ended."""
     columns = grown(80)
     left = Left((Breakpoint(0, 300), Breakpoint(20, 300)), 0.0)
-    assert [mark.segment for mark in choose(columns, 81, 70, Plan(), Known(price=opus, now=60.0, left=left)).marks][
-        :2
-    ] == [0, 20]
+    assert [
+        mark.segment for mark in choose(columns, 81, 70, Plan(), PlanningState(price=opus, now=60.0, left=left)).marks
+    ][:2] == [0, 20]
 
 
 def test_an_implicit_mark_that_no_longer_reaches_is_bridged() -> None:

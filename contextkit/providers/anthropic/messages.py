@@ -33,7 +33,6 @@ from contextkit.providers.anthropic.blocks import (
 )
 from contextkit.providers.anthropic.body import BODY, api_path, head_parts, message_parts
 from contextkit.providers.codec import BodyPart
-from contextkit.providers.late_tools import Asked
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import lacking, set_by, settings_for
 from contextkit.providers.provider import Cut, Parsed, Trait, Turn, cut, expect, kept
@@ -92,7 +91,7 @@ class AnthropicMessages(Adapter):
             self.params, next((value.split(",") for name, value in self.headers.items() if name.lower() == BETA), ())
         )
         self.name = self.model.provider
-        self._settings = settings_for(Asked(WIRE, self.model, self.betas))
+        self._settings = settings_for(Endpoint(WIRE, self.model, self.betas))
         told = {
             "phase": words.PHASES[self.telling],
             "tools": words.LATE[self.announcing],

@@ -19,7 +19,7 @@ from contextkit.cache.usage import Usage
 from contextkit.economics.rhythm import Rhythm
 from contextkit.prices import cost_usd
 from contextkit.prompt.breakpoints import Plan
-from contextkit.prompt.planner import NOTHING, Known, Left, choose
+from contextkit.prompt.planner import NOTHING, Left, PlanningState, choose
 from tests.prompt.planned.sessions import Session
 
 Marks = tuple[Breakpoint, ...]
@@ -58,7 +58,7 @@ class Planner:
         later = session.shared_later(index) if self.is_told else call.shared
         is_last = later < len(columns) if self.is_told else call.is_last
         reuse = (goes_on if later else 0.0) if self.is_told else goes_on
-        known = Known(
+        known = PlanningState(
             Rhythm(law.prior),
             price_of(session),
             now,

@@ -26,7 +26,7 @@ from contextkit.importers.recording import (
 )
 from contextkit.models import model_named
 from contextkit.prompt.breakpoints import Plan
-from contextkit.prompt.planner import NOTHING, Known, Left, choose
+from contextkit.prompt.planner import NOTHING, Left, PlanningState, choose
 from tests.prompt.planned.cost import Policy, price_of
 from tests.prompt.planned.sessions import LAWS, Law, Session, before_reply, shared_segments
 from tests.prompt.planned.sessions import Call as Asked
@@ -182,7 +182,7 @@ class Learning:
             before = session.prompts[index - 1].ends_tokens[-1]
             self.rhythm.see(max(now - left[-1].at, 0.0), max(columns.ends_tokens[-1] - before, 0))
         last = left[-1].within(call.common) if left else NOTHING
-        known = Known(self.rhythm, price_of(session), now, last)
+        known = PlanningState(self.rhythm, price_of(session), now, last)
         rules = AnthropicMessages(session.model.name, max_tokens=64, ttl="auto" if self.is_auto else "5m").plan
         assert isinstance(rules, Plan)
         return choose(columns, len(columns), call.previous, rules, known).marks
