@@ -174,6 +174,14 @@ class Usage:
         writes = tuple((ttl, tokens) for ttl, tokens in self.writes or () if tokens is not None)
         return replace(self, writes=writes)
 
+    def with_partial_output(self) -> Usage:
+        """Return the usage of a stream that was cut: its output counter is a placeholder, a lower bound.
+
+        >>> Usage(fresh=1, read=0, writes={}, output=1).with_partial_output().quality("output")
+        'partial'
+        """
+        return self if self.output is None else replace(self, qualities=(*self.qualities, ("output", "partial")))
+
     def with_written(self, short: int | None, long: int | None) -> Usage:
         """Return the usage with other tokens of short and of long lifetimes, under the lifetimes it has.
 

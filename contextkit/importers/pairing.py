@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -280,7 +280,7 @@ class Pairs:
             if usage is not None and usage.write_5m and "cacheDetails" not in step and _asks_for_an_hour(fields):
                 usage = usage.with_written(0, usage.write_5m)  # Bedrock's sum says nothing of how long
             if usage is not None and answer.is_stream and not answer.has_ended:
-                usage = replace(usage, output=None)  # what a stream said of it before it was cut is no bill
+                usage = usage.with_partial_output()  # what a stream said of it before it was cut is a lower bound
             yield (
                 f"{identity}/{number}" if number > 1 else identity,
                 part,

@@ -53,8 +53,10 @@ class Row:
 
     @property
     def is_cost_lower_bound(self) -> bool:
-        """Whether some of its calls have tokens and no price, so that they cost more than `cost_usd`."""
-        return self.calls_with_price < self.calls_with_usage
+        """Whether its calls cost more than `cost_usd`: some have tokens and no price, or a counter that is a lower bound."""
+        return self.calls_with_price < self.calls_with_usage or any(
+            quality == "partial" for _, quality in self.usage.qualities
+        )
 
     @property
     def saved_usd(self) -> float | None:

@@ -187,7 +187,7 @@ def test_a_stream_may_be_written_down_in_many_ways(tmp_path: Path, written: Call
     whole, cut = ({"at": AT, "request": body, "response": written(said)} for said in (events, events[:-1]))
     assert [(call.usage, call.error) for call in calls(put(tmp_path / "a", whole))] == [(Usage(3, 4, 5, 0, 8), None)]
     assert [(call.usage, call.error) for call in calls(put(tmp_path / "b", cut))] == [
-        (Usage(3, 4, None, None, None), "cut")
+        (Usage(3, 4, None, None, 1, qualities={"output": "partial"}), "cut")
     ]
 
 
