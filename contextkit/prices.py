@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
@@ -82,6 +83,48 @@ def price_rows(
     """
     rates = _rates(provider, model, _moment(at), service_tier, _state())
     return rates.has_write_price, rates.per_token
+
+
+@dataclass(frozen=True, slots=True)
+class PriceOrigin:
+    """Where the price of a model comes from."""
+
+    source: str
+    """A page, a package, or the user's own words."""
+    date: str
+    """ISO date on which it was read; empty where nobody says."""
+    grade: str
+    """`documented`, `measured` or `assumed`."""
+    note: str
+    """Remarks, in plain words."""
+
+
+def price_origin(provider: str, model: str, at: float | None = None) -> PriceOrigin:
+    """Return where the price behind `cost_usd` comes from. Raises `UnknownModel` for a model without a price.
+
+    >>> price_origin("google", "gemini-4-neon").date
+    '2026-11-24'
+    """
+    moment = _moment(at)
+    row = _first_row(provider, model, moment)
+    if row is None:
+        _listed_rates(provider, model, moment)  # raises where there is no price
+        row = _built_in_row(provider, model, moment)
+    if row is None:
+        return PriceOrigin(f"PyPI genai-prices {version('genai-prices')}", "", "documented", "")
+    fields = row.fields
+    source = str(fields.get("source") or f"registered by the user in {row.where}")
+    confidence = fields.get("confidence") or ("DOC" if fields.get("source") else "UNSURE")
+    return PriceOrigin(source, fields.get("date", ""), load.GRADE_OF[confidence], fields.get("note", ""))
+
+
+def _built_in_row(provider: str, model: str, at: float) -> FactRow | None:
+    """The row of this package, None where genai-prices has the model."""
+    try:
+        _listed(provider, model)
+    except LookupError:
+        return _row_in(_built_in().prices, provider, model, at)
+    return None
 
 
 _QUARTER = 900
@@ -291,9 +334,13 @@ def _row_price(provider: str, model: str, at: float) -> _Rates | None:
 
     One price registered later is the same layer, and the last one that is valid counts.
     """
-    found = (_row_in(facts.prices, provider, model, at) for facts in _layers(_state()))
-    row = next((row for row in found if row is not None), None)
+    row = _first_row(provider, model, at)
     return None if row is None else _rates_of(row)
+
+
+def _first_row(provider: str, model: str, at: float) -> FactRow | None:
+    rows = (_row_in(facts.prices, provider, model, at) for facts in _layers(_state()))
+    return next((row for row in rows if row is not None), None)
 
 
 def _row_in(rows: Iterable[FactRow], provider: str, model: str, at: float) -> FactRow | None:

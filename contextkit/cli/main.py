@@ -26,6 +26,7 @@ COMMANDS = {
     "explain-edit": "contextkit.cli.explain_edit",
     "lint": "contextkit.cli.lint",
     "lock": "contextkit.cli.lock",
+    "models": "contextkit.cli.models",
     "proxy": "contextkit.cli.proxy",
     "replay": "contextkit.cli.replay",
     "report": "contextkit.cli.report",
@@ -76,6 +77,7 @@ def cli() -> None:
     contextkit advise session.jsonl              what its compactions were worth; whether one pays now
     contextkit lint src/                         what will break the prefix, in code and in recorded requests
     contextkit lock check                        what a change of system or tools re-bills at its first use
+    contextkit models claude-haiku-5-5           cache rules and prices of a model, and what is assumed of it
     contextkit replay session.jsonl              the same session through contextkit
     contextkit serve --port 8089                 a local provider for tests
     contextkit proxy --upstream https://…        pass calls on, record them, say what breaks
