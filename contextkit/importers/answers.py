@@ -1,8 +1,6 @@
-"""A response of any provider, whole or as the events it was streamed in, as the few facts a report needs.
+"""A response as somebody recorded it: JSON, a list of events, or the text of an event stream, alone or in an envelope.
 
-Takes JSON, a list of events, or the raw text of an event stream; gives ids, model, counters, verdict, and whether it
-came to its end. Of what was said only the items of a response are kept, since a later request may name it instead of
-repeating them. Knows nothing of files.
+Takes any of these, gives `ResponseFacts`. Knows nothing of files.
 """
 
 from __future__ import annotations
@@ -11,48 +9,21 @@ import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-
-@dataclass(slots=True)
-class Answer:
-    """What is known of a response."""
-
-    id: str = ""
-    """The provider's id of it."""
-    model: str = ""
-    """Who answered."""
-    counts: dict[str, Any] = field(default_factory=dict)
-    """Its usage, as the provider spells it."""
-    created: Any = None
-    """When the provider says it was made."""
-    upstream: str = ""
-    """Whom a router passed it on to."""
-    verdict: str = ""
-    """The provider's diagnosis of a cache miss."""
-    error: str | None = None
-    """The kind of error it is, None where it is none."""
-    has_ended: bool = False
-    """Whether the model came to an end, its own or a limit's."""
-    is_stream: bool = False
-    """Whether it came as events."""
-    session: str = ""
-    """The conversation it names."""
-    items: list[Any] | None = None
-    """What a response of the Responses API holds; None for every other."""
+from contextkit.providers.response_facts import ResponseFacts
 
 
-def answer_of(given: Any) -> Answer | None:
+def answer_of(given: Any) -> ResponseFacts | None:
     """The facts of a response as somebody recorded it; None for what is none."""
-    said, is_stream = _events(given)
-    answer = Answer(is_stream=is_stream)
-    n_known = 0
-    for event in said:
-        n_known += _hear(answer, event)
-    return answer if n_known else None
+    events, is_stream = _events(given)
+    facts = ResponseFacts(is_stream=is_stream)
+    is_response = False
+    for event in events:
+        is_response |= facts.add(event)
+    return facts if is_response else None
 
 
 # Events
@@ -90,7 +61,7 @@ _SSE = re.compile(r"^(?:data|event|id|:)\s*:?", re.MULTILINE)
 def sse(text: str) -> Iterator[dict[str, Any]]:
     r"""The JSON objects of server-sent events.
 
-    One that was cut is left out, and so are those that only pass on a piece of the reply.
+    Leaves out a cut one, and those that only carry a piece of the content.
 
     >>> list(sse('event: ping\ndata: {"type": "ping"}\n\ndata: {"type": "message_stop"}\n\ndata: [DONE]\n\n'))
     [{'type': 'message_stop'}]
@@ -99,14 +70,14 @@ def sse(text: str) -> Iterator[dict[str, Any]]:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     for block in text.split("\n\n"):
         data = [line[5:].removeprefix(" ") for line in block.split("\n") if line.startswith("data:")]
-        if data and not _PASSED.match(data[0]):
+        if data and not _CONTENT_EVENTS.match(data[0]):
             event = _json("\n".join(data))
             if isinstance(event, dict):
                 yield event
 
 
-_PASSED = re.compile(r'\{"type": ?"(?:content_block_(?:delta|start|stop)|ping|response\.[\w.]+\.delta)"')
-"""Events that are many and say nothing that is kept."""
+_CONTENT_EVENTS = re.compile(r'\{"type": ?"(?:content_block_(?:delta|start|stop)|ping|response\.[\w.]+\.delta)"')
+"""Events that are many and hold no facts."""
 
 
 def amazon_events(raw: bytes) -> Iterator[dict[str, Any]]:
@@ -160,129 +131,3 @@ def _json(text: str | bytes) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-
-
-# Facts
-# --------------------------------------------------------------------------------------------------------------------
-
-_INSIDE = ("message", "response", "metadata", "data")
-"""Where an event, or a record around a response, keeps the response."""
-_COUNTS = ("usage", "usageMetadata", "usage_metadata")
-_IDS = ("id", "responseId", "response_id", "generation_id")
-_MODELS = ("model", "modelVersion", "model_version")
-_TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("id", _IDS),
-    ("model", _MODELS),
-    ("upstream", ("provider_name", "provider")),
-    ("session", ("session_id",)),
-)
-_ENDS = frozenset({"stop_reason", "stopReason", "finish_reason", "finishReason", "done_reason"})
-_ENDED = ("completed", "incomplete", "cancelled")
-_FACTS = frozenset(
-    {
-        *_COUNTS,
-        *_IDS,
-        *_MODELS,
-        *_ENDS,
-        "native_tokens_prompt",
-        "provider_name",
-        "provider",
-        "session_id",
-        "created",
-        "created_at",
-        "status",
-        "error",
-        "choices",
-        "candidates",
-        "diagnostics",
-        "prompt_cache_diagnostics",
-    }
-)
-"""Names of all that an answer is made of."""
-_NAME = re.compile(r"[\w./-]{1,64}")
-
-
-def _hear(answer: Answer, event: dict[str, Any]) -> bool:
-    """Take from one object what it says; whether it says anything a response says."""
-    is_known = _take(answer, event)
-    for name in _INSIDE:
-        inner = event.get(name)
-        # metadata is Bedrock's event, or what a caller attached to its request
-        if isinstance(inner, dict) and (name != "metadata" or "usage" in inner):
-            is_known |= _take(answer, inner)
-    for name in ("messageStop", "delta"):
-        if isinstance(event.get(name), dict):
-            is_known |= _take_end(answer, event[name])
-    return is_known
-
-
-def _take(answer: Answer, said: dict[str, Any]) -> bool:
-    if _FACTS.isdisjoint(said) and said.get("type") != "error":
-        return False
-    is_known = False
-    for name in _COUNTS:
-        counts = said.get(name)
-        if isinstance(counts, dict):
-            answer.counts.update({key: value for key, value in counts.items() if value is not None})
-            if isinstance(said.get("service_tier"), str):  # OpenAI's word beside its usage
-                answer.counts["service_tier"] = said["service_tier"]
-            is_known = True
-    if "native_tokens_prompt" in said:
-        answer.counts.update(
-            {key: value for key, value in said.items() if key.startswith("native_tokens_") and value is not None}
-        )
-        is_known = True
-    for fact, names in _TEXTS:
-        for name in names:
-            value = said.get(name)
-            if isinstance(value, str):
-                if value:
-                    setattr(answer, fact, value)
-                break
-    for name in ("created", "created_at"):
-        if said.get(name) is not None:
-            answer.created = said[name]
-            break
-    if said.get("object") == "response" and isinstance(said.get("output"), list):
-        answer.items = said["output"]
-    answer.verdict = _verdict(said) or answer.verdict
-    return is_known | _take_end(answer, said) | _take_error(answer, said) | ("choices" in said) | ("candidates" in said)
-
-
-def _take_end(answer: Answer, said: dict[str, Any]) -> bool:
-    listed: list[Any] = next((said[name] for name in ("choices", "candidates") if isinstance(said.get(name), list)), [])
-    has_ended = (
-        _is_end(said)
-        or any(_is_end(one) for one in listed if isinstance(one, dict))
-        or str(said.get("status")) in _ENDED
-    )
-    answer.has_ended |= has_ended
-    return has_ended
-
-
-def _is_end(said: dict[str, Any]) -> bool:
-    return any(said[name] is not None for name in _ENDS & said.keys())
-
-
-def _take_error(answer: Answer, said: dict[str, Any]) -> bool:
-    error = said.get("error")
-    if not error and said.get("type") != "error":
-        return False
-    answer.error = error_name(error if isinstance(error, dict) else said)
-    return True
-
-
-def error_name(error: Any) -> str:
-    """The kind of an error, never its text, which may quote the prompt."""
-    told = (error.get(name) for name in ("type", "code", "status")) if isinstance(error, dict) else ()
-    return next((str(name) for name in told if name not in (None, "error") and _NAME.fullmatch(str(name))), "error")
-
-
-def _verdict(said: dict[str, Any]) -> str:
-    """The provider's own diagnosis, in its words: Anthropic's `cache_miss_reason`, OpenAI's `prompt_cache_diagnostics`."""
-    diagnosis, openai = said.get("diagnostics"), said.get("prompt_cache_diagnostics")
-    reason = diagnosis.get("cache_miss_reason") if isinstance(diagnosis, dict) else None
-    told = (reason or {}).get("type") if isinstance(reason, dict) else None
-    if told is None and isinstance(openai, dict):
-        told = openai.get("reason") or openai.get("type")
-    return told if isinstance(told, str) else ""

@@ -19,12 +19,13 @@ from typing import Any
 import orjson
 
 from contextkit.errors import MissingExtra
-from contextkit.importers.answers import Answer, amazon_events, answer_of
+from contextkit.importers.answers import amazon_events, answer_of
 from contextkit.importers.format import first_line
 from contextkit.importers.pairing import Body, Heard, Pairs, body_of
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
+from contextkit.providers.response_facts import ResponseFacts
 
 PIECE = 4 << 20
 """Bytes read at once of a larger one: an entry that a piece ends inside is looked through twice."""
@@ -134,7 +135,7 @@ def _sent(pairs: Pairs, number: int, posted: Mapping[str, Any], headers: Mapping
     return body
 
 
-def _answer(source: Source, number: int, response: Mapping[str, Any]) -> Answer | None:
+def _answer(source: Source, number: int, response: Mapping[str, Any]) -> ResponseFacts | None:
     content = _table(response, "content")
     text = content.get("text")
     if not isinstance(text, str) or not text:

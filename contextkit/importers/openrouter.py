@@ -15,12 +15,13 @@ from typing import Any
 import orjson
 
 from contextkit.errors import UnreadableLog
-from contextkit.importers.answers import Answer, answer_of
+from contextkit.importers.answers import answer_of
 from contextkit.importers.format import first_line
 from contextkit.importers.pairing import Heard, Pairs
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import natural, parsed, plausible
 from contextkit.ledger.calls import Record
+from contextkit.providers.response_facts import ResponseFacts
 
 NAME = "openrouter"
 
@@ -65,7 +66,7 @@ def heard_of(number: int, record: dict[str, Any]) -> Heard | None:
     )
 
 
-def _of_generation(heard: Heard, said: dict[str, Any], answer: Answer) -> Heard:
+def _of_generation(heard: Heard, said: dict[str, Any], answer: ResponseFacts) -> Heard:
     """What a generation record says beside its counts: times in milliseconds, and whether it was cancelled."""
     heard.at = plausible(said.get("created_at"))
     took = max((natural(said.get(name)) or 0 for name in ("latency", "generation_time")), default=0)

@@ -16,7 +16,6 @@ import orjson
 
 from contextkit.cache.usage import Usage, tier_fields
 from contextkit.canonical import canonical
-from contextkit.importers.answers import Answer
 from contextkit.importers.billed import cloud_in, model_in, provider_of
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source
@@ -25,6 +24,7 @@ from contextkit.ledger.calls import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodi
 from contextkit.ledger.prompts import wire_of
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.calls import BlockReader, BodyCall, session_in
+from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import Histories, Unknown, named_in
 from contextkit.providers.usage import usage_fields_of, usage_of
 
@@ -90,7 +90,7 @@ class Heard:
     """Where it stands."""
     body: Body | None = None
     """What was sent, None where it was not recorded."""
-    answer: Answer | None = None
+    answer: ResponseFacts | None = None
     """Its response."""
     url: str = ""
     """Who was called; only looked at."""
@@ -149,7 +149,7 @@ class Pairs:
     def records(self, heard: Heard) -> Iterator[Record]:
         """The remarks on one call, then the call; nothing for one that was counted before."""
         raw, fields = _kept(heard.body) if heard.body else (None, dict[str, Any]())
-        answer = heard.answer or Answer()
+        answer = heard.answer or ResponseFacts()
         if not self._is_new(heard, answer, raw):
             self.n_known += 1
             return
@@ -177,7 +177,7 @@ class Pairs:
                 0, f"{self.n_known:,} calls stand in it, or in a file read before, more than once; counted once"
             )
 
-    def _is_new(self, heard: Heard, answer: Answer, raw: bytes | None) -> bool:
+    def _is_new(self, heard: Heard, answer: ResponseFacts, raw: bytes | None) -> bool:
         name = answer.id or heard.id
         if name:
             return self.source.is_new(b"response", name.encode("utf-8", "surrogatepass"))
@@ -187,7 +187,7 @@ class Pairs:
         counts = sorted(answer.counts.items(), key=repr)
         return self.source.is_new(b"pair", repr((when, counts, hash(raw))).encode())
 
-    def _whole(self, raw: bytes | None, fields: dict[str, Any], answer: Answer) -> bytes | None:
+    def _whole(self, raw: bytes | None, fields: dict[str, Any], answer: ResponseFacts) -> bytes | None:
         """The body with what its response went on from, where the recording holds that; else as it was sent."""
         whole = self.histories.whole(fields) if named_in(fields) else fields
         if (
@@ -199,7 +199,7 @@ class Pairs:
             self.histories.follow(answer.id, fields, answer.items)
         return raw if whole is fields or isinstance(whole, Unknown) else _spelled(whole)
 
-    def _place(self, heard: Heard, fields: Mapping[str, Any], answer: Answer) -> tuple[str, str]:
+    def _place(self, heard: Heard, fields: Mapping[str, Any], answer: ResponseFacts) -> tuple[str, str]:
         """Session and lane: as recorded, else of the response it continues, else by its text."""
         before = self.answered.get(_text(fields.get("previous_response_id")))
         recorded = heard.session or answer.session
@@ -226,7 +226,7 @@ class Pairs:
             return session, MAIN if number == 1 else f"{INFERRED_LANE}{number}"
         return self.source.label if number == 1 else f"{self.source.label}#{number}", MAIN
 
-    def _times(self, heard: Heard, answer: Answer, lane: _Lane) -> tuple[float, float | None, float | None]:
+    def _times(self, heard: Heard, answer: ResponseFacts, lane: _Lane) -> tuple[float, float | None, float | None]:
         at = heard.at if heard.at is not None else plausible(answer.created)
         if at is None:
             at = heard.ended_at
@@ -248,14 +248,14 @@ class Pairs:
         lane.at = self.at = at
         return at, first, ended
 
-    def _provider(self, heard: Heard, fields: Mapping[str, Any], answer: Answer, model: str) -> str:
+    def _provider(self, heard: Heard, fields: Mapping[str, Any], answer: ResponseFacts, model: str) -> str:
         shape = usage_fields_of(answer.counts)
         wire = shape.name if shape else wire_of(fields, model.lower()) or ""
         if answer.id.startswith("gen-") and answer.upstream:
             wire = "openrouter_generation"
         return provider_of(heard.url, _text(heard.provider), wire, model, _text(fields.get("anthropic_version")))
 
-    def _remarks(self, identity: str, session: str, lane: str, answer: Answer, url: str) -> Iterator[Remark]:
+    def _remarks(self, identity: str, session: str, lane: str, answer: ResponseFacts, url: str) -> Iterator[Remark]:
         if answer.verdict:
             yield Remark("verdict", identity, answer.verdict)
         project, region = cloud_in(url)
@@ -267,7 +267,14 @@ class Pairs:
                 places[word] = place
 
     def _bills(
-        self, line: int, answer: Answer, identity: str, lane: str, model: str, provider: str, fields: Mapping[str, Any]
+        self,
+        line: int,
+        answer: ResponseFacts,
+        identity: str,
+        lane: str,
+        model: str,
+        provider: str,
+        fields: Mapping[str, Any],
     ) -> Iterator[tuple[str, str, str, Usage | None]]:
         """Id, lane, model and bill: one, or one for each of several calls that the server made for this one."""
         steps = answer.counts.get("iterations")

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from contextkit.importers import openrouter
-from contextkit.importers.answers import answer_of, error_name
+from contextkit.importers.answers import answer_of
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.pairing import Body, Heard, Pairs, body_of
@@ -26,6 +26,7 @@ from contextkit.importers.transcript import moment, parsed, plausible
 from contextkit.ledger.calls import Record
 from contextkit.ledger.prompts import wire_of
 from contextkit.providers.calls import SESSION_NAMES
+from contextkit.providers.response_facts import error_type
 
 REQUESTS = ("request", "req", "request_body", "requestBody", "input_body", "request_json")
 RESPONSES = (
@@ -208,7 +209,7 @@ def _placed(number: int, record: dict[str, Any], request: Any, response: Any, he
     heard.session = next((text for one in beside if (text := _text(one, SESSION_NAMES) or _in_headers(one))), "")
     heard.lane = _text(record, ("lane", "agent", "agent_id"))
     heard.at, heard.first_byte_at, heard.ended_at = _times(record)
-    heard.error = error_name(record["error"]) if record.get("error") else _status(record, response)
+    heard.error = error_type(record) or "error" if record.get("error") else _status(record, response)
     return heard
 
 

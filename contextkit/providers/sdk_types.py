@@ -263,9 +263,9 @@ def _closest(rows: list[Any], start: int) -> list[Any]:
             members = unions.setdefault(row["loc"][:place], {})
             members.setdefault(row["loc"][place], []).append((place + 1, row))
     for members in unions.values():
-        errors = [_closest([row for _, row in found], found[0][0]) for found in members.values()]
-        fewest: list[Any] = min(errors, key=len)
-        direct += fewest
+        errors = [_closest([row for _, row in placed], placed[0][0]) for placed in members.values()]
+        nearest = min(errors, key=len)
+        direct.extend(nearest)
     return direct
 
 

@@ -20,6 +20,7 @@ from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
 from contextkit.ledger.misses import Judged, judged
 from contextkit.ledger.summary import Tally
 from contextkit.lint.finding import Finding
+from contextkit.providers.response_facts import error_type
 from contextkit.proxy.journal import Journal
 from contextkit.proxy.other_endpoints import OtherCall, OtherEndpoints, answer_in, bill_of, billed_by
 from contextkit.proxy.passage import MOST_BYTES, UNREADABLE, Departed, Ended, Passed
@@ -28,7 +29,6 @@ from contextkit.redact import redact, redact_path, redact_text
 from contextkit.watcher.conversations import Conversations
 from contextkit.watcher.guard import Guard, Passage, Recording
 from contextkit.watcher.notify import Teller
-from contextkit.watcher.response import type_of
 
 MOST_CONVERSATIONS, MOST_BYTES_STORED = 1024, 1 << 29
 """Conversations that are followed at once, and bytes of their last requests: a proxy serves many agents."""
@@ -305,7 +305,7 @@ def _type_of(text: bytes) -> str:
         body = parse(text)
     except NotSerialisable:
         return ""
-    return type_of(
+    return error_type(
         body[0] if isinstance(body, list) and body else body
     )  # Gemini answers an array to who asked for a stream
 

@@ -16,7 +16,7 @@ from typing import Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.errors import ContextKitError
-from contextkit.importers.answers import Answer, amazon_events, answer_of
+from contextkit.importers.answers import amazon_events, answer_of
 from contextkit.importers.billed import model_in, provider_of
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.prompts import wire_of
@@ -24,6 +24,7 @@ from contextkit.lint.finding import Finding
 from contextkit.lint.requests.cut import RECENT, cut, nearest
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.prompt.conversations import Conversations
+from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import named_in
 from contextkit.providers.usage import usage_of
 from contextkit.proxy.passage import Departed, Ended
@@ -88,9 +89,9 @@ class OtherEndpoints:
         model = _model_of(call, fields)
         return OtherCall(self._single(), 1, model, billed_by(self._upstream, call, model, fields), ())
 
-    def row(self, other: OtherCall, call: Departed, ended: Ended, answer: Answer | None) -> Exchange:
+    def row(self, other: OtherCall, call: Departed, ended: Ended, answer: ResponseFacts | None) -> Exchange:
         """The ledger row of a call that is over, without its body."""
-        answer = answer or Answer()
+        answer = answer or ResponseFacts()
         name = answer.id or f"{other.session}-{other.turn}"
         times = call.at, ended.first_byte_at, ended.ended_at
         error = _failure(answer, ended)
@@ -135,7 +136,7 @@ def billed_by(upstream: str, call: Departed, model: str, fields: dict[str, Json]
     return "" if provider == "openrouter" and provider not in upstream else provider
 
 
-def answer_in(call: Ended) -> Answer | None:
+def answer_in(call: Ended) -> ResponseFacts | None:
     """The answer in a decoded response; None where it has none that can be read."""
     text = call.body
     if not call.content_type.startswith(_BINARY):
@@ -144,18 +145,18 @@ def answer_in(call: Ended) -> Answer | None:
     return (
         answer
         if exception is None
-        else replace(answer or Answer(is_stream=True), error=exception[1].decode("ascii"), has_ended=False)
+        else replace(answer or ResponseFacts(is_stream=True), error=exception[1].decode("ascii"), has_ended=False)
     )
 
 
-def bill_of(answer: Answer | None) -> Usage | None:
+def bill_of(answer: ResponseFacts | None) -> Usage | None:
     """The usage that was billed, None where it is unknown or contradicts itself."""
     usage = usage_of(answer.counts, lambda what: None) if answer and answer.counts else None
     # the output count of a stream that was cut is a placeholder
     return replace(usage, output=None) if usage and answer and answer.is_stream and not answer.has_ended else usage
 
 
-def _failure(answer: Answer, ended: Ended) -> str | None:
+def _failure(answer: ResponseFacts, ended: Ended) -> str | None:
     """Why it did not end well, as far as the body tells."""
     if answer.has_ended:
         return None

@@ -45,6 +45,7 @@ from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, is_retry
 from contextkit.providers.codecs import CODECS
+from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, response_bytes
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.redact import redact
 from contextkit.terminal import sanitize
@@ -53,7 +54,7 @@ from contextkit.watcher.conversations import RUN, Conversation, Conversations
 from contextkit.watcher.diagnostics import asked
 from contextkit.watcher.naming import current
 from contextkit.watcher.notify import Caller, Teller, caller
-from contextkit.watcher.response import CUT, Bill, Bytes, bytes_of
+from contextkit.watcher.response import CUT
 from contextkit.watcher.shortfall import Answered, billed, expected_tokens, missing_tokens
 
 MOST_BYTES = 1 << 26
@@ -340,7 +341,12 @@ class Guard:
     # ------------------------------------------------------------------------------------------------------
 
     def returned(
-        self, conversation: Conversation, departure: Departure, exchange: Exchange, bill: Bill, passage: Passage
+        self,
+        conversation: Conversation,
+        departure: Departure,
+        exchange: Exchange,
+        bill: ResponseSummary,
+        passage: Passage,
     ) -> None:
         """A call is over: remember what it left in the cache, write it down, and tell what does not fit."""
         usage = billed(bill.usage, departure.model)
@@ -354,9 +360,9 @@ class Guard:
                 conversation.answered = answered
             conversation.previous = bill.id or conversation.previous
         if self._recording is not None:
-            if bill.output is not None:
+            if bill.items is not None:
                 with self._lock:
-                    self._pasts.heard(bill.id, passage.body, bill.output)
+                    self._pasts.heard(bill.id, passage.body, bill.items)
             if bill.verdict:
                 self._recording.remark(Remark("verdict", exchange.id, bill.verdict))
             self._recording.keep(exchange, passage.whole)
@@ -444,8 +450,6 @@ _VERDICTS = {
     "system_changed": "CKS10",
 }
 """What a provider may say of a request in which the guard saw nothing → the nearest hazard."""
-_NO_VERDICT = {"unavailable", "previous_message_not_found", "comparison_response_not_found"}
-"""Answers to the question that say nothing about the request."""
 
 
 class Passage:
@@ -467,7 +471,7 @@ class Passage:
         self, guard: Guard, conversation: Conversation, departure: Departure, body: bytes, whole: bytes
     ) -> None:
         self._guard, self._conversation, self._departure = guard, conversation, departure
-        self._bytes: Bytes | None = None
+        self._bytes: ResponseBytes | None = None
         self._first_byte_at: float | None = None
         self._status = 0
         self._is_over = False
@@ -479,7 +483,7 @@ class Passage:
     def began(self, status: int, headers: Mapping[str, str]) -> None:
         """The response begins."""
         self._first_byte_at, self._status = self._guard._clock(), status
-        self._bytes = bytes_of(
+        self._bytes = response_bytes(
             self._departure.wire, headers.get("content-type", ""), headers.get("content-encoding", "")
         )
 
@@ -496,13 +500,11 @@ class Passage:
         if self._is_over:
             return
         self._is_over = True
-        bill = self._bytes.bill(has_ended=is_whole) if self._bytes is not None else Bill()
-        if bill.verdict in _NO_VERDICT:
-            bill = replace(bill, verdict="")
+        bill = self._bytes.summary(is_closed=is_whole) if self._bytes is not None else ResponseSummary()
         refused = bill.error or str(self._status) if self._status >= 400 else ""
         if refused:
-            bill = Bill()  # a refusal is no bill, whatever else its body holds
-        failed = refused or (None if bill.is_whole else bill.error or error or CUT)
+            bill = ResponseSummary()  # a refusal is no bill, whatever else its body holds
+        failed = refused or (None if bill.is_complete else bill.error or error or CUT)
         departure, now = self._departure, self._guard._clock()
         row = find_model(departure.model)
         exchange = Exchange(

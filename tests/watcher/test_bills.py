@@ -20,10 +20,10 @@ from contextkit import Ledger, watch
 from contextkit.cache.usage import Usage
 from contextkit.cli.main import cli
 from contextkit.ledger.calls import Bodies, Remark
+from contextkit.providers.response_facts import response_bytes
 from contextkit.redact import redact
 from contextkit.server import LocalServer
 from contextkit.watcher.notify import described
-from contextkit.watcher.response import bytes_of
 from tests.watcher.talk import CLAUDE, GPT, HAZARDS, HEAD, Talk, Told
 
 BIG = HEAD * 3
@@ -457,18 +457,18 @@ def test_a_bill_is_read_however_the_bytes_are_cut_and_packed(name: str, size: in
         ("text/event-stream; charset=utf-8", EVENTS),
         ("application/json", json.dumps(message(usage(900, 100), "m9")).encode()),
     ):
-        reader = bytes_of("anthropic_messages", kind, encoding)
+        reader = response_bytes("anthropic_messages", kind, encoding)
         for chunk in chunks(pack(data), size):
             reader.feed(chunk)
-        bill = reader.bill(has_ended=True)
-        assert bill.usage is not None and (bill.id, bill.usage.read, bill.is_whole) == ("m9", 900, True)
+        bill = reader.summary(is_closed=True)
+        assert bill.usage is not None and (bill.id, bill.usage.read, bill.is_complete) == ("m9", 900, True)
 
 
 @pytest.mark.parametrize("encoding", ["zstd-not-there", "compress"])
 def test_an_encoding_nobody_knows_leaves_the_bill_unknown(encoding: str) -> None:
-    reader = bytes_of("openai_chat", "application/json", encoding)
+    reader = response_bytes("openai_chat", "application/json", encoding)
     reader.feed(b"\x00\x01")
-    assert reader.bill(has_ended=True).usage is None
+    assert reader.summary(is_closed=True).usage is None
 
 
 @pytest.mark.parametrize(
@@ -493,15 +493,15 @@ def test_an_encoding_nobody_knows_leaves_the_bill_unknown(encoding: str) -> None
     ],
 )
 def test_an_error_in_a_stream_is_read_and_a_text_that_looks_like_one_is_not(wire: str, data: bytes, error: str) -> None:
-    reader = bytes_of(wire, "text/event-stream", "")
+    reader = response_bytes(wire, "text/event-stream", "")
     reader.feed(data)
-    assert reader.bill(has_ended=True).error == error
+    assert reader.summary(is_closed=True).error == error
 
 
 @pytest.mark.parametrize("data", [b"", b"not json", b"[1]", b'{"usage":5}', b'{"id":5,"usage":{"input_tokens":null}}'])
 def test_bytes_that_are_no_bill_are_passed_over(data: bytes) -> None:
     for wire in ("anthropic_messages", "openai_chat", "openai_responses"):
         for kind in ("application/json", "text/event-stream"):
-            reader = bytes_of(wire, kind, "")
+            reader = response_bytes(wire, kind, "")
             reader.feed(data)
-            assert (reader.bill(has_ended=True).usage or Usage()).prompt in (None, 0)
+            assert (reader.summary(is_closed=True).usage or Usage()).prompt in (None, 0)

@@ -38,7 +38,12 @@ FIELDS: Mapping[str, type | tuple[type, ...]] = {
 """Field of a call → its type. What a named content holds is put into the body by the server."""
 CREATED: Mapping[str, type | tuple[type, ...]] = {**_PROMPT_FIELDS, "ttl": str, "displayName": str}
 """Field of a content that is created → its type."""
-_JSON_TYPES = {str: "a valid string", bool: "a valid boolean", dict: "an object", list: "an array"}
+_JSON_TYPES: Mapping[object, str] = {
+    str: "a valid string",
+    bool: "a valid boolean",
+    dict: "an object",
+    list: "an array",
+}
 _DATA_FIELDS: Mapping[str, tuple[str, ...]] = {
     "text": (),
     "inlineData": ("data", "mimeType"),
@@ -81,7 +86,7 @@ def shape(received: ReceivedRequest, fields: Mapping[str, type | tuple[type, ...
                 yield invalid(name, "no such field")
         elif not isinstance(value, fields[name]):
             expected = fields[name]
-            yield invalid(name, f"expected {_JSON_TYPES.get(expected, 'the name of a content')}")  # type: ignore[arg-type]
+            yield invalid(name, f"expected {_JSON_TYPES.get(expected, 'the name of a content')}")
     if "model" not in body:
         yield invalid("model", "expected a value")
     yield from _mismatches(body, is_strict=received.is_strict)
@@ -109,12 +114,12 @@ def _part(part: Json, path: str) -> Iterator[Refusal]:
         yield invalid(path, f"expected exactly one of {', '.join(_DATA_FIELDS)}")
         return
     (name,) = names
-    data: Any = part[name]
-    if not isinstance(data, str if name == "text" else dict):
-        yield invalid(f"{path}.{name}", f"expected {'a valid string' if name == 'text' else 'an object'}")
+    expected = str if name == "text" else dict
+    if not isinstance(part[name], expected):
+        yield invalid(f"{path}.{name}", f"expected {_JSON_TYPES[expected]}")
         return
     for needed in _DATA_FIELDS[name]:
-        if data.get(needed) is None:
+        if part[name].get(needed) is None:
             yield invalid(f"{path}.{name}.{needed}", "expected a value")
 
 
