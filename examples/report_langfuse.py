@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from contextkit.importers.found import records_in
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.summary import summarise
 

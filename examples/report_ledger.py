@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from contextkit import Ledger, Usage
-from contextkit.importers.found import records_in
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.summary import summarise

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
-from contextkit.importers.found import records_in
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger

@@ -13,7 +13,7 @@ import pytest
 
 from contextkit.cache.hosted.rules import HOSTED
 from contextkit.providers.openai_compatible import HOSTS, Host
-from contextkit.providers.templates.causes import CAUSES, DATE, GENERATION, PRINTED_CHOICE, TEMPLATE
+from contextkit.providers.templates.stability import CAUSES, DATE, GENERATION, PRINTED_CHOICE, TEMPLATE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "openai-compatible.md"

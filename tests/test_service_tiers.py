@@ -11,7 +11,7 @@ import pytest
 from contextkit import AnthropicMessages, OpenAIChat, OpenAIResponses, Usage
 from contextkit.cache.usage import tier_named
 from contextkit.errors import UnknownModel
-from contextkit.importers.found import records_in
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, decode, encode
 from contextkit.ledger.ledger import Ledger

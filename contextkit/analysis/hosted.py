@@ -18,9 +18,8 @@ from typing import Any
 from contextkit.analysis.blocks.caches import Setting
 from contextkit.analysis.compare import Counts, Outcome
 from contextkit.analysis.simulate import Watch, simulate
-from contextkit.cache.hosted.content_client import Contents
-from contextkit.cache.hosted.hosted_cache import hosted_cache
-from contextkit.cache.hosted.routed import Routed, head_of
+from contextkit.cache.hosted.content_cache import Contents
+from contextkit.cache.hosted.hosted_cache import Routed, head_of, hosted_cache
 from contextkit.cache.hosted.rules import HOSTED, Rule
 from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.reference import reference_cache

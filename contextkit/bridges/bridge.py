@@ -1,35 +1,318 @@
-"""What every bridge shares: a ledger, what was found, and the way a framework's client is put on it.
+"""Records, compares and repairs the calls of a framework's SDK client.
 
-Takes an SDK client, gives one like it whose calls are recorded, compared with the last of their conversation, and
-repaired. Knows nothing of frameworks: each has its own file beside this one.
+A `Bridge` takes a client of anthropic's or openai's SDK and gives one whose transport is observed: requests are
+repaired on their way out (the proxy's repairs, and plain texts rendered alike in every request), each is compared with
+the previous one of its conversation, and each call becomes a row of a ledger: bill, outline of the prompt, what the
+reference cache expected; no prompt text. A body of unknown model or blocks is stored whole instead, with secrets
+redacted, so that its misses can still be explained. A client that others use too is observed only inside `listening`.
+
+A breakpoint turns the plain text it stands on into a block; when the next request sends that text plain again, its
+bytes have moved. So where breakpoints are placed, every text is a block from the first request on.
+
+Frameworks have their own modules beside this one; this one knows none of them.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from importlib import import_module
+from threading import Lock, RLock
+from time import time
 from types import ModuleType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-from contextkit.bridges.crossing import Crossing, crossed, listening
-from contextkit.bridges.mending import Mending
-from contextkit.bridges.notes import Noting
-from contextkit.errors import MissingExtra
-from contextkit.ledger.calls import Exchange
-from contextkit.ledger.ledger import Ledger
+from contextkit.cache.prefix_cache import PrefixCache
+from contextkit.cache.prompt import Prompt
+from contextkit.cache.reference import reference_cache
+from contextkit.cache.usage import Usage
+from contextkit.canonical import parse
+from contextkit.errors import ContextKitError, MissingExtra, StorageError, UsageError
+from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.misses import judged
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.lint.finding import Finding
 from contextkit.models import model_named
+from contextkit.providers import PARSERS
+from contextkit.providers.server_state import named_in
+from contextkit.proxy.repairs.repairs import Repairs
+from contextkit.proxy.repairs.splices import Span, elements, members
+from contextkit.redact import redact
 from contextkit.report.contents import Gathering
 from contextkit.report.terminal import text
-from contextkit.watcher.guard import Guard
+from contextkit.terminal import sanitize
+from contextkit.watcher.guard import PATHS, Guard, Recording
 from contextkit.watcher.notify import Caller, OnBreak, Teller, described
+from contextkit.watcher.transport import Call, Watcher, attach, cloned, library_of
+
+_OPENING, _CLOSING = b'[{"type":"text","text":', b"}]"
+_MARKER = b'"cache_control"'
+
+
+class Mending:
+    """Some repairs, for the conversations of one bridge; call it with a wire and a body."""
+
+    __slots__ = ("_lock", "_places", "_repairs")
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """Raises `UsageError` for a repair there is not."""
+        self._repairs, self._places, self._lock = Repairs(names), "place-breakpoints" in names, Lock()
+
+    def __call__(self, wire: str, body: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """The body to send, and the names of the repairs that changed it; `body` itself where none did."""
+        spelled = in_blocks(wire, body) if self._places else body
+        with self._lock:
+            repaired = self._repairs(wire, spelled)
+        return (spelled, ()) if repaired is None else (repaired.body, repaired.names)
+
+
+def in_blocks(wire: str, body: bytes) -> bytes:
+    """`body` with each text of its system and messages as a block.
+
+    As it is where its client sets markers, or on another wire.
+
+    >>> in_blocks("anthropic_messages", b'{"messages":[{"role":"user","content":"hi"}]}')
+    b'{"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}'
+    """
+    if wire != "anthropic_messages" or _MARKER in body:
+        return body
+    try:
+        spans = sorted(_texts(body))
+    except (ContextKitError, IndexError, KeyError, ValueError):
+        return body  # spelled as no SDK does: its provider will say what it thinks of it
+    parts, at = list[bytes](), 0
+    for start, end in spans:
+        parts += [body[at:start], _OPENING, body[start:end], _CLOSING]
+        at = end
+    return b"".join([*parts, body[at:]])
+
+
+def _texts(body: bytes) -> Iterator[Span]:
+    """Where the texts stand; an empty one is no block."""
+    fields = members(body)
+    contents = [members(body, start)[b"content"] for start, _ in elements(body, fields[b"messages"][0])]
+    yield from (
+        span for span in [*contents, *([fields[b"system"]] if b"system" in fields else [])] if _is_text(body, span)
+    )
+
+
+def _is_text(body: bytes, span: Span) -> bool:
+    return body[span[0] : span[0] + 1] == b'"' and span[1] - span[0] > 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """A call under way."""
+
+    body: bytes
+    """As sent; held, so that its identity stays its own."""
+    prompt: Prompt
+    """As a cache sees it."""
+    entries: Sequence[int]
+    """Log sequence of each segment: -1, as there is no log."""
+    predicted: Usage
+    """What it should be billed."""
+
+
+class Noting(Recording):
+    """The recording of a bridge; its ledger stays readable while it grows."""
+
+    __slots__ = ("_caches", "_lock", "_recorder", "_under_way", "ledger")
+
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        """In memory where `path` is None.
+
+        Raises `StorageError` where the file cannot be opened, `UnreadableLog` where it is no ledger.
+        """
+        self.ledger = Ledger() if path is None else Ledger.open(path)
+        """Where rows go."""
+        self._ledger = self.ledger
+        self._recorder = Recorder(self.ledger)
+        self._caches: dict[str, PrefixCache[Prompt]] = {}
+        self._under_way: dict[int, _Noted] = {}
+        self._lock = RLock()
+
+    def leaving(self, wire: str, body: bytes) -> Callable[[bytes], None]:
+        """A body is about to leave: what should it be billed; gives what is told the bytes that will be kept."""
+        try:
+            fields = parse(body)
+            if named_in(fields) is not None:
+                return lambda sent: None  # what the provider keeps of it is not known
+            parsed = PARSERS[wire](fields)
+            cache = self._cache(parsed.model)
+        except ContextKitError:
+            return lambda sent: None
+        with self._lock:
+            expected = replace(cache.quote(parsed.prompt, time()), output=None, estimated=True)
+
+        def note(sent: bytes) -> None:
+            self._under_way[id(sent)] = _Noted(sent, parsed.prompt, parsed.layout.columns.entries, expected)
+
+        return note
+
+    def keep(self, exchange: Exchange, body: bytes) -> None:
+        """Append one call; a disk that fails ends the recording with a warning, not the conversation."""
+        noted = self._under_way.pop(id(body), None)
+        if self._ledger is None:
+            return
+        if noted is not None:
+            self._warm(exchange, noted.prompt)
+        try:
+            try:
+                self._write_down(exchange, body, noted)
+            except StorageError:  # this process was forked, or the file rotated
+                self.ledger.close()
+                self.ledger = self._ledger = Ledger.open(self.ledger.path or "")
+                self._recorder = Recorder(self.ledger)
+                self._write_down(exchange, body, noted)
+        except (OSError, StorageError) as fault:
+            what = (fault.strerror if isinstance(fault, OSError) else None) or fault
+            text = f"{self.ledger.path} takes no more rows ({what}): recording has stopped, the agent goes on"
+            self.close()
+            warnings.warn(sanitize(text), stacklevel=2)
+
+    def _write_down(self, exchange: Exchange, body: bytes, noted: _Noted | None) -> None:
+        if noted is None:
+            self._recorder.record(replace(exchange, prompt=Bodies(redact(body))))
+        else:
+            self._recorder.record(replace(exchange, predicted=noted.predicted), noted.prompt, noted.entries)
+
+    def _warm(self, exchange: Exchange, prompt: Prompt) -> None:
+        """What really left warms the reference cache; without a first byte it warmed nothing."""
+        if exchange.first_byte_at is None:
+            return
+        with self._lock:
+            cache = self._cache(exchange.model)
+            lease = cache.begin(prompt, exchange.at)
+            cache.publish(lease, exchange.first_byte_at)
+            cache.end(lease, 0, exchange.ended_at or exchange.first_byte_at)
+
+    def _cache(self, model: str) -> PrefixCache[Prompt]:
+        with self._lock:
+            if model not in self._caches:
+                self._caches[model] = reference_cache(model_named(model))
+            return self._caches[model]
+
 
 Client = TypeVar("Client")
+
+
+class Notes(Protocol):
+    """Who is told of a call before it leaves."""
+
+    def leaving(self, wire: str, body: bytes) -> Callable[[bytes], None]:
+        """A body that is about to leave; gives what is to be told the bytes that are really sent."""
+        ...
+
+
+class Crossing:
+    """One bridge's watcher: mending, then the guard, then the notes."""
+
+    __slots__ = ("_guards", "_mend", "_notes", "_told")
+
+    def __init__(
+        self, guards: Mapping[str, Guard], mend: Mending, notes: Notes, told: Callable[[tuple[str, ...]], None]
+    ) -> None:
+        """`guards` holds one an SDK; `told` is given the names of the repairs that changed a body."""
+        self._guards, self._mend, self._notes, self._told = guards, mend, notes, told
+
+    def leaving(self, method: str, path: str, body: bytes) -> Call | None:
+        """Repair a model call and let the guard see it; None for requests of other kinds."""
+        wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
+        if not wire:
+            return None
+        sent, names = self._mend(wire, body)
+        passage = self._guards[wire.partition("_")[0]].leaving(method, path, sent)
+        self._told(names)
+        if passage is None:
+            return None if sent is body else _Unseen(sent)
+        self._notes.leaving(wire, sent if passage.whole is passage.body else passage.whole)(passage.whole)
+        return passage
+
+    def close(self) -> None:
+        """The client is closed; the bridge goes on."""
+
+
+class _Unseen:
+    """A repaired call that the guard does not follow."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def began(self, status: int, headers: Mapping[str, str]) -> None:
+        """Nothing is noted."""
+
+    def feed(self, chunk: bytes) -> None:
+        """Nothing is noted."""
+
+    def ended(self, *, is_whole: bool, error: str = "") -> None:
+        """Nothing is noted."""
+
+
+_LISTENING: ContextVar[Watcher | None] = ContextVar("contextkit_bridge", default=None)
+_ATTACHING = Lock()
+
+
+class _Switch:
+    """The watcher of a shared client: whoever listens in this context hears its calls, of several the innermost."""
+
+    def leaving(self, method: str, path: str, body: bytes) -> Call | None:
+        crossing = _LISTENING.get()
+        return None if crossing is None else crossing.leaving(method, path, body)
+
+    def close(self) -> None:
+        """It belongs to no bridge."""
+
+
+@contextmanager
+def listening(crossing: Watcher, clients: Iterable[Any], whose: str) -> Iterator[None]:
+    """Inside, calls of `clients` made in this context and its tasks cross `crossing`.
+
+    `whose` is named where there is none to follow.
+    """
+    found = [http for client in clients if library_of(http := getattr(client, "_client", None))]
+    if not found:
+        text = f"{whose} has no client of anthropic's or openai's SDK: its calls are neither recorded nor repaired"
+        warnings.warn(sanitize(text), stacklevel=4)
+    for http in found:
+        _switched(http)
+    token = _LISTENING.set(crossing)
+    try:
+        yield
+    finally:
+        _LISTENING.reset(token)
+
+
+def _switched(http: Any) -> None:
+    """Put the switch on an HTTP client, once."""
+    with _ATTACHING:
+        if not getattr(http, "_contextkit_switch", False):
+            attach(http, _Switch())
+            http._contextkit_switch = True
+
+
+def crossed(client: Client, crossing: Watcher) -> Client:
+    """A client like `client`, over the same connections, every call of which crosses.
+
+    Raises `UsageError` for what is none.
+    """
+    inner: Any = client
+    if not library_of(getattr(inner, "_client", None)) or not callable(getattr(inner, "copy", None)):
+        raise UsageError(f"{type(client).__name__} cannot be followed: pass a client of anthropic's or openai's SDK")
+    http = cloned(inner._client)
+    attach(http, crossing)
+    copy: Client = inner.copy(http_client=http)
+    return copy
+
+
 KEPT = ("sort-tools", "place-breakpoints")
 """Repairs that change what no model reads."""
 SDKS = ("anthropic", "openai")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from contextkit.bridges.bridge import framework
-from contextkit.importers.found import records_in
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger

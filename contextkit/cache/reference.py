@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from contextkit.cache.breakpoint_cache import BreakpointCache
-from contextkit.cache.hosted.named_contents import NamedContents
+from contextkit.cache.hosted.content_cache import NamedContents
 from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import PrefixCache

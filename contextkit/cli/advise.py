@@ -43,7 +43,7 @@ def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_js
     contextkit advise ~/.claude/projects/app --json
     """
     from contextkit.analysis.compactions.recorded import advised
-    from contextkit.importers.found import check_any_read, records_in
+    from contextkit.importers.registry import check_any_read, records_in
     from contextkit.importers.source import Faults
     from contextkit.ledger.misses import judged
 

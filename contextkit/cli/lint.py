@@ -25,7 +25,7 @@ from contextkit.errors import UnreadableLog
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig, config_of, read_config
 from contextkit.lint.finding import Finding
-from contextkit.lint.output.counts import Looked, counted
+from contextkit.lint.output.groups import Looked, counted
 from contextkit.lint.own import OWN
 from contextkit.lint.source.detect import find_in_code
 from contextkit.terminal import echo, echo_error, echo_file, echo_json
@@ -307,7 +307,7 @@ class Look:
             echo_error(f"and {len(faults) - len(faults.kept):,} more of these")
 
     def _in_recording(self, file: str, faults: Faults, tell: Callable[[str], None]) -> Iterator[Finding]:
-        from contextkit.importers.found import check_any_read, records_in
+        from contextkit.importers.registry import check_any_read, records_in
         from contextkit.ledger.calls import Remark
         from contextkit.lint.requests.detect import Detector
 
@@ -356,7 +356,7 @@ def _counter() -> AbstractContextManager[Callable[[str], None]]:
 
 def mend(look: Callable[[], Sequence[Finding]]) -> tuple[Sequence[Finding], int]:
     """Make the safe changes; gives what is left, and how many findings were mended."""
-    from contextkit.lint.output.mend import mended, write
+    from contextkit.lint.output.fixes import mended, write
 
     left, n_fixed = look(), 0
     for _ in range(ROUNDS):
@@ -371,7 +371,7 @@ def mend(look: Callable[[], Sequence[Finding]]) -> tuple[Sequence[Finding], int]
 
 
 if TYPE_CHECKING:
-    from contextkit.lint.output.forms import Told
+    from contextkit.lint.output.formats import Told
     from contextkit.lint.output.text import Lines
 
 """Characters written at once: of more a reader who left may have taken a part, and nobody would be told
@@ -441,7 +441,7 @@ def command(**given: Any) -> None:
 
 
 def _explain(code: str, form: str) -> None:
-    from contextkit.lint.output.plain_json import dumped
+    from contextkit.lint.output.formats import dumped
     from contextkit.lint.pages import page, parts
 
     if form == "json":
@@ -457,8 +457,8 @@ def _explain(code: str, form: str) -> None:
 def _told(options: Options) -> Told:
     """Everything found; with --fix what is left of it."""
     from contextkit.lint.catalogue import hazards
-    from contextkit.lint.output.forms import Told
-    from contextkit.lint.output.window import lines_of
+    from contextkit.lint.output.formats import Told
+    from contextkit.lint.output.text import lines_of
     from contextkit.lint.pages import page
 
     what = given(options.paths, options.recordings, options.stdin_filename)
@@ -496,7 +496,7 @@ def _tell(told: Told, options: Options) -> bool:
         return _diff(told)
     if options.write_baseline is not None:
         return _write_baseline(told, options.write_baseline)
-    from contextkit.lint.output.forms import FORMS, STATISTICS
+    from contextkit.lint.output.formats import FORMS, STATISTICS
 
     text = (STATISTICS if options.has_statistics else FORMS)[options.told_in](told)
     if text and options.told_in in ("json", "sarif"):
@@ -507,7 +507,7 @@ def _tell(told: Told, options: Options) -> bool:
 
 
 def _diff(told: Told) -> bool:
-    from contextkit.lint.output.mend import diff, mended
+    from contextkit.lint.output.fixes import diff, mended
 
     changes = list(mended(told.findings))
     for change in changes:
@@ -518,7 +518,7 @@ def _diff(told: Told) -> bool:
 
 def _write_baseline(told: Told, path: str) -> bool:
     from contextkit.lint.baseline import write_baseline
-    from contextkit.lint.output.counts import counted
+    from contextkit.lint.output.groups import counted
 
     echo(f"{counted(write_baseline(path, told.findings, told.lines), 'hazard')} written to {path}.")
     return False

@@ -55,7 +55,7 @@ def _seconds(name: str) -> dict[str, Any]:
 
 
 DEFAULT_SECONDS = {"header": 30.0, "idle": 300.0, "connect": 10.0, "read": 900.0, "stop": 5.0}
-"""As in `contextkit.proxy.passage.Timeouts`, which is not imported for `--help`; `stop` as in `Watcher`."""
+"""As in `contextkit.proxy.observer.Timeouts`, which is not imported for `--help`; `stop` as in `Watcher`."""
 
 
 @click.command("proxy")
@@ -136,10 +136,10 @@ async def _serve(asked: Options) -> None:
     from contextkit.cli.proxy_output import Shown
     from contextkit.proxy.analysis import Watcher
     from contextkit.proxy.metrics.prometheus import Metrics
-    from contextkit.proxy.passage import Timeouts
+    from contextkit.proxy.observer import Timeouts
     from contextkit.proxy.proxy import Page, Proxy
+    from contextkit.proxy.relay import Upstream
     from contextkit.proxy.repairs.repairs import Repairs
-    from contextkit.proxy.upstream import Upstream
 
     upstream, repair = (
         Upstream(asked.upstream, asked.ca, asked.connect_seconds),

@@ -19,7 +19,7 @@ import click
 
 from contextkit.cli.terminal import check_file, for_programs
 from contextkit.errors import UsageError
-from contextkit.importers.found import files_at, is_ledger
+from contextkit.importers.registry import files_at, is_ledger
 from contextkit.ledger.calls import Bodies, Exchange, Record, encode
 from contextkit.ledger.duckdb_ledger import summarise_files
 from contextkit.ledger.ledger import HEADER
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from contextkit.ledger.misses import Judged, Judging
     from contextkit.report.contents import Contents, Gathering
     from contextkit.report.html.columns import Columns
-    from contextkit.report.watching import Watch
+    from contextkit.report.progress import Watch
 
     _ParamType = click.ParamType[float]
 else:
@@ -226,7 +226,7 @@ def command(
         _follow(paths, options)
         return
     from contextkit.importers.collecting import seldom_collecting
-    from contextkit.report.watching import watching
+    from contextkit.report.progress import watching
 
     with watching() as watch, seldom_collecting():
         contents, columns, faults = _read(paths, options, watch)
@@ -245,7 +245,7 @@ def _check_found(contents: Contents, faults: Faults, options: Options) -> None:
 
     Names what there is instead.
     """
-    from contextkit.importers.found import check_any_read
+    from contextkit.importers.registry import check_any_read
 
     check_any_read(faults)
     left = contents.left_out
@@ -311,7 +311,7 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
             "--to and --engine take all calls: leave out --follow, --html, --since, --until and --session"
         )
     if to:
-        from contextkit.importers.found import records_in
+        from contextkit.importers.registry import records_in
         from contextkit.importers.source import Faults
 
         faults = Faults()
@@ -332,7 +332,7 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
 
 def _any_of(records: Iterator[Record], faults: Faults) -> Iterator[Record]:
     """The same records; raises `UnreadableLog` at the end where no file was a recording."""
-    from contextkit.importers.found import check_any_read
+    from contextkit.importers.registry import check_any_read
 
     yield from records
     check_any_read(faults)
@@ -354,7 +354,7 @@ def _read(
 
     Without a `watch` nothing is shown while it is read, and no file is refused, as it may yet fill.
     """
-    from contextkit.importers.found import files_at
+    from contextkit.importers.registry import files_at
     from contextkit.importers.source import Faults
     from contextkit.ledger.misses import judged
     from contextkit.report.contents import Chosen, Gathering
@@ -364,7 +364,7 @@ def _read(
     files = files_at(paths, faults)
     also: list[Callable[[Judged], None]] = [columns] if options.html else []
     if options.face == "csv" and not options.by:
-        from contextkit.report.plain.csv import Calls
+        from contextkit.report.csv import Calls
 
         also.append(Calls(sys.stdout))
     gathering = Gathering(options.by, Chosen(options.since, options.until, options.session), also)
@@ -384,7 +384,7 @@ def _records(files: Sequence[str], named: set[str], faults: Faults, watch: Watch
 
 def _of(file: str, is_named: bool, faults: Faults) -> Iterator[Record]:
     from contextkit.errors import UnreadableLog
-    from contextkit.importers.found import records_at
+    from contextkit.importers.registry import records_at
 
     try:
         yield from records_at(file, faults)[1]
@@ -401,9 +401,9 @@ def _about(file: str) -> int:
 
 
 def _show(contents: Contents, columns: Columns, options: Options) -> None:
-    from contextkit.report.plain.csv import write_groups
-    from contextkit.report.plain.document import document
-    from contextkit.report.plain.markdown import markdown
+    from contextkit.report.csv import write_groups
+    from contextkit.report.json import document
+    from contextkit.report.markdown import markdown
 
     if options.html:
         from contextkit.report.html.page import page
@@ -437,7 +437,7 @@ def _say(faults: Faults) -> None:
 
 def _follow(paths: tuple[str, ...], options: Options) -> None:
     """What is being written, read on as it grows, with what its readers hold back to the end."""
-    from contextkit.report.following import follow
+    from contextkit.report.follow import follow
 
     if options.face != "terminal" or "-" in paths:
         raise click.UsageError(
@@ -530,7 +530,7 @@ class _Live:
 
     def look(self) -> Hashable:
         """What changes when any of them grows, or one comes."""
-        from contextkit.importers.found import files_at
+        from contextkit.importers.registry import files_at
 
         written = {file: status for file in files_at(self._paths) if (status := _status(file))}
         latest = max((at for at, _ in written.values()), default=0.0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextkit.analysis.blocks.request import BlockRequest
     from contextkit.analysis.compare import Comparison, Outcome
     from contextkit.ledger.ledger import Ledger
-    from contextkit.report.watching import Watch
+    from contextkit.report.progress import Watch
 
 UNITS = {"k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 """What a letter behind a capacity means."""
@@ -199,8 +199,8 @@ def command(traces: tuple[str, ...], **given: Any) -> None:
     contextkit simulate ledger.jsonl --cache anthropic --model claude-opus-4-5
     contextkit simulate served.jsonl --cache vllm --block-size 16 --capacity-tokens 65536
     """
-    from contextkit.report.comparison import as_json, show
-    from contextkit.report.watching import watching
+    from contextkit.report.progress import watching
+    from contextkit.report.simulation import as_json, show
 
     options = Options(**given)
     if options.per_session and not options.as_json:
@@ -320,7 +320,7 @@ def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
     """
     from contextkit.analysis.selfhosted import has_tokens
     from contextkit.importers.block_trace import STDIN
-    from contextkit.importers.found import is_ledger, ledger_at
+    from contextkit.importers.registry import is_ledger, ledger_at
 
     asked = (
         (name, name != STDIN and Path(name).is_file() and is_ledger(name) and has_tokens(ledger_at(name)[1]))
@@ -422,7 +422,7 @@ def _is_ledger(content: bytes) -> bool:
     What is of no known format is taken for a block trace, whose reader says what is wrong.
     """
     from contextkit.importers.block_trace import is_block_trace
-    from contextkit.importers.found import FORMATS
+    from contextkit.importers.registry import FORMATS
 
     first = content[: content.find(b"\n") + 1 or None]
     known = next((known for known in FORMATS if known.is_it(first)), None)
@@ -431,7 +431,7 @@ def _is_ledger(content: bytes) -> bool:
 
 def _joined(names: Sequence[str], watch: Watch) -> Ledger:
     """The ledgers of all files as one; where there are several, the file stands before the session."""
-    from contextkit.importers.found import ledger_at
+    from contextkit.importers.registry import ledger_at
     from contextkit.ledger.ledger import Ledger
 
     joined, short = Ledger(), [Path(name).name for name in names]
@@ -445,7 +445,7 @@ def _joined(names: Sequence[str], watch: Watch) -> Ledger:
 
 
 def _write_page(comparison: Comparison, traces: Sequence[str], path: str) -> None:
-    from contextkit.report.curve import page
+    from contextkit.report.simulation import page
 
     counts = comparison.outcomes[0].counts
     title = f"Hit rate by capacity: {', '.join(Path(name).name or name for name in traces)}"
@@ -457,8 +457,7 @@ def _write_page(comparison: Comparison, traces: Sequence[str], path: str) -> Non
 
 def _lines(comparison: Comparison) -> list[Any]:
     """A line for each cache and policy, the capacities that were asked for marked on it."""
-    from contextkit.report.comparison import label
-    from contextkit.report.curve import Line
+    from contextkit.report.simulation import Line, label
 
     groups: dict[str, list[Any]] = {}
     for outcome in comparison.outcomes:

@@ -17,8 +17,7 @@ import click
 from contextkit.canonical import Json, parse
 from contextkit.cli.terminal import for_programs
 from contextkit.errors import NotSerialisable, UsageError
-from contextkit.providers.templates.remedies import Remedy
-from contextkit.providers.templates.stability import Instability
+from contextkit.providers.templates.stability import Instability, Remedy
 from contextkit.terminal import echo, echo_json
 
 _INSIDE = ("request", "body", "request_body", "kwargs", "input")

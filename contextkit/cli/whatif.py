@@ -188,7 +188,7 @@ if TYPE_CHECKING:
     from contextkit.analysis.counterfactual.answer import WhatIf
     from contextkit.importers.source import Faults
     from contextkit.ledger.calls import Record
-    from contextkit.report.watching import Watch
+    from contextkit.report.progress import Watch
 
 
 @click.command("whatif")
@@ -225,9 +225,9 @@ def command(
     contextkit whatif session.jsonl --fix ttl-1h --fix keep-alive
     contextkit whatif session.jsonl --model claude-sonnet-5-5 --json
     """
-    from contextkit.importers.found import check_any_read
+    from contextkit.importers.registry import check_any_read
     from contextkit.importers.source import Faults
-    from contextkit.report.watching import watching
+    from contextkit.report.progress import watching
 
     faults = Faults()
     with watching() as watch:
@@ -265,7 +265,7 @@ def _answered(
 
 def _records(paths: tuple[str, ...], faults: Faults, watch: Watch) -> Iterator[Record]:
     """The records of all files, each file a part of the work."""
-    from contextkit.importers.found import files_at, records_in
+    from contextkit.importers.registry import files_at, records_in
 
     for name in watch.parts(files_at(paths, faults)):
         try:

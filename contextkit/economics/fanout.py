@@ -1,10 +1,10 @@
-"""Calls that share a prefix and have not been sent: who goes first, when the others may start, and what waiting is
-worth.
+"""Plans calls that share a prefix: which is sent first, when the others may start, and what waiting is worth.
 
 Takes the prompts as a cache sees them, a model's row and its price, gives a plan in tokens, dollars and seconds. An
 entry is readable from the moment the response that wrote it begins
 (https://platform.claude.com/docs/en/build-with-claude/prompt-caching), so siblings that start together each pay for the
-shared prefix. Sends nothing; knows nothing of clients.
+shared prefix. Sends nothing; knows nothing of clients. A prewarm call only
+fills the cache, before several that share what it wrote.
 """
 
 from __future__ import annotations
@@ -13,8 +13,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contextkit.cache.prompt import Prompt, common
-from contextkit.economics.bill import Price, call_usage
+from contextkit.cache.usage import Usage
+from contextkit.economics.bill import Price, call_usage, cold_usage
 from contextkit.models import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Prewarm:
+    """What a call that only fills the cache costs, and what it is worth."""
+
+    cost_usd: float | None
+    """The write; None where the model has no price."""
+    saved_usd: float | None
+    """What calls that start together save by reading instead of each writing, less the write; negative where it does
+    not pay."""
+
+
+def prewarm(n_tokens: int, n_waiting: int, row: Model, price: Price, ttl_seconds: int | None = None) -> Prewarm:
+    """A write with no output before `n_waiting` calls that start together, each of which would else write the shared
+    prefix.
+    """
+    write, read = price(cold_usage(n_tokens, row, ttl_seconds)), price(Usage(0, n_tokens, 0, 0, 0))
+    return Prewarm(write, None if write is None or read is None else n_waiting * (write - read) - write)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,155 @@
-"""Which lifetime a lane's entries should be written with, and whether to keep them alive with pings.
+"""Chooses the lifetime a conversation's entries should be written with, and whether to keep them alive with pings.
 
-Takes the turns of one lane as numbers, or what is expected of them, a model's row and its price, gives each way with
-its bill, the cheapest first. A longer lifetime costs more a token written and saves the writes after gaps that the
-shorter one does not outlive; pings cost a read each, also where no call follows any more. Knows nothing of logs.
+Takes the turns of one conversation as numbers, or what is expected of them, a model's row and its price; gives each way
+with its bill, the cheapest first. A longer lifetime costs more a token written and saves the writes after gaps that the
+shorter one does not outlive; pings cost a read each, also where no call follows any more.
+
+`coverage` says how much of a prompt deserves the long lifetime, call by call. Only what a call adds is billed at the
+long rate when its end is written for long: the entry covers everything before it. So a call that adds little can cover
+everything cheaply, and one that adds much may leave its share to a later one. What is left uncovered is written again
+after a gap that the short lifetime does not outlive.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from contextkit.cache.usage import Usage
 from contextkit.economics.bill import Price, call_usage
 from contextkit.economics.keep_alive import MARGIN_SECONDS, interval_seconds, most_pings, ping_usage
-from contextkit.economics.rhythm import Rhythm
+from contextkit.economics.rhythm import Growths, Rhythm
 from contextkit.errors import UsageError
 from contextkit.models import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Dollars for one token."""
+
+    fresh: float
+    """Neither read nor written."""
+    read: float
+    """Read from the cache."""
+    short: float
+    """Written with the short lifetime."""
+    long: float
+    """Written with the long one."""
+
+    def written(self, *, is_long: bool) -> float:
+        """What a written token costs."""
+        return self.long if is_long else self.short
+
+
+def rates_at(n_tokens: int, price: Price) -> Rates | None:
+    """What a token costs in a prompt of that size; None where the model has no price.
+
+    >>> from contextkit.prices import cost_usd
+    >>> rates = rates_at(10_000, lambda usage: cost_usd("anthropic", "claude-opus-4-5", usage))
+    >>> [round(1e6 * rate, 2) for rate in (rates.fresh, rates.read, rates.short, rates.long)]
+    [5.0, 0.5, 6.25, 10.0]
+    """
+    n = max(n_tokens, 1)
+    used = (Usage(n, 0, 0, 0, 0), Usage(0, n, 0, 0, 0), Usage(0, 0, n, 0, 0), Usage(0, 0, 0, n, 0))
+    fresh, read, short, long = (None if bill is None else bill / n for bill in map(price, used))
+    return None if fresh is None or read is None or short is None or long is None else Rates(fresh, read, short, long)
+
+
+_SIZES = (0.0, *(100.0 * 1.5**step for step in range(23)))
+"""Uncovered tokens the table holds: 0 to a million."""
+_SWEEPS = 80
+"""Calls it looks ahead; where one of them covers everything nothing before it matters any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """What becomes of an entry written now: shares that add up to 1 with that of no call coming at all."""
+
+    warm: float
+    """The next call comes before the short lifetime ends."""
+    lapsed: float
+    """It comes after that, and before the long one ends."""
+    dead: float
+    """It comes when nothing is left."""
+
+    def within(self, *, is_long: bool) -> float:
+        """A call comes in time to read the entry."""
+        return self.warm + self.lapsed if is_long else self.warm
+
+
+def chances(rhythm: Rhythm, short_seconds: float, long_seconds: float, calls_to_come: float | None = None) -> Chances:
+    """By the rhythm of a session; `calls_to_come` where it is known better how many calls follow.
+
+    >>> known = chances(Rhythm(), 300, 3600, calls_to_come=0)
+    >>> known.warm, chances(Rhythm(), 300, 3600).warm > 0.9
+    (0.0, True)
+    """
+    remaining = rhythm.remaining_turns if calls_to_come is None else calls_to_come
+    goes_on = remaining / (1 + remaining) if calls_to_come is None else min(1.0, remaining)
+    short, long = rhythm.longer_than(short_seconds), rhythm.longer_than(long_seconds)
+    return Chances(goes_on * (1 - short), goes_on * (short - long), goes_on * long)
+
+
+def pays(within: float, rates: Rates, *, is_long: bool = False) -> bool:
+    """Whether writing an entry is worth its premium: what it costs above plain input now, against what reading it
+    saves.
+
+    >>> opus = Rates(5.0, 0.5, 6.25, 10.0)
+    >>> pays(0.21, opus), pays(0.22, opus)
+    (False, True)
+    """
+    written = rates.written(is_long=is_long)
+    return written <= rates.fresh or within * (written - rates.read) > written - rates.fresh
+
+
+class Coverage:
+    """What leaving tokens to the short lifetime is expected to cost, with every later call free to cover them.
+
+    >>> table = Coverage(Rhythm().growths, chances(Rhythm(), 300, 3600), Rates(5e-6, 5e-7, 6.25e-6, 1e-5))
+    >>> table.loss(0), round(table.loss(50_000), 4) > round(table.loss(5_000), 4)
+    (0.0, True)
+    """
+
+    __slots__ = ("_losses",)
+
+    def __init__(self, growths: Growths, known: Chances, rates: Rates) -> None:
+        """Solved here, once for what is known of a session."""
+        premium, rewrite = rates.long - rates.short, rates.short - rates.read
+        rows = [[(share, added, *_between(size + added)) for share, added in growths] for size in _SIZES]
+        losses = [0.0] * len(_SIZES)
+        for _ in range(_SWEEPS):
+            losses = [
+                _expected(size, row, losses, known, premium, rewrite) for size, row in zip(_SIZES, rows, strict=True)
+            ]
+            losses = [loss - losses[0] for loss in losses]
+        self._losses = losses
+
+    def loss(self, uncovered: float) -> float:
+        """Dollars, more than if nothing were uncovered."""
+        return _at(self._losses, *_between(uncovered))
+
+
+_Row = list[tuple[float, float, int, float]]
+
+
+def _expected(size: float, row: _Row, losses: list[float], known: Chances, premium: float, rewrite: float) -> float:
+    """Over what the next call adds, which then covers everything or goes on without."""
+    total = known.lapsed * rewrite * size
+    for share, added, low, part in row:
+        later = _at(losses, low, part)
+        warm, lapsed = min(later, premium * added), min(later, premium * (size + added))
+        total += share * (known.warm * warm + known.lapsed * lapsed)
+    return total
+
+
+def _between(size: float) -> tuple[int, float]:
+    low = min(bisect_right(_SIZES, size) - 1, len(_SIZES) - 2)
+    return low, (size - _SIZES[low]) / (_SIZES[low + 1] - _SIZES[low])
+
+
+def _at(losses: list[float], low: int, part: float) -> float:
+    return losses[low] + part * (losses[low + 1] - losses[low])
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from hashlib import blake2b
 from typing import Any
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.in_time import in_time
-from contextkit.importers.rows import bare, rows
+from contextkit.importers.rows import bare, in_time, rows
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
 from contextkit.importers.whose import UNKNOWN

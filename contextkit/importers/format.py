@@ -1,6 +1,6 @@
 """What an importer is: a name, how its files look, and how their records are read.
 
-Takes nothing, gives the row that `found.py` holds one of for each importer.
+Takes nothing, gives the row that `registry.py` holds one of for each importer.
 """
 
 from __future__ import annotations

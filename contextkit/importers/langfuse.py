@@ -21,11 +21,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.counted import Counts, Reading, counted_usage
-from contextkit.importers.in_time import in_time
-from contextkit.importers.rows import bare, named, rows, table
+from contextkit.importers.rows import bare, in_time, named, rows, table
 from contextkit.importers.source import Source
-from contextkit.importers.spans import Span, Traces
+from contextkit.importers.spans import Counts, Reading, Span, Traces, counted_usage
 from contextkit.importers.transcript import natural, plausible
 from contextkit.importers.whose import whose
 from contextkit.ledger.calls import Exchange, Record

@@ -21,8 +21,7 @@ from typing import Any
 import orjson
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.in_time import in_time
-from contextkit.importers.rows import Row, bare, named, rows, table
+from contextkit.importers.rows import Row, bare, in_time, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
 from contextkit.importers.whose import whose

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contextkit.errors import UnreadableLog
 from contextkit.importers.format import Lines
-from contextkit.importers.found import format_of, unknown
+from contextkit.importers.registry import format_of, unknown
 from contextkit.importers.source import HEAD, Faults, Source, is_packed, told
 from contextkit.ledger.calls import Record
 

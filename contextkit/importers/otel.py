@@ -21,10 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from contextkit.importers.counted import Counts, counted_usage, told_by_total
 from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of
 from contextkit.importers.source import Source
-from contextkit.importers.spans import Span, Traces
+from contextkit.importers.spans import Counts, Span, Traces, counted_usage, told_by_total
 from contextkit.importers.transcript import plausible
 from contextkit.importers.whose import whose
 from contextkit.ledger.calls import Exchange, Record, RemarkKind

@@ -1,6 +1,6 @@
-"""Sessions of the coding agent pi (github.com/badlogic/pi-mono), versions 1 to 3 of its format: one JSON record a line.
+"""Reads sessions of the coding agent pi (github.com/badlogic/pi-mono), versions 1 to 3 of its format: one JSON record a line.
 
-Takes the path of a session file, gives a `Recording`: what was said, in order, in neutral words, with the bills.
+Takes the path of a session file, gives a `Recording`: the messages in order, in neutral types, with the bills.
 `ledger_of` makes a ledger of it. The file holds neither system prompt nor tools nor any request, so causes that lie
 there stay unknown.
 
@@ -30,19 +30,22 @@ summary, what stands on the path from `firstKeptEntryId` on, and what came after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import orjson
 
+from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable, UnreadableLog
 from contextkit.importers.format import by_line
-from contextkit.importers.pi_calls import Calls
-from contextkit.importers.pi_tree import Branches, Tree, n_calls, path_to
 from contextkit.importers.recording import (
     AssistantSaid,
     Call,
@@ -61,8 +64,297 @@ from contextkit.importers.recording import (
 )
 from contextkit.importers.source import Source, open_file
 from contextkit.importers.transcript import CUT, natural
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import Exchange, Outline
 from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.prompts import outline
+from contextkit.models import find_model
+
+MAIN = "main"
+"""The lane of a session that does not branch."""
+BYTES_PER_TOKEN = 3.3
+"""For models without a row; the sizes of segments are estimates, the bills are the provider's."""
+
+
+class Calls:
+    """The calls of a session, each with its prompt as a difference to the one before."""
+
+    def __init__(self, session: str, effort: str, lane: str = MAIN) -> None:
+        self.session, self.effort, self.lane = session, effort, lane
+        self.epoch = self.n = 0
+        self.sent = _Sent()
+        self.before: Prompt | None = None
+
+    def hear(self, event: Event) -> Exchange | None:
+        """The next thing that happened; gives the call, if it was one."""
+        exchange = None
+        if isinstance(event, AssistantSaid):
+            prompt = self.sent.prompt(event, self.effort)
+            sent = outline(self.before, prompt, self.sent.entries, self.epoch)
+            exchange = _exchange(self.session, self.lane, self.n, event, sent)
+            self.before, self.n = prompt, self.n + 1
+        self.pass_over(event)
+        return exchange
+
+    def pass_over(self, event: Event) -> None:
+        """The next thing that happened, which is no call of this lane: a reply is what the branch before it was
+        answered.
+        """
+        if isinstance(event, EffortChanged):
+            self.effort = event.level
+        elif isinstance(event, Compacted):
+            self.epoch += 1
+        self.sent.hear(event)
+
+
+_ERROR_TYPE = re.compile(r'"type":\s*"(\w+_error)"')
+
+
+def _exchange(session: str, lane: str, number: int, said: AssistantSaid, prompt: Outline) -> Exchange:
+    """The row of one call; of an error only its kind, as its text may quote the prompt."""
+    kind = _ERROR_TYPE.search(said.error or "")
+    error = {"aborted": "aborted", "error": kind[1] if kind else "error"}.get(said.stop)
+    return Exchange(
+        id=f"{session}/{number}",
+        session=session,
+        lane=lane,
+        at=said.started_at,
+        first_byte_at=None,
+        ended_at=said.ended_at,
+        provider=said.provider,
+        model=said.model,
+        prompt=prompt,
+        usage=said.usage,
+        predicted=None,
+        error=error,
+    )
+
+
+class _Sent:
+    """The messages that the next request would carry, as running digests."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.answered: set[str] = set()
+        self.late: list[int] = []
+        """Events that no request has carried yet: calls among them may still be answered."""
+        self.clear()
+
+    def hear(self, event: Event) -> None:
+        """The next thing that happened."""
+        self.late.append(len(self.events))
+        self.events.append(event)
+        if isinstance(event, ResultSaid):
+            self.answered.add(event.call_id)
+
+    def clear(self) -> None:
+        self.digests: list[bytes] = []
+        self.ends_bytes: list[int] = []
+        self.ends_tokens: list[int] = []
+        self.per_token = 0.0
+        self.entries: list[int] = []
+
+    def add(self, index: int) -> None:
+        """What the event at `index` does to the messages."""
+        event = self.events[index]
+        if isinstance(event, ResultSaid):
+            self._put(index, [("result", event.call_id, event.is_error, _neutral(part)) for part in event.parts])
+        elif isinstance(event, AssistantSaid):
+            self._put(index, [("assistant", _neutral(part)) for part in event.parts if self._is_sent(part)])
+        elif isinstance(event, UserSaid):
+            self._put(index, [("user", _neutral(part)) for part in event.parts])
+        elif isinstance(event, Compacted):
+            self._start_again(index, event)
+
+    def _start_again(self, index: int, compacted: Compacted) -> None:
+        self.clear()
+        self._put(index, [("user", _neutral(Text(compacted.summary)))])
+        for kept in range(index if compacted.keep_from is None else compacted.keep_from, index):
+            if not isinstance(self.events[kept], Compacted):
+                self.add(kept)
+
+    def _is_sent(self, part: Part) -> bool:
+        return not isinstance(part, Call) or part.id in self.answered
+
+    def _put(self, index: int, segments: list[Json]) -> None:
+        digest, end = (self.digests[-1], self.ends_bytes[-1]) if self.digests else (b"", 0)
+        for segment in segments:
+            body = _spelled(segment)
+            digest, end = blake2b(digest + body, digest_size=16).digest(), end + len(body)
+            self.digests.append(digest)
+            self.ends_bytes.append(end)
+            self.entries.append(index)
+
+    def prompt(self, said: AssistantSaid, effort: str) -> Prompt:
+        """What was sent for `said`; the sizes, kept in bytes, become estimated tokens of its model."""
+        for index in self.late:
+            self.add(index)
+        self.late.clear()
+        row = find_model(said.model)
+        per_token = row.bytes_per_token if row else BYTES_PER_TOKEN
+        model, thinking = (_namespace(said.provider, said.model, *more) for more in ((), (effort,)))
+        n = len(self.digests)
+        if per_token != self.per_token:
+            self.per_token, self.ends_tokens = per_token, []
+        self.ends_tokens += [round(size / per_token) for size in self.ends_bytes[len(self.ends_tokens) :]]
+        return Prompt(
+            namespaces=(model, model, thinking),
+            level_ends=(0, 0),
+            digests=self.digests,
+            ends_tokens=self.ends_tokens,
+            positions=range(n),
+            breakpoints=(),
+            n=n,
+        )
+
+
+def _spelled(segment: Json) -> bytes:
+    """As `canonical` spells it, in a third of the time where nothing is unusual."""
+    try:
+        return orjson.dumps(segment)
+    except TypeError:
+        return canonical(segment)
+
+
+@lru_cache(maxsize=256)
+def _namespace(*settings: str) -> bytes:
+    return blake2b(canonical(settings), digest_size=16).digest()
+
+
+def _neutral(part: Part) -> Json:
+    return _NEUTRAL[type(part)](part)
+
+
+_NEUTRAL: dict[type, Callable[[Any], Json]] = {
+    Text: lambda part: {"type": "text", "text": part.text},
+    Image: lambda part: {"type": "image", "media_type": part.media_type, "data": part.data},
+    Thinking: lambda part: {"type": "thinking", "text": part.text, "signature": part.signature},
+    Call: lambda part: {"type": "call", "id": part.id, "name": part.name, "arguments": part.arguments},
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One entry of the tree."""
+
+    id: str
+    """Unique in the session."""
+    parent: Entry | None
+    """The entry it continues, None at a root."""
+    event: Event | None
+    """What happened, None where nothing reaches the model (a label, the state of an extension)."""
+    first_kept: str = ""
+    """Of a compaction: the id of the first entry that is still sent."""
+
+    def up(self) -> Iterator[Entry]:
+        """The entry itself, its parent, and so on to the root."""
+        entry: Entry | None = self
+        while entry is not None:
+            yield entry
+            entry = entry.parent
+
+
+class Tree:
+    """The entries of a session, by id. A parent stands before its children in the file, so no path has a cycle."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self.last: Entry | None = None
+        """The entry added last: pi resumes the session there."""
+        self.n_orphans = 0
+        """Entries whose parent is not in the file: a path to one of them begins there."""
+
+    def add(self, entry_id: str, parent_id: str | None, event: Event | None, first_kept: str = "") -> Entry:
+        """The next entry of the file."""
+        parent = self._entries.get(parent_id) if parent_id is not None else None
+        self.n_orphans += parent_id is not None and parent is None
+        self.last = self._entries[entry_id] = Entry(entry_id, parent, event, first_kept)
+        return self.last
+
+
+@dataclass(slots=True)
+class BranchPath:
+    """Entries of one path in their order, as events in which a compaction names the first event it keeps."""
+
+    events: list[Event] = field(default_factory=list)
+    """So far."""
+    _places: dict[str, int] = field(default_factory=dict)
+    """Entry id → index of the first event at or after it."""
+
+    def add(self, entry: Entry) -> Event | None:
+        """The next entry; gives its event."""
+        n = self._places[entry.id] = len(self.events)
+        event = entry.event
+        if isinstance(event, Compacted):
+            kept = self._places.get(entry.first_kept, n)
+            event = replace(event, keep_from=kept if kept < n else None)
+        if event is not None:
+            self.events.append(event)
+        return event
+
+
+class Branches:
+    """The calls of a session that branches, each with the path from the root to it as its prompt.
+
+    A call whose path continues the last call of a lane belongs to that lane. Any other call opens a lane, named after
+    the first entry of its path that no call before it had: `branch 4cd05a6e`. The first lane is `main`.
+    """
+
+    def __init__(self, session: str, effort: str) -> None:
+        self._session, self._effort = session, effort
+        self._lanes: dict[Entry, tuple[Calls, BranchPath]] = {}
+        """Last call of a lane → the lane."""
+        self._sent: set[Entry] = set()
+        """Entries on the path of a call so far."""
+        self._n = 0
+
+    def call(self, entry: Entry) -> Exchange:
+        """The call of an entry that is a reply."""
+        new: list[Entry] = []
+        for one in entry.up():
+            if one is not entry and isinstance(one.event, AssistantSaid):
+                break
+            new.append(one)
+        before = new[-1].parent
+        lane = self._lanes.pop(before, None) if before is not None else None
+        calls, path = lane or self._opened(new)
+        self._sent.update(new)
+        for one in reversed(new[1:]):
+            _pass(calls, path.add(one))
+        event = path.add(entry)
+        calls.n, self._n = self._n, self._n + 1
+        exchange = calls.hear(event) if event is not None else None
+        if exchange is None:
+            raise TypeError(f"entry {entry.id} is no reply")
+        self._lanes[entry] = calls, path
+        return exchange
+
+    def _opened(self, new: list[Entry]) -> tuple[Calls, BranchPath]:
+        """A lane for a path that ends with the entries `new`, the last one first; it holds what stands before them."""
+        first = next(one for one in reversed(new) if one not in self._sent)
+        calls, path = Calls(self._session, self._effort, f"branch {first.id}" if self._n else MAIN), BranchPath()
+        root = new[-1].parent
+        for one in reversed(list(root.up()) if root is not None else []):
+            _pass(calls, path.add(one))
+        return calls, path
+
+
+def _pass(calls: Calls, event: Event | None) -> None:
+    if event is not None:
+        calls.pass_over(event)
+
+
+def path_to(last: Entry | None) -> tuple[Event, ...]:
+    """The events from the root to an entry: what pi shows where the session is resumed there."""
+    path = BranchPath()
+    for entry in reversed(list(last.up()) if last is not None else []):
+        path.add(entry)
+    return tuple(path.events)
+
+
+def n_calls(events: Iterable[Event]) -> int:
+    """How many model calls are among some events."""
+    return sum(isinstance(event, AssistantSaid) for event in events)
+
 
 VERSION = 3
 """The newest version whose meaning is known."""

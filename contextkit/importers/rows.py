@@ -1,16 +1,18 @@
-"""The objects of a recording, however they stand in its file: one a line, in an array, one after another over many
-lines, or as a table.
+"""Reads the objects of a recording, one a line, in an array, one after another over many lines, or as a table.
 
-Takes a source, gives each object with the line it starts on; what lacks its end is given as far as whole rows go. Knows
-no format.
+Takes a source, gives each object with the line it starts on; an unfinished file is read as far as whole rows go.
+`in_time` sorts rows by their times, since exports often have the latest first; a row that comes too late to be sorted
+is given in file order and reported. Knows no format.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heappop, heappush, nsmallest
+from itertools import chain, islice, pairwise
+from typing import Any, TypeVar
 
 import orjson
 
@@ -217,3 +219,57 @@ def _cell(cell: str) -> Any:
         except orjson.JSONDecodeError:
             return cell
     return cell
+
+
+T = TypeVar("T")
+WINDOW = 1_000
+"""How many rows are held to be put in order; a file whose first rows run backwards is held as a whole."""
+MOST_HELD = 48 << 20
+"""Bytes that rows may hold together while they wait: of very long ones fewer are held."""
+LOOKED_AT = 16
+"""Rows that show which way a file runs."""
+
+
+def in_time(
+    source: Source, items: Iterable[tuple[int, T]], at: Callable[[T], float], size: Callable[[T], int] = lambda item: 0
+) -> Iterator[tuple[int, T]]:
+    """Each (line, item) by its time, those of one time in the order of the file.
+
+    `size` says how many bytes an item holds.
+    """
+    rows = iter(items)
+    first = list(islice(rows, LOOKED_AT))
+    times = [at(item) for _, item in first]
+    n_back = sum(one >= other for one, other in pairwise(times))
+    if times and times[0] > times[-1] and n_back * 2 > len(times):
+        turned = [*first, *rows]
+        turned.reverse()
+        yield from sorted(turned, key=lambda row: at(row[1]))
+        return
+    yield from _within(source, chain(first, rows), at, size)
+
+
+def _within(
+    source: Source, rows: Iterable[tuple[int, T]], at: Callable[[T], float], size: Callable[[T], int]
+) -> Iterator[tuple[int, T]]:
+    heap: list[tuple[float, int, int, T]] = []
+    latest, held = 0.0, 0
+    for count, (line, item) in enumerate(rows):
+        heappush(heap, (at(item), count, line, item))
+        held += size(item)
+        while len(heap) > WINDOW or held > MOST_HELD:
+            when, _, number, ready = heappop(heap)
+            held -= size(ready)
+            if when < latest:
+                source.fault(
+                    number, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands"
+                )
+            latest = max(latest, when)
+            yield number, ready
+    for when, _, number, ready in nsmallest(len(heap), heap):
+        if when < latest:
+            source.fault(
+                number, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands"
+            )
+        latest = max(latest, when)
+        yield number, ready

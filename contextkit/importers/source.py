@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from contextkit.errors import MissingExtra, UnreadableLog
-from contextkit.importers.seen import Seen
+from contextkit.importers.dedup import Seen
 
 _BLANK = ord(" ")
 BUFFER = 1 << 19

@@ -1,4 +1,4 @@
-"""Model calls in a tree of spans: whose lane each belongs to, and which of several records of one call counts.
+"""Reads model calls out of a tree of spans: the lane of each, and which of several records of one call counts.
 
 Takes spans as they come, children before parents or after, gives exchanges with their remarks, trace by trace. Knows no
 format.
@@ -6,19 +6,108 @@ format.
 * A call inside an agent that another agent called has a lane of its own, one for each time it was called; all others
   are `main`, or the
   agent's name where one conversation is held by several agents in turn.
-* A call inside another call is the same one told twice, by a framework and by the client it uses: the inner one counts.
+* A call inside another call is the same one recorded twice, by a framework and by the client it uses: the inner one counts.
   So are calls with
-  one response id: the one that says most counts.
+  one response id: the one that has most fields counts.
+
+`counted_usage` makes a `Usage` of the counts that a gateway or a tracer wrote down, whose prompt may or may not include
+the cached tokens; counts that contradict each other are a fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from contextkit.cache.usage import Usage
 from contextkit.importers.source import Source
 from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
+
+Reading = Literal["inclusive", "exclusive", "unsaid"]
+"""Whether the prompt's count holds what was read and written, leaves it out, or nobody says."""
+IMPOSSIBLE = "more read and written than was sent; its bill is unknown"
+UNTOLD = "nothing tells whether its input holds the cached tokens or leaves them out; what was neither is unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Tokens of one call as they were written down; None where nobody says."""
+
+    prompt: int | None = None
+    """Input, with or without what was cached."""
+    read: int | None = None
+    """Read from the cache."""
+    write: int | None = None
+    """Written to it, whatever the lifetime."""
+    output: int | None = None
+    """Generated."""
+    total: int | None = None
+    """All of it."""
+    write_5m: int | None = None
+    """Of what was written, with the short lifetime."""
+    write_1h: int | None = None
+    """Of what was written, with the long lifetime."""
+
+    @property
+    def cached(self) -> int:
+        """Tokens read and written, as far as they are known."""
+        return (self.read or 0) + (self.write or 0)
+
+
+def told_by_total(counts: Counts) -> Reading:
+    """Which reading the total bears out; `unsaid` where both or neither do.
+
+    >>> told_by_total(Counts(100, 90, 0, 5, total=105)), told_by_total(Counts(10, 90, 0, 5, total=105)), told_by_total(Counts(10, 90, 0, 5))
+    ('inclusive', 'exclusive', 'unsaid')
+    """
+    if counts.total is None or counts.prompt is None or not counts.cached:
+        return "unsaid"
+    rest = counts.total - (counts.output or 0) - counts.prompt
+    readings: dict[int, Reading] = {0: "inclusive", counts.cached: "exclusive"}
+    return readings.get(rest, "unsaid")
+
+
+def counted_usage(source: Source, line: int, counts: Counts, reading: Reading) -> Usage | None:
+    """What a call was billed.
+
+    None where nothing is known, where all is 0, as no call costs nothing, and where it contradicts itself.
+    """
+    counts = _split(source, line, counts)
+    if counts.prompt is None or (counts.read is None and counts.write is None):
+        known = Usage(None, counts.read, counts.write_5m, counts.write_1h, counts.output)
+        return known if counts.cached or counts.output else None
+    if reading == "unsaid":
+        reading = "exclusive" if counts.cached > counts.prompt or not counts.cached else _untold(source, line)
+    if reading == "inclusive" and counts.cached > counts.prompt:
+        source.fault(line, IMPOSSIBLE)
+        return None
+    fresh = {"inclusive": counts.prompt - counts.cached, "exclusive": counts.prompt, "unsaid": None}[reading]
+    usage = Usage(fresh, counts.read, counts.write_5m, counts.write_1h, counts.output)
+    return usage if fresh is None or fresh or counts.cached or counts.output else None
+
+
+def _untold(source: Source, line: int) -> Reading:
+    source.fault(line, UNTOLD)
+    return "unsaid"
+
+
+def _split(source: Source, line: int, counts: Counts) -> Counts:
+    """With the two lifetimes of what was written: the short one where nobody says, as it is what is asked for by
+    default.
+    """
+    short, long = counts.write_5m, counts.write_1h
+    if short is None and long is None:
+        none_long = None if counts.write is None else 0
+        return Counts(counts.prompt, counts.read, counts.write, counts.output, counts.total, counts.write, none_long)
+    both = (short or 0) + (long or 0)
+    if counts.write is not None and counts.write != both:
+        if not both:
+            return replace(counts, write_5m=counts.write, write_1h=0)
+        source.fault(line, "the writes of both lifetimes are not their sum; the lifetimes stand")
+    return replace(counts, write=both, write_5m=short or 0, write_1h=long or 0)
+
 
 MAIN = "main"
 OPEN = 20_000

@@ -24,9 +24,8 @@ from dataclasses import dataclass, field, replace
 from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.usage import is_long_ttl
 from contextkit.economics.bill import Price
-from contextkit.economics.lifetimes.coverage import Chances, Coverage, chances, pays
-from contextkit.economics.lifetimes.rates import Rates, rates_at
-from contextkit.economics.prewarm import Prewarm, prewarm
+from contextkit.economics.fanout import Prewarm, prewarm
+from contextkit.economics.lifetime import Chances, Coverage, Rates, chances, pays, rates_at
 from contextkit.economics.rhythm import Rhythm
 from contextkit.models import Model
 from contextkit.prompt.breakpoints import Places, Plan, last_breakpoint_place, places

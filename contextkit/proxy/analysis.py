@@ -19,7 +19,7 @@ from typing import Self
 from contextkit.canonical import Json, parse
 from contextkit.errors import StorageError
 from contextkit.proxy.frames import Hurry, Told, framed
-from contextkit.proxy.passage import UNREADABLE, Departed, Ended, Passed
+from contextkit.proxy.observer import UNREADABLE, Departed, Ended, Passed
 
 QUEUE_BYTES, QUEUE_ENTRIES = 1 << 28, 1 << 15
 """What may wait to be analysed."""

@@ -17,7 +17,7 @@ from contextkit.canonical import canonical
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.frames import Hurry, Told, calls
 from contextkit.proxy.journal import Journal
-from contextkit.proxy.passage import Departed, Ended, Passed
+from contextkit.proxy.observer import Departed, Ended, Passed
 
 
 def main(path: str, upstream: str) -> None:

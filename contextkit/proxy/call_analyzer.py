@@ -22,8 +22,8 @@ from contextkit.ledger.summary import Tally
 from contextkit.lint.finding import Finding
 from contextkit.providers.response_facts import error_type
 from contextkit.proxy.journal import Journal
+from contextkit.proxy.observer import MOST_BYTES, UNREADABLE, Departed, Ended, Passed
 from contextkit.proxy.other_endpoints import OtherCall, OtherEndpoints, answer_in, bill_of, billed_by
-from contextkit.proxy.passage import MOST_BYTES, UNREADABLE, Departed, Ended, Passed
 from contextkit.proxy.repairs.splices import undo_of
 from contextkit.redact import redact, redact_path, redact_text
 from contextkit.watcher.conversations import Conversations

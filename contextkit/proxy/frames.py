@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, BinaryIO
 
 from contextkit.canonical import Json, canonical, parse
-from contextkit.proxy.passage import Departed, Ended, Passed
+from contextkit.proxy.observer import Departed, Ended, Passed
 
 
 @dataclass(frozen=True, slots=True)

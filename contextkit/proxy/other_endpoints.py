@@ -27,7 +27,7 @@ from contextkit.prompt.conversations import Conversations
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import named_in
 from contextkit.providers.usage import usage_of
-from contextkit.proxy.passage import Departed, Ended
+from contextkit.proxy.observer import Departed, Ended
 from contextkit.terminal import sanitize
 from contextkit.watcher.breaks import broken, catalogue, step_of
 from contextkit.watcher.guard import fields_of

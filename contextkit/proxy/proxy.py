@@ -21,11 +21,17 @@ except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
 from contextkit.providers.codec import Codec
-from contextkit.proxy.headers import value_of
-from contextkit.proxy.link import Link
-from contextkit.proxy.passage import Observer, Repair, Timeouts
-from contextkit.proxy.relay import DEFAULT_TIMEOUTS, ClientStalled, Relay, Unreachable, in_words
-from contextkit.proxy.upstream import Upstream
+from contextkit.proxy.observer import Observer, Repair, Timeouts
+from contextkit.proxy.relay import (
+    DEFAULT_TIMEOUTS,
+    ClientStalled,
+    Link,
+    Relay,
+    Unreachable,
+    Upstream,
+    in_words,
+    value_of,
+)
 from contextkit.redact import redact_text
 from contextkit.server.answer import CHAT, MESSAGES, trace_of
 from contextkit.server.http.hosts import Hosts

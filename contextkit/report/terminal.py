@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row, Summary, dollars, spent
-from contextkit.report.contents import Contents, dearest_misses, dearest_rows, unknowns
-from contextkit.report.figures import shares, sparkline
+from contextkit.report.contents import Contents, dearest_misses, dearest_rows, shares, sparkline, unknowns
 from contextkit.report.fixes import provider_says
 from contextkit.terminal import rich_console, sanitize_for
 

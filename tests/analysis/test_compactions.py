@@ -9,7 +9,7 @@ import pytest
 
 from contextkit.analysis.compactions.recorded import Advised, advised
 from contextkit.cache.usage import Usage
-from contextkit.importers.found import records_in
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Record, Remark
 from contextkit.ledger.misses import judged

@@ -260,7 +260,7 @@ def test_stopping_early_answers_for_what_was_seen() -> None:
 
 @pytest.mark.skipif(not PI.exists(), reason="the recorded pi session is not beside this checkout")
 def test_a_real_session() -> None:
-    from contextkit.importers.found import records_in
+    from contextkit.importers.registry import records_in
     from contextkit.importers.source import Faults
 
     found = what_if(records_in([str(PI)], Faults()), ["ttl-1h", "keep-alive"])

@@ -228,7 +228,7 @@ def parse_all(folder: Path) -> dict[str, Any]:
 def read_all(folder: Path) -> dict[str, Any]:
     """Every call, as the importer gives it, opening and reading the files included."""
     from contextkit.importers.collecting import seldom_collecting
-    from contextkit.importers.found import records_in
+    from contextkit.importers.registry import records_in
     from contextkit.importers.source import Faults
     from contextkit.ledger.calls import Exchange
     from contextkit.prices import bills_writes
@@ -244,7 +244,7 @@ def read_all(folder: Path) -> dict[str, Any]:
 def report(folder: Path) -> dict[str, Any]:
     """What `contextkit report` works out, its drawing left out."""
     from contextkit.importers.collecting import seldom_collecting
-    from contextkit.importers.found import records_in
+    from contextkit.importers.registry import records_in
     from contextkit.importers.source import Faults
     from contextkit.ledger.summary import summarise
 

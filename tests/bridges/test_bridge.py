@@ -13,10 +13,9 @@ import anthropic
 import openai
 import pytest
 
-from contextkit.bridges.bridge import KEPT, Bridge
+from contextkit.bridges.bridge import KEPT, Bridge, in_blocks
 from contextkit.bridges.claude_agent import Transcripts
 from contextkit.bridges.langchain import middleware
-from contextkit.bridges.mending import in_blocks
 from contextkit.bridges.openai_agents import model_provider
 from contextkit.bridges.pydantic_ai import capability
 from contextkit.errors import MissingExtra, PrefixBroken, UsageError

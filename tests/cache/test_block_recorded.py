@@ -14,8 +14,7 @@ import pytest
 from contextkit.cache.block.engine import BlockEngine, Shape
 from contextkit.cache.block.groups import Group
 from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.block.index.by_chain import ByChain
-from contextkit.cache.block.index.free_queue import FreeQueue
+from contextkit.cache.block.pool import ByChain, FreeQueue
 from contextkit.errors import UsageError
 from tests.conformance.run import BUILDERS
 from tests.conformance.scenario import Scenario, replay, scenarios

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contextkit.cache.hosted.content_client import Contents
+from contextkit.cache.hosted.content_cache import Contents
 from contextkit.cache.prompt import Prompt
 from tests.cache.hosted_prompts import talk
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit.cache.hosted.content_cache import ContentCache, reads_to_pay
-from contextkit.cache.hosted.hosted_cache import hosted_cache
-from contextkit.cache.hosted.routed import Routed, head_of
+from contextkit.cache.hosted.hosted_cache import Routed, head_of, hosted_cache
 from contextkit.cache.hosted.rules import HOSTED, Rule
 from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contextkit.cache.packed import pack, shared, unpack, view
-from contextkit.cache.radix.policies import POLICIES, rules_of
-from contextkit.cache.radix.tree import RadixTree
+from contextkit.cache.radix.tree import POLICIES, RadixTree, rules_of
 from contextkit.errors import UsageError
 from tests.cache.naive_radix import NaiveRadix
 

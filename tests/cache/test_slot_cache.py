@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from contextkit.cache.block.ids import Adapter, Item, TokenIds
 from contextkit.cache.prefix_cache import Hit, Lease
-from contextkit.cache.slot.content import Model
-from contextkit.cache.slot.server import SlotShape
+from contextkit.cache.slot.server import Model, SlotShape
 from contextkit.cache.slot.slot_cache import SlotCache
 from contextkit.errors import StorageError, UsageError
 

@@ -10,9 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contextkit.cache.packed import pack, unpack
-from contextkit.cache.slot.content import Content, Model, keep
-from contextkit.cache.slot.server import Asked, SlotServer, SlotShape
-from contextkit.cache.slot.window import Window
+from contextkit.cache.slot.server import Asked, Content, Model, SlotServer, SlotShape, Window, keep
 from contextkit.errors import UsageError
 from tests.cache.naive_slots import NaiveServer
 

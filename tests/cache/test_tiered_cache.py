@@ -13,8 +13,7 @@ import pytest
 from contextkit.cache.block.ids import Adapter, BlockIds, Item, TokenIds
 from contextkit.cache.block.trace_cache import TraceCache
 from contextkit.cache.prefix_cache import PrefixCache
-from contextkit.cache.tiered.chunking import BlockChunks, Reuse, TokenChunks
-from contextkit.cache.tiered.tier import Tier, TierStore
+from contextkit.cache.tiered.tier import BlockChunks, Reuse, Tier, TierStore, TokenChunks
 from contextkit.cache.tiered.tiered_cache import TieredCache
 from contextkit.errors import StorageError, UsageError
 

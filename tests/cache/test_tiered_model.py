@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.tiered.chunking import Reuse, TokenChunks
-from contextkit.cache.tiered.policies import POLICIES
-from contextkit.cache.tiered.tier import Tier, TierStore
+from contextkit.cache.tiered.tier import POLICIES, Reuse, Tier, TierStore, TokenChunks
 from contextkit.cache.tiered.tiered_cache import TieredCache
 
 STREAMS = {False: 100, True: 10_000}

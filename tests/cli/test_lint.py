@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from contextkit.importers.found import records_at
+from contextkit.importers.registry import records_at
 from contextkit.ledger.calls import Bodies, Exchange, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.lint.catalogue import hazards

@@ -286,7 +286,7 @@ def test_an_error_in_mid_stream_has_the_provider_s_name(server: LocalServer, tmp
 
 def test_the_judge_reads_what_the_proxy_writes() -> None:
     from contextkit.proxy.frames import calls, framed
-    from contextkit.proxy.passage import Departed, Ended
+    from contextkit.proxy.observer import Departed, Ended
 
     left = Departed(1, "openai_chat", "/v1/chat/completions", "", b"\n{}\n", b"{ }", ("sort-tools",), ((0, 0, 1),), 1.5)
     over = Ended(1, 200, "application/json", "gzip", b"\x00\n\xff", None, 2.5, "cut")

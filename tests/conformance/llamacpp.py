@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from contextkit.cache.packed import N_BYTES, pack, unpack
-from contextkit.cache.slot.content import Model
-from contextkit.cache.slot.server import Asked, SlotServer, SlotShape
-from contextkit.cache.slot.window import Window
+from contextkit.cache.slot.server import Asked, Model, SlotServer, SlotShape, Window
 from tests.conformance.scenario import token_ids
 
 Op = dict[str, Any]

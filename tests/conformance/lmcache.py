@@ -7,8 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.tiered.chunking import Chunk, TokenChunks
-from contextkit.cache.tiered.tier import Tier, TierStore
+from contextkit.cache.tiered.tier import Chunk, Tier, TierStore, TokenChunks
 from tests.conformance.scenario import token_ids
 
 Op = dict[str, Any]

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from contextkit.cache.packed import pack
-from contextkit.cache.radix.policies import Node, Space, rules_of
-from contextkit.cache.radix.tree import RadixTree
+from contextkit.cache.radix.tree import Node, RadixTree, Space, rules_of
 from contextkit.errors import UsageError
 from tests.conformance.scenario import token_ids
 

@@ -10,9 +10,9 @@ from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
 from contextkit.economics.bill import cold_usage
+from contextkit.economics.fanout import prewarm
 from contextkit.economics.keep_alive import interval_seconds, keep_alive, most_pings, ping_usage
 from contextkit.economics.lifetime import Turn, break_even_share, lifetimes
-from contextkit.economics.prewarm import prewarm
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
 

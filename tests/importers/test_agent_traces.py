@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from contextkit.cli.main import cli
-from contextkit.importers.found import records_at, records_in
+from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.prompts import prompts_of

@@ -13,7 +13,7 @@ import pytest
 from contextkit.analysis.blocks.request import BlockRequest
 from contextkit.errors import UnreadableLog
 from contextkit.importers.block_trace import BlockTraces, content_of, found_in, is_block_trace
-from contextkit.importers.found import ledger_at, records_in
+from contextkit.importers.registry import ledger_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import BlockIds, Exchange
 

@@ -15,7 +15,7 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.importers.claude_code import is_claude_code
-from contextkit.importers.found import records_at, records_in
+from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.misses import Judged, judged

@@ -13,7 +13,7 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.importers.codex import is_codex
-from contextkit.importers.found import records_at, records_in
+from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.misses import judged

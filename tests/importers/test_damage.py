@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from contextkit.importers.found import FORMATS, records_at
+from contextkit.importers.registry import FORMATS, records_at
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger

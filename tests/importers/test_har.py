@@ -14,7 +14,7 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.importers import har
-from contextkit.importers.found import records_at, records_in
+from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Bodies, Exchange, encode
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.found import records_at
 from contextkit.importers.langfuse import settled
+from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
 

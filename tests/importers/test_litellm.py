@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.found import records_at
+from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Bodies, Exchange, Remark
 from contextkit.ledger.summary import summarise

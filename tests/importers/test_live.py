@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.importers.found import records_in
 from contextkit.importers.live import LiveFiles
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Record
 from contextkit.ledger.ledger import Ledger

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.importers.found import records_at
+from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Bodies, Exchange
 

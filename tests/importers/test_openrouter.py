@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.found import records_at, records_in
 from contextkit.importers.openrouter import is_openrouter
+from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.misses import judged
 from contextkit.report.contents import Gathering
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.page import page
-from contextkit.report.plain.document import document
-from contextkit.report.plain.markdown import markdown
+from contextkit.report.json import document
+from contextkit.report.markdown import markdown
 from contextkit.report.terminal import text
 
 GENERATIONS = Path(__file__).parent / "fixtures" / "openrouter" / "generations.jsonl"

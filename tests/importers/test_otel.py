@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.found import records_at
 from contextkit.importers.otel import ATTRIBUTES
+from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.summary import summarise

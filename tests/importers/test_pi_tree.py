@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from contextkit.errors import UnreadableLog
-from contextkit.importers.found import ledger_at, records_at
 from contextkit.importers.pi import read_pi
 from contextkit.importers.recording import AssistantSaid, Compacted, EffortChanged, Text, UserSaid
+from contextkit.importers.registry import ledger_at, records_at
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.misses import misses

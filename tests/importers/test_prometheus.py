@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.found import records_in
 from contextkit.importers.prometheus import is_scrape
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.misses import judged

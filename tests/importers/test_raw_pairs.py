@@ -17,8 +17,8 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.importers.billed import provider_of
-from contextkit.importers.found import ledger_at, records_at, records_in
 from contextkit.importers.raw_pairs import is_raw_pairs
+from contextkit.importers.registry import ledger_at, records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
 from contextkit.ledger.misses import judged

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextkit.importers import in_time as ordering
-from contextkit.importers.found import records_in
-from contextkit.importers.in_time import in_time
-from contextkit.importers.rows import rows
+from contextkit.importers import rows as ordering
+from contextkit.importers.registry import records_in
+from contextkit.importers.rows import in_time, rows
 from contextkit.importers.source import Faults, Source
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.summary import summarise

@@ -7,8 +7,8 @@ from hashlib import blake2b
 
 import pytest
 
-from contextkit.importers import seen
-from contextkit.importers.seen import Seen
+from contextkit.importers import dedup as seen
+from contextkit.importers.dedup import Seen
 from contextkit.importers.source import Faults
 
 

@@ -42,7 +42,7 @@ from contextkit.lint.requests.detect import Calls, Detector
 from contextkit.lint.requests.rule import Evidence, RequestRule
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.journal import Journal
-from contextkit.proxy.passage import Departed, Ended, Passed
+from contextkit.proxy.observer import Departed, Ended, Passed
 from contextkit.server import LocalServer
 from tests.server.proxied import passing
 from tests.server.test_real_requests import CLIENTS, HEADERS, HOSTS, path_of, requests_of

@@ -14,7 +14,7 @@ import pytest
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import Finding
-from contextkit.lint.output.mend import diff, mended, write
+from contextkit.lint.output.fixes import diff, mended, write
 from contextkit.lint.source.detect import find_in_code
 
 HEAD = "import json, os\nfrom datetime import datetime\nfrom pathlib import Path\nimport anthropic\n\nclient = anthropic.Anthropic()\n\n"

@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 
 from contextkit.lint.catalogue import hazards, page
 from contextkit.lint.finding import CodePlace, Edit, Finding, Fix, RequestPlace
-from contextkit.lint.output.counts import Looked
-from contextkit.lint.output.forms import FORMS, Told, statistics
-from contextkit.lint.output.group import groups, joined, ranges
-from contextkit.lint.output.mend import diff, mended, write
+from contextkit.lint.output.fixes import diff, mended, write
+from contextkit.lint.output.formats import FORMS, Told, statistics
+from contextkit.lint.output.groups import Looked, groups, joined, ranges
 from contextkit.lint.output.text import as_text
 from tests.lint.sarif_schema import SCHEMA
 
@@ -412,6 +411,6 @@ def test_no_set_of_changes_leaves_a_file_that_does_not_parse(
 
 
 def test_the_output_needs_no_package_beyond_the_standard_library() -> None:
-    code = "import sys; import contextkit.lint.output.forms; print([n for n in ('rich', 'pydantic', 'numpy') if n in sys.modules])"
+    code = "import sys; import contextkit.lint.output.formats; print([n for n in ('rich', 'pydantic', 'numpy') if n in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"\[\]\s*", ran.stdout)

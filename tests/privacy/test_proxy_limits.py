@@ -21,7 +21,7 @@ import pytest
 from contextkit.ledger.calls import Bodies
 from contextkit.ledger.ledger import Ledger
 from contextkit.proxy.frames import Hurry, framed
-from contextkit.proxy.passage import Departed, Ended, Timeouts
+from contextkit.proxy.observer import Departed, Ended, Timeouts
 from tests.cli.conftest import COMMAND
 from tests.server.proxied import Seen, Wire, client, passing, provider
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from contextkit import AnthropicMessages, Context
 from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.usage import Usage
-from contextkit.economics.lifetimes.coverage import Chances, Coverage, chances, pays
-from contextkit.economics.lifetimes.rates import Rates, rates_at
+from contextkit.economics.lifetime import Chances, Coverage, Rates, chances, pays, rates_at
 from contextkit.economics.rhythm import Prior, Rhythm
 from contextkit.models import model_named
 from contextkit.prices import cost_usd

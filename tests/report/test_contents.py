@@ -16,8 +16,8 @@ from contextkit.report import contents
 from contextkit.report.contents import Contents, Gathering
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.page import page
-from contextkit.report.plain.document import document
-from contextkit.report.plain.markdown import markdown
+from contextkit.report.json import document
+from contextkit.report.markdown import markdown
 from contextkit.report.terminal import text
 from tests.report.made_up import gathered, one_session
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from contextkit.report.contents import Contents
-from contextkit.report.following import EVERY, SHARE, follow
+from contextkit.report.follow import EVERY, SHARE, follow
 from tests.report.made_up import gathered, one_session
 
 

@@ -16,9 +16,9 @@ import pytest
 from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
+from contextkit.report.html.charts import MOST_CALLS, MOST_SESSIONS
 from contextkit.report.html.markup import money
 from contextkit.report.html.page import page
-from contextkit.report.html.waterfall import MOST_CALLS, MOST_SESSIONS
 from tests.report.made_up import OPUS, START, gathered, many_sessions, one_session, with_bodies
 
 
@@ -175,9 +175,9 @@ def test_what_a_fix_saves_is_replayed_where_it_can_be_and_marked_where_not(thous
 
 
 def test_a_page_does_not_replay_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contextkit.report.html.kept.savings.MOST_REPLAYED", 100)
+    monkeypatch.setattr("contextkit.report.html.savings.MOST_REPLAYED", 100)
     assert "replayed: " not in page(*gathered(one_session(300)))
-    monkeypatch.setattr("contextkit.report.html.kept.savings.MOST_BODY_BYTES", 1_000)
+    monkeypatch.setattr("contextkit.report.html.savings.MOST_BODY_BYTES", 1_000)
     assert "replayed: " not in page(*gathered(with_bodies()))  # what lies in the prompt is not answered without it
 
 

@@ -16,10 +16,10 @@ from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.misses import Cause, judged
 from contextkit.report.contents import Chosen, Gathering
+from contextkit.report.csv import CALLS, Calls, write_groups
 from contextkit.report.fixes import FIXES, is_agreed, provider_says
-from contextkit.report.plain.csv import CALLS, Calls, write_groups
-from contextkit.report.plain.document import document
-from contextkit.report.plain.markdown import markdown
+from contextkit.report.json import document
+from contextkit.report.markdown import markdown
 from tests.report.made_up import START, gathered, many_sessions, one_session
 
 

@@ -14,7 +14,7 @@ from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
-from contextkit.report.figures import RAMP, UNKNOWN, buckets, losses, shares, sparkline
+from contextkit.report.contents import RAMP, UNKNOWN, buckets, losses, shares, sparkline
 from contextkit.report.terminal import GROUPS, ROWS, SHOWN, show, text
 from tests.report.made_up import gathered, many_sessions, one_session
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from contextkit.report.watching import OFTEN, Watch
+from contextkit.report.progress import OFTEN, Watch
 
 
 class Bar:

@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from contextkit.proxy.passage import Departed, Ended, Passed
+from contextkit.proxy.observer import Departed, Ended, Passed
 from contextkit.proxy.proxy import Proxy
-from contextkit.proxy.upstream import Upstream
+from contextkit.proxy.relay import Upstream
 
 PATIENCE = 10.0
 

@@ -23,7 +23,7 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.journal import Journal
 from contextkit.proxy.metrics.prometheus import Metrics
-from contextkit.proxy.passage import Departed, Ended, Passed, wire_of
+from contextkit.proxy.observer import Departed, Ended, Passed, wire_of
 from tests.server.proxied import Seen, Wire, client, passing, provider
 
 GEMINI = "/v1beta/models/gemini-2.5-pro:generateContent"

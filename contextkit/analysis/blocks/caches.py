@@ -18,13 +18,12 @@ from typing import Protocol
 from contextkit.cache.block.ids import BlockIds, TokenIds
 from contextkit.cache.block.trace_cache import Order, TraceCache
 from contextkit.cache.packed import pack
-from contextkit.cache.radix.policies import POLICIES as RADIX_POLICIES
+from contextkit.cache.radix.tree import POLICIES as RADIX_POLICIES
 from contextkit.cache.radix.tree import RadixTree
 from contextkit.cache.slot.server import SlotShape
 from contextkit.cache.slot.slot_cache import SlotCache
-from contextkit.cache.tiered.chunking import BlockChunks
-from contextkit.cache.tiered.policies import POLICIES as TIER_POLICIES
-from contextkit.cache.tiered.tier import Tier, TierStore
+from contextkit.cache.tiered.tier import POLICIES as TIER_POLICIES
+from contextkit.cache.tiered.tier import BlockChunks, Tier, TierStore
 from contextkit.cache.tiered.tiered_cache import TieredCache
 from contextkit.errors import UsageError
 

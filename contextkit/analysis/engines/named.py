@@ -21,8 +21,7 @@ from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.radix.radix_cache import RadixCache, RadixShape
 from contextkit.cache.slot.server import SlotShape
 from contextkit.cache.slot.slot_cache import SlotCache
-from contextkit.cache.tiered.chunking import TokenChunks
-from contextkit.cache.tiered.tier import Tier
+from contextkit.cache.tiered.tier import Tier, TokenChunks
 from contextkit.cache.tiered.tiered_cache import TieredCache
 from contextkit.errors import UsageError
 

@@ -19,9 +19,8 @@ from typing import Any
 
 import orjson
 
-from contextkit.cache.block.engine import BlockEngine, Request, Shape
+from contextkit.cache.block.engine import BlockEngine, Pending, Request, Shape, State
 from contextkit.cache.block.ids import Adapter, Item, TokenIds
-from contextkit.cache.block.steps.shapes import Pending, State
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.usage import Usage
 from contextkit.errors import StorageError, UsageError

@@ -1,4 +1,4 @@
-"""vLLM's KV-cache manager, step by step: look up, allocate, compute, free.
+"""Models vLLM's KV-cache manager step by step: look up, allocate, compute, free.
 
 Takes requests as token ids and the engine's own steps, gives block numbers; knows nothing of clocks, bills or
 schedulers.
@@ -12,20 +12,292 @@ blocks is also cached where the prompt ended inside one, which only a recurrent 
 (`Shape.is_partial`). Where a thinned group made the hit shorter than the others would have allowed, that place is kept
 the next time. What a connector brings (`n_external`) gets blocks where a layer still looks at it, after all hits are
 held.
+
+Recurrent groups keep a state instead of tokens (Mamba, "align" mode): one block at each place where a step ended, null
+blocks between.
+
+Measured on vLLM 0.33.0 (`mamba_cache_mode="align"`): a step takes one block, the first one also one for each drafted
+token, which move along at the table's end; the block of the step before last is given back; the state at a prompt's
+last key is cached even inside a block, and when the request goes on, it writes on in that block and a copy takes over
+the key. Not modelled: states exported inside a step (`num_prefill_checkpoint_blocks`), the offer of states to a
+connector.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import gcd, lcm
 
 from contextkit.cache.block.groups import NULL, Group, Retention, Search, find, kept, n_skipped, skipped_tokens
 from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.block.index.by_chain import ByChain
-from contextkit.cache.block.index.by_key import ByKey
-from contextkit.cache.block.keys import coarser, extend
-from contextkit.cache.block.pool import Pool
-from contextkit.cache.block.steps import recurrent
-from contextkit.cache.block.steps.shapes import Allocation, Found, Pending, Request, Shape, State, Step, check
+from contextkit.cache.block.keys import Rules, coarser, extend
+from contextkit.cache.block.pool import ByChain, ByKey, Pool
+from contextkit.errors import UsageError
+
+_RULES = Rules()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What an engine is configured with."""
+
+    n_blocks: int
+    """Blocks in the pool, the null block included."""
+    groups: tuple[Group, ...] = (Group(),)
+    """One for each kind of layer."""
+    rules: Rules = _RULES
+    """Of which release."""
+    is_caching: bool = True
+    """Whether prefixes are cached at all."""
+    is_eagle: bool = False
+    """Whether EAGLE drafting makes every hit give up one more block."""
+    retention: int | None = None
+    """Tokens between the tails that windows and recurrent states keep; None keeps all (the engine's own default is 0).
+    """
+    key_size: int | None = None
+    """Tokens a key stands for, a divisor of every block; None for the largest there is (the engine's
+    `prefix_match_unit`)."""
+    eagle_groups: tuple[int, ...] = ()
+    """Numbers of the groups that draft, which alone give up a block; none for all of them."""
+
+    @property
+    def unit(self) -> int:
+        """Tokens a key stands for."""
+        return self.key_size or gcd(*(group.size for group in self.groups))
+
+    @property
+    def largest(self) -> int:
+        """What every block's end meets: the least common multiple of the blocks' sizes."""
+        return lcm(*(group.size for group in self.groups))
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a hit may end inside a block: a recurrent group's blocks are longer than a key, and every group can
+        look there.
+        """
+        states = any(group.kind == "mamba" and group.size > self.unit for group in self.groups)
+        return (
+            len(self.groups) > 1
+            and states
+            and all(group.kind in ("full", "mamba") or group.size == self.unit for group in self.groups)
+        )
+
+    @property
+    def dropping(self) -> frozenset[int]:
+        """Numbers of the groups that give up a block."""
+        return frozenset(self.eagle_groups or range(len(self.groups))) if self.is_eagle else frozenset()
+
+
+@dataclass(slots=True)
+class Pending:
+    """What a step leaves undone until the next one begins."""
+
+    fresh: set[int] = field(default_factory=set)
+    """Keys of states that are not written yet."""
+    copied: dict[int, list[int]] = field(default_factory=dict)
+    """Group → blocks held once more because one is copied to the other."""
+
+
+@dataclass(slots=True)
+class State:
+    """What a recurrent group remembers of a running request."""
+
+    is_allocated: bool = False
+    """Whether it got blocks in an earlier step."""
+    last: int | None = None
+    """Index of the block the step before last wrote."""
+    n_retired: int = 0
+    """Leading blocks that were given back already."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One request: its tokens so far, their keys, its block tables."""
+
+    prompt: TokenIds
+    """What was asked."""
+    generated: list[int]
+    """Tokens after the prompt."""
+    tables: list[list[int]]
+    """Blocks of each group, null where none is needed any more."""
+    n_cached: list[int]
+    """How many leading blocks of each table have been offered to the cache."""
+    keys: list[int] = field(default_factory=list)
+    """Chained keys of the full blocks."""
+    computed: int = 0
+    """Tokens whose KV is there."""
+    is_running: bool = False
+    """Whether it holds blocks."""
+    n_preemptions: int = 0
+    """How often it lost them again."""
+    shared_end: int = 0
+    """Where a prefix that others have, but a thinned group has not, ended at the last lookup; 0 for nowhere."""
+    tails: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Group → index and number of a block that is cached up to somewhere inside it, and copied before it is written on.
+    """
+    states: dict[int, State] = field(default_factory=dict)
+    """What recurrent groups remember."""
+
+    @property
+    def n_tokens(self) -> int:
+        """Prompt and generated tokens."""
+        return len(self.prompt.tokens) + len(self.generated)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a lookup found; changes nothing until it is allocated with."""
+
+    tokens: int
+    """Tokens that need not be computed."""
+    blocks: tuple[list[int], ...]
+    """Their blocks in each group, null where none is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What a step was given."""
+
+    new: tuple[list[int], ...]
+    """New blocks in each group."""
+    evicted: list[int]
+    """Those of them that were cached until now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a step goes, in tokens from the front."""
+
+    local: int
+    """Computed, or found here."""
+    start: int
+    """With what a connector brings: where computing begins."""
+    end: int
+    """Where it ends."""
+    slots: int
+    """The same, with room for drafted tokens."""
+
+
+def check(shape: Shape) -> None:
+    """Raises `UsageError` for a shape no engine has."""
+    if shape.n_blocks < 2 or not shape.groups:
+        raise UsageError(
+            f"an engine with {shape.n_blocks} blocks and {len(shape.groups)} groups holds nothing: 2 and 1 are the least"
+        )
+    for group in shape.groups:
+        if group.size < 1 or (group.kind in ("sliding_window", "chunked_local") and group.reach < 1):
+            raise UsageError(
+                f"a {group.kind} group of {group.size}-token blocks reaching {group.reach} tokens: pass 1 or more of each"
+            )
+    if any(group.size % shape.unit for group in shape.groups) or (
+        len(shape.groups) == 1 and shape.unit != shape.groups[0].size
+    ):
+        raise UsageError(
+            f"keys of {shape.unit} tokens: each group's block must be a multiple, a single group's block the same"
+        )
+    if shape.retention and shape.retention % shape.largest:
+        raise UsageError(
+            f"retention {shape.retention} is no multiple of the block size: a kept tail must end where a hit can"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Where a step takes blocks from."""
+
+    pool: Pool
+    """All of them."""
+    index: ByKey
+    """What they are cached under."""
+    pending: Pending
+    """What is left to the next step."""
+
+
+def needed(group: Group, table: list[int], hits: list[int], step: Step, state: State, has_tail: bool) -> int:
+    """New blocks a step will take.
+
+    The engine lets a table that is longer than it need be make up for what other groups lack, and stops with an error
+    where the pool is too small for that; here nothing is made up for, and such a step does not fit.
+    """
+    n = -(-step.end // group.size) + group.n_drafted - len(hits) - len(table)
+    if has_tail:
+        n = max(n, 0) + 1
+    return min(max(n, 0), 1 + has_tail + (0 if state.is_allocated else group.n_drafted))
+
+
+def take(group: Group, number: int, request: Request, step: Step, blocks: Blocks) -> list[int]:
+    """Take them and put them into the table; gives what the table has beyond its last end."""
+    table, state = request.tables[number], request.states.setdefault(number, State())
+    required, before, tail = -(-step.end // group.size) + group.n_drafted, len(table), request.tails.pop(number, None)
+    was_allocated, state.is_allocated = state.is_allocated, True
+    if required <= before and tail is None:
+        return []
+    if was_allocated:
+        state.last = before - 1 - group.n_drafted
+    elif before:
+        state.last = before - 1
+    n_skipped = required - group.n_drafted - 1
+    table.extend([NULL] * (n_skipped - before))
+    if was_allocated:
+        _move_drafts(table, range(before - group.n_drafted, min(before, n_skipped)))
+    new = blocks.pool.take(max(required - len(table), 0) + (tail is not None))
+    returned = table[before:]
+    if tail is not None:
+        copy = new.pop(0)
+        returned = [*([] if was_allocated else [copy]), *returned]
+        blocks.pending.copied.setdefault(number, []).extend([tail[1], copy])
+        _split(table, tail, copy, blocks, is_writing_on=was_allocated)
+    table.extend(new)
+    return returned + new
+
+
+def _move_drafts(table: list[int], places: range) -> None:
+    for place in places:
+        table.append(table[place])
+        table[place] = NULL
+
+
+def _split(table: list[int], tail: tuple[int, int], copy: int, blocks: Blocks, *, is_writing_on: bool) -> None:
+    """A block that is cached up to somewhere inside it is about to be written on: whose it is keeps it, or takes the
+    copy.
+    """
+    index, source = tail
+    if is_writing_on:
+        blocks.index.move(source, copy)
+        blocks.pool.hold([source])
+        blocks.pending.fresh.update(filter(None, [blocks.index.keys[copy]]))
+    else:
+        table[index] = copy
+        blocks.pool.hold([copy])
+
+
+def drop(group: Group, table: list[int], state: State, processed: int, pool: Pool) -> None:
+    """Give back the states that no later step reads, later ones first."""
+    end = min(max(processed - 1, 0) // group.size, len(table))
+    places = [place for place in range(end - 1, state.n_retired - 1, -1) if table[place] != NULL]
+    _give_back(table, places, pool)
+    state.n_retired = max(state.n_retired, end)
+    if state.last is not None and state.last < -(-processed // group.size) - 1 and table[state.last] != NULL:
+        _give_back(table, [state.last], pool)
+
+
+def _give_back(table: list[int], places: list[int], pool: Pool) -> None:
+    if places:
+        freed = [table[place] for place in places]
+        for place in places:
+            table[place] = NULL
+        pool.release(freed)
+
+
+def checkpoint(n_prompt: int, unit: int, is_last_dropped: bool) -> int:
+    """Where in a prompt its state is worth keeping: the last key that leaves a token to compute.
+
+    >>> checkpoint(50, 16, False), checkpoint(48, 16, False), checkpoint(48, 16, True)
+    (48, 32, 32)
+    """
+    return max((n_prompt if is_last_dropped else n_prompt - 1) // unit * unit - unit * is_last_dropped, 0)
+
 
 __all__ = ["Allocation", "BlockEngine", "Found", "Request", "Shape"]
 
@@ -158,7 +430,7 @@ class BlockEngine:
             return
         for number, (group, table) in enumerate(zip(self.shape.groups, request.tables, strict=True)):
             if group.kind == "mamba":
-                recurrent.drop(group, table, request.states.setdefault(number, State()), processed, self.pool)
+                drop(group, table, request.states.setdefault(number, State()), processed, self.pool)
                 continue
             freed = []
             for index in range(min(n_skipped(group, processed), len(table)) - 1, -1, -1):
@@ -235,7 +507,7 @@ class BlockEngine:
             if group.kind == "mamba":
                 if hit and self._map.keys[hit[-1]] in self.pending.fresh:
                     return self.pool.n_blocks  # a state of this very step: it is not written yet
-                total += recurrent.needed(group, table, hit, step, request.states.get(index, State()), has_tail)
+                total += needed(group, table, hit, step, request.states.get(index, State()), has_tail)
                 total += sum(block in queue for block in hit)
                 continue
             skipped = n_skipped(group, step.start) if not request.is_running else 0
@@ -265,7 +537,7 @@ class BlockEngine:
     def _take(self, request: Request, index: int, step: Step) -> list[int]:
         group, table = self.shape.groups[index], request.tables[index]
         if group.kind == "mamba":
-            return recurrent.take(group, index, request, step, recurrent.Blocks(self.pool, self._map, self.pending))
+            return take(group, index, request, step, Blocks(self.pool, self._map, self.pending))
         new: list[int] = []
         if index in request.tails:
             place, source = request.tails.pop(index)
@@ -324,9 +596,7 @@ class BlockEngine:
     def _cache_state(self, request: Request, index: int, n_tokens: int) -> None:
         """A recurrent group's state at the prompt's last key is cached, even where that lies inside a block."""
         group, table = self.shape.groups[index], request.tables[index]
-        if n_tokens <= 0 or n_tokens != recurrent.checkpoint(
-            len(request.prompt.tokens), self._unit, bool(self._dropping)
-        ):
+        if n_tokens <= 0 or n_tokens != checkpoint(len(request.prompt.tokens), self._unit, bool(self._dropping)):
             return
         place = -(-n_tokens // group.size) - 1
         block = table[place] if place < len(table) else NULL

@@ -1,4 +1,26 @@
-"""A bounded cache of blocks somebody already hashed, behind `PrefixCache[BlockIds]`; the order of eviction has a name.
+"""Models a bounded cache of pre-hashed blocks for trace replays, with named eviction orders.
+
+Bounded blocks by id, the lowest rank first to go: the orders of eviction that published replays compare.
+
+Takes block ids, gives how many leading ones were there; knows nothing of tokens, keys or requests under way. A heap and
+a map: the general way, a tenth as fast as `runs`.
+
+Assumed, and measured only in that these ranks give the figures of an independent replay of the Mooncake trace to four
+digits: a block is counted from 1 each time it comes in, also one that was there before; a request uses its blocks from
+the front, each of them, also those behind the first one missing; room is made block by block, so a request longer than
+all the room leaves its end, and a block whose parent is gone still takes room.
+
+Bounded blocks by id as a tree of runs: what a trace replay needs, at tens of millions of blocks a second.
+
+Takes block ids, gives how many leading ones were there; knows nothing of tokens, keys or requests under way.
+
+A run is a stretch of blocks that were last used by the same request, so one list operation stands for all of them. Runs
+are queued by their last use; room is made by cutting the oldest run from its end. That is, block for block, an LRU
+whose requests release their last block first — measured on vLLM 0.33.0, and the same as a radix tree that evicts leaves
+by age. Whoever uses a block uses all before it, so the oldest run never has a child, and nothing unreachable is ever
+kept. A request longer than all the room leaves its head.
+
+A bounded cache of blocks somebody already hashed, behind `PrefixCache[BlockIds]`; the order of eviction has a name.
 
 Takes block ids, gives hits and bills in tokens; knows nothing of keys or text, and no clock: nothing here dies of age.
 
@@ -9,21 +31,243 @@ on a full hit; what is generated has no ids. `BlockCache` models all four.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from heapq import heapify, heappop, heappush
+from itertools import islice
 from math import inf
 from typing import Any, Literal, Protocol
 
 import orjson
 
 from contextkit.cache.block.ids import BlockIds
-from contextkit.cache.block.ranked import RANKS, Ranked
-from contextkit.cache.block.runs import Runs
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.usage import Usage
 from contextkit.errors import StorageError, UsageError
+
+_Rank = Callable[[int, int, int], tuple[int, ...]]
+
+RANKS: dict[str, _Rank] = {
+    "in_order": lambda uses, depth, clock: (clock,),
+    "lfu": lambda uses, depth, clock: (uses, clock),
+    "length_aware": lambda uses, depth, clock: (uses, -depth, clock),
+}
+"""Name → what a block is worth, from its uses, its place in the prompt and its last use; ties go to the older use."""
+
+_STALE = 4
+"""The heap is cleaned when it is this many times as long as the blocks held."""
+
+
+class Ranked:
+    """Blocks by id, the one of the lowest rank first to go.
+
+    >>> ranked = Ranked(3, RANKS["lfu"])
+    >>> ranked.admit([1, 2]), ranked.admit([1, 3]), ranked.admit([4]), ranked.admit([1, 2]), ranked.admit([1, 3])
+    (0, 1, 0, 1, 1)
+    """
+
+    def __init__(self, capacity: float, rank: _Rank) -> None:
+        """`capacity` in blocks; infinity for no end."""
+        self._capacity = capacity
+        self._rank = rank
+        self._uses: dict[int, int] = {}
+        self._entries: dict[int, tuple[Any, ...]] = {}
+        self._heap: list[tuple[Any, ...]] = []
+        self._clock = 0
+        self.n_evicted = 0
+
+    @property
+    def n(self) -> int:
+        """Blocks held."""
+        return len(self._uses)
+
+    def admit(self, ids: Sequence[int]) -> int:
+        """Use a whole request at once: how many leading blocks were there; all that fit are now."""
+        found = self.find(ids)
+        for depth, block in enumerate(ids):
+            if block not in self._uses and len(self._uses) >= self._capacity:
+                self._evict()
+            self._use(block, depth)
+        if len(self._heap) > _STALE * len(self._uses):
+            self._heap = list(self._entries.values())
+            heapify(self._heap)
+        return found
+
+    def find(self, ids: Sequence[int]) -> int:
+        """How many leading blocks are there; changes nothing."""
+        return next((index for index, block in enumerate(ids) if block not in self._uses), len(ids))
+
+    def resident(self) -> list[int]:
+        """All blocks held, the next to go first."""
+        return [entry[1] for entry in sorted(self._entries.values())]
+
+    def to_rows(self) -> list[Any]:
+        """Everything `from_rows` needs, as JSON would hold it."""
+        return [self._clock, [(*entry, self._uses[entry[1]]) for entry in self._entries.values()]]
+
+    def from_rows(self, rows: list[Any]) -> None:
+        """Into an empty store, what `to_rows` gave."""
+        self._clock = int(rows[0])
+        for rank, block, uses in rows[1]:
+            self._uses[int(block)] = int(uses)
+            self._entries[int(block)] = (tuple(rank), int(block))
+        self._heap = list(self._entries.values())
+        heapify(self._heap)
+
+    def _use(self, block: int, depth: int) -> None:
+        uses = self._uses[block] = self._uses.get(block, 0) + 1
+        self._clock += 1
+        entry = self._entries[block] = (self._rank(uses, depth, self._clock), block)
+        heappush(self._heap, entry)
+
+    def _evict(self) -> None:
+        while True:
+            entry = heappop(self._heap)
+            if self._entries.get(entry[1]) is entry:  # what was used again since has a newer entry
+                break
+        del self._entries[entry[1]], self._uses[entry[1]]
+        self.n_evicted += 1
+
+
+class _Run:
+    """Blocks that follow one another and were last used together."""
+
+    __slots__ = ("children", "ids", "parent")
+
+    def __init__(self, ids: list[int], parent: _Run | None) -> None:
+        self.ids = ids
+        self.parent = parent
+        self.children: dict[int, _Run] | None = None
+
+
+class Runs:
+    """Blocks by id, least recently used first to go, a request's last block before its first.
+
+    >>> runs = Runs(capacity=4)
+    >>> runs.admit([1, 2, 3]), runs.admit([1, 2, 9]), runs.admit([1, 2, 3, 4]), runs.admit([1, 2, 9])
+    (0, 2, 3, 2)
+    """
+
+    def __init__(self, capacity: float) -> None:
+        """`capacity` in blocks; infinity for no end."""
+        self._capacity = capacity
+        self._root = _Run([], None)
+        self._runs: OrderedDict[_Run, None] = OrderedDict()
+        self.n = 0
+        self.n_evicted = 0
+
+    def admit(self, ids: Sequence[int]) -> int:
+        """Use a whole request at once: how many leading blocks were there; all of them are now, and the newest."""
+        if type(ids) is not list:
+            ids = list(ids)
+        n, position, node, path = len(ids), 0, self._root, []
+        while position < n:
+            children = node.children
+            child = children.get(ids[position]) if children else None
+            if child is None:
+                break
+            end = position + len(child.ids)
+            if child.ids != ids[position:end]:
+                child = self._split(child, _common(child.ids, ids, position))
+                end = position + len(child.ids)
+            path.append(child)
+            node, position = child, end
+        if position < n:
+            self._add(node, ids[position:] if position else ids[:])
+        renew = self._runs.move_to_end
+        for run in reversed(path):
+            renew(run)
+        if self.n > self._capacity:
+            self._trim(self.n - int(self._capacity))
+        return position
+
+    def find(self, ids: Sequence[int]) -> int:
+        """How many leading blocks are there; changes nothing."""
+        ids = list(ids)
+        n, position, node = len(ids), 0, self._root
+        while position < n and node.children and (child := node.children.get(ids[position])):
+            shared = _common(child.ids, ids, position)
+            position += shared
+            if shared < len(child.ids):
+                break
+            node = child
+        return position
+
+    def resident(self) -> list[int]:
+        """All blocks held, the next to go first."""
+        return [block for run in self._runs for block in reversed(run.ids)]
+
+    def to_rows(self) -> list[Any]:
+        """Everything `from_rows` needs, as JSON would hold it."""
+        numbers: dict[_Run | None, int] = {run: number for number, run in enumerate(self._runs)}
+        return [(numbers.get(run.parent), run.ids) for run in self._runs]
+
+    def from_rows(self, rows: list[Any]) -> None:
+        """Into an empty tree, what `to_rows` gave."""
+        runs = [_Run([int(block) for block in ids], None) for _, ids in rows]
+        for run, (parent, _) in zip(runs, rows, strict=True):
+            run.parent = self._root if parent is None else runs[parent]
+            run.parent.children = {**(run.parent.children or {}), run.ids[0]: run}
+        self._runs = OrderedDict.fromkeys(runs)
+        self.n = sum(len(run.ids) for run in runs)
+
+    def _add(self, node: _Run, ids: list[int]) -> None:
+        """New blocks after the last of `node`: more of it where it is a leaf, since this request uses all of it, or a
+        run of their own.
+        """
+        self.n += len(ids)
+        if node.children:
+            run = node.children[ids[0]] = _Run(ids, node)
+        elif node.parent:
+            node.ids += ids
+            return
+        else:
+            run = _Run(ids, node)
+            node.children = {ids[0]: run}
+        self._runs[run] = None
+
+    def _split(self, run: _Run, n: int) -> _Run:
+        """Cut a run after `n` blocks; gives the first part. The rest keeps its place in the queue."""
+        head = _Run(run.ids[:n], run.parent)
+        del run.ids[:n]
+        head.parent.children[head.ids[0]] = head  # type: ignore[union-attr,index]  # every run hangs under one
+        head.children = {run.ids[0]: run}
+        run.parent = head
+        self._runs[head] = None
+        return head
+
+    def _trim(self, excess: int) -> None:
+        """Cut so many blocks off the oldest runs, each from its end."""
+        self.n -= excess
+        self.n_evicted += excess
+        while excess:
+            run = next(iter(self._runs))
+            if excess < len(run.ids):
+                del run.ids[-excess:]
+                return
+            excess -= len(run.ids)
+            del self._runs[run]
+            parent = run.parent
+            del parent.children[run.ids[0]]  # type: ignore[union-attr]
+            if not parent.children:  # type: ignore[union-attr]
+                parent.children = None  # type: ignore[union-attr]
+            run.parent = None
+
+
+def _common(run: list[int], ids: list[int], position: int) -> int:
+    """How many blocks of `run` are the next ones of the request: galloping, so that a compare is one list operation."""
+    low, step, high = 0, 8, min(len(run), len(ids) - position)
+    while low < high and run[low : low + step] == ids[position + low : position + low + step]:
+        low, step = low + step, step * 2
+    pairs = zip(islice(run, low, high), islice(ids, position + low, position + high), strict=True)
+    return (
+        low + next((index for index, (one, other) in enumerate(pairs) if one != other), high - low)
+        if low < high
+        else high
+    )
+
 
 Order = Literal["tail_first", "in_order", "lfu", "length_aware"]
 """Least recently used with a request's last block first, or with its first block first; least often used; that with the

@@ -1,4 +1,20 @@
-"""The cache a row of rules describes.
+"""Builds the cache that a row of rules describes, on one server or on several behind a router.
+
+Several servers, each with a cache of its own, behind one name: what routing costs.
+
+Takes how to make one server's cache and which key routes a prompt; gives hits and bills of the server that answers.
+Knows nothing of what the caches do.
+
+Documented: above about 15 requests a minute of one prefix and `prompt_cache_key`, OpenAI lets other servers answer
+(https://developers.openai.com/api/docs/guides/prompt-caching); xAI caches by server and its `x-grok-conv-id` returns to
+the same one (https://docs.x.ai/developers/advanced-api-usage/prompt-caching); OpenRouter keeps a session at its
+provider while it is less than 10 minutes idle (https://openrouter.ai/docs/guides/best-practices/prompt-caching).
+
+Assumed: a prompt without a key goes to the servers in turn; a key without stickiness always has the same home; a new or
+lapsed sticky key goes to the next server in turn; each full share of requests within the last minute moves one server
+on from home.
+
+The cache a row of rules describes.
 
 Takes a `Rule`, gives a `PrefixCache[Prompt]`; the behaviour lies in the classes it chooses from, the numbers in the
 row.
@@ -6,19 +22,191 @@ row.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, Generic, TypeVar
+
+import orjson
 
 from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.hosted.content_cache import ContentCache
-from contextkit.cache.hosted.routed import Routed, head_of, tell
 from contextkit.cache.hosted.rules import Kind, Rule
 from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import Hit, Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
-from contextkit.errors import UsageError
+from contextkit.errors import StorageError, UsageError
+
+P = TypeVar("P")
+_MINUTE = 60.0
+_FORMAT = {"kind": "routed", "version": 1}
+"""What a snapshot says it is."""
+
+
+def head_of(prompt: Prompt) -> bytes:
+    """Routes by what a prompt begins with: its namespace and first segment.
+
+    >>> prompt = Prompt((b"n", b"", b""), (1, 1), [b"a", b"ab"], [5, 9], [0, 1], (), 2)
+    >>> head_of(prompt) == head_of(Prompt((b"n", b"", b""), (1, 1), [b"a", b"ac"], [5, 9], [0, 1], (), 2))
+    True
+    """
+    return b"\0".join(prompt.key(0)) if prompt.n else b""
+
+
+def tell(cache: Any, prompt: Any, now: float, lease: Lease | None) -> None:
+    """Say to a cache that keeps the ends of answers where the answer to the request of `lease` ended.
+
+    The others do not want to know.
+    """
+    answered = getattr(cache, "answered", None)
+    if answered is not None:
+        answered(prompt, now, lease)
+
+
+class Routed(Generic[P]):
+    """Servers behind one name; satisfies `PrefixCache[P]`."""
+
+    def __init__(
+        self,
+        make: Callable[[], PrefixCache[P]],
+        key_of: Callable[[P], bytes | None],
+        n_servers: int,
+        *,
+        per_minute: int = 0,
+        sticky_seconds: float = 0,
+    ) -> None:
+        """`per_minute`: requests of one key before the next server helps, 0 for never.
+
+        Raises `UsageError` for no server.
+        """
+        if n_servers < 1:
+            raise UsageError(f"n_servers is {n_servers}: at least one server answers")
+        self._servers = [make() for _ in range(n_servers)]
+        self._key_of = key_of
+        self._per_minute = per_minute
+        self._sticky_seconds = sticky_seconds
+        self._turn = 0
+        self._seated: dict[bytes, tuple[int, float]] = {}
+        self._lately: dict[bytes, list[float]] = {}
+
+    def server_of(self, prompt: P, now: float) -> int:
+        """Which server would answer now; changes nothing."""
+        key = self._key_of(prompt)
+        if key is None:
+            return self._turn % len(self._servers)
+        lately = sum(at > now - _MINUTE for at in self._lately.get(key, ()))
+        moved = lately // self._per_minute if self._per_minute else 0
+        return (self._home(key, now) + moved) % len(self._servers)
+
+    def lookup(self, prompt: P, now: float) -> Hit:
+        """What would be read now; changes nothing."""
+        return self._servers[self.server_of(prompt, now)].lookup(prompt, now)
+
+    def quote(self, prompt: P, now: float) -> Usage:
+        """What sending it now would be billed, `output` 0; changes nothing."""
+        return self._servers[self.server_of(prompt, now)].quote(prompt, now)
+
+    def begin(self, prompt: P, now: float) -> Lease:
+        """A request starts, at one server."""
+        server = self.server_of(prompt, now)
+        self._seat(self._key_of(prompt), now)
+        lease = self._servers[server].begin(prompt, now)
+        return replace(lease, writes=(server, lease))
+
+    def publish(self, lease: Lease, now: float) -> None:
+        """Its response begins, at that server."""
+        server, inner = lease.writes
+        self._servers[server].publish(inner, now)
+
+    def end(self, lease: Lease, output: int, now: float) -> Usage:
+        """Its response is complete: the whole bill."""
+        server, inner = lease.writes
+        usage: Usage = self._servers[server].end(inner, output, now)
+        return usage
+
+    def answered(self, prompt: P, now: float, lease: Lease | None = None) -> None:
+        """The prompt that the request of `lease` makes with its answer behind it, told to the server that gave the
+        answer.
+
+        Without a lease it is the server that would answer now.
+        """
+        server, inner = lease.writes if lease else (self.server_of(prompt, now), None)
+        tell(self._servers[server], prompt, now, inner)
+
+    def stats(self) -> dict[str, int]:
+        """Counters of all servers together since the last reset, and how many `servers` there are."""
+        total: Counter[str] = Counter()
+        for server in self._servers:
+            total.update(server.stats())
+        return dict(total) | {"servers": len(self._servers)}
+
+    def snapshot(self) -> bytes:
+        """Everything `restore` needs, as JSON."""
+        return orjson.dumps(
+            {
+                **_FORMAT,
+                "servers": [server.snapshot().decode() for server in self._servers],
+                "turn": self._turn,
+                "seated": {key.hex(): seat for key, seat in self._seated.items()},
+                "lately": {key.hex(): times for key, times in self._lately.items()},
+            }
+        )
+
+    def restore(self, state: bytes) -> None:
+        """Back to a snapshot.
+
+        Raises `StorageError`, and changes nothing, where `state` is not one of as many such servers.
+        """
+        before = [server.snapshot() for server in self._servers]
+        try:
+            data = orjson.loads(state)
+            if {name: data[name] for name in _FORMAT} != _FORMAT or len(data["servers"]) != len(self._servers):
+                raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}")
+            turn = int(data["turn"])
+            seated = {bytes.fromhex(key): (int(server), float(at)) for key, (server, at) in data["seated"].items()}
+            lately = {bytes.fromhex(key): [float(at) for at in times] for key, times in data["lately"].items()}
+            _load(self._servers, [inner.encode() for inner in data["servers"]])
+        except (StorageError, ValueError, KeyError, TypeError, AttributeError) as error:
+            _load(self._servers, before)
+            raise StorageError(
+                f"not a snapshot of these servers ({error!r}): pass what this cache's snapshot() gave"
+            ) from error
+        self._turn, self._seated, self._lately = turn, seated, lately
+
+    def reset(self) -> None:
+        """Forget everything, who sat where included."""
+        for server in self._servers:
+            server.reset()
+        self._turn = 0
+        self._seated.clear()
+        self._lately.clear()
+
+    def _home(self, key: bytes, now: float) -> int:
+        if not self._sticky_seconds:
+            return int.from_bytes(blake2b(key, digest_size=8).digest()) % len(self._servers)
+        server, until = self._seated.get(key, (0, now))
+        return server if until > now else self._turn % len(self._servers)
+
+    def _seat(self, key: bytes | None, now: float) -> None:
+        """Remember that this key came now; forget who came too long ago."""
+        if key is None:
+            self._turn += 1
+            return
+        if self._sticky_seconds:
+            home = self._home(key, now)
+            self._turn += self._seated.get(key, (0, now))[1] <= now
+            self._seated = {other: seat for other, seat in self._seated.items() if seat[1] > now}
+            self._seated[key] = home, now + self._sticky_seconds
+        if self._per_minute:
+            self._lately[key] = [at for at in self._lately.get(key, ()) if at > now - _MINUTE] + [now]
+
+
+def _load(servers: list[PrefixCache[P]], states: list[bytes]) -> None:
+    for server, state in zip(servers, states, strict=True):
+        server.restore(state)
 
 
 def hosted_cache(rule: Rule, key_of: Callable[[Prompt], bytes | None] = head_of) -> PrefixCache[Prompt]:

@@ -26,8 +26,7 @@ import orjson
 from contextkit.cache.block.ids import TokenIds
 from contextkit.cache.packed import N_BYTES, pack, seen, unpack
 from contextkit.cache.prefix_cache import Hit, Lease
-from contextkit.cache.radix.policies import NO_SPACE, Node, Space, rules_of
-from contextkit.cache.radix.tree import Match, RadixTree, parent_of
+from contextkit.cache.radix.tree import NO_SPACE, Match, Node, RadixTree, Space, parent_of, rules_of
 from contextkit.cache.usage import Usage
 from contextkit.errors import StorageError, UsageError
 

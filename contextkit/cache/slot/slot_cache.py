@@ -25,8 +25,7 @@ import orjson
 from contextkit.cache.block.ids import TokenIds
 from contextkit.cache.packed import N_BYTES, pack, spelled, unpack
 from contextkit.cache.prefix_cache import Hit, Lease
-from contextkit.cache.slot.content import Checkpoint, Content
-from contextkit.cache.slot.server import Asked, Plan, Slot, SlotServer, SlotShape
+from contextkit.cache.slot.server import Asked, Checkpoint, Content, Plan, Slot, SlotServer, SlotShape
 from contextkit.cache.usage import Usage
 from contextkit.errors import StorageError, UsageError
 

@@ -1,4 +1,26 @@
-"""One tier of memory: what it is, and what it holds.
+"""Models one tier of KV memory: the chunks of a prompt, their keys, and the order of eviction.
+
+A prompt cut into chunks, each with the key a tier stores it under.
+
+Takes token ids or block ids, gives chunks; knows nothing of tiers. A chunk's key is chained to the key before it, so
+two prompts have equal keys at a place exactly when they agree up to there. Its content is a key without that chain, for
+re-use at another place.
+
+Executed on LMCache 0.5.6: chunks of 256 tokens, the last one only if it is full unless `save_unfull_chunk`; a hit on
+the whole prompt reads one token less; the chunk's key holds model and tokens only, not the adapter
+(`is_isolating=False`). SGLang's lower tiers chain from extra key and salt (`is_isolating=True`). Documented for
+CacheBlend in LMCache: segments end at a separator and are known by their own tokens, from 256 tokens on.
+
+In which order a tier forgets.
+
+Takes keys as they are put, hit and dropped, gives them in the order they would be evicted; knows nothing of sizes or of
+who holds what.
+
+Executed on LMCache 0.5.6: its LRU, LFU, FIFO and MRU. LFU puts a key at frequency 1 and breaks ties by who reached the
+frequency first. `tail_first` is LRU whose requests renew all they used when they are stored, the last chunk first: what
+a radix tree that evicts leaves by age comes to (SGLang's device and host tiers).
+
+One tier of memory: what it is, and what it holds.
 
 Takes chunks, the keys nobody may evict now, and the clock; gives what had to go. Knows nothing of other tiers or of
 prompts. A `TierStore` may be shared: several caches given the same one see each other's chunks.
@@ -10,15 +32,299 @@ above 90 % usage, 5 % at once, and not from objects read within the last 10 s.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from hashlib import blake2b
+from itertools import islice, pairwise
 from math import inf
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, TypeVar
 
-from contextkit.cache.tiered.chunking import Chunk
-from contextkit.cache.tiered.policies import POLICIES
+from contextkit.cache.block.ids import BlockIds, TokenIds
+from contextkit.cache.packed import N_BYTES, pack, spelled
 from contextkit.errors import UsageError
+
+P = TypeVar("P", contravariant=True)
+_KEY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a prompt that is stored as one."""
+
+    key: bytes
+    """Stands for everything up to and including it; equal to `content` for one that is known by its own tokens only."""
+    content: bytes
+    """Stands for its own tokens wherever they are; empty where it may not be re-used elsewhere."""
+    n_tokens: int
+    """Its size in tokens."""
+    n_bytes: int
+    """Its size in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Re-use of a chunk behind another beginning (CacheBlend, arXiv 2405.16444): approximate, so never a hit."""
+
+    recompute_share: float = 0.15
+    """Share of its tokens that is computed again, rounded up."""
+    min_tokens: int = 256
+    """Shorter chunks are not re-used."""
+
+
+class Chunking(Protocol[P]):
+    """How one kind of prompt is cut."""
+
+    @property
+    def reuse(self) -> Reuse | None:
+        """Whether and how chunks are re-used at another place."""
+        ...
+
+    def chunks(self, prompt: P) -> list[Chunk]:
+        """What of the prompt is stored, from the front."""
+        ...
+
+    def n_tokens(self, prompt: P) -> int:
+        """Its size."""
+        ...
+
+    def n_readable(self, prompt: P) -> int:
+        """How many of its tokens may be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenChunks:
+    """Token ids in chunks of one size, or in segments that end at a separator.
+
+    >>> [chunk.n_tokens for chunk in TokenChunks(1, saves_partial=True).chunks(TokenIds(range(600)))]
+    [256, 256, 88]
+    >>> [chunk.n_tokens for chunk in TokenChunks(1, separator=(0, 0)).chunks(TokenIds([5, 6, 0, 0, 7, 0, 0, 8]))]
+    [4, 3]
+    """
+
+    bytes_per_token: int
+    """Memory of one token's keys and values, all layers; 131,072 for Llama-3.1-8B in 16 bits."""
+    size: int = 256
+    """Tokens in a chunk."""
+    saves_partial: bool = False
+    """Whether what is left at the end is a chunk too."""
+    separator: tuple[int, ...] = ()
+    """Tokens that end a segment; empty for chunks of one size."""
+    is_isolating: bool = True
+    """Whether the adapter and the salt are part of the key."""
+    namespace: bytes = b""
+    """What else must be equal: the model, its precision, the part of it an instance runs."""
+    reuse: Reuse | None = None
+    """Whether and how chunks are re-used at another place."""
+
+    def chunks(self, prompt: TokenIds) -> list[Chunk]:
+        """What of the prompt is stored, from the front."""
+        data = spelled(prompt)
+        ends = [0, *(self._separated(data) if self.separator else range(self.size, len(prompt.tokens) + 1, self.size))]
+        if self.saves_partial and ends[-1] < len(prompt.tokens):
+            ends.append(len(prompt.tokens))
+        pieces = ((end - start, data[start * N_BYTES : end * N_BYTES]) for start, end in pairwise(ends))
+        return _chained(self._root(prompt), pieces, self.bytes_per_token, self.reuse)
+
+    def n_tokens(self, prompt: TokenIds) -> int:
+        """Its size."""
+        return len(prompt.tokens)
+
+    def n_readable(self, prompt: TokenIds) -> int:
+        """All but the last token, whose logits are wanted; nothing where the prompt reads nothing."""
+        return 0 if prompt.is_read_skipped else max(0, len(prompt.tokens) - 1)
+
+    def _separated(self, data: bytes) -> Iterator[int]:
+        """Where segments end, the separator included."""
+        mark, at = pack(self.separator), 0
+        while (found := data.find(mark, at)) >= 0:
+            at = found + 1
+            if found % N_BYTES == 0:
+                at = found + len(mark)
+                yield at // N_BYTES
+
+    def _root(self, prompt: TokenIds) -> bytes:
+        adapter = (prompt.adapter.name, prompt.adapter.path) if prompt.adapter else None
+        return repr((self.namespace, (adapter, prompt.salt or None) if self.is_isolating else None)).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockChunks:
+    """Block ids, so and so many to a chunk.
+
+    >>> [chunk.n_tokens for chunk in BlockChunks(1, n_blocks=2).chunks(BlockIds(16, [4, 5, 6]))]
+    [32]
+    """
+
+    bytes_per_token: int
+    """Memory of one token's keys and values, all layers."""
+    n_blocks: int = 1
+    """Blocks in a chunk."""
+    saves_partial: bool = False
+    """Whether what is left at the end is a chunk too."""
+    namespace: bytes = b""
+    """What else must be equal."""
+    reuse: Reuse | None = None
+    """Whether and how chunks are re-used at another place; only where an id stands for its own tokens, not for all
+    before it."""
+
+    def chunks(self, prompt: BlockIds) -> list[Chunk]:
+        """What of the prompt is stored, from the front."""
+        n_stored = len(prompt.ids) if self.saves_partial else len(prompt.ids) // self.n_blocks * self.n_blocks
+        groups = (prompt.ids[at : min(at + self.n_blocks, n_stored)] for at in range(0, n_stored, self.n_blocks))
+        pieces = ((len(ids) * prompt.size, array("q", ids).tobytes()) for ids in groups)
+        return _chained(repr((self.namespace, prompt.size)).encode(), pieces, self.bytes_per_token, self.reuse)
+
+    def n_tokens(self, prompt: BlockIds) -> int:
+        """Its size, every id a full block."""
+        return prompt.size * len(prompt.ids)
+
+    def n_readable(self, prompt: BlockIds) -> int:
+        """All of it."""
+        return self.n_tokens(prompt)
+
+
+def _chained(
+    root: bytes, pieces: Iterator[tuple[int, bytes]], bytes_per_token: int, reuse: Reuse | None
+) -> list[Chunk]:
+    alone = _digest(b"alone", root)
+    key, chunks = _digest(b"chain", root), []
+    for n_tokens, data in pieces:
+        key = _digest(key, data)
+        content = _digest(alone, data) if reuse and n_tokens >= reuse.min_tokens else b""
+        chunks.append(Chunk(key, content, n_tokens, n_tokens * bytes_per_token))
+    return chunks
+
+
+def _digest(before: bytes, data: bytes) -> bytes:
+    return blake2b(before + data, digest_size=_KEY_BYTES).digest()
+
+
+Rows = list[tuple[bytes, int]]
+"""Keys and their frequencies, as `restore` wants them."""
+
+
+class Policy(Protocol):
+    """The order of one tier."""
+
+    def put(self, key: bytes) -> None:
+        """A key is new."""
+        ...
+
+    def hit(self, key: bytes) -> None:
+        """A key is used."""
+        ...
+
+    def drop(self, key: bytes) -> None:
+        """A key is gone."""
+        ...
+
+    def order(self) -> Iterator[bytes]:
+        """All keys, the next to be evicted first."""
+        ...
+
+    def to_rows(self) -> Rows:
+        """Everything `from_rows` needs."""
+        ...
+
+    def from_rows(self, rows: Rows) -> None:
+        """Fill an empty order."""
+        ...
+
+
+class Recency:
+    """Keys in a row: put at the end, moved there by a hit or not, evicted from the front or from the end."""
+
+    def __init__(self, *, is_renewed_by_hit: bool = True, is_newest_first: bool = False) -> None:
+        self._keys: OrderedDict[bytes, None] = OrderedDict()
+        self._is_renewed_by_hit = is_renewed_by_hit
+        self._is_newest_first = is_newest_first
+
+    def put(self, key: bytes) -> None:
+        """To the end."""
+        self._keys[key] = None
+
+    def hit(self, key: bytes) -> None:
+        """To the end, where hits renew."""
+        if self._is_renewed_by_hit:
+            self._keys.move_to_end(key)
+
+    def drop(self, key: bytes) -> None:
+        """Out of the row."""
+        del self._keys[key]
+
+    def order(self) -> Iterator[bytes]:
+        """From the front, or from the end."""
+        return reversed(self._keys) if self._is_newest_first else iter(self._keys)
+
+    def to_rows(self) -> Rows:
+        """The row, from the front."""
+        return [(key, 1) for key in self._keys]
+
+    def from_rows(self, rows: Rows) -> None:
+        """The row again."""
+        self._keys.update((key, None) for key, _ in rows)
+
+
+class Frequency:
+    """Least often used first; among equals the one that got there first."""
+
+    def __init__(self) -> None:
+        self._counts: dict[bytes, int] = {}
+        self._buckets: dict[int, OrderedDict[bytes, None]] = {}
+
+    def put(self, key: bytes) -> None:
+        """Frequency 1."""
+        self._to(key, 1)
+
+    def hit(self, key: bytes) -> None:
+        """One more."""
+        count = self._counts[key]
+        self.drop(key)
+        self._to(key, count + 1)
+
+    def drop(self, key: bytes) -> None:
+        """Out of its bucket."""
+        count = self._counts.pop(key)
+        del self._buckets[count][key]
+        if not self._buckets[count]:
+            del self._buckets[count]
+
+    def order(self) -> Iterator[bytes]:
+        """Bucket by bucket."""
+        for count in sorted(self._buckets):
+            yield from self._buckets[count]
+
+    def to_rows(self) -> Rows:
+        """Bucket by bucket."""
+        return [(key, self._counts[key]) for key in self.order()]
+
+    def from_rows(self, rows: Rows) -> None:
+        """The buckets again."""
+        for key, count in rows:
+            self._to(key, count)
+
+    def _to(self, key: bytes, count: int) -> None:
+        self._counts[key] = count
+        self._buckets.setdefault(count, OrderedDict())[key] = None
+
+
+POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
+    {
+        "lru": Recency,
+        "lfu": Frequency,
+        "fifo": lambda: Recency(is_renewed_by_hit=False),
+        "mru": lambda: Recency(is_newest_first=True),
+        "tail_first": Recency,
+    }
+)
+"""Name → an empty order."""
+RENEWING = frozenset({"tail_first"})
+"""Policies under which storing a request renews all it used, its last chunk first."""
+
 
 Write = Literal["through", "on_eviction", "selective"]
 """When a tier below the first gets a chunk: when it is computed; when the tier above evicts it; when the tier above

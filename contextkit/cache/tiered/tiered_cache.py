@@ -28,9 +28,7 @@ from typing import Generic, TypeVar
 import orjson
 
 from contextkit.cache.prefix_cache import Hit, Lease
-from contextkit.cache.tiered.chunking import Chunk, Chunking
-from contextkit.cache.tiered.policies import RENEWING
-from contextkit.cache.tiered.tier import Tier, TierStore
+from contextkit.cache.tiered.tier import RENEWING, Chunk, Chunking, Tier, TierStore
 from contextkit.cache.usage import Usage
 from contextkit.errors import StorageError, UsageError
 
@@ -79,7 +77,7 @@ class TieredCache(Generic[P]):
     """One instance and its tiers; satisfies `PrefixCache[P]`.
 
     >>> from contextkit.cache.block.ids import TokenIds
-    >>> from contextkit.cache.tiered.chunking import TokenChunks
+    >>> from contextkit.cache.tiered.tier import TokenChunks
     >>> tiers = Tier("gpu", capacity_tokens=512), Tier("host", capacity_tokens=4096, bytes_per_second=25e9)
     >>> cache = TieredCache(TokenChunks(bytes_per_token=131_072), tiers)
     >>> for start in (0, 10_000):

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from contextkit.canonical import Json
 from contextkit.lint.finding import CodePlace, Finding, Fix, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.output.group import Catalogue, severity
+from contextkit.lint.output.groups import Catalogue, severity
 from contextkit.lint.own import OWN
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from contextkit.canonical import Json
-from contextkit.proxy.repairs.dates import DATES
-from contextkit.proxy.repairs.memory import Memory
-from contextkit.proxy.repairs.spans import Span, elements, members
-from contextkit.proxy.repairs.splices import Rope
+from contextkit.proxy.repairs.memory import DATES, Memory
+from contextkit.proxy.repairs.splices import Rope, Span, elements, members
 
 _SYSTEM = ("system", "developer")
 _Places = Callable[[bytes, Mapping[str, Json]], Iterator[Span]]

@@ -1,18 +1,34 @@
-"""What a repair must remember of a conversation, found again by what the conversation says.
+"""Remembers what a repair needs of a conversation, matched by the content of its requests.
 
-Takes the parsed body of a request, gives the memory of the conversation it goes on from, an empty one where it begins
-one. Markers, and dates in the system text, tell no conversations apart. Bounded: who was quiet longest is forgotten.
+Takes the parsed body of a request, gives the memory of the conversation it continues, an empty one where it begins one.
+Breakpoints, and dates in the system text, do not distinguish conversations. Bounded: the conversation that was idle
+longest is dropped.
 """
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from contextkit.canonical import Json, canonical
-from contextkit.proxy.repairs.dates import DATES
+
+_MONTH = (
+    rb"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|"
+    rb"Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
+)
+_DAY = rb"(?:(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?)"
+_TIME = rb"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?(?: ?(?:Z|UTC|GMT)\b|[+-]\d{2}:?\d{2})?"
+_DATE = rb"\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{4}/\d{2}/\d{2}|" + (
+    _MONTH + rb"\.? \d{1,2}(?:st|nd|rd|th)?(?:,? \d{4})?|\d{1,2}(?:st|nd|rd|th|\.)? " + _MONTH + rb"\.?(?:,? \d{4})?"
+)
+_STAMP = rb"1[5-9]\d{8}(?:\d{3})?"
+_MOMENT = rb"(?:" + _DAY + rb",? )?(?:" + _DATE + rb")(?:(?:T|,? (?:at )?)" + _TIME + rb")?"
+DATES = re.compile(rb"(?:(?<![\w./-])|(?<=\\[nrt]))(?:" + _MOMENT + rb"|" + _TIME + rb"|" + _STAMP + rb")(?![\w/])")
+"""A date, a clock, both, or a time stamp in seconds or milliseconds; in JSON text, where `\\n` may stand before it."""
+
 
 MOST = 20_000
 """Places in conversations that are remembered: two a request."""

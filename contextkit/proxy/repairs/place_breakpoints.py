@@ -17,8 +17,7 @@ from contextkit.prompt.breakpoints import Plan, plan
 from contextkit.prompt.prompt import PromptColumns
 from contextkit.providers import PARSERS
 from contextkit.proxy.repairs.memory import Memory
-from contextkit.proxy.repairs.spans import Span, elements, members
-from contextkit.proxy.repairs.splices import Rope
+from contextkit.proxy.repairs.splices import Rope, Span, elements, members
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from contextkit.canonical import Json, parse
 from contextkit.errors import ContextKitError, UsageError
-from contextkit.proxy.passage import Repaired
+from contextkit.proxy.observer import Repaired
 from contextkit.proxy.repairs.freeze_date import freeze_date
 from contextkit.proxy.repairs.memory import Memories, Memory
 from contextkit.proxy.repairs.place_breakpoints import place_breakpoints

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from contextkit.canonical import Json
 from contextkit.proxy.repairs.memory import Memory
-from contextkit.proxy.repairs.spans import Span, elements, members
-from contextkit.proxy.repairs.splices import Rope
+from contextkit.proxy.repairs.splices import Rope, Span, elements, members
 
 
 def sort_tools(rope: Rope, wire: str, fields: Mapping[str, Json], memory: Memory) -> Rope | None:

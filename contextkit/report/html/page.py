@@ -14,12 +14,10 @@ from html import escape
 from importlib.resources import files
 
 from contextkit.canonical import Json, canonical
-from contextkit.report.contents import Contents
-from contextkit.report.figures import losses
+from contextkit.report.contents import Contents, losses
+from contextkit.report.html.charts import as_json, drawn, series
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.sections import sections
-from contextkit.report.html.series import as_json, series
-from contextkit.report.html.waterfall import drawn
 
 
 def page(contents: Contents, columns: Columns) -> str:

@@ -13,15 +13,12 @@ from html import escape
 from contextkit.canonical import Json
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row
-from contextkit.report.contents import Contents, dearest_misses, dearest_rows, unknowns
-from contextkit.report.figures import Loss, losses
+from contextkit.report.contents import Contents, Loss, dearest_misses, dearest_rows, losses, unknowns
 from contextkit.report.fixes import fix_of, provider_says
-from contextkit.report.html.columns import Session, Sums
-from contextkit.report.html.kept.savings import Saving
-from contextkit.report.html.kept.windows import Sides
+from contextkit.report.html.charts import WORDS, Series, tree
+from contextkit.report.html.columns import Session, Sides, Sums
 from contextkit.report.html.markup import Cell, Column, Html, bar, coded, count, money, percent, table
-from contextkit.report.html.series import WORDS, Series
-from contextkit.report.html.tree import tree
+from contextkit.report.html.savings import Saving
 
 SESSIONS, ROWS, MISSES = 50, 40, 200
 """Rows of the tables: sessions, groups, misses; the dearest ones where there are more."""

@@ -16,7 +16,7 @@ from contextkit.errors import UnreadableRequest, UsageError
 pytest.importorskip("jinja2", reason="chat templates need the extra `templates`")
 
 from contextkit.providers.templates import Template
-from contextkit.providers.templates.seen import messages_seen, variables
+from contextkit.providers.templates.template import messages_seen, variables
 from tests.providers.templates.families import BODY, FAMILIES, MESSAGES, TOOL
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contextkit.ledger.summary import Row, dollars
-from contextkit.report.contents import Contents, dearest_misses, dearest_rows, unknowns
-from contextkit.report.figures import losses
+from contextkit.report.contents import Contents, dearest_misses, dearest_rows, losses, unknowns
 from contextkit.report.fixes import fix_of, provider_says
 from contextkit.terminal import sanitize
 
