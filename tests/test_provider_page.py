@@ -14,23 +14,20 @@ from typing import Any
 
 import pytest
 
+from contextkit.facts.parameters import Keying, keying
 from contextkit.log.log import Log
 from contextkit.prompt.prompt import LEVELS, PromptColumns, PromptLayout
 from contextkit.providers.anthropic import response as anthropic_reply
-from contextkit.providers.anthropic.blocks import KEYING
 from contextkit.providers.anthropic.messages import AnthropicMessages
 from contextkit.providers.bedrock import response as bedrock_reply
-from contextkit.providers.bedrock.converse import KEYING as BEDROCK_KEYING
 from contextkit.providers.bedrock.converse import BedrockConverse
 from contextkit.providers.gemini import response as gemini_reply
-from contextkit.providers.gemini.generate import KEYING as GEMINI_KEYING
 from contextkit.providers.gemini.generate import Gemini
 from contextkit.providers.openai import chat as chat_reply
 from contextkit.providers.openai import responses as responses_reply
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.responses import OpenAIResponses
-from contextkit.providers.openai.shared import KEYINGS
-from contextkit.providers.provider import Keying, Provider
+from contextkit.providers.provider import Provider
 from contextkit.tools.late import tool_search
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "providers.md"
@@ -101,11 +98,11 @@ STOPS: dict[str, Mapping[str, str]] = {
     "Gemini `finishReason`": gemini_reply.STOPS,
 }
 KEYED: dict[str, Keying] = {
-    "Messages": KEYING,
-    "Chat and Responses, models from gpt-5.6 on": KEYINGS["breakpoints"],
-    "Chat and Responses, earlier models": KEYINGS["implicit"],
-    "Converse": BEDROCK_KEYING,
-    "Gemini": GEMINI_KEYING,
+    "Messages": keying("anthropic"),
+    "Chat and Responses, models from gpt-5.6 on": keying("openai"),
+    "Chat and Responses, earlier models": keying("openai-implicit"),
+    "Converse": keying("bedrock"),
+    "Gemini": keying("gemini"),
 }
 
 
@@ -167,17 +164,17 @@ def tools() -> Iterator[str]:
 
 def keys() -> Iterator[str]:
     yield "| endpoint | what changes | loses the cache from |\n|---|---|---|\n"
-    for wire, keying in KEYED.items():
+    for wire, table in KEYED.items():
         for level, name in enumerate(LEVELS):
-            found = [parameter for parameter, first in keying.levels.items() if first == level]
-            flags = [flag for flag, first in keying.flags.items() if first == level]
+            found = [parameter for parameter, first in table.levels.items() if first == level]
+            flags = [flag for flag, first in table.flags.items() if first == level]
             if found:
                 yield f"| {wire} | {code(found)} | {name} |\n"
             if flags:
                 yield f"| {wire} | presence of {code(flags)} | {name} |\n"
-        yield f"| {wire} | {code(sorted(keying.neutral))}, and any other parameter | nothing |\n"
-        if keying.defaults:
-            yield f"| {wire} | from left out to {', '.join(f'`{n}` {shown(v)}' for n, v in keying.defaults.items())}, or back | nothing |\n"
+        yield f"| {wire} | {code(sorted(table.neutral))}, and any other parameter | nothing |\n"
+        if table.defaults:
+            yield f"| {wire} | from left out to {', '.join(f'`{n}` {shown(v)}' for n, v in table.defaults.items())}, or back | nothing |\n"
 
 
 def stops() -> Iterator[str]:

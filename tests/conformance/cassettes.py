@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx2
 
-from contextkit.importers.found import records_at
+from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.models import find_model

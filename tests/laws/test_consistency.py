@@ -32,7 +32,7 @@ import httpx2
 import pytest
 
 from contextkit import Ledger, watch
-from contextkit.importers.found import records_at
+from contextkit.importers.registry import records_at
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.misses import judged
 from contextkit.lint.catalogue import hazards
