@@ -213,6 +213,12 @@ class Codec:
     """Top-level fields that are known, None where every field is accepted without a notice."""
     model_field: str = "model"
     """Field that names the model."""
+    call_id_prefix: str = "call"
+    """What ids of tool calls begin with."""
+    render_count: Callable[[ParsedRequest], Json] = lambda request: {"input_tokens": request.parsed.prompt.n_tokens}
+    """The response of an endpoint that counts a prompt's tokens."""
+    opted_in: Callable[[Mapping[str, str], Mapping[str, Json]], Mapping[str, str]] = lambda headers, body: headers
+    """(headers, body) → the headers, with beta features that the body names."""
     stream_media_type: str = "text/event-stream; charset=utf-8"
     """Media type of a stream."""
     request_id_header: str = "x-request-id"
@@ -237,6 +243,14 @@ class Codec:
     def blocks(self, fields: Mapping[str, Json]) -> Iterator[Block]:
         """Every block of a body, in the order of the prompt."""
         return self.body.blocks(fields)
+
+    def is_streamed(self, fields: Mapping[str, Json]) -> bool:
+        """Whether a body asks for a stream; where the path says so, `addressed` has put it into the body."""
+        return bool(fields.get("stream"))
+
+    def addressed(self, fields: Mapping[str, Json], model: str, *, is_stream: bool) -> dict[str, Json]:
+        """A body with the model and the stream that its path names."""
+        return {**fields, self.model_field: model, **({"stream": True} if is_stream else {})}
 
 
 def event(data: Mapping[str, Json], name: str | None = None) -> bytes:

@@ -32,7 +32,7 @@ _OF_HEAD = ("systemInstruction", "tools", "toolConfig")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedContent:
     """One content."""
 
     body: Mapping[str, Json]
@@ -47,21 +47,21 @@ class Kept:
 
 def converse(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
     """`POST /model/{modelId}/converse` and `/converse-stream`."""
-    return admit(state, CONVERSE, headers, _with(raw, {"modelId": model, **({"stream": True} if is_stream else {})}))
+    return admit(state, CONVERSE, headers, _addressed(CONVERSE, raw, model, is_stream))
 
 
 def generate(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
     """`POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`."""
-    path_fields = {"model": model, **({"stream": True} if is_stream else {})}
-    whole = _with(canonical(spelled(_fields(raw))) if _fields(raw) else raw, path_fields)
+    fields = _fields(raw)
+    whole = _addressed(GENERATE, canonical(spelled(fields)) if fields else raw, model, is_stream)
     with state.lock:
-        found = _named(state, whole)
-    return refused(state, GENERATE, found) if isinstance(found, Refusal) else admit(state, GENERATE, headers, found)
+        body = _with_content(state, whole)
+    return refused(state, GENERATE, body) if isinstance(body, Refusal) else admit(state, GENERATE, headers, body)
 
 
 def invoke(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
     """`POST /model/{modelId}/invoke` and `/invoke-with-response-stream`: Claude's own body on Bedrock."""
-    return _claude(state, INVOKE, headers, raw, {"model": model, **({"stream": True} if is_stream else {})})
+    return _claude(state, INVOKE, headers, raw, model, is_stream)
 
 
 def predict(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
@@ -69,8 +69,8 @@ def predict(state: State, headers: Mapping[str, str], raw: bytes, model: str, *,
     counting.
     """
     if model == "count-tokens":
-        return count_tokens(state, COUNTED, _opted(headers, _fields(raw)), raw)
-    return _claude(state, PREDICT, headers, raw, {"model": model, **({"stream": True} if is_stream else {})})
+        return count_tokens(state, COUNTED, COUNTED.opted_in(headers, _fields(raw)), raw)
+    return _claude(state, PREDICT, headers, raw, model, is_stream)
 
 
 def below(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> Outcome | Call:
@@ -86,59 +86,53 @@ def counted_below(state: State, codec: Codec, headers: Mapping[str, str], raw: b
 
 
 def _is_mantle(raw: bytes) -> bool:
-    return model_named(str(_fields(raw).get("model"))).provider == MANTLE.provider
+    return model_named(str(_fields(raw).get(MANTLE.model_field))).provider == MANTLE.provider
 
 
 def _claude(
-    state: State, codec: Codec, headers: Mapping[str, str], raw: bytes, path_fields: Mapping[str, Json]
+    state: State, codec: Codec, headers: Mapping[str, str], raw: bytes, model: str, is_stream: bool
 ) -> Outcome | Call:
-    """A body with its model, whose betas stand in it instead of a header."""
     body = _fields(raw)
-    return admit(state, codec, _opted(headers, body), canonical({**body, **path_fields}) if body else raw)
-
-
-def _opted(headers: Mapping[str, str], body: Mapping[str, Json]) -> Mapping[str, str]:
-    """The headers, with the betas of the body."""
-    betas = body.get("anthropic_beta")
-    return {**headers, "anthropic-beta": ",".join(map(str, betas))} if isinstance(betas, list) else headers
+    whole = canonical(codec.addressed(body, model, is_stream=is_stream)) if body else raw
+    return admit(state, codec, codec.opted_in(headers, body), whole)
 
 
 def create(state: State, headers: Mapping[str, str], raw: bytes) -> Outcome:
     """`POST /v1beta/cachedContents`."""
     try:
-        given = parse(raw)
+        fields = parse(raw)
     except NotSerialisable as fault:
         return refused(state, GENERATE, invalid("body", str(fault)))
-    if not isinstance(given, dict) or is_nested_deeper(given, MOST_LEVELS):
+    if not isinstance(fields, dict) or is_nested_deeper(fields, MOST_LEVELS):
         return refused(
             state, GENERATE, invalid("body", f"expected an object, nested no deeper than {MOST_LEVELS} levels")
         )
-    body = spelled(given)
+    body = spelled(fields)
     received = ReceivedRequest(headers, body, is_strict=state.is_strict)
     refusal = first(check for check in (authenticated(received), shape(received, CREATED)))
     with state.lock:
-        made = refusal or _made(state, body)
+        made = refusal or _create(state, body)
         if isinstance(made, Refusal):
             return refused(state, GENERATE, made)
-        return answered(state, GENERATE, _shown(state, made))
+        return answered(state, GENERATE, _resource(state, made))
 
 
 def content(state: State, headers: Mapping[str, str], method: str, name: str, raw: bytes) -> Outcome:
     """`GET`, `PATCH` and `DELETE /v1beta/cachedContents/{name}`."""
     with state.lock:
-        found = _alive(state, name)
-        if isinstance(found, Refusal):
-            return refused(state, GENERATE, found)
+        cached = _live_content(state, name)
+        if isinstance(cached, Refusal):
+            return refused(state, GENERATE, cached)
         if method == "DELETE":
             del state.contents[name]
             return answered(state, GENERATE, {})
         if method == "PATCH":
-            lived = _lifetime(spelled(_fields(raw)))
-            if isinstance(lived, Refusal):
-                return refused(state, GENERATE, lived)
-            found = Kept(found.body, found.field, found.n_tokens, state.clock.now() + lived)
-            state.contents[name] = found
-        return answered(state, GENERATE, _shown(state, found))
+            ttl_seconds = _lifetime(spelled(_fields(raw)))
+            if isinstance(ttl_seconds, Refusal):
+                return refused(state, GENERATE, ttl_seconds)
+            cached = CachedContent(cached.body, cached.field, cached.n_tokens, state.clock.now() + ttl_seconds)
+            state.contents[name] = cached
+        return answered(state, GENERATE, _resource(state, cached))
 
 
 def _fields(raw: bytes) -> dict[str, Json]:
@@ -150,77 +144,79 @@ def _fields(raw: bytes) -> dict[str, Json]:
     return body if isinstance(body, dict) and not is_nested_deeper(body, MOST_LEVELS) else {}
 
 
-def _with(raw: bytes, path_fields: Mapping[str, Json]) -> bytes:
-    """The body with what the path says; as it is where it is none, or says of a stream itself."""
+def _addressed(codec: Codec, raw: bytes, model: str, is_stream: bool) -> bytes:
+    """The body with what the path says; unchanged where it is no object, or names a stream itself."""
     try:
         body = parse(raw)
     except NotSerialisable:
         return raw
-    return canonical({**body, **path_fields}) if isinstance(body, dict) and "stream" not in body else raw
+    if not isinstance(body, dict) or "stream" in body:
+        return raw
+    return canonical(codec.addressed(body, model, is_stream=is_stream))
 
 
-def _named(state: State, raw: bytes) -> bytes | Refusal:
+def _with_content(state: State, raw: bytes) -> bytes | Refusal:
     """The body with what the content holds that it names."""
     body = _fields(raw)
     name = body.get("cachedContent")
     if not isinstance(name, str):
         return raw if name is None else invalid("cachedContent", "expected a name")
-    kept = _alive(state, name)
-    if isinstance(kept, Refusal):
-        return kept
+    stored = _live_content(state, name)
+    if isinstance(stored, Refusal):
+        return stored
     if beside := [field for field in _OF_HEAD if field in body]:
         return invalid(
             "cachedContent", f"CachedContent can not be used with GenerateContent request setting {', '.join(beside)}"
         )
-    if kept.body["model"] != body.get("model"):
+    if stored.body["model"] != body.get("model"):
         return invalid("model", "Model used by GenerateContent request and CachedContent has to be the same.")
-    said = [*(kept.body.get("contents") or []), *(body.get("contents") or [])]
-    head = {field: kept.body[field] for field in _OF_HEAD if field in kept.body}
-    return canonical({**body, **head, "contents": said, "cachedContent": kept.field})
+    contents = [*(stored.body.get("contents") or []), *(body.get("contents") or [])]
+    head = {field: stored.body[field] for field in _OF_HEAD if field in stored.body}
+    return canonical({**body, **head, "contents": contents, "cachedContent": stored.field})
 
 
-def _alive(state: State, name: str) -> Kept | Refusal:
-    kept = state.contents.get(name)
+def _live_content(state: State, name: str) -> CachedContent | Refusal:
+    stored = state.contents.get(name)
     gone = Refusal(403, "PERMISSION_DENIED", "CachedContent not found (or permission denied)")
-    return kept if isinstance(kept, Kept) and kept.expires_at > state.clock.now() else gone
+    return stored if isinstance(stored, CachedContent) and stored.expires_at > state.clock.now() else gone
 
 
-def _made(state: State, body: dict[str, Json]) -> Kept | Refusal:
-    lived, model = _lifetime(body), str(body.get("model")).removeprefix("models/")
-    if isinstance(lived, Refusal):
-        return lived
+def _create(state: State, body: dict[str, Json]) -> CachedContent | Refusal:
+    ttl_seconds, model = _lifetime(body), str(body.get("model")).removeprefix("models/")
+    if isinstance(ttl_seconds, Refusal):
+        return ttl_seconds
     held = {
         **{name: value for name, value in body.items() if name not in ("ttl", "expireTime", "displayName")},
         "model": model,
     }
     try:
-        row, seen = model_named(model), parsed_content({**held, "contents": held.get("contents") or []}).prompt
+        row, prompt = model_named(model), parsed_content({**held, "contents": held.get("contents") or []}).prompt
     except ContextKitError as fault:
         return invalid("body", str(fault))
-    if seen.n_tokens < row.min_tokens or not seen.n:
+    if prompt.n_tokens < row.min_tokens or not prompt.n:
         return invalid(
-            "contents", f"Cached content is too small: {seen.n_tokens} tokens, the minimum is {row.min_tokens}"
+            "contents", f"Cached content is too small: {prompt.n_tokens} tokens, the minimum is {row.min_tokens}"
         )
     name = f"cachedContents/{state.number('content'):012d}"
-    field = {"name": name, "segments": seen.n, "digest": seen.digests[seen.n - 1].hex()}
-    state.contents[name] = Kept(held, field, seen.n_tokens, state.clock.now() + lived)
-    return Kept(held, field, seen.n_tokens, state.clock.now() + lived)
+    field = {"name": name, "segments": prompt.n, "digest": prompt.digests[prompt.n - 1].hex()}
+    state.contents[name] = CachedContent(held, field, prompt.n_tokens, state.clock.now() + ttl_seconds)
+    return CachedContent(held, field, prompt.n_tokens, state.clock.now() + ttl_seconds)
 
 
 def _lifetime(body: Mapping[str, Json]) -> float | Refusal:
-    told = _TTL.fullmatch(str(body.get("ttl", f"{_DEFAULT_SECONDS}s")))
-    return float(told[1]) if told else invalid("ttl", "expected seconds, as in 300s")
+    seconds = _TTL.fullmatch(str(body.get("ttl", f"{_DEFAULT_SECONDS}s")))
+    return float(seconds[1]) if seconds else invalid("ttl", "expected seconds, as in 300s")
 
 
-def _shown(state: State, kept: Kept) -> Json:
+def _resource(state: State, stored: CachedContent) -> Json:
     """A `CachedContent`, without what it holds."""
-    times = (min(at, _LAST_SECOND) for at in (state.clock.now(), kept.expires_at))
+    times = (min(at, _LAST_SECOND) for at in (state.clock.now(), stored.expires_at))
     now, ends = (datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z") for at in times)
     return {
-        "name": kept.field["name"],
-        "model": f"models/{kept.body['model']}",
+        "name": stored.field["name"],
+        "model": f"models/{stored.body['model']}",
         "createTime": now,
         "updateTime": now,
         "expireTime": ends,
-        "usageMetadata": {"totalTokenCount": kept.n_tokens},
+        "usageMetadata": {"totalTokenCount": stored.n_tokens},
     }

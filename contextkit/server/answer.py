@@ -22,7 +22,6 @@ from contextkit.ledger.calls import Exchange
 from contextkit.models import Model
 from contextkit.prompt.normal_form import normal
 from contextkit.providers.anthropic import rendering as anthropic_messages
-from contextkit.providers.anthropic.validation import COUNT_CHECKS
 from contextkit.providers.bedrock import rendering as bedrock_converse
 from contextkit.providers.codec import Codec, ResponseData
 from contextkit.providers.diagnostics import Fingerprint
@@ -59,8 +58,7 @@ MESSAGES, CHAT, RESPONSES, COMPACT = (
     openai_responses.COMPACT_CODEC,
 )
 CONVERSE, GENERATE = bedrock_converse.CODEC, gemini.CODEC
-COUNT = replace(MESSAGES, request_checks=COUNT_CHECKS)
-"""`/v1/messages/count_tokens`."""
+COUNT = anthropic_messages.COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,23 +139,12 @@ def _warning(outcome: Outcome, request: ParsedRequest) -> Outcome:
 
 
 def count_tokens(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> Outcome:
-    """The size of a prompt, as Anthropic's `count_tokens` tells it."""
+    """The size of a prompt."""
     with state.lock:
         request = _understood(state, codec, headers, raw)
         if isinstance(request, Refusal):
             return refused(state, codec, request)
-        return _warning(
-            answered(state, codec, {"input_tokens": request.parsed.prompt.n_tokens, **_unedited(request)}), request
-        )
-
-
-def _unedited(request: ParsedRequest) -> dict[str, Json]:
-    """What a prompt counted before it was edited
-    (anthropic/types/beta/beta_count_tokens_context_management_response.py).
-    """
-    layout = request.parsed.layout
-    whole = {"original_input_tokens": layout.columns.ends_tokens[layout.n - 1] if layout.n else 0}
-    return {"context_management": whole} if request.received.body.get("context_management") else {}
+        return _warning(answered(state, codec, codec.render_count(request)), request)
 
 
 def answered(state: State, codec: Codec, value: Json) -> Outcome:
@@ -322,9 +309,10 @@ def _signed(state: State, codec: Codec, part: Any) -> Part:
 
 
 def _identified(state: State, codec: Codec, part: Any) -> Part:
-    prefix = "toolu" if codec.provider == "anthropic" else "call"
     called: Part = (
-        part if part.id is not None else part.model_copy(update={"id": f"{prefix}_{state.number('call'):024d}"})
+        part
+        if part.id is not None
+        else part.model_copy(update={"id": f"{codec.call_id_prefix}_{state.number('call'):024d}"})
     )
     return called
 
@@ -349,7 +337,7 @@ def _completed(call: Call) -> Outcome:
     _remember(call, spoken)
     return (
         _streamed(call, spoken, None)
-        if call.request.received.body.get("stream")
+        if call.codec.is_streamed(call.request.received.body)
         else answered(call.state, call.codec, call.codec.render_response(spoken))
     )
 
@@ -357,7 +345,7 @@ def _completed(call: Call) -> Outcome:
 def _cut(call: Call) -> Outcome:
     """A part of the response, then nothing."""
     spoken = _spoken(call, call.parts[: _n_parts(call)], "cut")
-    if call.request.received.body.get("stream"):
+    if call.codec.is_streamed(call.request.received.body):
         return replace(_streamed(call, spoken, b""), is_whole=False)
     whole = answered(call.state, call.codec, call.codec.render_response(spoken))
     return replace(whole, chunks=(whole.chunks[0][: len(whole.chunks[0]) // 2],), is_whole=False)
@@ -368,7 +356,7 @@ def _broken(call: Call) -> Outcome:
     fault = cast("ErrorEvent", call.script.fault)
     spoken = _spoken(call, call.parts[: _n_parts(call)], fault.type)
     refusal = call.codec.scripted_error(call.codec.status_by_error_type.get(fault.type, 500), fault.type, fault.message)
-    is_streamed = call.request.received.body.get("stream")
+    is_streamed = call.codec.is_streamed(call.request.received.body)
     return (
         _streamed(call, spoken, call.codec.render_error_event(refusal))
         if is_streamed

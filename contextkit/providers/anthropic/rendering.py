@@ -222,6 +222,21 @@ def told(request: ParsedRequest) -> dict[str, Json]:
     return {**edited, **transformations(request)}
 
 
+def render_count(request: ParsedRequest) -> Json:
+    """A count, and the count before edits (anthropic/types/beta/beta_count_tokens_context_management_response.py)."""
+    layout, count = request.parsed.layout, {"input_tokens": request.parsed.prompt.n_tokens}
+    if not request.received.body.get("context_management"):
+        return count
+    original = layout.columns.ends_tokens[layout.n - 1] if layout.n else 0
+    return {**count, "context_management": {"original_input_tokens": original}}
+
+
+def opted_in(headers: Mapping[str, str], body: Mapping[str, Json]) -> Mapping[str, str]:
+    """The headers, with the betas that a platform's client has put into the body."""
+    betas = body.get("anthropic_beta")
+    return {**headers, "anthropic-beta": ",".join(map(str, betas))} if isinstance(betas, list) else headers
+
+
 def framed(answer: ResponseData) -> Stream:
     """The same events as Bedrock sends them: each in a frame of its own."""
     plain = stream(answer)
@@ -248,6 +263,8 @@ CODEC = Codec(
     parse=parse,
     responses=AnthropicMessages.answering,
     response_id_prefix="msg",
+    call_id_prefix="toolu",
+    render_count=render_count,
     workspace_header="anthropic-workspace-id",
     request_checks=refusals.REQUEST_CHECKS,
     prompt_checks=refusals.PROMPT_CHECKS,
@@ -270,10 +287,13 @@ CODEC = Codec(
     response_extras=told,
     known_fields=refusals.CREATE_TYPE,
 )
+COUNT = replace(CODEC, request_checks=refusals.COUNT_CHECKS)
+"""`POST /v1/messages/count_tokens`."""
 INVOKE = replace(
     CODEC,
     provider="aws",
     workspace_header="",
+    opted_in=opted_in,
     request_checks=refusals.PLATFORM_CHECKS["Amazon Bedrock"],
     render_stream=framed,
     stream_media_type=CONTENT_TYPE,
@@ -287,6 +307,7 @@ MANTLE = replace(CODEC, provider="aws", workspace_header="")
 PREDICT = replace(
     CODEC,
     workspace_header="",
+    opted_in=opted_in,
     request_checks=refusals.PLATFORM_CHECKS["Google Cloud"],
     known_fields=refusals.PLATFORM_CREATE_TYPE,
 )
