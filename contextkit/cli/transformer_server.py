@@ -269,7 +269,7 @@ class TransformerServer:
             self.end(self._ready.lease, 0, 0.0)  # the bill was another cache's
         model = replace(model_named("gpt-4o"), name=parsed.model)
         asked = ParsedRequest(ReceivedRequest({}, body), parsed, model, (), False)
-        self._ready = running = self._computed(self._books.seen(openai_chat.CODEC, asked), 0.0)
+        self._ready = running = self._computed(self._books.cache_prompt(openai_chat.CODEC, asked), 0.0)
         seed = int.from_bytes(blake2b(array("q", running.prompt.tokens).tobytes(), digest_size=4).digest()) + self._seed
         choose = likeliest if body.get("temperature") == 0 else sampled(seed + int(body.get("seed") or 0))
         return {"parts": parts(Speaker(self._engine, self._copied(running.run), running.logits, choose), body)}

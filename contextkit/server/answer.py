@@ -44,7 +44,7 @@ from contextkit.providers.validation import (
     places_in,
     unknown_fields,
 )
-from contextkit.server.billing import Books, Said
+from contextkit.server.billing import Books, ReplySize
 from contextkit.server.state import State
 from contextkit.terminal import sanitize
 
@@ -92,7 +92,7 @@ class Call:
     at: float
     books: Books
     cache: PrefixCache[Any]
-    seen: Any
+    cache_prompt: Any
     """What the cache was asked with."""
     lease: Lease
 
@@ -113,9 +113,9 @@ def answer(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -
 
 def admit(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> Outcome | Call:
     """A request begins: refused, or let in, billed and waiting for its response to begin (`Call.wait_seconds`)."""
-    codec = state.books(codec).spoken(codec)
+    codec = state.books(codec).adapted(codec)
     with state.lock:
-        request = _understood(state, codec, headers, raw)
+        request = _read_request(state, codec, headers, raw)
         if isinstance(request, Refusal):
             return refused(state, codec, request)
         script = _script(state, codec, request)
@@ -123,7 +123,7 @@ def admit(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) ->
         if refusal:
             _record(state, codec, request, error=refusal.type)
             return _warning(refused(state, codec, refusal), request)
-        return _begun(state, codec, request, script)
+        return _begin(state, codec, request, script)
 
 
 def serve(call: Call, *, is_gone: bool = False) -> Outcome:
@@ -141,7 +141,7 @@ def _warning(outcome: Outcome, request: ParsedRequest) -> Outcome:
 def count_tokens(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> Outcome:
     """The size of a prompt."""
     with state.lock:
-        request = _understood(state, codec, headers, raw)
+        request = _read_request(state, codec, headers, raw)
         if isinstance(request, Refusal):
             return refused(state, codec, request)
         return _warning(answered(state, codec, codec.render_count(request)), request)
@@ -196,7 +196,7 @@ def _headers(state: State, codec: Codec) -> tuple[tuple[str, str], ...]:
 # -----------------------------------------------------------------------------------------------------------------------
 
 
-def _understood(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> ParsedRequest | Refusal:
+def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> ParsedRequest | Refusal:
     """The request, or the first thing that is wrong with it."""
     try:
         body = parse(raw)
@@ -245,7 +245,7 @@ def _stored(state: State, codec: Codec, received: ReceivedRequest) -> Stored:
 
 def _parsed(state: State, codec: Codec, received: ReceivedRequest) -> ParsedRequest | Refusal:
     try:
-        model, parsed = state.books(codec).understood(codec, received)
+        model, parsed = state.books(codec).parse_request(codec, received)
         if state.is_strict and is_retired(model, state.clock.now()):
             raise UnknownModel(f"{model.name} is retired")
     except UnknownModel as fault:
@@ -284,13 +284,13 @@ def _instead(codec: Codec, script: ReplyScript) -> Refusal | None:
 # -----------------------------------------------------------------------------------------------------------------------------
 
 
-def _begun(state: State, codec: Codec, request: ParsedRequest, script: ReplyScript) -> Call:
+def _begin(state: State, codec: Codec, request: ParsedRequest, script: ReplyScript) -> Call:
     now, number = state.clock.now(), state.number(codec.response_id_prefix)
     books = state.books(codec)
-    cache, seen = books.cache(codec, request), books.seen(codec, request)
+    cache, cache_prompt = books.cache(codec, request), books.cache_prompt(codec, request)
     parts = tuple(_named(state, codec, part) for part in script.parts)
-    name, lease = f"{codec.response_id_prefix}_{number:024d}", cache.begin(seen, now)
-    return Call(state, codec, request, script, parts, name, number, now, books, cache, seen, lease)
+    name, lease = f"{codec.response_id_prefix}_{number:024d}", cache.begin(cache_prompt, now)
+    return Call(state, codec, request, script, parts, name, number, now, books, cache, cache_prompt, lease)
 
 
 def _named(state: State, codec: Codec, part: Part) -> Part:
@@ -333,32 +333,32 @@ def _never(call: Call) -> Outcome:
 
 def _completed(call: Call) -> Outcome:
     """The response as it should be."""
-    spoken = _spoken(call, call.parts, None)
-    _remember(call, spoken)
+    response = _response_data(call, call.parts, None)
+    _remember(call, response)
     return (
-        _streamed(call, spoken, None)
+        _streamed(call, response, None)
         if call.codec.is_streamed(call.request.received.body)
-        else answered(call.state, call.codec, call.codec.render_response(spoken))
+        else answered(call.state, call.codec, call.codec.render_response(response))
     )
 
 
 def _cut(call: Call) -> Outcome:
     """A part of the response, then nothing."""
-    spoken = _spoken(call, call.parts[: _n_parts(call)], "cut")
+    response = _response_data(call, call.parts[: _n_parts(call)], "cut")
     if call.codec.is_streamed(call.request.received.body):
-        return replace(_streamed(call, spoken, b""), is_whole=False)
-    whole = answered(call.state, call.codec, call.codec.render_response(spoken))
+        return replace(_streamed(call, response, b""), is_whole=False)
+    whole = answered(call.state, call.codec, call.codec.render_response(response))
     return replace(whole, chunks=(whole.chunks[0][: len(whole.chunks[0]) // 2],), is_whole=False)
 
 
 def _broken(call: Call) -> Outcome:
     """A part of the response, then an error."""
     fault = cast("ErrorEvent", call.script.fault)
-    spoken = _spoken(call, call.parts[: _n_parts(call)], fault.type)
+    response = _response_data(call, call.parts[: _n_parts(call)], fault.type)
     refusal = call.codec.scripted_error(call.codec.status_by_error_type.get(fault.type, 500), fault.type, fault.message)
     is_streamed = call.codec.is_streamed(call.request.received.body)
     return (
-        _streamed(call, spoken, call.codec.render_error_event(refusal))
+        _streamed(call, response, call.codec.render_error_event(refusal))
         if is_streamed
         else refused(call.state, call.codec, refusal)
     )
@@ -377,9 +377,9 @@ def _n_parts(call: Call) -> int:
     return after
 
 
-def _streamed(call: Call, spoken: ResponseData, instead: bytes | None) -> Outcome:
+def _streamed(call: Call, response: ResponseData, instead: bytes | None) -> Outcome:
     """The events of what was spoken; `instead` stands where the end would."""
-    stream = call.codec.render_stream(spoken)
+    stream = call.codec.render_stream(response)
     headers = (
         *_headers(call.state, call.codec),
         ("content-type", call.codec.stream_media_type),
@@ -388,15 +388,15 @@ def _streamed(call: Call, spoken: ResponseData, instead: bytes | None) -> Outcom
     return Outcome(200, headers, (stream.head, *stream.parts, stream.tail if instead is None else instead), None, True)
 
 
-def _spoken(call: Call, parts: tuple[Part, ...], error: str | None) -> ResponseData:
+def _response_data(call: Call, parts: tuple[Part, ...], error: str | None) -> ResponseData:
     """The response begins, and ends `seconds` later with `parts` said: publish, bill, record."""
     state, request, script = call.state, call.request, call.script
     began = state.clock.now()
     call.cache.publish(call.lease, began)
-    said = call.books.said(call.codec, request, parts)
-    output = said.n_tokens if script.output_tokens is None or error else script.output_tokens
+    reply_size = call.books.reply_size(call.codec, request, parts)
+    output = reply_size.n_tokens if script.output_tokens is None or error else script.output_tokens
     state.clock.advance(script.seconds)
-    usage = call.books.ended(call.cache, call.lease, said, output, state.clock.now())
+    usage = call.books.ended(call.cache, call.lease, reply_size, output, state.clock.now())
     now = Fingerprint(request.model.name, request.parsed.params, request.parsed.prompt)
     diagnosis = call.codec.diagnose(state.fingerprints, now, usage.read or 0)
     if call.codec.is_comparable(request.received.body):
@@ -407,12 +407,12 @@ def _spoken(call: Call, parts: tuple[Part, ...], error: str | None) -> ResponseD
         request,
         error=error,
         call=call,
-        said=said,
+        reply_size=reply_size,
         usage=usage,
         ended_at=state.clock.now(),
         first_byte_at=began,
     )
-    thought, billed = min(said.n_thinking, output), call.books.billed(call.lease)
+    thought, billed = min(reply_size.n_thinking, output), call.books.billed(call.lease)
     told = call.codec.response_extras(request)
     return ResponseData(
         call.id,
@@ -429,14 +429,14 @@ def _spoken(call: Call, parts: tuple[Part, ...], error: str | None) -> ResponseD
     )
 
 
-def _remember(call: Call, spoken: ResponseData) -> None:
+def _remember(call: Call, response: ResponseData) -> None:
     """What a later request is checked against."""
-    blocks = call.codec.render_content(spoken.parts)
-    if call.request.model.binds_thinking and any(part.type == "thinking" for part in spoken.parts):
+    blocks = call.codec.render_content(response.parts)
+    if call.request.model.binds_thinking and any(part.type == "thinking" for part in response.parts):
         call.state.signatures.issue(call.request.places, blocks)
-    if spoken.ending == "paused" and blocks:
+    if response.ending == "paused" and blocks:
         call.state.paused.add(canonical(normal(blocks[-1])))
-    call.codec.store_response(_stored(call.state, call.codec, call.request.received), call.request, spoken)
+    call.codec.store_response(_stored(call.state, call.codec, call.request.received), call.request, response)
 
 
 def _record(
@@ -446,7 +446,7 @@ def _record(
     *,
     error: str | None,
     call: Call | None = None,
-    said: Said | None = None,
+    reply_size: ReplySize | None = None,
     usage: Usage | None = None,
     ended_at: float | None = None,
     first_byte_at: float | None = None,
@@ -454,7 +454,7 @@ def _record(
     """Append one exchange to the ledger: digests and sizes, no text."""
     made_up = f"attempt_{state.number('attempt'):024d}" if call is None else call.id
     session, lane = state.conversations.place(request.received.body, request.parsed, made_up)
-    sent = call.books.recorded(f"{session}/{lane}", request, call.seen, said) if call else None
+    sent = call.books.recorded(f"{session}/{lane}", request, call.cache_prompt, reply_size) if call else None
     at, provider = call.at if call else state.clock.now(), state.books(codec).provider(codec, request.model)
     exchange = Exchange(
         made_up, session, lane, at, first_byte_at, ended_at, provider, request.model.name, sent, usage, None, error

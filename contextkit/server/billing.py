@@ -70,10 +70,10 @@ def prompt_ids(layout: PromptLayout, params: Mapping[str, Json]) -> array[int]:
     """The tokens of a request."""
     read = {name: params[name] for name in _READ_BY_TEMPLATE if params.get(name) is not None}
     head = text_ids(canonical(read, sort=True).decode()) if read else array("i")
-    return head + said_ids(layout)
+    return head + reply_ids(layout)
 
 
-def said_ids(layout: PromptLayout) -> array[int]:
+def reply_ids(layout: PromptLayout) -> array[int]:
     """The tokens of tools and messages, a boundary behind them."""
     ids, columns = array("i"), layout.columns
     for index in range(layout.n):
@@ -133,7 +133,7 @@ _WALKS: dict[type, Callable[[Json, str], Iterator[array[int]]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReplySize:
     """The size of a reply."""
 
     n_tokens: int
@@ -147,7 +147,7 @@ class Said:
 class Books(Protocol):
     """One way to bill."""
 
-    def spoken(self, codec: Codec) -> Codec:
+    def adapted(self, codec: Codec) -> Codec:
         """The endpoint as it is spoken here."""
         ...
 
@@ -155,11 +155,11 @@ class Books(Protocol):
         """What the ledger calls whoever bills."""
         ...
 
-    def understood(self, codec: Codec, received: ReceivedRequest) -> tuple[Model, Parsed]:
+    def parse_request(self, codec: Codec, received: ReceivedRequest) -> tuple[Model, Parsed]:
         """A request body; raises `UnknownModel` or `UnreadableRequest`."""
         ...
 
-    def seen(self, codec: Codec, request: ParsedRequest) -> Any:
+    def cache_prompt(self, codec: Codec, request: ParsedRequest) -> Any:
         """What the cache is asked with."""
         ...
 
@@ -167,11 +167,11 @@ class Books(Protocol):
         """The cache it is asked of."""
         ...
 
-    def said(self, codec: Codec, request: ParsedRequest, parts: tuple[Part, ...]) -> Said:
+    def reply_size(self, codec: Codec, request: ParsedRequest, parts: tuple[Part, ...]) -> ReplySize:
         """What a reply comes to."""
         ...
 
-    def ended(self, cache: PrefixCache[Any], lease: Lease, said: Said, output: int, now: float) -> Usage:
+    def ended(self, cache: PrefixCache[Any], lease: Lease, reply_size: ReplySize, output: int, now: float) -> Usage:
         """The response is complete: the whole bill."""
         ...
 
@@ -179,7 +179,9 @@ class Books(Protocol):
         """The response never began: the bill."""
         ...
 
-    def recorded(self, session: str, request: ParsedRequest, seen: Any, said: Said | None) -> Outline | Tokens:
+    def recorded(
+        self, session: str, request: ParsedRequest, cache_prompt: Any, reply_size: ReplySize | None
+    ) -> Outline | Tokens:
         """What the ledger keeps of the prompt."""
         ...
 

@@ -28,7 +28,7 @@ from contextkit.providers.codec import Codec
 from contextkit.providers.provider import Parsed
 from contextkit.providers.scripted import Part
 from contextkit.providers.validation import ParsedRequest, ReceivedRequest
-from contextkit.server.billing import Said
+from contextkit.server.billing import ReplySize
 
 _FAMILIES = frozenset({"anthropic", "openai", "google", "aws"})
 """Providers with endpoints of their own here; every other one speaks OpenAI's."""
@@ -59,7 +59,7 @@ class Hosted:
         self._lanes: dict[str, Prompt] = {}
         self._caches: dict[tuple[str, str, str], PrefixCache[Prompt]] = {}
 
-    def spoken(self, codec: Codec) -> Codec:
+    def adapted(self, codec: Codec) -> Codec:
         """As its provider speaks it."""
         return codec
 
@@ -67,7 +67,7 @@ class Hosted:
         """The model's, which at OpenAI's endpoints may be a compatible host's."""
         return model.provider
 
-    def understood(self, codec: Codec, received: ReceivedRequest) -> tuple[Model, Parsed]:
+    def parse_request(self, codec: Codec, received: ReceivedRequest) -> tuple[Model, Parsed]:
         """A body that asks a model of this provider, or one that no table knows, whose rules are assumed."""
         name, parser = received.body[codec.model_field], self._parsers[codec.name]
         model = _row(name, codec.provider)
@@ -77,7 +77,7 @@ class Hosted:
             raise UnknownModel(f"{name} is not in the model table")
         return model, parser(received.body)
 
-    def seen(self, codec: Codec, request: ParsedRequest) -> Prompt:
+    def cache_prompt(self, codec: Codec, request: ParsedRequest) -> Prompt:
         """Digests, sizes and marks."""
         return request.parsed.prompt
 
@@ -88,16 +88,18 @@ class Hosted:
             self._caches[key] = reference_cache(request.model)
         return self._caches[key]
 
-    def said(self, codec: Codec, request: ParsedRequest, parts: tuple[Part, ...]) -> Said:
+    def reply_size(self, codec: Codec, request: ParsedRequest, parts: tuple[Part, ...]) -> ReplySize:
         """Counted like a prompt."""
         counter = counter_for(request.model)
         sizes = [
             (part.type, counter.count(block))
             for part, block in zip(parts, anthropic_messages.CODEC.render_content(parts), strict=True)
         ]
-        return Said(sum(size for _, size in sizes), sum(size for kind, size in sizes if kind == "thinking"), array("i"))
+        return ReplySize(
+            sum(size for _, size in sizes), sum(size for kind, size in sizes if kind == "thinking"), array("i")
+        )
 
-    def ended(self, cache: PrefixCache[Any], lease: Lease, said: Said, output: int, now: float) -> Usage:
+    def ended(self, cache: PrefixCache[Any], lease: Lease, reply_size: ReplySize, output: int, now: float) -> Usage:
         """The whole bill."""
         return cache.end(lease, output, now)
 
@@ -105,10 +107,12 @@ class Hosted:
         """Billed all the same; nothing becomes readable."""
         return lease.usage
 
-    def recorded(self, session: str, request: ParsedRequest, seen: Prompt, said: Said | None) -> Outline:
+    def recorded(
+        self, session: str, request: ParsedRequest, cache_prompt: Prompt, reply_size: ReplySize | None
+    ) -> Outline:
         """The difference to the conversation's last prompt."""
-        before, self._lanes[session] = self._lanes.get(session), seen
-        return outline(before, seen, request.parsed.layout.columns.entries, 0)
+        before, self._lanes[session] = self._lanes.get(session), cache_prompt
+        return outline(before, cache_prompt, request.parsed.layout.columns.entries, 0)
 
     def billed(self, lease: Lease) -> Callable[[Json], dict[str, Json]]:
         """As OpenAI spells them."""

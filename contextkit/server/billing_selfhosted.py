@@ -31,7 +31,7 @@ from contextkit.providers.openai.validation import chat_shape, invalid, one_choi
 from contextkit.providers.provider import Parsed
 from contextkit.providers.scripted import Part
 from contextkit.providers.validation import ParsedRequest, ReceivedRequest, Refusal, RequestCheck
-from contextkit.server.billing import Said, prompt_ids, said_ids, text_ids
+from contextkit.server.billing import ReplySize, prompt_ids, reply_ids, text_ids
 
 _ROW = "gpt-4o"
 """The row of the model table a body is cut by: the endpoint's plain rules, none of a provider's own."""
@@ -89,7 +89,7 @@ class SelfHosted:
         self._engine.cache.reset()
         self._lanes = TokenLanes()
 
-    def spoken(self, codec: Codec) -> Codec:
+    def adapted(self, codec: Codec) -> Codec:
         """Any key, any model, fields nobody knows; no diagnosis."""
         checks = (*_REQUEST_CHECKS[codec.name], *CHOICES[self._engine.name][codec.name], self._salted)
         return replace(
@@ -105,7 +105,7 @@ class SelfHosted:
         """The engine: nobody has a price for it."""
         return self._engine.name
 
-    def understood(self, codec: Codec, received: ReceivedRequest) -> tuple[Model, Parsed]:
+    def parse_request(self, codec: Codec, received: ReceivedRequest) -> tuple[Model, Parsed]:
         """A body for a model of any name."""
         name = received.body["model"]
         shown = {"tools": self._habits.tools(received.body)} if codec.name == openai_chat.CODEC.name else {}
@@ -113,7 +113,7 @@ class SelfHosted:
         model = replace(model_named(_ROW), name=name, provider=self._engine.name)
         return model, replace(parsed, model=name, params={**parsed.params, "model": name})
 
-    def seen(self, codec: Codec, request: ParsedRequest) -> TokenIds:
+    def cache_prompt(self, codec: Codec, request: ParsedRequest) -> TokenIds:
         """Its tokens, and what keeps them apart from others'."""
         body, ids = request.received.body, prompt_ids(request.parsed.layout, request.received.body)
         return token_prompt(request.model.name, ids, self._space(body), is_read_skipped=self._habits.skips(body))
@@ -122,7 +122,7 @@ class SelfHosted:
         """The engine's one cache."""
         return self._engine.cache
 
-    def said(self, codec: Codec, request: ParsedRequest, parts: tuple[Part, ...]) -> Said:
+    def reply_size(self, codec: Codec, request: ParsedRequest, parts: tuple[Part, ...]) -> ReplySize:
         """The tokens a later request will have where this reply stands.
 
         Thinking that Chat does not show comes before them.
@@ -130,23 +130,25 @@ class SelfHosted:
         thought = [text_ids(getattr(part, "thinking", "")) for part in parts]
         reply = PARSERS[codec.name]({"model": _ROW, **_REPLIES[codec.name](parts)}).layout
         unseen = sum(thought, array("i")) if codec.name == openai_chat.CODEC.name else array("i")
-        ids = unseen + said_ids(reply)[1:]
-        return Said(len(ids), sum(map(len, thought)), ids)
+        ids = unseen + reply_ids(reply)[1:]
+        return ReplySize(len(ids), sum(map(len, thought)), ids)
 
-    def ended(self, cache: PrefixCache[Any], lease: Lease, said: Said, output: int, now: float) -> Usage:
+    def ended(self, cache: PrefixCache[Any], lease: Lease, reply_size: ReplySize, output: int, now: float) -> Usage:
         """The whole bill; what was generated stays in the engine."""
         generate = getattr(cache, "generate", None)
-        if generate and said.ids:
-            generate(lease, said.ids)
+        if generate and reply_size.ids:
+            generate(lease, reply_size.ids)
         return cache.end(lease, output, now)
 
     def dropped(self, cache: PrefixCache[Any], lease: Lease, now: float) -> Usage:
         """The engine lets go of it at once. Assumed: what the engine's model keeps of a request that ends early stays."""
         return cache.end(lease, 0, now)
 
-    def recorded(self, session: str, request: ParsedRequest, seen: TokenIds, said: Said | None) -> Tokens:
+    def recorded(
+        self, session: str, request: ParsedRequest, cache_prompt: TokenIds, reply_size: ReplySize | None
+    ) -> Tokens:
         """Its tokens, as a difference to those of the conversation's last exchange."""
-        return self._lanes.write((session, "main"), seen, said.ids if said else ())
+        return self._lanes.write((session, "main"), cache_prompt, reply_size.ids if reply_size else ())
 
     def billed(self, lease: Lease) -> Callable[[Json], dict[str, Json]]:
         """The counters engines have, and llama.cpp's timings."""
