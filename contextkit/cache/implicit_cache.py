@@ -142,7 +142,7 @@ class ImplicitCache:
         """
         shared = self._longest(prompt, now)
         known = prompt.key(shared) if shared >= 0 else None
-        ttl_seconds = self._asked(prompt)
+        ttl_seconds = self._requested_ttl(prompt)
         expires_at = now + ttl_seconds
         bill = self._bill(prompt, self._hit(prompt, shared, now).read_tokens)
         self._refresh(self._live(known, now), expires_at)
@@ -204,7 +204,7 @@ class ImplicitCache:
         self._in_flight.clear()
         self._counters.clear()
 
-    def _asked(self, prompt: Prompt) -> float:
+    def _requested_ttl(self, prompt: Prompt) -> float:
         """The lifetime this request gives what it sends."""
         return prompt.breakpoints[-1].ttl_seconds if self._bills_writes and prompt.breakpoints else self._ttl_seconds
 
@@ -213,7 +213,7 @@ class ImplicitCache:
         written = max(self._readable(prompt.n_tokens) - read, 0) if self._bills_writes else 0
         writes: dict[int, int | None] = {}
         if self._bills_writes:
-            ttl_seconds = self._asked(prompt)
+            ttl_seconds = self._requested_ttl(prompt)
             check_ttl(ttl_seconds)
             writes[int(ttl_seconds)] = written
         return Usage(prompt.n_tokens - read - written, read, output=0, writes=writes)

@@ -59,12 +59,12 @@ def unpack(data: bytes) -> list[int]:
     return array("i", data).tolist()
 
 
-def seen(prompt: TokenIds) -> memoryview:
-    """What `spelled` gives, without a copy where the prompt holds no images or sounds and `view` makes none."""
-    return memoryview(spelled(prompt)) if prompt.items else view(prompt.tokens)
+def packed_view(prompt: TokenIds) -> memoryview:
+    """What `packed_bytes` gives, without a copy where the prompt holds no images or sounds and `view` makes none."""
+    return memoryview(packed_bytes(prompt)) if prompt.items else view(prompt.tokens)
 
 
-def spelled(prompt: TokenIds) -> bytes:
+def packed_bytes(prompt: TokenIds) -> bytes:
     """The prompt's memory, each placeholder token of an image or sound standing for the thing itself.
 
     >>> one, other = (TokenIds([7, 7], items=(Item(0, 2, digest),)) for digest in "ab")

@@ -96,7 +96,7 @@ def _compaction(one: Compaction) -> list[str]:
     return [
         f"compaction before call {one.index + 1:,} ({one.model}): {one.before_tokens:,} → {one.after_tokens:,} tokens",
         f"  {money}: {paid}{full}; worth ${one.net_usd:+.2f}",
-        f"  the rule, then: {_said(one.advice)}{reached}{since}",
+        f"  the rule, then: {_verdict_line(one.advice)}{reached}{since}",
     ]
 
 
@@ -104,11 +104,11 @@ def _standing(one: Standing) -> list[str]:
     where = f"now, session {one.session[:12]}" + (f" lane {one.lane}" if one.lane != "main" else "")
     return [
         f"{where} ({one.model}): {one.context_tokens:,} tokens, {one.after_tokens:,} after a rewrite",
-        f"  next call warm: {_said(one.advice)}",
-        f"  next call cold: {_said(one.advice_cold)}",
+        f"  next call warm: {_verdict_line(one.advice)}",
+        f"  next call cold: {_verdict_line(one.advice_cold)}",
         f"  idle: {one.sleep.reason}",
     ]
 
 
-def _said(advice: Advice) -> str:
+def _verdict_line(advice: Advice) -> str:
     return f"{advice.verdict}: {advice.reason}"

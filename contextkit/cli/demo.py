@@ -237,12 +237,12 @@ def _run(way: Any, model: str, workspace: Any, turns: int, tick: Tick) -> Summar
                 way(client, model, workspace, server.clock.now, lambda: tick(server.ledger[-1].usage or ZERO))
         except anthropic.BadRequestError as error:
             raise UsageError(
-                f"call {len(server.ledger) + 1} was refused ({_said(error)}): ask for fewer --turns"
+                f"call {len(server.ledger) + 1} was refused ({_provider_message(error)}): ask for fewer --turns"
             ) from None
         return summarise(server.ledger)
 
 
-def _said(error: Any) -> str:
+def _provider_message(error: Any) -> str:
     """The provider's own words; of a prompt they say the size."""
     return str(error.body["error"]["message"])
 
@@ -251,7 +251,7 @@ def _said(error: Any) -> str:
 def _progress(ways: Mapping[str, Any], turns: int) -> Iterator[dict[str, Tick]]:
     """On standard error: one moving line a way on a terminal, else one line a turn."""
     if not sys.stderr.isatty():
-        yield {name: _told(name, turns) for name in ways}
+        yield {name: _progress_tick(name, turns) for name in ways}
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -261,7 +261,7 @@ def _progress(ways: Mapping[str, Any], turns: int) -> Iterator[dict[str, Tick]]:
         yield {name: _moving(bars, bars.add_task(name, total=turns, read=0.0)) for name in ways}
 
 
-def _told(name: str, turns: int) -> Tick:
+def _progress_tick(name: str, turns: int) -> Tick:
     bills: list[Usage] = []
 
     def tick(usage: Usage) -> None:

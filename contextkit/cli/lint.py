@@ -66,7 +66,7 @@ class Options:
     jobs: int | None
 
     @property
-    def told_in(self) -> str:
+    def output_format(self) -> str:
         """The format that is wanted."""
         return "json" if self.as_json else self.form
 
@@ -80,13 +80,13 @@ class Options:
         if self.as_json and self.form not in ("text", "json"):
             raise click.UsageError(f"--json and --format {self.form} do not go together; give one of them")
         for mode in modes:
-            if self.told_in not in _MODES[mode]:
+            if self.output_format not in _MODES[mode]:
                 raise click.UsageError(
-                    f"{mode} has no format {self.told_in}; it is told as {' or '.join(_MODES[mode])}"
+                    f"{mode} has no format {self.output_format}; it is told as {' or '.join(_MODES[mode])}"
                 )
 
     def _typed(self) -> set[str]:
-        given = {
+        lint_input = {
             "--explain": self.explain is not None,
             "--statistics": self.has_statistics,
             "--diff": self.is_diff,
@@ -94,7 +94,7 @@ class Options:
             "--baseline": self.baseline is not None,
             "--write-baseline": self.write_baseline is not None,
         }
-        return {name for name, is_given in given.items() if is_given}
+        return {name for name, is_given in lint_input.items() if is_given}
 
 
 STDIN = "-"
@@ -108,7 +108,7 @@ _RECORDED = (b"{", b"[", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class LintInput:
     """What is to be looked at."""
 
     code: Sequence[str]
@@ -119,14 +119,14 @@ class Given:
     """File among the code → what it holds, where that came by standard input."""
 
 
-def given(paths: Sequence[str], recordings: Sequence[str], stdin_filename: str | None) -> Given:
+def lint_input(paths: Sequence[str], recordings: Sequence[str], stdin_filename: str | None) -> LintInput:
     """Paths sorted; this folder where nothing was typed. Raises a usage error for a path or pattern that names nothing."""
     wanted = paths or (() if recordings else (".",))
     named = [found for path in wanted for found in _meant(path)]
     contents = _contents(stdin_filename, is_read=STDIN in named)
     named = [next(iter(contents), path) if path == STDIN else path for path in named]
     code = [path for path in named if path in contents or _is_code(path)]
-    return Given(code, [*(path for path in named if path not in code), *recordings], contents)
+    return LintInput(code, [*(path for path in named if path not in code), *recordings], contents)
 
 
 def _is_code(path: str) -> bool:
@@ -211,9 +211,9 @@ def _config_in(file: str) -> LintConfig:
     return config_of(table, file)
 
 
-def _prefixes(given: Sequence[str], codes: Sequence[str]) -> tuple[str, ...]:
+def _prefixes(lint_input: Sequence[str], codes: Sequence[str]) -> tuple[str, ...]:
     """`("cks,CKM04",)` → `("CKS", "CKM04")`; raises a usage error for what no code begins with."""
-    wanted = [word.strip().upper() for words in given for word in words.split(",") if word.strip()]
+    wanted = [word.strip().upper() for words in lint_input for word in words.split(",") if word.strip()]
     prefixes = tuple("CK" if word == "ALL" else word for word in wanted)
     for prefix in prefixes:
         if not any(code.startswith(prefix) for code in codes):
@@ -239,8 +239,8 @@ class Look:
     `sift` says which findings in code are told, all where there is none.
     """
 
-    def __init__(self, given: Given, config: LintConfig, jobs: int | None, sift: Sift | None = None) -> None:
-        self._given, self._config, self._jobs, self._sift = given, config, jobs, sift
+    def __init__(self, lint_input: LintInput, config: LintConfig, jobs: int | None, sift: Sift | None = None) -> None:
+        self._given, self._config, self._jobs, self._sift = lint_input, config, jobs, sift
         self._n_files, self._n_calls, self._n_sifted = 0, 0, 0
         self._tests: set[str] = set()
         self._closed: dict[str, str] = {}
@@ -420,7 +420,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Processes at most; by default one for each core, fewer for small trees.",
 )
-def command(**given: Any) -> None:
+def command(**lint_input: Any) -> None:
     """Find what breaks the prompt's prefix in PATHS: folders, Python files, recorded requests; by default this folder.
 
     Leaves with 0 when nothing was found, with 1 when something was, with 2 for what cannot be read or was typed wrong.
@@ -431,12 +431,12 @@ def command(**given: Any) -> None:
     contextkit lint src/ --requests runs/monday/ledger.jsonl
     contextkit lint --explain CKS01
     """
-    options = Options(**given)
+    options = Options(**lint_input)
     options.check()
     if options.explain is not None:
-        _explain(options.explain, options.told_in)
+        _explain(options.explain, options.output_format)
         return
-    if _tell(_told(options), options) and not options.exit_zero:
+    if _tell(_results(options), options) and not options.exit_zero:
         raise click.exceptions.Exit(1)
 
 
@@ -454,14 +454,14 @@ def _explain(code: str, form: str) -> None:
 # ------------------------------------------------------------------------------------------------------------------
 
 
-def _told(options: Options) -> Told:
+def _results(options: Options) -> Told:
     """Everything found; with --fix what is left of it."""
     from contextkit.lint.catalogue import hazards
     from contextkit.lint.output.formats import Told
     from contextkit.lint.output.text import lines_of
     from contextkit.lint.pages import page
 
-    what = given(options.paths, options.recordings, options.stdin_filename)
+    what = lint_input(options.paths, options.recordings, options.stdin_filename)
     _check_input(options, has_contents=bool(what.contents), has_recordings=bool(what.recordings))
     lines = partial(lines_of, contents=what.contents)
     look = Look(what, config_for(options, what.code), options.jobs, _sift(options.baseline, lines))
@@ -498,8 +498,8 @@ def _tell(told: Told, options: Options) -> bool:
         return _write_baseline(told, options.write_baseline)
     from contextkit.lint.output.formats import FORMS, STATISTICS
 
-    text = (STATISTICS if options.has_statistics else FORMS)[options.told_in](told)
-    if text and options.told_in in ("json", "sarif"):
+    text = (STATISTICS if options.has_statistics else FORMS)[options.output_format](told)
+    if text and options.output_format in ("json", "sarif"):
         echo_json(text)
     elif text:
         echo(text)

@@ -83,7 +83,7 @@ def _table(file: Path) -> Mapping[str, Any] | None:
 
 def _settings(table: Mapping[str, Any], file: Path) -> Settings:
     where = f"{file}: [tool.contextkit.lock]"
-    _known(where, table, ("agents", *_KINDS))
+    _check_keys(where, table, ("agents", *_KINDS))
     found = {key: _KINDS[key](f"{where} {key}", value) for key, value in table.items() if key != "agents"}
     live = Live(found.get("live_sessions", 0), found.get("session_tokens", 0))
     agents = table.get("agents")
@@ -105,7 +105,7 @@ def _agent(where: str, name: str, value: object, live: Live) -> Agent:
         raise UsageError(
             f'{where} is "module:attribute", or {{ at = "module:attribute", live_sessions = …, session_tokens = … }}'
         )
-    _known(where, row, ("at", "live_sessions", "session_tokens"))
+    _check_keys(where, row, ("at", "live_sessions", "session_tokens"))
     at = _text(f"{where}.at", row["at"])
     if at.count(":") != 1 or not all(at.split(":")):
         raise UsageError(f'{where} is {at!r}: write "module:attribute", such as "myapp.agents:researcher"')
@@ -119,7 +119,7 @@ def _agent(where: str, name: str, value: object, live: Live) -> Agent:
     return Agent(name, at, Live(*counts))
 
 
-def _known(where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+def _check_keys(where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
     if unknown := sorted(table.keys() - set(keys)):
         raise UsageError(f"{where} has an unknown key {unknown[0]!r}; it may have {', '.join(keys)}")
 
@@ -194,7 +194,7 @@ def read_lock(text: str, where: str) -> dict[str, LockedHead]:
 _AGAIN = "take it from version control, or write it anew with `contextkit lock write`"
 
 
-def shown(body: bytes) -> str:
+def readable_block(body: bytes) -> str:
     """A block as a person reads it: its words, or indented JSON."""
     block = parse(body)
     return str(block["text"]) if _is_words(block) else _indented(block)
@@ -388,7 +388,7 @@ class Checked:
 
     def to_text(self, *, with_diff: bool = False) -> str:
         """For people."""
-        lines = [line for row in self.rows for line in _told(row, with_diff)]
+        lines = [line for row in self.rows for line in _row_lines(row, with_diff)]
         return "\n".join([*lines, *self._ending()])
 
     def to_json(self) -> str:
@@ -438,7 +438,7 @@ def _compared(name: str, live: Live, was: LockedHead | None, now: LockedHead | N
     return Row(name, live, was, now, None if was is None or now is None else compare(was, now, live))
 
 
-def _told(row: Row, with_diff: bool) -> Iterator[str]:
+def _row_lines(row: Row, with_diff: bool) -> Iterator[str]:
     if row.now is None:
         yield f"{row.name}: no longer named in pyproject.toml"
     elif row.was is None:
@@ -464,7 +464,8 @@ def _changed(name: str, live: Live, now: LockedHead, change: HeadChange) -> Iter
 def _diff(was: LockedHead, now: LockedHead) -> Iterator[str]:
     """Blocks by name, so that a tool that only moved shows nothing."""
     old, new = (
-        {block.name or block.path: shown(block.body).splitlines() for block in head.blocks} for head in (was, now)
+        {block.name or block.path: readable_block(block.body).splitlines() for block in head.blocks}
+        for head in (was, now)
     )
     for label in dict.fromkeys((*old, *new)):
         yield from unified_diff(

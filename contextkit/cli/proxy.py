@@ -133,7 +133,7 @@ def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(asked: Options) -> None:
-    from contextkit.cli.proxy_output import Shown
+    from contextkit.cli.proxy_output import ConsoleOutput
     from contextkit.proxy.analysis import Watcher
     from contextkit.proxy.metrics.prometheus import Metrics
     from contextkit.proxy.observer import Timeouts
@@ -145,7 +145,7 @@ async def _serve(asked: Options) -> None:
         Upstream(asked.upstream, asked.ca, asked.connect_seconds),
         Repairs(asked.repairs) if asked.repairs else None,
     )
-    metrics, shown = Metrics(), Shown(is_json=asked.is_json, is_quiet=asked.is_quiet)
+    metrics, shown = Metrics(), ConsoleOutput(is_json=asked.is_json, is_quiet=asked.is_quiet)
     telemetry = _Telemetry() if asked.has_otel else None
     takers: list[Callable[[Json], object]] = [shown.report, metrics.take, *([telemetry.take] if telemetry else [])]
     watcher = await Watcher.start(asked.record, upstream.url, _each(takers), asked.queue_mb << 20)

@@ -75,7 +75,7 @@ def summary_of(report: Json) -> Iterator[str]:
         yield f"breaks: {breaks}"
 
 
-class Shown:
+class ConsoleOutput:
     """Standard output, written elsewhere."""
 
     def __init__(self, *, is_json: bool, is_quiet: bool) -> None:

@@ -96,7 +96,7 @@ def windows(ledger: Ledger) -> Windows:
     return Windows(len(sizes), sum(sizes), max(sizes, default=0), summary.cost_usd, len(summary.losses))
 
 
-def shown(found: Offloading) -> str:
+def offloading_table(found: Offloading) -> str:
     """As a small table."""
     one, other = found.plain, found.offloaded
     rows = [
@@ -211,7 +211,7 @@ def command(
     if above_tokens is not None or folder is not None:
         raise UsageError("--above-tokens and --memory say how results are offloaded: give --offload as well")
     with interruptible(_NOTHING), counter(is_shown=not as_json) as tell:
-        _, ledger = replayed(path, name, asked, via, _told(tell))
+        _, ledger = replayed(path, name, asked, via, _progress(tell))
     summary = summarise(ledger)
     if as_json:
         echo_json(canonical(figures_of(summary, ledger)))
@@ -240,7 +240,7 @@ def replayed(
 
     Raises `UnreadableLog` for what is no pi session, `UsageError` for another provider's model.
     """
-    from contextkit.cli.session_replay import ROADS, Replay, ReplayClock
+    from contextkit.cli.session_replay import TRANSPORTS, Replay, ReplayClock
     from contextkit.importers.pi import read_pi
     from contextkit.importers.recording import AssistantSaid
     from contextkit.models import model_named
@@ -260,7 +260,7 @@ def replayed(
             f"{path}: the session branches; replayed is the branch it would be resumed on, {n:,} calls; "
             f"{recording.n_calls_elsewhere:,} calls on other branches are left out"
         )
-    with ROADS[via](build(model, "off").wire) as road:
+    with TRANSPORTS[via](build(model, "off").wire) as road:
         return Replay(
             recording, lambda level: build(model, level), road, ReplayClock(), progress, observe, memory
         ).run()
@@ -271,13 +271,13 @@ def _offloaded(
 ) -> None:
     """Say it twice and compare. Raises `LogCorrupt` where a result does not come back as it was."""
     with counter(is_shown=not as_json) as tell, memory_at(folder, above_tokens) as memory:
-        plain = replayed(path, name, model, via, _told(tell))
-        found = compared(plain, replayed(path, name, model, via, _told(tell), memory=memory))
+        plain = replayed(path, name, model, via, _progress(tell))
+        found = compared(plain, replayed(path, name, model, via, _progress(tell), memory=memory))
     head = f"{path} · replayed twice on {model} via {via}: as recorded, and with results above {above_tokens:,} tokens kept in files"
     if as_json:
         echo_json(canonical(asdict(found)))
     else:
-        echo(f"{head}\ncounted: {COUNTED}\n{shown(found)}")
+        echo(f"{head}\ncounted: {COUNTED}\n{offloading_table(found)}")
     if found.n_restored < found.n_results:
         raise LogCorrupt(
             f"{found.n_results - found.n_restored} results did not come back from their files as they were"
@@ -289,7 +289,7 @@ def provider_of(name: str) -> Callable[[str, str], Provider]:
     return _PROVIDERS[name]
 
 
-def _told(tell: Callable[[str], None]) -> Callable[[int], None]:
+def _progress(tell: Callable[[str], None]) -> Callable[[int], None]:
     return lambda n: tell(f"{n} calls replayed")
 
 

@@ -232,7 +232,7 @@ def command(
         contents, columns, faults = _read(paths, options, watch)
         watch.finish()
         if not watch.is_stopped:
-            _check_found(contents, faults, options)
+            _check_not_empty(contents, faults, options)
         _show(contents, columns, options)
         _say(faults)
         if watch.is_stopped:
@@ -240,7 +240,7 @@ def command(
             raise click.exceptions.Exit(130)
 
 
-def _check_found(contents: Contents, faults: Faults, options: Options) -> None:
+def _check_not_empty(contents: Contents, faults: Faults, options: Options) -> None:
     """Raises where there is nothing to report: no file is a recording, or no call is among those chosen.
 
     Names what there is instead.

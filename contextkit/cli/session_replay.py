@@ -51,7 +51,7 @@ LOST = "(an image that the recording does not hold)"
 SYSTEM = "You are a coding agent. (This recording does not hold its system prompt; this sentence stands for it.)"
 
 
-class Road(Protocol):
+class ReplayTransport(Protocol):
     """How a request gets its answer and its bill."""
 
     def send(self, context: Context, request: Request, script: Json, now: float) -> Exchange:
@@ -83,7 +83,7 @@ class Replay:
     recording: Recording
     provider: Callable[[str], Provider]
     """Thinking level → the provider to ask."""
-    road: Road
+    road: ReplayTransport
     clock: ReplayClock
     progress: Callable[[int], None] = field(default=lambda n: None)
     observe: Callable[[Request], None] = field(default=lambda request: None)
@@ -264,13 +264,13 @@ class Sdk:
 
 
 @contextmanager
-def direct(wire: str) -> Iterator[Road]:
+def direct(wire: str) -> Iterator[ReplayTransport]:
     """The short road."""
     yield Direct()
 
 
 @contextmanager
-def sdk(wire: str) -> Iterator[Road]:
+def sdk(wire: str) -> Iterator[ReplayTransport]:
     """The long one: a server on loopback, and the client that speaks `wire`."""
     with LocalServer(now=0.0, is_frozen=True) as server:
         client, errors = _CLIENTS[wire](server)
@@ -299,5 +299,5 @@ _CLIENTS: dict[str, Callable[[LocalServer], tuple[Any, tuple[type[Exception], ..
     "openai_chat": _openai,
     "openai_responses": _openai,
 }
-ROADS = {"sdk": sdk, "direct": direct}
+TRANSPORTS = {"sdk": sdk, "direct": direct}
 """`--via` → how requests travel."""

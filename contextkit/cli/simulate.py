@@ -237,7 +237,7 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
             f"{hosted[0]} bills prompts, {settings[0].cache} holds blocks: no trace has both, replay one after the other"
         )
     others = tuple(option for option, cache in OF_ONE.items() if cache not in options.caches)
-    odd = _given(OF_ENGINES if hosted else (*OF_HOSTS, *others))
+    odd = _first_option_set(OF_ENGINES if hosted else (*OF_HOSTS, *others))
     if odd:
         raise UsageError(f"{odd} says nothing to {', '.join(options.caches)}: leave it out")
     names = [file for name in traces for file in (_ledger_in(name) or found_in([name]))]
@@ -246,7 +246,7 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
     tokens = _tokens_in(names, watch)
     if tokens is not None:
         return _served(tokens, options, watch)
-    odd = _given(SERVED)
+    odd = _first_option_set(SERVED)
     if odd:
         raise UsageError(f"{odd} is for ledgers of contextkit serve --cache, and no trace here has token ids")
     requests = watch.stoppable(_requests(names, options.arrival, watch))
@@ -255,7 +255,7 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
     )
 
 
-def _given(names: Sequence[str]) -> str | None:
+def _first_option_set(names: Sequence[str]) -> str | None:
     """The first of these options that stands on the command line, as it is written there."""
     source = click.get_current_context().get_parameter_source
     odd = next((name for name in names if source(name) is ParameterSource.COMMANDLINE), None)
@@ -278,10 +278,10 @@ def _billed(ledger: Ledger, hosted: Sequence[str], options: Options, watch: Watc
             )
         if outcomes and outcomes[-1].setting.cache == cache and outcomes[-1].cost_usd is None:
             echo_error(f"{cache}: no dollars: {why_no_price(ledger, cache, options.model)}")
-    return Comparison(_kept(outcomes, options), {}, ())
+    return Comparison(_reported(outcomes, options), {}, ())
 
 
-def _kept(outcomes: Sequence[Outcome], options: Options) -> tuple[Outcome, ...]:
+def _reported(outcomes: Sequence[Outcome], options: Options) -> tuple[Outcome, ...]:
     return tuple(outcome if options.per_session else replace(outcome, sessions={}) for outcome in outcomes)
 
 
@@ -362,7 +362,7 @@ def _served(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
         with watch.starting():
             outcomes.append(replay_engine(ledger, cache, watch=lambda calls: watch.share(calls, len(ledger)), **sizes))
     blocks = dict.fromkeys(block_tokens(cache, options.block_size) for cache in options.caches)
-    return Comparison(_kept(outcomes, options), {}, tuple(blocks))
+    return Comparison(_reported(outcomes, options), {}, tuple(blocks))
 
 
 def _sizes(cache: str, policy: str | None, capacity: int | None, options: Options) -> dict[str, Any]:

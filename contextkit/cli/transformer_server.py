@@ -90,7 +90,7 @@ def _schemas(body: Mapping[str, Json]) -> dict[str, Json]:
     return {tool["name"]: tool.get("parameters") or tool.get("input_schema") or {} for tool in tools}
 
 
-def _asked_schema(body: Mapping[str, Json]) -> Json:
+def _reply_schema(body: Mapping[str, Json]) -> Json:
     """The schema the reply's text must have; None for none."""
     text: Json = body.get("text") or {}
     asked: Json = body.get("response_format") or text.get("format") or {}
@@ -154,7 +154,7 @@ class Speaker:
         kind = schema.get("type", "object")
         return _KINDS.get(kind[0] if isinstance(kind, list) else kind, _object)(self, schema)
 
-    def said(self, text: str) -> str:
+    def emit(self, text: str) -> str:
         """`put`, and the text again."""
         self.put(text)
         return text
@@ -162,35 +162,35 @@ class Speaker:
 
 def _object(speaker: Speaker, schema: Json) -> str:
     properties = schema.get("properties") or {}
-    text = speaker.said("{")
+    text = speaker.emit("{")
     for i, name in enumerate(schema.get("required", ())):
-        text += speaker.said(("," if i else "") + canonical(name).decode() + ":") + speaker.json(
+        text += speaker.emit(("," if i else "") + canonical(name).decode() + ":") + speaker.json(
             properties.get(name, {"type": "string"})
         )
-    return text + speaker.said("}")
+    return text + speaker.emit("}")
 
 
 def _string(speaker: Speaker, schema: Json) -> str:
-    return speaker.said('"') + speaker.words(MOST_STRING) + speaker.said('"')
+    return speaker.emit('"') + speaker.words(MOST_STRING) + speaker.emit('"')
 
 
 _KINDS: Mapping[str, Callable[[Speaker, Json], str]] = {
     "object": _object,
     "string": _string,
     "array": lambda speaker, schema: (
-        speaker.said("[") + speaker.json(schema.get("items", {"type": "string"})) + speaker.said("]")
+        speaker.emit("[") + speaker.json(schema.get("items", {"type": "string"})) + speaker.emit("]")
     ),
     "integer": lambda speaker, schema: speaker.one_of(map(str, range(10))),
     "number": lambda speaker, schema: speaker.one_of(map(str, range(10))),
     "boolean": lambda speaker, schema: speaker.one_of(("true", "false")),
-    "null": lambda speaker, schema: speaker.said("null"),
+    "null": lambda speaker, schema: speaker.emit("null"),
 }
 """Type in a schema → what writes a value of it."""
 
 
 def parts(speaker: Speaker, body: Mapping[str, Json]) -> list[Json]:
     """A reply to `body`: a call where one is asked for, or where the model opens one itself; else JSON or letters."""
-    asked, schema = choice(body), _asked_schema(body)
+    asked, schema = choice(body), _reply_schema(body)
     if asked.mode in ("required", "specified"):
         return [_call(speaker, asked, body, "")]
     if schema is not None:
@@ -209,7 +209,7 @@ def _call(speaker: Speaker, asked: Choice, body: Mapping[str, Json], begun: str)
     from contextkit.transformer.model import Bytes
 
     mode: Mode = "required" if asked.mode == "auto" else asked.mode
-    made, mask = begun + speaker.said(prefill(asked.names, mode)[len(begun) :]), calls(asked.names, mode, Bytes())
+    made, mask = begun + speaker.emit(prefill(asked.names, mode)[len(begun) :]), calls(asked.names, mode, Bytes())
     while made.count('"') < 4:  # <tool_call>{"name": "…": the fourth quote ends the name
         made += speaker.pick(lambda new, made=made: mask([*made.encode(), *new]), 1).decode()  # type: ignore[misc]
     name = made.split('"')[3]
@@ -232,7 +232,7 @@ class _Running:
     lease: Lease
     run: Run
     logits: Array
-    said: list[int]
+    emit: list[int]
     """What it generated, in the provider's tokens."""
 
 
@@ -296,8 +296,8 @@ class TransformerServer:
     def generate(self, lease: Lease, tokens: list[int]) -> None:
         """Name what was said: all of it but the last token has rows, and full blocks of it can be read."""
         running = self._of(lease)
-        running.said.extend(tokens)
-        ids = [*running.prompt.tokens, *running.said]
+        running.emit.extend(tokens)
+        ids = [*running.prompt.tokens, *running.emit]
         self._reference.generate(lease, list(tokens))
         if len(ids) - 1 > running.run.cache.n_rows:
             self._engine.feed([(running.run, _bytes(ids[:-1]))])
@@ -308,7 +308,7 @@ class TransformerServer:
         running = self._of(lease)
         del self._running[lease.writes[0]]
         self._ready = None if self._ready is running else self._ready
-        self._reference.end(lease, len(running.said), now)
+        self._reference.end(lease, len(running.emit), now)
         running.run.cache.cut(0)
         return replace(lease.usage, output=output)
 

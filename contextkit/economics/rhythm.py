@@ -157,7 +157,7 @@ class Rhythm:
 
         Between two known lengths it falls by the same factor for each factor of time.
         """
-        seen = self._seen()
+        seen = self._n_gaps_reaching()
         weight = self.prior.weight
         share = [
             (weight * known + own) / (weight + self.turns)
@@ -188,7 +188,7 @@ class Rhythm:
         cold, reached, far = (self.longer_than(seconds) for seconds in (ttl_seconds, idle, idle + ttl_seconds))
         return Outlook(self.remaining_turns, self.growths, cold, reached, far, idle)
 
-    def _seen(self) -> list[int]:
+    def _n_gaps_reaching(self) -> list[int]:
         """How many own gaps reached each known length."""
         reached, above = [], 0
         for n in reversed(self._bins):

@@ -156,7 +156,7 @@ def _missed(contents: Contents, console: Console) -> Table:
         ("call", True), ("cause", False), *middle, ("lost tokens" if is_wide else "lost", True), ("cost", True)
     )
     for miss in dearest_misses(contents.summary.losses, SHOWN):
-        said = [_where(miss), *([_said(contents.verdicts, miss)] if has_verdicts else [])] if is_wide else []
+        said = [_where(miss), *([_verdict(contents.verdicts, miss)] if has_verdicts else [])] if is_wide else []
         cells = [_cell(words, console) for words in said]
         table.add_row(f"{miss.index + 1}", miss.cause, *cells, _count(miss.lost_tokens), _money(miss.cost_usd))
     return table
@@ -166,7 +166,7 @@ def _where(miss: Miss) -> str:
     return miss.where if miss.certain or miss.cause == "unknown" else f"{miss.where} (assumed)"
 
 
-def _said(verdicts: Mapping[int, str], miss: Miss) -> str:
+def _verdict(verdicts: Mapping[int, str], miss: Miss) -> str:
     """The provider's own verdict beside our cause."""
     return provider_says(miss.cause, verdicts.get(miss.index, ""))
 
@@ -181,7 +181,7 @@ def _explain(contents: Contents, console: Console) -> None:
         _say(console, f"and {len(lost) - SHOWN} more, smaller ones")
     if console.width < NARROW:
         for miss in dearest_misses(lost, SHOWN):
-            said = _said(contents.verdicts, miss)
+            said = _verdict(contents.verdicts, miss)
             _say(console, f"{miss.index + 1}: {_where(miss)}{f'; provider {said}' if said else ''}")
     for line in unknowns(contents):
         _say(console, "")

@@ -184,7 +184,7 @@ class Pool:
             self.names[number] = name
             self._named.setdefault(name, []).append(number)
 
-    def found(self, name: bytes) -> int | None:
+    def block_named(self, name: bytes) -> int | None:
         """The oldest block of this name; None where there is none."""
         return next(iter(self._named.get(name, ())), None)
 

@@ -165,13 +165,13 @@ class Model:
         low = 0
         for step, where in zip(steps, positions, strict=True):
             rows = np.s_[:, low : low + len(where)]
-            seen[rows] = self._seen(q[rows], k[rows], v[rows], i, step.cache, where, work)
+            seen[rows] = self._attended(q[rows], k[rows], v[rows], i, step.cache, where, work)
             low += len(where)
         if self.shape.d_latent:
             seen = work.product(seen, layer["v_up"])
         return work.product(ops.join_heads(seen), layer["out"])
 
-    def _seen(  # (h, n, a'), (g, n, a), (g, n, b) -> (h, n, b')
+    def _attended(  # (h, n, a'), (g, n, a), (g, n, b) -> (h, n, b')
         self, q: Array, k: Array, v: Array, i: int, cache: KvCache, where: NDArray[np.intp], work: Work
     ) -> Array:
         """What one sequence's new rows see, their own keys and values first written into its cache."""

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contextkit.cache.packed import pack, unpack
-from contextkit.cache.slot.server import Asked, Content, Model, SlotServer, SlotShape, Window, keep
+from contextkit.cache.slot.server import Content, Model, SlotRequest, SlotServer, SlotShape, Window, keep
 from contextkit.errors import UsageError
 from tests.cache.naive_slots import NaiveServer
 
@@ -92,7 +92,9 @@ def test_the_server_is_the_one_written_token_by_token(request: pytest.FixtureReq
         for prompt, is_caching, positions, is_kept_waiting, generated, wanted in stream:
             named = min(wanted, len(ours.slots) - 1)
             starts = sorted({position for position in positions if position < len(prompt)})
-            plan = ours.start(Asked(pack(prompt), is_caching=is_caching, user_starts=tuple(starts), id_slot=named))
+            plan = ours.start(
+                SlotRequest(pack(prompt), is_caching=is_caching, user_starts=tuple(starts), id_slot=named)
+            )
             expected = naive.start(list(prompt), is_caching, starts, named)
             assert (plan and (plan.slot, plan.kept.n_tokens, plan.kept.n_exact)) == expected
             if plan:
@@ -115,7 +117,7 @@ def test_what_was_computed_behind_a_turned_chunk_is_as_approximate_as_it_is() ->
         [*range(10), *range(20, 40), 7, 7, 8],
         [*range(9), 1, 1],
     ):
-        plan = server.start(Asked(pack(list(prompt))))
+        plan = server.start(SlotRequest(pack(list(prompt))))
         assert plan
         server.finish(plan.slot, b"")
         seen.append((plan.kept.n_tokens, plan.kept.n_exact))
@@ -124,13 +126,13 @@ def test_what_was_computed_behind_a_turned_chunk_is_as_approximate_as_it_is() ->
 
 def test_a_recurrent_model_goes_back_to_its_newest_checkpoint_or_to_the_start() -> None:
     server = SlotServer(SlotShape(model=Model("recurrent", n_ubatch=16)))
-    first = server.start(Asked(pack(range(100)), user_starts=(40,)))
+    first = server.start(SlotRequest(pack(range(100)), user_starts=(40,)))
     assert first
     server.finish(first.slot, pack([500, 501]))
     assert [point.n_tokens for point in server.slots[0].content.checkpoints] == [40, 80, 96]
 
     def kept(prompt: list[int]) -> int:
-        plan = server.plan(Asked(pack(prompt)))
+        plan = server.plan(SlotRequest(pack(prompt)))
         assert plan
         return plan.kept.n_tokens
 
@@ -143,7 +145,7 @@ def test_a_recurrent_model_goes_back_to_its_newest_checkpoint_or_to_the_start() 
 def test_a_slot_that_would_keep_half_of_itself_is_not_saved() -> None:
     server = SlotServer(SlotShape())
     for prompt, n_saved in ((range(20), 0), ([*range(10), 99], 0), (range(20), 0), ([*range(9), 99], 1)):
-        plan = server.start(Asked(pack(list(prompt))))
+        plan = server.start(SlotRequest(pack(list(prompt))))
         assert plan and len(server.host.states) == n_saved
         server.finish(plan.slot, b"")
 
@@ -152,7 +154,7 @@ def test_a_host_state_comes_back_and_is_moved_out() -> None:
     server = SlotServer(SlotShape())
 
     def ask(prompt: range) -> int:
-        plan = server.start(Asked(pack(prompt)))
+        plan = server.start(SlotRequest(pack(prompt)))
         assert plan
         server.finish(plan.slot, b"")
         return plan.kept.n_tokens
@@ -164,14 +166,14 @@ def test_a_host_state_comes_back_and_is_moved_out() -> None:
 def test_an_adapter_empties_the_slot() -> None:
     server = SlotServer(SlotShape())
     for adapter, cached in ((None, 0), ("x", 0), ("x", 9), (None, 0)):
-        plan = server.start(Asked(pack(range(10)), adapter))
+        plan = server.start(SlotRequest(pack(range(10)), adapter))
         assert plan and plan.kept.n_tokens == cached
         server.finish(plan.slot, b"")
 
 
 def ask(server: SlotServer, prompt: list[int], generated: int = 0, **given: Any) -> tuple[int, int] | None:
     """(slot, tokens kept) of a request that is over at once and generated so many tokens; None where it was not served."""
-    plan = server.start(Asked(pack(prompt), **given))
+    plan = server.start(SlotRequest(pack(prompt), **given))
     if plan:
         server.finish(plan.slot, pack(range(1000, 1000 + generated)))
     return (plan.slot, plan.kept.n_tokens) if plan else None
@@ -194,9 +196,9 @@ def test_a_request_that_names_its_slot_gets_that_one_whatever_it_holds() -> None
 
 def test_a_slot_that_is_named_while_it_is_busy_is_waited_for() -> None:
     server = SlotServer(SlotShape(n_slots=2))
-    first = server.start(Asked(pack(range(9)), id_slot=0))
-    assert first and server.start(Asked(pack(range(9)), id_slot=0)) is None
-    assert server.start(Asked(pack(range(9)), id_slot=1)) is not None
+    first = server.start(SlotRequest(pack(range(9)), id_slot=0))
+    assert first and server.start(SlotRequest(pack(range(9)), id_slot=0)) is None
+    assert server.start(SlotRequest(pack(range(9)), id_slot=1)) is not None
 
 
 def test_generation_stops_at_the_end_of_a_slot_unless_it_shifts() -> None:
@@ -212,7 +214,7 @@ def test_generation_stops_at_the_end_of_a_slot_unless_it_shifts() -> None:
 def test_what_was_shifted_is_approximate() -> None:
     server = SlotServer(SlotShape(window=Window(16, is_shifting=True, n_keep=4)))
     ask(server, list(range(12)), 10)
-    plan = server.plan(Asked(server.slots[0].content.tokens))
+    plan = server.plan(SlotRequest(server.slots[0].content.tokens))
     assert plan and (plan.kept.n_tokens, plan.kept.n_exact) == (len(server.slots[0].content) - 1, 4)
 
 

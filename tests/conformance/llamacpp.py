@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from contextkit.cache.packed import N_BYTES, pack, unpack
-from contextkit.cache.slot.server import Asked, Model, SlotServer, SlotShape, Window
+from contextkit.cache.slot.server import Model, SlotRequest, SlotServer, SlotShape, Window
 from tests.conformance.scenario import token_ids
 
 Op = dict[str, Any]
@@ -64,7 +64,7 @@ class SlotReplay:
 
     def completion(self, op: Op) -> Op:
         prompt = pack(token_ids(op["prompt"]))
-        asked = Asked(
+        asked = SlotRequest(
             prompt,
             op.get("lora"),
             bool(op.get("cache_prompt", self.is_caching)),

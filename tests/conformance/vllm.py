@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from contextkit.cache.block.engine import BlockEngine, Found, Request, Shape
+from contextkit.cache.block.engine import BlockEngine, Lookup, Request, Shape
 from contextkit.cache.block.groups import Group, Search, find
 from contextkit.cache.block.ids import Adapter, Item, TokenIds
 from contextkit.cache.block.keys import rules_of
@@ -66,7 +66,7 @@ class VllmReplay:
     def __init__(self, config: dict[str, Any], version: str) -> None:
         self.engine = BlockEngine(_shape(config, version))
         self.requests: dict[str, Request] = {}
-        self.found: dict[str, Found] = {}
+        self.found: dict[str, Lookup] = {}
         self.hidden: list[tuple[int, int]] = []
 
     def run(self, op: Op) -> Op:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
-from contextkit.cli.proxy_output import Shown
+from contextkit.cli.proxy_output import ConsoleOutput
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.proxy.call_analyzer import CallAnalyzer
@@ -348,7 +348,7 @@ def test_what_is_no_model_call_is_told_in_sizes_only(tmp_path: Path) -> None:
 
 
 def test_the_terminal_and_the_metrics_say_what_passed_unread(capsys: pytest.CaptureFixture[str]) -> None:
-    shown, metrics = Shown(is_json=False, is_quiet=False), Metrics()
+    shown, metrics = ConsoleOutput(is_json=False, is_quiet=False), Metrics()
     shown.report({"summary": {"total": {"calls": 0}}, "text": "never listened", "breaks": {}})
     shown.began("http://127.0.0.1:1", "https://x", "runs.jsonl")
     passed = Passed(1, "POST", "/v1/embeddings", 200, 9, 4, 1.0, 2.0, "")

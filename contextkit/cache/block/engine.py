@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import gcd, lcm
 
-from contextkit.cache.block.groups import NULL, Group, Retention, Search, find, kept, n_skipped, skipped_tokens
+from contextkit.cache.block.groups import NULL, Group, Retention, Search, cacheable, find, n_skipped, skipped_tokens
 from contextkit.cache.block.ids import TokenIds
 from contextkit.cache.block.keys import Rules, coarser, extend
 from contextkit.cache.block.pool import ByChain, ByKey, Pool
@@ -146,7 +146,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Lookup:
     """What a lookup found; changes nothing until it is allocated with."""
 
     tokens: int
@@ -299,7 +299,7 @@ def checkpoint(n_prompt: int, unit: int, is_last_dropped: bool) -> int:
     return max((n_prompt if is_last_dropped else n_prompt - 1) // unit * unit - unit * is_last_dropped, 0)
 
 
-__all__ = ["Allocation", "BlockEngine", "Found", "Request", "Shape"]
+__all__ = ["Allocation", "BlockEngine", "Lookup", "Request", "Shape"]
 
 _COUNTERS = ("requests", "queries", "hits", "preempted_requests", "preempted_queries", "preempted_hits")
 
@@ -360,11 +360,11 @@ class BlockEngine:
         self.pool.release([block for number in sorted(copied) for block in copied[number]])
         self.pending = Pending()
 
-    def lookup(self, request: Request) -> Found:
+    def lookup(self, request: Request) -> Lookup:
         """The longest hit, counted; changes no block."""
         request.shared_end = 0
         if not self.shape.is_caching or request.prompt.is_read_skipped:
-            return Found(0, tuple([] for _ in self.shape.groups))
+            return Lookup(0, tuple([] for _ in self.shape.groups))
         found, longest = self.longest(request)
         request.shared_end = longest if longest > found.tokens else 0
         kind = "preempted_" if request.n_preemptions else ""
@@ -373,7 +373,7 @@ class BlockEngine:
         self.counters[f"{kind}hits"] += found.tokens
         return found
 
-    def longest(self, request: Request) -> tuple[Found, int]:
+    def longest(self, request: Request) -> tuple[Lookup, int]:
         """The longest hit, uncounted, and how long some group alone would have had it."""
         limit = request.n_tokens - 1
         if not self._is_single:
@@ -381,17 +381,17 @@ class BlockEngine:
         group, is_dropped = self.shape.groups[0], bool(self._dropping)
         if self._chain is None:
             blocks, n = find(group, request.keys, self._map.serves, Search(limit, group.size, is_dropped))
-            return Found(n, (blocks,)), 0
+            return Lookup(n, (blocks,)), 0
         blocks = self._chain.leading(request.keys[: limit // group.size])
         if is_dropped and blocks:
             blocks.pop()
-        return Found(len(blocks) * group.size, (blocks,)), 0
+        return Lookup(len(blocks) * group.size, (blocks,)), 0
 
     def allocate(
         self,
         request: Request,
         n_new: int,
-        found: Found | None = None,
+        found: Lookup | None = None,
         *,
         n_external: int = 0,
         n_drafted: int = 0,
@@ -561,7 +561,7 @@ class BlockEngine:
             return
         group, table, keys = self.shape.groups[index], request.tables[index], self.group_keys(request, index)
         is_dropped = group in self._dropping
-        chosen = kept(
+        chosen = cacheable(
             group,
             start,
             end,
@@ -613,7 +613,7 @@ class BlockEngine:
             self._map.register_part(block, key, n_tokens, (place + 1) * self.shape.groups[index].size)
         return key
 
-    def _fixed_point(self, request: Request, limit: int) -> tuple[Found, int]:
+    def _fixed_point(self, request: Request, limit: int) -> tuple[Lookup, int]:
         """Let each kind of group shorten the hit until none does; groups of one kind are looked up together."""
         hits: dict[Group, tuple[list[list[int]], int]] = {}
         length, longest, verified = limit, 0, set[Group]()
@@ -643,7 +643,7 @@ class BlockEngine:
                 for blocks in hits[kind][0]:
                     del blocks[-(-length // kind.size) :]
         remaining = {kind: iter(blocks) for kind, (blocks, _) in hits.items()}
-        return Found(length, tuple(next(remaining[group]) for group in self.shape.groups)), longest
+        return Lookup(length, tuple(next(remaining[group]) for group in self.shape.groups)), longest
 
     def _bound(self, request: Request, kind: Group, current: int, is_dropped: bool) -> int:
         """How far a kind may look: with EAGLE past the hit, by what it will give up again."""

@@ -186,7 +186,7 @@ class Retention:
     """Whether a hit needs one more block, and recomputes it."""
 
 
-def kept(group: Group, start: int, end: int, retention: Retention) -> Iterable[int]:
+def cacheable(group: Group, start: int, end: int, retention: Retention) -> Iterable[int]:
     """Which of the blocks `start`…`end` are worth caching.
 
     >>> list(kept(Group("sliding_window", 16, 16), 0, 16, Retention(64, 16, (255,), False)))
@@ -195,11 +195,11 @@ def kept(group: Group, start: int, end: int, retention: Retention) -> Iterable[i
     return _KEPT[group.kind](group, start, end, retention)
 
 
-def _kept_all(group: Group, start: int, end: int, retention: Retention) -> Iterable[int]:
+def _all_cacheable(group: Group, start: int, end: int, retention: Retention) -> Iterable[int]:
     return range(start, end)
 
 
-def _kept_tails(group: Group, start: int, end: int, retention: Retention) -> Iterable[int]:
+def _cacheable_tails(group: Group, start: int, end: int, retention: Retention) -> Iterable[int]:
     needed, shift = _needed(group, retention.is_last_dropped), int(retention.is_last_dropped)
     segment = retention.alignment if retention.interval is None else retention.interval
     per_segment = segment // group.size
@@ -217,7 +217,7 @@ def _kept_tails(group: Group, start: int, end: int, retention: Retention) -> Ite
     return sorted(chosen)
 
 
-def _kept_states(group: Group, start: int, end: int, retention: Retention) -> Iterable[int]:
+def _cacheable_states(group: Group, start: int, end: int, retention: Retention) -> Iterable[int]:
     per_segment = (retention.interval or 0) // group.size
     if retention.interval is None or (retention.interval and per_segment <= 1):
         return range(start, end)
@@ -228,8 +228,8 @@ def _kept_states(group: Group, start: int, end: int, retention: Retention) -> It
 
 
 _KEPT: dict[Kind, Callable[[Group, int, int, Retention], Iterable[int]]] = {
-    "full": _kept_all,
-    "sliding_window": _kept_tails,
-    "chunked_local": _kept_all,
-    "mamba": _kept_states,
+    "full": _all_cacheable,
+    "sliding_window": _cacheable_tails,
+    "chunked_local": _all_cacheable,
+    "mamba": _cacheable_states,
 }

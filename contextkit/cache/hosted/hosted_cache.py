@@ -230,7 +230,7 @@ def hosted_cache(rule: Rule, key_of: Callable[[Prompt], bytes | None] = head_of)
 
 def _one(rule: Rule) -> PrefixCache[Prompt]:
     cache = _KINDS[rule.kind](rule)
-    return Asked(cache, rule) if rule.is_opt_in or rule.max_marks or rule.lookback or rule.ttls_seconds else cache
+    return OptInCache(cache, rule) if rule.is_opt_in or rule.max_marks or rule.lookback or rule.ttls_seconds else cache
 
 
 _KINDS: dict[Kind, Callable[[Rule], PrefixCache[Prompt]]] = {
@@ -249,7 +249,7 @@ _KINDS: dict[Kind, Callable[[Rule], PrefixCache[Prompt]]] = {
 
 
 @dataclass(slots=True)
-class Asked:
+class OptInCache:
     """A cache that sees a prompt as its provider reads it: the marks that count, or nothing where nobody asked."""
 
     cache: PrefixCache[Prompt]
@@ -264,19 +264,21 @@ class Asked:
         """
         return (
             self.cache.lookup(self._read(prompt), now)
-            if self._is_asked(prompt)
+            if self._is_enabled(prompt)
             else Hit(0, 0, None, "no_breakpoint", None)
         )
 
     def quote(self, prompt: Prompt, now: float) -> Usage:
         """What sending it now would be billed, `output` 0; changes nothing."""
         return (
-            self.cache.quote(self._read(prompt), now) if self._is_asked(prompt) else Usage(prompt.n_tokens, 0, 0, 0, 0)
+            self.cache.quote(self._read(prompt), now)
+            if self._is_enabled(prompt)
+            else Usage(prompt.n_tokens, 0, 0, 0, 0)
         )
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
         """A request starts."""
-        if not self._is_asked(prompt):
+        if not self._is_enabled(prompt):
             return Lease(self.lookup(prompt, now), self.quote(prompt, now), now, ())
         lease = self.cache.begin(self._read(prompt), now)
         return replace(lease, writes=(lease,))
@@ -296,7 +298,7 @@ class Asked:
         """The prompt that the request of `lease` makes with its answer behind it, for caches that keep the end of an
         answer.
         """
-        for inner in lease.writes if lease else ((None,) if self._is_asked(prompt) else ()):
+        for inner in lease.writes if lease else ((None,) if self._is_enabled(prompt) else ()):
             tell(self.cache, self._read(prompt), now, inner)
 
     def stats(self) -> dict[str, int]:
@@ -315,7 +317,7 @@ class Asked:
         """Forget everything."""
         self.cache.reset()
 
-    def _is_asked(self, prompt: Prompt) -> bool:
+    def _is_enabled(self, prompt: Prompt) -> bool:
         return bool(prompt.breakpoints) or not self.rule.is_opt_in
 
     def _read(self, prompt: Prompt) -> Prompt:

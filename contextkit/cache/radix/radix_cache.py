@@ -24,7 +24,7 @@ from typing import Any
 import orjson
 
 from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.packed import N_BYTES, pack, seen, unpack
+from contextkit.cache.packed import N_BYTES, pack, packed_view, unpack
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.radix.tree import NO_SPACE, Match, Node, RadixTree, Space, parent_of, rules_of
 from contextkit.cache.usage import Usage
@@ -110,7 +110,7 @@ class RadixCache:
 
         Changes nothing. `segment` is the last page that is covered.
         """
-        tokens, space = seen(prompt), _space(prompt)
+        tokens, space = packed_view(prompt), _space(prompt)
         return self._hit(self._tree.measure(tokens, space, self._readable(prompt)), tokens, space)
 
     def quote(self, prompt: TokenIds, now: float) -> Usage:
@@ -122,7 +122,7 @@ class RadixCache:
 
         `priority` matters to that policy only.
         """
-        tokens, space, n_prompt = seen(prompt), _space(prompt), len(prompt.tokens)
+        tokens, space, n_prompt = packed_view(prompt), _space(prompt), len(prompt.tokens)
         match = self._tree.match(tokens, space, self._readable(prompt))
         rest = tokens[match.length * N_BYTES :].tobytes()  # a copy: the caller may write over its own
         request = _Request(rest, n_prompt, n_prompt, space, priority, match.node, match.length, 0)
@@ -187,7 +187,7 @@ class RadixCache:
         numbers = {self._tree.root: 0} | {node: number for number, node in enumerate(self._tree.nodes(), 1)}
         nodes = [_node_row(node, numbers) for node in list(numbers)[1:]]
         running = {
-            str(number): _request_row(request, self._told(request), numbers)
+            str(number): _request_row(request, self._all_tokens(request), numbers)
             for number, request in self._running.items()
         }
         state = {
@@ -233,7 +233,7 @@ class RadixCache:
             pack(tokens[depth:]), len(tokens), n_prompt, (extra_key, salt), priority, nodes[number], depth, *figures
         )
 
-    def _told(self, request: _Request) -> bytes:
+    def _all_tokens(self, request: _Request) -> bytes:
         """All its tokens."""
         return b"".join([*self._tree.edges(request.node), request.rest])
 

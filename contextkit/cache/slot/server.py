@@ -78,10 +78,10 @@ class Model:
     min_step: int = 8192
     """Tokens between two checkpoints in the middle of a prompt."""
 
-    def first_kept(self, n_tokens: int) -> int:
+    def first_in_memory(self, n_tokens: int) -> int:
         """The first position whose memory is still there after so many tokens; -1 for none.
 
-        >>> Model().first_kept(9), Model("recurrent").first_kept(9), Model("window", 4, n_ubatch=2).first_kept(9)
+        >>> Model().first_in_memory(9), Model("recurrent").first_in_memory(9), Model("window", 4, n_ubatch=2).first_in_memory(9)
         (0, 8, 3)
         """
         reach = {"full": n_tokens, "window": self.n_window + self.n_ubatch, "recurrent": 1}[self.memory]
@@ -128,7 +128,7 @@ EMPTY = Content()
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SlotReuse:
     """How much of a slot a prompt goes on with."""
 
     n_tokens: int
@@ -141,7 +141,7 @@ class Kept:
     """Those that are still of use."""
 
 
-def keep(content: Content, tokens: bytes, n_reuse: int, model: Model) -> Kept:
+def keep(content: Content, tokens: bytes, n_reuse: int, model: Model) -> SlotReuse:
     """What of `content` serves this prompt; `n_reuse` 0 turns no chunks.
 
     >>> from contextkit.cache.packed import pack
@@ -153,7 +153,7 @@ def keep(content: Content, tokens: bytes, n_reuse: int, model: Model) -> Kept:
     n_past, checkpoints = _roll_back(content, n_prefix + sum(length for _, _, length in moved), n_prompt, model)
     n_tokens = min(n_past, max(0, n_prompt - 1))
     n_exact = min(n_tokens, n_prefix, n_tokens if content.n_exact is None else content.n_exact)
-    return Kept(n_tokens, n_exact, moved, checkpoints)
+    return SlotReuse(n_tokens, n_exact, moved, checkpoints)
 
 
 def _moved(content: Content, tokens: bytes, n_prefix: int, n_reuse: int) -> tuple[tuple[int, int, int], ...]:
@@ -181,7 +181,7 @@ def _roll_back(content: Content, n_past: int, n_prompt: int, model: Model) -> tu
     window = model.n_window if model.memory == "window" else 0
     needed = max(0, n_past - window - (n_past == n_prompt))
     reached = n_past
-    if model.memory != "full" and 0 < n_past <= len(content) and model.first_kept(len(content)) >= needed:
+    if model.memory != "full" and 0 < n_past <= len(content) and model.first_in_memory(len(content)) >= needed:
         usable = (
             point
             for point in reversed(content.checkpoints)
@@ -193,7 +193,7 @@ def _roll_back(content: Content, n_past: int, n_prompt: int, model: Model) -> tu
     return reached, tuple(point for point in content.checkpoints if point.last <= n_past)
 
 
-def computed(kept: Kept, tokens: bytes, user_starts: Sequence[int], task: int, model: Model) -> Content:
+def computed(kept: SlotReuse, tokens: bytes, user_starts: Sequence[int], task: int, model: Model) -> Content:
     """The slot once the prompt has been computed behind what was kept."""
     n_exact = kept.n_exact if kept.n_exact < kept.n_tokens else None
     if model.memory == "full" or model.max_checkpoints < 1:
@@ -203,7 +203,7 @@ def computed(kept: Kept, tokens: bytes, user_starts: Sequence[int], task: int, m
     while at < n_prompt:
         start, at = at, _next_stop(at, n_prompt, starts, points, model)
         if start and _is_worth_it(start, at, n_prompt, starts, points, model):
-            _add(points, Checkpoint(start, model.first_kept(start), start - 1, task), model)
+            _add(points, Checkpoint(start, model.first_in_memory(start), start - 1, task), model)
     return Content(tokens, n_exact, tuple(points))
 
 
@@ -419,7 +419,7 @@ class SlotShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SlotRequest:
     """A prompt and how it is to be served."""
 
     tokens: bytes
@@ -456,7 +456,7 @@ class Plan:
     """Index of the slot it gets."""
     is_saving: bool
     """Whether that slot's state goes through the host cache first."""
-    kept: Kept
+    kept: SlotReuse
     """What is not computed again."""
     state: Content | None = None
     """The saved state that takes its place, None where none is better."""
@@ -483,7 +483,7 @@ class SlotServer:
         self.n_released = 0
         self.n_started = 0
 
-    def plan(self, prompt: Asked) -> Plan | None:
+    def plan(self, prompt: SlotRequest) -> Plan | None:
         """Which slot this prompt would get and what it would keep.
 
         None where that is busy or too small. Changes nothing.
@@ -496,11 +496,11 @@ class SlotServer:
         state = self.host.best(content, prompt.tokens) if is_saving else None
         content = state or content
         if not prompt.is_caching or content.adapter != prompt.adapter:
-            return Plan(number, is_saving, Kept(0, 0), state)
+            return Plan(number, is_saving, SlotReuse(0, 0), state)
         n_reuse = self.shape.n_cache_reuse if prompt.n_reuse is None else prompt.n_reuse
         return Plan(number, is_saving, keep(content, prompt.tokens, n_reuse, self.shape.model), state)
 
-    def start(self, prompt: Asked, plan: Plan | None = None) -> Plan | None:
+    def start(self, prompt: SlotRequest, plan: Plan | None = None) -> Plan | None:
         """Give the prompt a slot and compute it there, as planned for it just now.
 
         None, and nothing changed, where it gets none.
@@ -523,7 +523,7 @@ class SlotServer:
         slot.is_busy, slot.used = False, self.n_released
         self.n_released += 1
 
-    def _choose(self, prompt: Asked) -> tuple[int, bool] | None:
+    def _choose(self, prompt: SlotRequest) -> tuple[int, bool] | None:
         """Index of the slot, and whether its state is to be saved."""
         named = None if prompt.id_slot is None or prompt.id_slot < 0 else prompt.id_slot % len(self.slots)
         idle = [number for number, slot in enumerate(self.slots) if not slot.is_busy and named in (None, number)]

@@ -23,9 +23,9 @@ from typing import Any
 import orjson
 
 from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.packed import N_BYTES, pack, spelled, unpack
+from contextkit.cache.packed import N_BYTES, pack, packed_bytes, unpack
 from contextkit.cache.prefix_cache import Hit, Lease
-from contextkit.cache.slot.server import Asked, Checkpoint, Content, Plan, Slot, SlotServer, SlotShape
+from contextkit.cache.slot.server import Checkpoint, Content, Plan, Slot, SlotRequest, SlotServer, SlotShape
 from contextkit.cache.usage import Usage
 from contextkit.errors import StorageError, UsageError
 
@@ -77,7 +77,7 @@ class SlotCache:
 
         `segment` is the last token that is covered.
         """
-        asked = _asked(prompt, ())
+        asked = _slot_request(prompt, ())
         return self._hit(asked, self._server.plan(asked))
 
     def quote(self, prompt: TokenIds, now: float) -> Usage:
@@ -90,7 +90,7 @@ class SlotCache:
         `user_starts`: tokens at which user messages begin; they matter to models that cannot roll back. `id_slot`: the
         slot it wants.
         """
-        asked = replace(_asked(prompt, user_starts), id_slot=id_slot)
+        asked = replace(_slot_request(prompt, user_starts), id_slot=id_slot)
         plan = self._server.plan(asked)
         hit = self._hit(asked, plan)
         if plan:
@@ -185,7 +185,7 @@ class SlotCache:
         self._counters = Counter(data["counters"])
         self._number, self._n_unnamed = data["number"], data["n_unnamed"]
 
-    def _hit(self, asked: Asked, plan: Plan | None) -> Hit:
+    def _hit(self, asked: SlotRequest, plan: Plan | None) -> Hit:
         if plan is None:
             return Hit(0, 0, None, "no_room", None)
         read, approximate = plan.kept.n_exact, plan.kept.n_tokens - plan.kept.n_exact
@@ -209,9 +209,9 @@ class SlotCache:
         self._counters["fresh_tokens"] += usage.fresh or 0
 
 
-def _asked(prompt: TokenIds, user_starts: Sequence[int]) -> Asked:
+def _slot_request(prompt: TokenIds, user_starts: Sequence[int]) -> SlotRequest:
     adapter = prompt.adapter.name if prompt.adapter else None
-    return Asked(spelled(prompt), adapter, not prompt.is_read_skipped, None, tuple(user_starts))
+    return SlotRequest(packed_bytes(prompt), adapter, not prompt.is_read_skipped, None, tuple(user_starts))
 
 
 def _bill(n_tokens: int, read: int) -> Usage:

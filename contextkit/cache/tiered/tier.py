@@ -43,7 +43,7 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
 from contextkit.cache.block.ids import BlockIds, TokenIds
-from contextkit.cache.packed import N_BYTES, pack, spelled
+from contextkit.cache.packed import N_BYTES, pack, packed_bytes
 from contextkit.errors import UsageError
 
 P = TypeVar("P", contravariant=True)
@@ -122,7 +122,7 @@ class TokenChunks:
 
     def chunks(self, prompt: TokenIds) -> list[Chunk]:
         """What of the prompt is stored, from the front."""
-        data = spelled(prompt)
+        data = packed_bytes(prompt)
         ends = [0, *(self._separated(data) if self.separator else range(self.size, len(prompt.tokens) + 1, self.size))]
         if self.saves_partial and ends[-1] < len(prompt.tokens):
             ends.append(len(prompt.tokens))
@@ -403,7 +403,7 @@ class TierStore:
         self.n_tokens = 0
         self.n_bytes = 0
 
-    def elsewhere(self, content: bytes) -> Chunk | None:
+    def by_content(self, content: bytes) -> Chunk | None:
         """A chunk with these very tokens, wherever it stood."""
         keys = self._contents.get(content)
         return self._entries[next(iter(keys))].chunk if keys else None

@@ -53,7 +53,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _TierLookup:
     """What a lookup came to."""
 
     chunks: list[Chunk]
@@ -208,40 +208,42 @@ class TieredCache(Generic[P]):
     # Looking
     # ------------------------------------------------------------------------------------------------------------------------
 
-    def _find(self, prompt: P) -> _Found:
+    def _find(self, prompt: P) -> _TierLookup:
         chunks, ends, end = self._chunking.chunks(prompt), [], 0
         reads = self._chunking.n_readable(prompt) > 0
         for store in self._stores if reads else ():
             end += self._reach(store, chunks[end:])
             ends.append(end)
-        return _Found(chunks, ends or [0] * len(self._stores), self._elsewhere(chunks, end) if reads else [])
+        return _TierLookup(
+            chunks, ends or [0] * len(self._stores), self._matches_by_content(chunks, end) if reads else []
+        )
 
     def _reach(self, store: TierStore, chunks: list[Chunk]) -> int:
         """How many leading ones of these are read from this tier."""
         n = next((index for index, chunk in enumerate(chunks) if chunk.key not in store), len(chunks))
         return n if sum(chunk.n_tokens for chunk in chunks[:n]) >= store.tier.min_read_tokens else 0
 
-    def _elsewhere(self, chunks: list[Chunk], start: int) -> list[tuple[int, int, Chunk]]:
+    def _matches_by_content(self, chunks: list[Chunk], start: int) -> list[tuple[int, int, Chunk]]:
         found = []
         for index, chunk in enumerate(chunks[start:], start):
             there = (
-                (level, store.elsewhere(chunk.content)) for level, store in enumerate(self._stores) if chunk.content
+                (level, store.by_content(chunk.content)) for level, store in enumerate(self._stores) if chunk.content
             )
             best = next(((level, other) for level, other in there if other), None)
             if best:
                 found.append((index, *best))
         return found
 
-    def _hit(self, prompt: P, found: _Found) -> Hit:
+    def _hit(self, prompt: P, found: _TierLookup) -> Hit:
         read = min(sum(chunk.n_tokens for chunk in found.chunks[: found.n_read]), self._chunking.n_readable(prompt))
-        approximate = sum(self._kept(chunk.n_tokens) for _, _, chunk in found.elsewhere)
+        approximate = sum(self._n_reused(chunk.n_tokens) for _, _, chunk in found.elsewhere)
         return Hit(read, approximate, found.n_read - 1 if read else None, "hit" if read else self._reason(found), None)
 
-    def _kept(self, n_tokens: int) -> int:
+    def _n_reused(self, n_tokens: int) -> int:
         """Tokens of a re-used chunk that are not computed again."""
         return n_tokens - ceil(n_tokens * self._chunking.reuse.recompute_share) if self._chunking.reuse else 0
 
-    def _reason(self, found: _Found) -> str:
+    def _reason(self, found: _TierLookup) -> str:
         if not found.chunks:
             return "below_minimum"
         return "not_yet_visible" if self._in_flight[found.chunks[0].key] > 0 else "first_write"
@@ -252,10 +254,10 @@ class TieredCache(Generic[P]):
     # Moving
     # -------------------------------------------------------------------------------------------------------------------------
 
-    def _moved(self, found: _Found, level: int) -> list[Chunk]:
+    def _moved(self, found: _TierLookup, level: int) -> list[Chunk]:
         return [*found.at(level), *(chunk for _, there, chunk in found.elsewhere if there == level)]
 
-    def _rise(self, found: _Found, now: float) -> None:
+    def _rise(self, found: _TierLookup, now: float) -> None:
         """From the lowest tier up: renew what is read there, the last chunk first, and take in what was read below."""
         held = {chunk.key for chunk in (*found.chunks, *(there for _, _, there in found.elsewhere))}
         for level in reversed(range(len(self._stores))):
@@ -281,7 +283,7 @@ class TieredCache(Generic[P]):
         if level < len(self._stores) and self._stores[level].tier.write == "selective":
             self._put(level, [chunk for chunk in used if self._stores[level - 1].uses(chunk.key) > 1], held, now)
 
-    def _new(self, found: _Found) -> list[Chunk]:
+    def _new(self, found: _TierLookup) -> list[Chunk]:
         """What is stored once it is computed: exact up to the first approximate chunk, known by its own tokens only
         from there on.
         """
@@ -289,7 +291,7 @@ class TieredCache(Generic[P]):
         loose = (replace(chunk, key=chunk.content) for chunk in found.chunks[exact:] if chunk.content)
         return [*found.chunks[found.n_read : exact], *loose]
 
-    def _count(self, lease: Lease, found: _Found) -> None:
+    def _count(self, lease: Lease, found: _TierLookup) -> None:
         hit = lease.hit
         self._counters["requests"] += 1
         self._counters["hits" if hit.reason == "hit" else f"miss_{hit.reason}"] += 1

@@ -50,16 +50,18 @@ def _spans(render: Render, body: Mapping[str, Json]) -> list[tuple[int, int] | N
     messages = body["messages"]
     marked = [_marked(message, chr(_FIRST + index)) for index, message in enumerate(messages)]
     plain = render(body)
-    all_at_once = _found(render, body, plain, [row and row[0] for row in marked])
+    all_at_once = _mark_positions(render, body, plain, [row and row[0] for row in marked])
     spans: list[tuple[int, int] | None] = []
     for index, row in enumerate(marked):
         alone = [row[0] if row and other == index else None for other in range(len(messages))]
-        at = (all_at_once or _found(render, body, plain, alone) or {}).get(chr(_FIRST + index)) if row else None
+        at = (
+            (all_at_once or _mark_positions(render, body, plain, alone) or {}).get(chr(_FIRST + index)) if row else None
+        )
         spans.append(None if at is None or row is None else (at - row[1], at - row[1] + row[2]))
     return spans
 
 
-def _found(render: Render, body: Mapping[str, Json], plain: str, marked: list[Any]) -> dict[str, int] | None:
+def _mark_positions(render: Render, body: Mapping[str, Json], plain: str, marked: list[Any]) -> dict[str, int] | None:
     """Mark → its place in the plain prompt; None where the marks changed it, or it holds some itself."""
     messages = [row or message for row, message in zip(marked, body["messages"], strict=True)]
     try:
@@ -315,7 +317,7 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Preserved:
     """What a remedy leaves as it was."""
 
     is_first_same: bool
@@ -331,7 +333,7 @@ class Kept:
         return self.is_first_same, self.n_texts, -abs(self.changed_chars)
 
 
-Keeps = Callable[[Template, Mapping[str, Json]], Kept]
+Keeps = Callable[[Template, Mapping[str, Json]], Preserved]
 """(template, options) → what they leave as it was."""
 
 
@@ -352,7 +354,7 @@ def by_edit(template: Template, holds: Holds, keeps: Keeps, *, may_change_first:
 
     It must lose nothing that was said, nor, unless `may_change_first`, change the first prompt.
     """
-    found: list[tuple[Kept, int, str, str]] = []
+    found: list[tuple[Preserved, int, str, str]] = []
     for start, was, now in islice(_edits(template.text), _MOST_EDITS):
         text = template.text[:start] + now + template.text[start + len(was) :]
         try:
@@ -451,7 +453,7 @@ class _Break:
 
 
 @dataclass(slots=True)
-class _Found:
+class _ConfirmedCause:
     cause: Cause
     breaks: list[_Break] = field(default_factory=list)
 
@@ -464,11 +466,11 @@ def check_prefix_stable(template: Template, conversation: Any, *, at: datetime |
     """
     bodies, moment = calls_of(conversation), at or datetime.now(UTC)
     check = _Check(template, moment, bodies)
-    found: dict[str, _Found] = {}
+    found: dict[str, _ConfirmedCause] = {}
     for index, (before, after) in enumerate(pairwise(bodies)):
         for cause, broken in check.causes(Pair(index, before, after)):
-            found.setdefault(cause.name, _Found(cause)).breaks.append(broken)
-    return [*(check.told(row) for row in found.values()), *check.waiting(found)]
+            found.setdefault(cause.name, _ConfirmedCause(cause)).breaks.append(broken)
+    return [*(check.instability(row) for row in found.values()), *check.waiting(found)]
 
 
 class _Check:
@@ -513,7 +515,7 @@ class _Check:
         is_elsewhere = other is None or (other.lost <= broken.lost and other.place != broken.place)
         return None if not is_elsewhere else -1 if other is None else other.lost
 
-    def told(self, row: _Found) -> Instability:
+    def instability(self, row: _ConfirmedCause) -> Instability:
         """A finding about the first of the breaks, with what helps against all of them."""
         first, latest = row.breaks[0], row.breaks[-_TRIED_PAIRS:]
 
@@ -531,7 +533,7 @@ class _Check:
             return True
         return broken.offset > before.offset and all(cause is not found for found, _ in self.causes(before.pair))
 
-    def waiting(self, found: Mapping[str, _Found]) -> Iterable[Instability]:
+    def waiting(self, found: Mapping[str, _ConfirmedCause]) -> Iterable[Instability]:
         """What no two of these calls show, and another day or another choice would."""
         body, later = self._bodies[-1], self._at + timedelta(days=1)
         if broken := _parted(
@@ -550,11 +552,11 @@ class _Check:
     def _remedies(self, cause: Cause, holds: Any) -> tuple[Remedy, ...]:
         if cause.advice:
             return (Remedy("caller", cause.advice, {}),)
-        option = by_option(self._template, holds, self._kept)
-        edit = None if option else by_edit(self._template, holds, self._kept, may_change_first=cause is DATE)
+        option = by_option(self._template, holds, self._preserved)
+        edit = None if option else by_edit(self._template, holds, self._preserved, may_change_first=cause is DATE)
         return tuple(remedy for remedy in (option, edit) if remedy is not None)
 
-    def _kept(self, template: Template, options: Mapping[str, Json]) -> Kept:
+    def _preserved(self, template: Template, options: Mapping[str, Json]) -> Preserved:
         body = self._bodies[-1]
         said, plain = _prompt(template, body, self._at, options), _prompt(self._template, body, self._at)
         said_by = [message.get(name) for message in body["messages"] for name in ("content", *REASONING)]
@@ -563,7 +565,7 @@ class _Check:
             _prompt(of, self._bodies[0], self._at, given) for of, given in ((template, options), (self._template, {}))
         ]
         n_kept = sum((text.strip() in said) - (text.strip() in plain) for text in texts)
-        return Kept(first[0] == first[1], n_kept, len(said) - len(plain))
+        return Preserved(first[0] == first[1], n_kept, len(said) - len(plain))
 
     def _finding(
         self, cause: Cause, turns: tuple[int, ...], broken: _Break, remedies: tuple[Remedy, ...]

@@ -4,7 +4,7 @@ Takes Jinja text, a file of it or a `tokenizer_config.json`; gives the prompt a 
 untrusted programs: they run in Jinja's immutable sandbox, see plain JSON, and reach no file. Source: transformers
 5.23 `utils/chat_template_utils.py`.
 
-`messages_seen` turns a `/chat/completions` body into messages, tools and variables in the forms that vLLM and `transformers` hand to
+`template_messages` turns a `/chat/completions` body into messages, tools and variables in the forms that vLLM and `transformers` hand to
 a template: the arguments of a call as an object, reasoning under every name templates read, content as one text where
 the template takes no parts. Sources: vLLM 0.33 `vllm/renderers/chat_utils/chat_message.py`, transformers 5.23
 `utils/chat_template_utils.py`.
@@ -26,7 +26,7 @@ REASONING = ("reasoning_content", "reasoning", "thinking")
 """Names under which a message's reasoning comes, and templates read it."""
 
 
-def messages_seen(body: Mapping[str, Json], takes_parts: bool, takes_text: bool) -> list[dict[str, Json]]:
+def template_messages(body: Mapping[str, Json], takes_parts: bool, takes_text: bool) -> list[dict[str, Json]]:
     """The messages, ready for a template. Raises `UnreadableRequest` where there are none."""
     given = body.get("messages")
     if not isinstance(given, list) or not all(isinstance(message, dict) for message in given):
@@ -161,12 +161,12 @@ class Template:
         body's own kwargs. Raises `UsageError` where the template refuses the conversation, `UnreadableRequest` for a
         body of another endpoint.
         """
-        messages = messages_seen(body, *self._forms)
+        messages = template_messages(body, *self._forms)
         is_continued = bool(body.get("continue_final_message"))
         if is_continued and messages and isinstance(messages[-1]["content"], str):
             messages[-1]["content"] += _TAG
         asked = body.get("add_generation_prompt", not is_continued) if generation is None else generation
-        said = self._said(messages, {**variables(body), **(options or {}), "add_generation_prompt": asked}, at)
+        said = self._rendered(messages, {**variables(body), **(options or {}), "add_generation_prompt": asked}, at)
         return said[: said.rindex(_TAG)] if is_continued and _TAG in said else said
 
     def ids(self, body: Mapping[str, Json], *, at: datetime | None = None) -> Sequence[int]:
@@ -188,16 +188,18 @@ class Template:
 
     def _takes(self, content: Json) -> bool:
         try:
-            return _PROBE in self._said([{"role": "user", "content": content}], {"add_generation_prompt": False}, None)
+            return _PROBE in self._rendered(
+                [{"role": "user", "content": content}], {"add_generation_prompt": False}, None
+            )
         except UsageError:
             return False
 
     def _takes_repr(self, parts: Json) -> bool:
         """Whether parts are printed as they stand in Python or JSON."""
-        said = self._said([{"role": "user", "content": parts}], {"add_generation_prompt": False}, None)
+        said = self._rendered([{"role": "user", "content": parts}], {"add_generation_prompt": False}, None)
         return "'text'" in said or '"text"' in said
 
-    def _said(self, messages: list[Any], given: Mapping[str, Json], at: datetime | None) -> str:
+    def _rendered(self, messages: list[Any], given: Mapping[str, Json], at: datetime | None) -> str:
         from jinja2 import TemplateError
 
         moment = at or datetime.now(UTC)

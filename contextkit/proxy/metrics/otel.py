@@ -35,7 +35,10 @@ def attributes_of(exchange: Exchange) -> dict[str, str | int]:
     >>> attributes_of(call)["gen_ai.usage.input_tokens"], attributes_of(call)["gen_ai.usage.cache_read.input_tokens"]
     (100, 90)
     """
-    asked: dict[str, str | int | None] = {**_asked(exchange), "gen_ai.conversation.id": exchange.session or None}
+    asked: dict[str, str | int | None] = {
+        **_request_attributes(exchange),
+        "gen_ai.conversation.id": exchange.session or None,
+    }
     asked["gen_ai.response.id"] = exchange.id if exchange.usage is not None else None
     asked["error.type"] = exchange.error
     return {name: value for name, value in {**asked, **_counted(exchange)}.items() if value is not None}
@@ -75,7 +78,7 @@ class Telemetry:
 
     def record(self, exchange: Exchange) -> None:
         """One call: its span, as long as it took, and its numbers."""
-        named = _asked(exchange)
+        named = _request_attributes(exchange)
         span = self._tracer.start_span(
             f"chat {exchange.model}".rstrip(),
             kind=self._client,
@@ -136,7 +139,7 @@ def _exporters(kind: str) -> list[Any]:
 _OTLP = {"otlp": "otlp_proto_http"}
 
 
-def _asked(exchange: Exchange) -> dict[str, str | int]:
+def _request_attributes(exchange: Exchange) -> dict[str, str | int]:
     """What both spans and metrics carry."""
     known = {
         "gen_ai.operation.name": "chat",

@@ -232,7 +232,7 @@ def _session(session: Session, start: int) -> dict[str, Json]:
         "at": [round(at, 1) for at in session.at[start:]],
         "usd": [None if isnan(cost) else round(cost, 6) for cost in session.cost[start:]],
         **{
-            name: [_known(count) for count in column[start:]]
+            name: [_count_or_none(count) for count in column[start:]]
             for name, column in zip(COUNTS, session.counts, strict=True)
         },
         "lane": list(session.lane[start:]),
@@ -243,7 +243,7 @@ def _session(session: Session, start: int) -> dict[str, Json]:
     }
 
 
-def _known(count: int) -> int | None:
+def _count_or_none(count: int) -> int | None:
     return None if count == UNKNOWN else count
 
 

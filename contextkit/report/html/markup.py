@@ -60,9 +60,9 @@ def table(name: str, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], 
 def _row(columns: Sequence[Column], row: Sequence[Cell], is_card: bool) -> str:
     opening, closing = ("<div>", "</div>") if is_card else ("", "")
     label = escape(columns[0].heading)
-    first = f'<th scope="row" role="rowheader" data-label="{label}"{_classes(columns[0])}>{shown(row[0])}</th>'
+    first = f'<th scope="row" role="rowheader" data-label="{label}"{_classes(columns[0])}>{cell_html(row[0])}</th>'
     rest = "".join(
-        f'<td role="cell" data-label="{escape(column.heading)}"{_classes(column)}>{opening}{shown(cell)}{closing}</td>'
+        f'<td role="cell" data-label="{escape(column.heading)}"{_classes(column)}>{opening}{cell_html(cell)}{closing}</td>'
         for column, cell in zip(columns[1:], row[1:], strict=True)
     )
     return f'<tr role="row">{first}{rest}</tr>\n'
@@ -73,7 +73,7 @@ def _classes(column: Column) -> str:
     return f' class="{" ".join(names)}"' if names else ""
 
 
-def shown(cell: Cell) -> str:
+def cell_html(cell: Cell) -> str:
     """A cell as HTML."""
     return cell.text if isinstance(cell, Html) else escape(cell)
 

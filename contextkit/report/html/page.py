@@ -25,7 +25,7 @@ def page(contents: Contents, columns: Columns) -> str:
     ranked = columns.dearest()
     over_time, waterfalls = series(columns, ranked), drawn(ranked)
     data: dict[str, Json] = {"time": as_json(over_time), "sessions": waterfalls}
-    savings = columns.savings.told(loss.cause for loss in losses(contents.summary))
+    savings = columns.savings.savings_of(loss.cause for loss in losses(contents.summary))
     body = "".join(sections(contents, ranked, over_time, waterfalls, savings))
     title = f"Prompt cache report: {contents.title}"
     return (

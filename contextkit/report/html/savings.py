@@ -69,7 +69,7 @@ class Savings:
                 call = _bare(call)
         self._calls.append(call)
 
-    def told(self, causes: Iterable[str]) -> dict[str, Saving]:
+    def savings_of(self, causes: Iterable[str]) -> dict[str, Saving]:
         """Of those causes that a replay answers."""
         answers = ((cause, self._answered(cause)) for cause in causes if cause in FIXES)
         return {cause: saving for cause, saving in answers if saving}

@@ -44,7 +44,7 @@ class PrefixEngine(Engine):
         """
         cache = PagedCache(self.pool)
         for name in known[: 0 if is_read_skipped else (len(tokens) - 1) // self.pool.block]:
-            number = self.pool.found(name)
+            number = self.pool.block_named(name)
             if number is None:
                 break
             self.pool.hold(number)

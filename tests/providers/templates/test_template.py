@@ -16,7 +16,7 @@ from contextkit.errors import UnreadableRequest, UsageError
 pytest.importorskip("jinja2", reason="chat templates need the extra `templates`")
 
 from contextkit.providers.templates import Template
-from contextkit.providers.templates.template import messages_seen, variables
+from contextkit.providers.templates.template import template_messages, variables
 from tests.providers.templates.families import BODY, FAMILIES, MESSAGES, TOOL
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -51,7 +51,7 @@ def test_it_renders_as_transformers_does(name: str, generation: bool, monkeypatc
             return cls(2026, 11, 20, 12)
 
     monkeypatch.setattr(oracle, "datetime", Noon)
-    template, seen = of(ALL[name]), messages_seen(BODY, takes_parts=False, takes_text=True)
+    template, seen = of(ALL[name]), template_messages(BODY, takes_parts=False, takes_text=True)
     try:
         given = {"tools": BODY["tools"], "chat_template": ALL[name], "add_generation_prompt": generation}
         (expected,), _ = oracle.render_jinja_template([seen], **given, **TOKENS)
@@ -72,7 +72,7 @@ def test_templates_of_models_are_rendered_as_transformers_does() -> None:
     from transformers.utils.chat_template_utils import render_jinja_template
 
     for path in sorted(Path(os.environ["CONTEXTKIT_TEMPLATES"]).glob("*.jinja")):
-        text, seen = path.read_text(encoding="utf-8"), messages_seen(BODY, takes_parts=False, takes_text=True)
+        text, seen = path.read_text(encoding="utf-8"), template_messages(BODY, takes_parts=False, takes_text=True)
         template = of(text)
         template.__dict__["_forms"] = (False, True)  # the oracle is handed texts
         if "strftime_now" not in text:
@@ -86,14 +86,14 @@ def test_templates_of_models_are_rendered_as_transformers_does() -> None:
 
 
 def test_what_a_template_sees_is_what_vllm_shows_it() -> None:
-    seen = messages_seen(BODY, takes_parts=False, takes_text=True)
+    seen = template_messages(BODY, takes_parts=False, takes_text=True)
     assert seen[2]["content"] == "" and seen[2]["tool_calls"][0]["function"]["arguments"] == {"q": "gpu é"}
     assert {seen[2][name] for name in ("reasoning", "reasoning_content", "thinking")} == {"Let me look."}
     assert MESSAGES[2]["tool_calls"][0]["function"]["arguments"] == '{"q":"gpu é"}', "the body is left as it was"
     written = ("{torn", "[1]", "", None)
     torn = [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": text}}]} for text in written]
     assert [
-        row["tool_calls"][0]["function"]["arguments"] for row in messages_seen({"messages": torn}, False, True)
+        row["tool_calls"][0]["function"]["arguments"] for row in template_messages({"messages": torn}, False, True)
     ] == [{}] * 4
     said = variables({**BODY, "reasoning_effort": "none", "tool_choice": "auto", "chat_template_kwargs": {"a": 1}})
     assert (said["enable_thinking"], said["reasoning_effort"], said["tool_choice"], said["a"]) == (
