@@ -29,9 +29,13 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-import h11
-
 from contextkit.errors import MissingExtra, UsageError
+
+try:
+    import h11
+except ImportError:
+    raise MissingExtra("the proxy", "server") from None
+
 from contextkit.proxy.observer import MOST_BYTES, Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts, wire_of
 from contextkit.redact import credentials_of, redact_path, redact_text
 
@@ -276,12 +280,6 @@ class Link(asyncio.Protocol):
     def is_quiet(self) -> bool:
         """Whether a link at rest is still open, and nothing came that nobody asked for."""
         return not self.is_lost and not self._unread and not self.transport.is_closing()
-
-
-try:
-    import h11
-except ImportError:
-    raise MissingExtra("the proxy", "server") from None
 
 
 CONNECT_SECONDS = Timeouts().connect

@@ -226,7 +226,7 @@ def test_a_missing_extra_names_the_install_command(package: str, args: list[str]
     )
 
 
-@pytest.mark.parametrize("module", ["proxy", "upstream"])
+@pytest.mark.parametrize("module", ["proxy", "relay"])
 def test_a_proxy_of_ones_own_without_the_extra_names_the_install_command(module: str) -> None:
     code = f"import sys; sys.modules['h11'] = None; import contextkit.proxy.{module}"
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
