@@ -1,6 +1,6 @@
-"""The endpoints of what is kept: `/responses/{id}`, its input items, `/conversations` and theirs.
+"""The endpoints of stored state: `/responses/{id}`, its input items, `/conversations` and theirs.
 
-Takes what a client asks for, gives JSON or a refusal. Field names are those of `openai.types.conversations` and
+Takes requests, gives the bytes of responses. Field names are those of `openai.types.conversations` and
 `openai.types.responses.response_item_list` (3.52).
 """
 
@@ -9,21 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from contextkit.canonical import Json
+from contextkit.canonical import Json, parse
+from contextkit.errors import NotSerialisable
+from contextkit.providers.codec import Codec
 from contextkit.providers.openai.stored import Conversation, Stored, missing
 from contextkit.providers.openai.validation import invalid, items_shape
-from contextkit.providers.validation import Refusal, first
+from contextkit.providers.validation import MOST_LEVELS, ReceivedRequest, Refusal, first, is_nested_deeper
+from contextkit.server.answer import Outcome, answered, refused
+from contextkit.server.state import State
 
 _DEFAULT, _MOST = 20, 100
 """Items of a page (conversations/item_list_params.py)."""
 _AT_ONCE = 20
 """Items that can be added at a time (conversations/item_create_params.py)."""
-_Answered = Json | Refusal
+_Answer = Json | Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a client asks of the kept."""
+class StoredRequest:
+    """A request for stored state."""
 
     stored: Stored
     now: int
@@ -39,80 +43,80 @@ class Wanted:
     body: Mapping[str, Json]
 
 
-def response(wanted: Wanted) -> _Answered:
+def response(request: StoredRequest) -> _Answer:
     """`GET` and `DELETE /responses/{id}`."""
-    found = wanted.stored.responses.get(wanted.name)
-    if found is None:
-        return missing("Response", wanted.name)
-    if wanted.method == "GET":
-        return found
-    del wanted.stored.responses[wanted.name]
-    wanted.stored.histories.forget(wanted.name)
-    return {"id": wanted.name, "object": "response", "deleted": True}
+    stored_value = request.stored.responses.get(request.name)
+    if stored_value is None:
+        return missing("Response", request.name)
+    if request.method == "GET":
+        return stored_value
+    del request.stored.responses[request.name]
+    request.stored.histories.forget(request.name)
+    return {"id": request.name, "object": "response", "deleted": True}
 
 
-def input_items(wanted: Wanted) -> _Answered:
+def input_items(request: StoredRequest) -> _Answer:
     """`GET /responses/{id}/input_items`: everything that stood before its output."""
-    found, held = wanted.stored.responses.get(wanted.name), wanted.stored.histories.items(wanted.name)
-    if found is None or held is None:
-        return missing("Response", wanted.name)
-    return _page(held[: len(held) - len(found["output"])], wanted.query)
+    stored_value, held = request.stored.responses.get(request.name), request.stored.histories.items(request.name)
+    if stored_value is None or held is None:
+        return missing("Response", request.name)
+    return _page(held[: len(held) - len(stored_value["output"])], request.query)
 
 
-def conversations(wanted: Wanted) -> _Answered:
+def conversations(request: StoredRequest) -> _Answer:
     """`POST /conversations`."""
-    items = wanted.body.get("items") or []
-    refusal = _addable(items)
+    items = request.body.get("items") or []
+    refusal = _refuse_items(items)
     if refusal:
         return refusal
-    name = f"conv_{wanted.number('conversation'):024d}"
-    wanted.stored.create(name, Conversation(wanted.now, wanted.body.get("metadata") or {}), items)
-    return _shown(wanted.stored, name)
+    name = f"conv_{request.number('conversation'):024d}"
+    request.stored.create(name, Conversation(request.now, request.body.get("metadata") or {}), items)
+    return _conversation_json(request.stored, name)
 
 
-def conversation(wanted: Wanted) -> _Answered:
+def conversation(request: StoredRequest) -> _Answer:
     """`GET`, `POST` and `DELETE /conversations/{id}`."""
-    found = wanted.stored.conversations.get(wanted.name)
-    if found is None:
-        return missing("Conversation", wanted.name)
-    if wanted.method == "DELETE":
-        del wanted.stored.conversations[wanted.name]
-        wanted.stored.histories.forget(wanted.name)
-        return {"id": wanted.name, "object": "conversation.deleted", "deleted": True}
-    if wanted.method == "POST":
-        found.metadata = wanted.body.get("metadata") or {}
-    return _shown(wanted.stored, wanted.name)
+    stored_value = request.stored.conversations.get(request.name)
+    if stored_value is None:
+        return missing("Conversation", request.name)
+    if request.method == "DELETE":
+        del request.stored.conversations[request.name]
+        request.stored.histories.forget(request.name)
+        return {"id": request.name, "object": "conversation.deleted", "deleted": True}
+    if request.method == "POST":
+        stored_value.metadata = request.body.get("metadata") or {}
+    return _conversation_json(request.stored, request.name)
 
 
-def items(wanted: Wanted) -> _Answered:
+def items(request: StoredRequest) -> _Answer:
     """`GET` and `POST /conversations/{id}/items`."""
-    stored, held = wanted.stored, _held(wanted)
-    if isinstance(held, Refusal) or wanted.method == "GET":
-        return held if isinstance(held, Refusal) else _page(held, wanted.query)
-    given: list[Json] = wanted.body.get("items") or []
-    refusal = _addable(given)
+    stored, held = request.stored, _items_of(request)
+    if isinstance(held, Refusal) or request.method == "GET":
+        return held if isinstance(held, Refusal) else _page(held, request.query)
+    given: list[Json] = request.body.get("items") or []
+    refusal = _refuse_items(given)
     if refusal:
         return refusal
     added = stored.identified(given)
-    stored.histories.keep(wanted.name, added, wanted.name)
+    stored.histories.keep(request.name, added, request.name)
     return _page(added, {"order": "asc", "limit": str(_AT_ONCE)})
 
 
-def item(wanted: Wanted) -> _Answered:
+def item(request: StoredRequest) -> _Answer:
     """`GET` and `DELETE /conversations/{id}/items/{id}`."""
-    held = _held(wanted)
+    held = _items_of(request)
     if isinstance(held, Refusal):
         return held
-    found = next((item for item in held if item.get("id") == wanted.item), None)
-    if found is None:
-        return missing("Item", wanted.item)
-    if wanted.method == "GET":
-        return found
-    wanted.stored.histories.keep(wanted.name, [item for item in held if item is not found])
-    return _shown(wanted.stored, wanted.name)
+    stored_value = next((item for item in held if item.get("id") == request.item), None)
+    if stored_value is None:
+        return missing("Item", request.item)
+    if request.method == "GET":
+        return stored_value
+    request.stored.histories.keep(request.name, [item for item in held if item is not stored_value])
+    return _conversation_json(request.stored, request.name)
 
 
-ROUTES: tuple[tuple[str, tuple[str, ...], Callable[[Wanted], _Answered]], ...] = (
+ROUTES: tuple[tuple[str, tuple[str, ...], Callable[[StoredRequest], _Answer]], ...] = (
     ("/v1/responses/{name}", ("GET", "DELETE"), response),
     ("/v1/responses/{name}/input_items", ("GET",), input_items),
     ("/v1/conversations", ("POST",), conversations),
@@ -120,16 +124,16 @@ ROUTES: tuple[tuple[str, tuple[str, ...], Callable[[Wanted], _Answered]], ...] =
     ("/v1/conversations/{name}/items", ("GET", "POST"), items),
     ("/v1/conversations/{name}/items/{item}", ("GET", "DELETE"), item),
 )
-"""Path, methods, who answers."""
+"""Path, methods, handler."""
 
 
-def _held(wanted: Wanted) -> list[Json] | Refusal:
-    held = wanted.stored.histories.items(wanted.name) if wanted.name in wanted.stored.conversations else None
-    return missing("Conversation", wanted.name) if held is None else held
+def _items_of(request: StoredRequest) -> list[Json] | Refusal:
+    held = request.stored.histories.items(request.name) if request.name in request.stored.conversations else None
+    return missing("Conversation", request.name) if held is None else held
 
 
-def _addable(given: Json) -> Refusal | None:
-    """What is wrong with items to be added, None where nothing is."""
+def _refuse_items(given: Json) -> Refusal | None:
+    """The refusal of items to be added, None where they are valid."""
     if not isinstance(given, list):
         return invalid("Missing required parameter: 'items'.", "items", "missing_required_parameter")
     if len(given) > _AT_ONCE:
@@ -138,12 +142,17 @@ def _addable(given: Json) -> Refusal | None:
     return first([items_shape(given)])
 
 
-def _shown(stored: Stored, name: str) -> Json:
-    found = stored.conversations[name]
-    return {"id": name, "object": "conversation", "created_at": found.created_at, "metadata": found.metadata}
+def _conversation_json(stored: Stored, name: str) -> Json:
+    stored_value = stored.conversations[name]
+    return {
+        "id": name,
+        "object": "conversation",
+        "created_at": stored_value.created_at,
+        "metadata": stored_value.metadata,
+    }
 
 
-def _page(items: list[Json], query: Mapping[str, str]) -> _Answered:
+def _page(items: list[Json], query: Mapping[str, str]) -> _Answer:
     """A page of items, the latest first unless `order=asc`; `after` names the last one of the page before."""
     limit = query.get("limit", str(_DEFAULT))
     if not limit.isdecimal() or not 1 <= int(limit) <= _MOST:
@@ -160,3 +169,34 @@ def _page(items: list[Json], query: Mapping[str, str]) -> _Answered:
         "last_id": ids[-1],
         "has_more": start + len(page) < len(listed),
     }
+
+
+def handle(
+    state: State,
+    codec: Codec,
+    headers: Mapping[str, str],
+    act: Callable[[StoredRequest], Json | Refusal],
+    method: str,
+    names: Mapping[str, str],
+    query: Mapping[str, str],
+    raw: bytes,
+) -> Outcome:
+    """The response to a request for stored state, by one of the functions above; `names` are those of the path."""
+    message = ""
+    try:
+        body = parse(raw or b"{}")
+    except NotSerialisable as error:
+        body, message = {}, f"The request body is not valid JSON: {error}"
+    if not isinstance(body, dict):
+        message = "The request body must be a JSON object."
+    elif is_nested_deeper(body, MOST_LEVELS):
+        message = f"The request body is nested deeper than {MOST_LEVELS} levels."
+    if message:
+        return refused(state, codec, codec.scripted_error(400, None, message))
+    with state.lock:
+        stored, now = state.stored(headers.get(codec.workspace_header, "")), int(state.clock.now())
+        name, item_name = names.get("name", ""), names.get("item", "")
+        request = StoredRequest(stored, now, state.number, method, name, item_name, query, body)
+        refusal = first(check(ReceivedRequest(headers, body)) for check in codec.request_checks[:1])
+        value = refusal or act(request)
+        return refused(state, codec, value) if isinstance(value, Refusal) else answered(state, codec, value)

@@ -37,7 +37,6 @@ from contextkit.server.answer import (
 from contextkit.server.http import control
 from contextkit.server.http.hosts import Hosts, Refused
 from contextkit.server.state import State
-from contextkit.server.stored_asking import ask
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -210,11 +209,11 @@ _SPOKEN: Mapping[Callable[..., Outcome | Call], Codec] = {
 """What answers → whose words a fault of ours is told in."""
 
 
-def _stored(state: State, act: Callable[[endpoints.Wanted], Json | Refusal]) -> _Endpoint:
+def _stored(state: State, act: Callable[[endpoints.StoredRequest], Json | Refusal]) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
         raw = await request.body()
         return Written(
-            ask(state, RESPONSES, request.headers, act, request.method, request.path_params, request.query_params, raw)
+            endpoints.handle(state, RESPONSES, request.headers, act, request.method, request.path_params, request.query_params, raw)
         )
 
     return endpoint
