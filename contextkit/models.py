@@ -71,6 +71,9 @@ class Model:
     """Whether a system message between turns may set the effort from there on (MIDSYS)."""
     accepts_custom_tools: bool = False
     """Whether a tool may be called with free text, or text of a grammar (CUSTOM)."""
+    tool_prompt_tokens: int = 0
+    """Tokens of the system prompt that the provider adds to a request with tools; measured, without the one sentence
+    that a forced choice adds."""
     accepts_tool_search: bool = False
     """Whether the model can ask the caller for tools (SEARCH)."""
     retired_on: str = ""

@@ -77,6 +77,7 @@ _COLUMNS = (
     ("window_tokens", "largest prompt plus output"),
     ("tokenizer", ""),
     ("bytes_per_token", "average, where tokens are estimated"),
+    ("tool_prompt_tokens", "system prompt that the provider adds to a request with tools"),
     ("accepts_prefill", "messages may end with an assistant turn"),
     ("accepts_forced_choice", "a tool may be forced"),
     ("accepts_mid_system", "a system message may stand between messages"),

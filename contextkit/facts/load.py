@@ -270,6 +270,7 @@ _MODEL: dict[str, Kind] = {
     "accepts_message_effort": _flag,
     "accepts_custom_tools": _flag,
     "accepts_tool_search": _flag,
+    "tool_prompt_tokens": _tokens,
     "retired_on": _date,
     "assumed": _columns,
     **_ORIGIN,

@@ -156,12 +156,15 @@ class PromptColumns:
         "strips",
         "strips_thinking",
         "thinking_blocks",
+        "tool_prompt_tokens",
         "wire",
     )
 
-    def __init__(self, grammar: Grammar, *, strips_thinking: bool = False) -> None:
+    def __init__(self, grammar: Grammar, *, strips_thinking: bool = False, tool_prompt_tokens: int = 0) -> None:
         self.grammar = grammar
         self.strips_thinking = strips_thinking
+        self.tool_prompt_tokens = tool_prompt_tokens
+        """Tokens of the system prompt that the provider adds before the first tool."""
         self.wire = bytearray()
         """Leads and bodies, end to end."""
         self.bodies = array("q")
@@ -229,7 +232,9 @@ class PromptColumns:
 
     def rewound(self, n: int) -> PromptColumns:
         """Copy the first `n` blocks into new columns; these, and every layout over them, stay as they are."""
-        other = PromptColumns(self.grammar, strips_thinking=self.strips_thinking)
+        other = PromptColumns(
+            self.grammar, strips_thinking=self.strips_thinking, tool_prompt_tokens=self.tool_prompt_tokens
+        )
         other.strips = [strip for strip in self.strips if strip[0] < n]
         restored = [index for at, indexes, _ in self.strips if at >= n for index in indexes if index < n]
         for name in _COLUMNS:
@@ -325,6 +330,8 @@ class PromptColumns:
                 b"%b%b\x00%b\x00%b" % (digest, level.encode(), role.encode(), body), digest_size=DIGEST_BYTES
             ).digest()
             position += bool(index) and self.grammar.advances(self.runs[index - 1], self.runs[index], bool(role))
+            if not tokens and level == "tools":
+                tokens = self.tool_prompt_tokens
             tokens += self.sizes[index] + (self.grammar.message_tokens if role and not self.roles[index] else 0)
         self.digests.append(digest)
         self.ends_tokens.append(tokens)

@@ -288,7 +288,12 @@ def understood(words: Words, body: Json) -> Parsed:
     """
     fields = words.spelled(expect(body, dict, "body", "an object"))
     model = model_named(expect(fields.get(words.model_field), str, words.model_field, "a string"), words.provider)
-    columns, marks = PromptColumns(words.grammar, strips_thinking=model.strips_thinking), dict[int, Breakpoint]()
+    columns, marks = (
+        PromptColumns(
+            words.grammar, strips_thinking=model.strips_thinking, tool_prompt_tokens=model.tool_prompt_tokens
+        ),
+        dict[int, Breakpoint](),
+    )
     for place in words.places(fields):
         ttl = words.lifetime(place)
         if ttl is None:

@@ -214,7 +214,11 @@ def _with_content(entry: Entry, content: Json) -> Entry:
 
 
 def _headed(log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
-    columns = PromptColumns(provider.grammar, strips_thinking=_strips(provider))
+    columns = PromptColumns(
+        provider.grammar,
+        strips_thinking=_strips(provider),
+        tool_prompt_tokens=provider.model.tool_prompt_tokens,
+    )
     system, tools = parse(log[turns.head_system].body)["system"], parse(log[turns.head_tools].body)["tools"]
     columns.extend(list(provider.render_static_prefix(system, tools, turns.head)))
     return _Grown(columns, len(columns))

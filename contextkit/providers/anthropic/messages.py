@@ -172,7 +172,8 @@ def parse(body: Json, *, billing_header: BillingHeader = "neutral") -> Parsed:
     """
     fields = expect(body, dict, "body", "an object")
     model = model_named(expect(fields.get("model"), str, "model", "a valid string"), "anthropic")
-    columns, marks = PromptColumns(GRAMMAR, strips_thinking=model.strips_thinking), []
+    columns = PromptColumns(GRAMMAR, strips_thinking=model.strips_thinking, tool_prompt_tokens=model.tool_prompt_tokens)
+    marks: list[Breakpoint] = []
     try:
         for part in _cuts(fields, model.name, billing_header):
             columns.append(part.block)
