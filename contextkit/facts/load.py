@@ -298,6 +298,17 @@ _TABLES: dict[str, tuple[dict[str, Kind], tuple[str, ...]]] = {
 }
 """Table → its keys and what each may be, and the keys a row needs."""
 
+
+def client(name: str) -> Mapping[str, Any]:
+    """Return what `clients.toml` says of an agent client.
+
+    >>> client("codex")["metadata_field"]
+    'client_metadata'
+    """
+    row: Mapping[str, Any] = next(row for row in built_in_table("clients.toml")["clients"] if row["name"] == name)
+    return row
+
+
 # Which files
 # -----------------------------------------------------------------------------------------------------------------
 

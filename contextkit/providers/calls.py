@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from contextkit.errors import UnreadableRequest
+from contextkit.facts.load import client
 from contextkit.prompt.block import Block
 from contextkit.providers.codec import BodyReader
 from contextkit.providers.codecs import codec_of
@@ -32,6 +33,9 @@ SESSION_NAMES = (
     "x-session-id",
 )
 """Names under which recorders and requests give the session."""
+_CODEX = client("codex")
+_NAMING_FIELDS = ("session_field", "agent_field", "window_field")
+_USER_ID_SESSION: str = client("claude-code")["user_id_session"]
 _IN_METADATA = (*SESSION_NAMES, "trace_id")
 
 
@@ -57,10 +61,10 @@ def client_names(fields: Mapping[str, Any]) -> ClientNames:
     ClientNames(session='s', agent='t', window='t:1')
     """
     session = session_in(fields)
-    own = fields.get("client_metadata")
+    own = fields.get(_CODEX["metadata_field"])
     if not isinstance(own, dict):
         return ClientNames(session) if session else NO_NAMES
-    named, thread, window = (_text(own.get(name)) for name in ("session_id", "thread_id", "x-codex-window-id"))
+    named, thread, window = (_text(own.get(_CODEX[name])) for name in _NAMING_FIELDS)
     return ClientNames(named or session, "" if thread in (named, session) else thread, window)
 
 
@@ -89,7 +93,8 @@ def _session_in_user(user: str) -> str:
         except orjson.JSONDecodeError:
             return ""
         return _first_text(fields, SESSION_NAMES) if isinstance(fields, dict) else ""
-    return user.rpartition("_session_")[2] if "_session_" in user else ""
+    _, mark, session = user.rpartition(_USER_ID_SESSION)
+    return session if mark else ""
 
 
 def _first_text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:

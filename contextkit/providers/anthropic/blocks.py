@@ -32,6 +32,7 @@ from typing import Literal
 
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.canonical import Json, canonical, parse
+from contextkit.facts.load import client
 from contextkit.models import model_named
 from contextkit.prompt.breakpoints import LOOKBACK
 from contextkit.prompt.normal_form import normal
@@ -53,7 +54,7 @@ from contextkit.providers.provider import (
 
 BillingHeader = Literal["neutral", "significant"]
 """What the cache makes of the block."""
-_PREFIX = "x-anthropic-billing-header:"
+_PREFIX: str = client("claude-code")["billing_header"]
 
 
 def is_billing_header(block: Json) -> bool:
