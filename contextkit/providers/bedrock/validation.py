@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from functools import cached_property
+from hashlib import blake2b
 from importlib import import_module
 from typing import Any
 
-from contextkit.canonical import Json
+from contextkit.canonical import Json, canonical
 from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
 
+_MOST_DIGESTS = 1 << 16
 MOST_CACHE_POINTS = 4
 """cachePoints of one request (prompt-caching guide)."""
 
@@ -29,6 +31,10 @@ class RequestShape(Container[str]):
     _open = frozenset({"", ".inferenceConfig"})
     """Objects in which a field that botocore does not know is accepted, unless the server is strict."""
 
+    def __init__(self) -> None:
+        self._fitting: set[bytes] = set()
+        """Digests of messages that fit: a growing conversation is checked once."""
+
     @cached_property
     def _declared(self) -> Any:
         try:
@@ -40,14 +46,30 @@ class RequestShape(Container[str]):
     def __contains__(self, name: object) -> bool:
         return self._declared is None or name == "stream" or name in self._declared.members
 
+    @cached_property
+    def _validator(self) -> Any:
+        return import_module("botocore.validate").ParamValidator()
+
+    def _errors(self, arguments: Mapping[str, Json]) -> list[tuple[str, str, Mapping[str, Any]]]:
+        """(kind, path, details) of each; the validator's report is text that quotes values, so its parts are read."""
+        errors: list[tuple[str, str, Mapping[str, Any]]] = self._validator.validate(arguments, self._declared)._errors
+        return errors
+
     def mismatches(self, body: Mapping[str, Json], *, is_strict: bool) -> Iterator[tuple[str, str]]:
         """(path, what is expected there) of each value that does not fit."""
         if self._declared is None:
             return
-        validator: Any = import_module("botocore.validate").ParamValidator()
         arguments = {name: value for name, value in body.items() if name != "stream"}
-        # the report is text that quotes values: its parts are read instead
-        for kind, path, details in validator.validate(arguments, self._declared)._errors:
+        messages = arguments.get("messages")
+        if isinstance(messages, list):
+            digests = [blake2b(canonical(message), digest_size=16).digest() for message in messages]
+            new = [message for message, digest in zip(messages, digests, strict=True) if digest not in self._fitting]
+            if not self._errors({**arguments, "messages": new}):
+                if len(self._fitting) > _MOST_DIGESTS:
+                    self._fitting.clear()
+                self._fitting.update(digests)
+                return
+        for kind, path, details in self._errors(arguments):
             if kind == "missing required field":
                 yield f"{path}.{details['required_name']}".lstrip("."), "a value"
             elif kind != "unknown field":
