@@ -167,7 +167,7 @@ Tick = Callable[[Usage], None]
     help="Whose cache rules and prices apply; a Claude model.",
 )
 @click.option(
-    "--turns", type=click.IntRange(4, 500), help="Model calls in each run; 28 if not said, 200 with --masking."
+    "--turns", type=click.IntRange(4, 500), help="Model calls in each run; 28 by default, 200 with --masking."
 )
 @click.option(
     "--masking", is_flag=True, help="60 tools in 6 phases: no masks, masks, and tools removed, at three endpoints."

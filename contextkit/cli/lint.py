@@ -371,7 +371,7 @@ def mend(look: Callable[[], Sequence[Finding]]) -> tuple[Sequence[Finding], int]
 
 
 if TYPE_CHECKING:
-    from contextkit.lint.output.formats import Told
+    from contextkit.lint.output.formats import LintResults
     from contextkit.lint.output.text import Lines
 
 """Characters written at once: of more a reader who left may have taken a part, and nobody would be told
@@ -402,11 +402,16 @@ if TYPE_CHECKING:
 @click.option("--diff", "is_diff", is_flag=True, help="Show the safe changes, make none.")
 @click.option("--statistics", "has_statistics", is_flag=True, help="Counts by code instead of findings.")
 @click.option("--explain", metavar="CODE", help="The page of one hazard.")
-@click.option("--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Tell only what is not in it.")
 @click.option(
-    "--write-baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Write down what is found in code now."
+    "--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Report only findings that are not in it."
 )
-@click.option("--exit-zero", is_flag=True, help="Leave with 0 whatever was found.")
+@click.option(
+    "--write-baseline",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the current findings in code to it.",
+)
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option(
     "--config",
     type=click.Path(dir_okay=False),
@@ -454,10 +459,10 @@ def _explain(code: str, form: str) -> None:
 # ------------------------------------------------------------------------------------------------------------------
 
 
-def _results(options: Options) -> Told:
+def _results(options: Options) -> LintResults:
     """Everything found; with --fix what is left of it."""
     from contextkit.lint.catalogue import hazards
-    from contextkit.lint.output.formats import Told
+    from contextkit.lint.output.formats import LintResults
     from contextkit.lint.output.text import lines_of
     from contextkit.lint.pages import page
 
@@ -468,7 +473,9 @@ def _results(options: Options) -> Told:
     left, n_fixed = mend(look.in_code) if options.is_fixing else (look.in_code(), 0)
     look.tell_left_out()
     found = [*left, *look.in_recordings()]
-    return Told(found, {row.code: row for row in hazards()}, page, version("contextkit"), n_fixed, look.looked, lines)
+    return LintResults(
+        found, {row.code: row for row in hazards()}, page, version("contextkit"), n_fixed, look.looked, lines
+    )
 
 
 def _sift(baseline: str | None, lines: Lines) -> Sift | None:
@@ -490,7 +497,7 @@ def _check_input(options: Options, *, has_contents: bool, has_recordings: bool) 
 # ------------------------------------------------------------------------------------------------------------------
 
 
-def _tell(told: Told, options: Options) -> bool:
+def _tell(told: LintResults, options: Options) -> bool:
     """Say it, or write it down; gives whether anything was found, or would change."""
     if options.is_diff:
         return _diff(told)
@@ -506,7 +513,7 @@ def _tell(told: Told, options: Options) -> bool:
     return bool(told.findings)
 
 
-def _diff(told: Told) -> bool:
+def _diff(told: LintResults) -> bool:
     from contextkit.lint.output.fixes import diff, mended
 
     changes = list(mended(told.findings))
@@ -516,7 +523,7 @@ def _diff(told: Told) -> bool:
     return bool(changes)
 
 
-def _write_baseline(told: Told, path: str) -> bool:
+def _write_baseline(told: LintResults, path: str) -> bool:
     from contextkit.lint.baseline import write_baseline
     from contextkit.lint.output.groups import counted
 

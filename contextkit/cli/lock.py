@@ -536,7 +536,7 @@ def write(project: str) -> None:
     "--live-sessions", type=click.IntRange(0), help="Conversations going on, instead of what pyproject.toml says."
 )
 @click.option(
-    "--session-tokens", type=click.IntRange(0), help="What was said in each, instead of what pyproject.toml says."
+    "--session-tokens", type=click.IntRange(0), help="Tokens of each session's conversation; overrides pyproject.toml."
 )
 @click.option("--diff", is_flag=True, help="Every changed block, line by line.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")

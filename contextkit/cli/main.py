@@ -91,7 +91,7 @@ cli.params.append(models_option())
 
 
 def main() -> None:
-    """Entry point: leaves with 2 and one line for what the caller can mend, with 130 for Ctrl-C."""
+    """Entry point: exits with 2 and one line for what the caller can fix, with 130 for Ctrl-C."""
     try:
         check_output()
         code = cli.main(sys.argv[1:] or ["--help"], standalone_mode=False) or 0

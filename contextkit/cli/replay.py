@@ -173,7 +173,10 @@ MAX_TOKENS = 21_000
     help="The real client, or no HTTP at all.",
 )
 @click.option(
-    "--offload", "is_offloaded", is_flag=True, help="Say it twice: as recorded, and with large results kept in files."
+    "--offload",
+    "is_offloaded",
+    is_flag=True,
+    help="Replay twice: as recorded, and with large results offloaded to files.",
 )
 @click.option(
     "--above-tokens", type=click.IntRange(min=2), help="What is a large result, with --offload.  [default: 250]"
@@ -242,7 +245,7 @@ def replayed(
     """
     from contextkit.cli.session_replay import TRANSPORTS, Replay, ReplayClock
     from contextkit.importers.pi import read_pi
-    from contextkit.importers.recording import AssistantSaid
+    from contextkit.importers.recording import AssistantTurn
     from contextkit.models import model_named
 
     owner = model_named(model).provider
@@ -255,7 +258,7 @@ def replayed(
     build = provider_of(name)
     recording = read_pi(path)
     if recording.n_calls_elsewhere:
-        n = sum(isinstance(event, AssistantSaid) for event in recording.events)
+        n = sum(isinstance(event, AssistantTurn) for event in recording.events)
         echo_error(
             f"{path}: the session branches; replayed is the branch it would be resumed on, {n:,} calls; "
             f"{recording.n_calls_elsewhere:,} calls on other branches are left out"

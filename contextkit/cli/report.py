@@ -196,7 +196,7 @@ class Options:
     metavar="LEDGER",
     help="Write what was read as a ledger, and report nothing.",
 )
-@click.option("--engine", type=click.Choice(("duckdb",)), help="Who adds up ledgers that are larger than memory.")
+@click.option("--engine", type=click.Choice(("duckdb",)), help="Engine that sums ledgers larger than memory.")
 def command(
     paths: tuple[str, ...],
     by: str | None,

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @click.option("--capacity-tokens", type=int, help="Tokens the engine's memory holds (vllm, sglang, tiered).")
 @click.option("--host-tokens", type=int, help="Tokens the memory below it holds (llamacpp, tiered).")
 @click.option("--slots", type=int, help="Slots of the server (llamacpp).")
-@click.option("--cache-reuse", type=int, help="Shortest run kept at another position (llamacpp).")
+@click.option("--cache-reuse", type=int, help="Shortest run of tokens reused at another position (llamacpp).")
 @click.option("--policy", help="What is forgotten first (sglang, tiered).")
 @click.option("--engine-version", help="Whose rules hold (vllm, sglang).")
 def command(
@@ -139,9 +139,9 @@ def _recorded(path: str) -> list[object]:
     """What the model said in a recorded session, its aborted and failed replies as faults."""
     from contextkit.cli.session_replay import script_of
     from contextkit.importers.pi import read_pi
-    from contextkit.importers.recording import AssistantSaid
+    from contextkit.importers.recording import AssistantTurn
 
-    return [script_of(event) for event in read_pi(path).events if isinstance(event, AssistantSaid)]
+    return [script_of(event) for event in read_pi(path).events if isinstance(event, AssistantTurn)]
 
 
 def _replies(path: str) -> list[object]:

@@ -18,7 +18,7 @@ from contextkit.canonical import Json, parse
 from contextkit.context import Context
 from contextkit.errors import UnreadableReply
 from contextkit.importers.recording import (
-    AssistantSaid,
+    AssistantTurn,
     Call,
     Compacted,
     EffortChanged,
@@ -27,10 +27,10 @@ from contextkit.importers.recording import (
     ModelChanged,
     Part,
     Recording,
-    ResultSaid,
     Text,
     Thinking,
-    UserSaid,
+    ToolResultTurn,
+    UserTurn,
 )
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
@@ -112,12 +112,12 @@ class Replay:
         raise TypeError(f"a recording holds no {type(event).__name__}")
 
     @_say.register
-    def _(self, event: UserSaid, context: Context) -> int | None:
+    def _(self, event: UserTurn, context: Context) -> int | None:
         self.clock.set(event.at)
         return context.user([_neutral(part) for part in event.parts]).sequence
 
     @_say.register
-    def _(self, event: ResultSaid, context: Context) -> int | None:
+    def _(self, event: ToolResultTurn, context: Context) -> int | None:
         self.clock.set(event.at)
         if event.call_id not in {call.id for call in context.calls}:
             return None
@@ -143,7 +143,7 @@ class Replay:
         return context.compact(event.summary, keep_from=next(kept, None)).sequence
 
     @_say.register
-    def _(self, event: AssistantSaid, context: Context) -> int | None:
+    def _(self, event: AssistantTurn, context: Context) -> int | None:
         self.clock.set(event.started_at)
         context.interrupt("the recording holds no result")
         n, request = len(context.log), context.request()
@@ -154,7 +154,7 @@ class Replay:
         return n if len(context.log) > n else None
 
 
-def script_of(said: AssistantSaid) -> Json:
+def script_of(said: AssistantTurn) -> Json:
     """What the local provider answers where this was recorded."""
     parts = [_scripted(part) for part in said.parts if not (isinstance(part, Text) and not part.text)]
     stop = said.stop if said.stop in ("done", "calls", "truncated") else None
@@ -164,7 +164,7 @@ def script_of(said: AssistantSaid) -> Json:
     return script
 
 
-def _fault(said: AssistantSaid, n_parts: int) -> Json:
+def _fault(said: AssistantTurn, n_parts: int) -> Json:
     if said.stop == "error":
         return {
             "kind": "error_event",
@@ -182,7 +182,7 @@ def stand_ins(recording: Recording) -> list[Json]:
     """A definition for every tool the recording calls, its parameters as they were used, in order of first use."""
     seen: dict[str, dict[str, Json]] = {}
     for event in recording.events:
-        for part in event.parts if isinstance(event, AssistantSaid) else ():
+        for part in event.parts if isinstance(event, AssistantTurn) else ():
             if isinstance(part, Call):
                 seen.setdefault(part.name, {}).update({name: {} for name in part.arguments})
     schemas = {name: {"type": "object", "properties": properties} for name, properties in seen.items()}

@@ -167,7 +167,9 @@ def _capacity(word: str) -> int | None:
     "--host-tokens", type=click.IntRange(0), help="Ledgers of serve --cache: tokens below it (llamacpp, tiered)."
 )
 @click.option(
-    "--cache-reuse", type=click.IntRange(0), help="Ledgers of serve --cache: shortest run kept elsewhere (llamacpp)."
+    "--cache-reuse",
+    type=click.IntRange(0),
+    help="Ledgers of serve --cache: shortest run of tokens reused at another position (llamacpp).",
 )
 @click.option("--engine-version", help="Ledgers of serve --cache: whose rules hold (vllm, sglang).")
 @click.option("--model", help="Hosted caches: the model to bill instead of the recorded one.")
@@ -228,7 +230,7 @@ def command(traces: tuple[str, ...], **given: Any) -> None:
 def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparison:
     from contextkit.analysis.compare import compare
     from contextkit.analysis.hosted import PROVIDERS
-    from contextkit.importers.block_trace import found_in
+    from contextkit.importers.block_trace import trace_files
 
     hosted = [cache for cache in options.caches if cache in PROVIDERS]
     settings = _settings([cache for cache in options.caches if cache not in PROVIDERS], options)
@@ -240,7 +242,7 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
     odd = _first_option_set(OF_ENGINES if hosted else (*OF_HOSTS, *others))
     if odd:
         raise UsageError(f"{odd} says nothing to {', '.join(options.caches)}: leave it out")
-    names = [file for name in traces for file in (_ledger_in(name) or found_in([name]))]
+    names = [file for name in traces for file in (_ledger_in(name) or trace_files([name]))]
     if hosted:
         return _billed(_joined(names, watch), hosted, options, watch)
     tokens = _tokens_in(names, watch)

@@ -53,7 +53,7 @@ EXPECTED = (
 _GZIP = b"\x1f\x8b"
 
 
-def found_in(names: Iterable[str]) -> list[str]:
+def trace_files(names: Iterable[str]) -> list[str]:
     """The files that paths, folders and patterns name, each once, sorted inside a folder or a pattern.
 
     Raises `UnreadableLog` where one names nothing.
@@ -153,7 +153,7 @@ def _mooncake(name: str, content: bytes, offset: int) -> Iterator[BlockRequest]:
             try:
                 yield _mooncake_line(session, line, offset)
             except (KeyError, TypeError, ValueError, OverflowError) as fault:
-                raise UnreadableLog(f"{name}:{number}: {_said(fault)}; {EXPECTED}") from None
+                raise UnreadableLog(f"{name}:{number}: {_fault_text(fault)}; {EXPECTED}") from None
 
 
 def _mooncake_line(session: str, line: bytes, offset: int) -> BlockRequest:
@@ -184,7 +184,7 @@ def _conversation(name: str, content: bytes, offset: int) -> Iterator[BlockReque
         rows = list(_nested(requests, "$.requests", "main", 0.0))
     except (KeyError, TypeError, ValueError) as fault:
         line = content.count(b"\n", 0, getattr(fault, "pos", 0)) + 1
-        raise UnreadableLog(f"{name}:{line}: {_said(fault)}; {EXPECTED}") from None
+        raise UnreadableLog(f"{name}:{line}: {_fault_text(fault)}; {EXPECTED}") from None
     for place, lane, since, row in rows:
         try:
             ids, at = _ids(row["hash_ids"], offset), since + row["t"]
@@ -192,7 +192,7 @@ def _conversation(name: str, content: bytes, offset: int) -> Iterator[BlockReque
                 session, lane, at, size, ids, _size(row["in"]), _size(row.get("out", 0)), str(row.get("model", ""))
             )
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as fault:
-            raise UnreadableLog(f"{name}:1: {place}: {_said(fault)}; {EXPECTED}") from None
+            raise UnreadableLog(f"{name}:1: {place}: {_fault_text(fault)}; {EXPECTED}") from None
 
 
 def _nested(rows: list[Any], place: str, lane: str, since: float) -> Iterator[tuple[str, str, float, Any]]:
@@ -224,7 +224,7 @@ def _size(value: Any) -> int:
     return value
 
 
-def _said(fault: Exception) -> str:
+def _fault_text(fault: Exception) -> str:
     """What is wrong, without the content of the line."""
     if isinstance(fault, KeyError):
         return f"no {fault}"
@@ -281,7 +281,7 @@ def _of_lines(source: Source) -> Iterator[BlockRequest]:
         try:
             yield _mooncake_line(session, line, 0)
         except (KeyError, TypeError, ValueError, OverflowError) as fault:
-            source.fault(number, f"{_said(fault)}; passed over")
+            source.fault(number, f"{_fault_text(fault)}; passed over")
     if n_known:
         source.fault(0, f"{n_known:,} of its lines stand in it more than once; counted once")
 

@@ -217,7 +217,7 @@ class Transcript:
             return ()
         line, near, reply = spelling, spelling[:NEAR], self.reply
         if is_users(near):
-            self.replies.asked(line, near)
+            self.replies.user_line(line, near)
         elif reply is not None and near[reply.place] == reply.name and line[reply.place_behind] == reply.name_behind:
             reply.more(line)
         elif b'"role":"assistant"' in near or b'"usage":{' in line:
@@ -246,9 +246,9 @@ class Transcript:
         ahead = self.replies.copied()
         return (record for reply in ahead.open.values() for record in ahead.calls(reply))
 
-    def told(self) -> None:
-        """Say what is to be said of the file as a whole."""
-        self.replies.told()
+    def finish(self) -> None:
+        """Report what concerns the file as a whole."""
+        self.replies.finish()
 
 
 read = by_line(Transcript)
@@ -276,7 +276,7 @@ class _Reply:
     """The one with most output."""
     lane: str
     """Whose."""
-    asked: bytes | None
+    user_line: bytes | None
     """What it answers."""
     last: bytes
     """The one that came last."""
@@ -306,7 +306,7 @@ class _Reply:
 class _Lane:
     """What was seen of a lane besides its replies."""
 
-    asked: bytes | None = None
+    user_line: bytes | None = None
     """The last line that a request answers."""
     ended: float = 0.0
     """When its last reply was complete."""
@@ -341,10 +341,10 @@ class _Replies:
             known = self.lanes[name] = _Lane()
         return known
 
-    def asked(self, line: bytes, near: bytes) -> None:
+    def user_line(self, line: bytes, near: bytes) -> None:
         """A line of the user's, or a tool result."""
         lane = self.lane(self.side.of_line(line, near))
-        lane.asked = line
+        lane.user_line = line
         if line.find(_SUMMARY, -2 * NEAR) >= 0 or _SUMMARY in near:
             lane.compacted = lane.compacted or "a summary took the place of what came before"
 
@@ -359,17 +359,17 @@ class _Replies:
         """The first line of a reply; gives the one whose place it takes among the open ones, if there is one."""
         name = self.side.of_line(line, near)
         lane = self.lane(name)
-        asked, compacted = lane.asked, lane.compacted
-        lane.asked, lane.compacted = None, ""
+        user_line, compacted = lane.user_line, lane.compacted
+        lane.user_line, lane.compacted = None, ""
         if self.source.is_new(b"claude code", key):
-            self.open[key] = _Reply(number, line, line, name, asked, line, *places(line, key), compacted)
+            self.open[key] = _Reply(number, line, line, name, user_line, line, *places(line, key), compacted)
             return self.open.popitem(last=False)[1] if len(self.open) > OPEN else None
         self.n_known += 1  # what was said of the lane before it is no news of the next call
         lane.ended = max(lane.ended, when(line) or 0.0)
         return None
 
-    def told(self) -> None:
-        """Say what is to be said of the file as a whole."""
+    def finish(self) -> None:
+        """Report what concerns the file as a whole."""
         if self.n_known:
             what = "lines are of calls that were read before, as resumed sessions repeat them; counted once"
             self.source.fault(0, f"{self.n_known:,} {what}")
@@ -432,8 +432,12 @@ class _Replies:
                 reply.number,
                 "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands",
             )
-        asked = when(reply.asked) if reply.asked else None
-        started = asked if asked is not None and max(lane.ended, first - LONGEST_REPLY) <= asked <= first else first
+        user_line = when(reply.user_line) if reply.user_line else None
+        started = (
+            user_line
+            if user_line is not None and max(lane.ended, first - LONGEST_REPLY) <= user_line <= first
+            else first
+        )
         lane.ended = ended = max(first, ended)
         return started, ended
 

@@ -100,7 +100,7 @@ class Rollout:
         near = spelling[:NEAR]
         if _PARSED.search(near):
             record = parsed(self.source, number, spelling)
-            return () if record is None else self._heard(number, record)
+            return () if record is None else self._records_of(number, record)
         if b'"payload"' in near:
             self.passing(near)
         elif b'"payload"' not in spelling:
@@ -129,7 +129,7 @@ class Rollout:
         elif b'"type":"compacted"' in near or kind == b"context_compacted":
             self.said_next["compaction"] = "Codex compacted the history"
 
-    def _heard(self, number: int, record: dict[str, Any]) -> Iterator[Record]:
+    def _records_of(self, number: int, record: dict[str, Any]) -> Iterator[Record]:
         payload = record.get("payload")
         if not isinstance(payload, dict):
             return
@@ -173,7 +173,7 @@ class Rollout:
         if totals is not None and totals == self.totals:
             return
         if totals is not None and not self._is_new(totals):
-            self._known(totals)
+            self._add_counted(totals)
             return
         now = plausible(record.get("timestamp"))
         billed = (
@@ -220,7 +220,7 @@ class Rollout:
         news = [self.source.is_new(b"codex", key) for key in keys]  # each is asked: asking is telling
         return all(news)
 
-    def _known(self, totals: Counts) -> None:
+    def _add_counted(self, totals: Counts) -> None:
         """An event that was counted before, here or in the session this one was forked from: only where the totals
         stand is new.
         """
@@ -282,8 +282,8 @@ class Rollout:
         self.asked, self.said, self.asked_next, self.ended = self.asked_next, None, None, ended
         return at, ended
 
-    def told(self) -> None:
-        """Say what is to be said of the file as a whole."""
+    def finish(self) -> None:
+        """Report what concerns the file as a whole."""
         if self.n_known:
             self.source.fault(
                 0, f"{self.n_known:,} calls stand in a file read before, as forks repeat them; counted once"

@@ -14,10 +14,10 @@ _PAGES_KB = 16_384
 """What the file may take of memory."""
 
 
-class Seen:
+class DigestSet:
     """Digests that were met.
 
-    >>> seen = Seen()
+    >>> seen = DigestSet()
     >>> seen.is_new(b"a"), seen.is_new(b"a"), seen.is_new(b"b"), len(seen)
     (True, False, True, 2)
     """

@@ -26,8 +26,8 @@ class Lines(Protocol):
     def waiting(self) -> Iterable[Record]:
         """What is held back because more of it may come, as it stands; nothing is changed by asking."""
 
-    def told(self) -> None:
-        """Say what is to be said of the file as a whole."""
+    def finish(self) -> None:
+        """Report what concerns the file as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def by_line(start: Callable[[Source], Lines]) -> Callable[[Source], Iterator[Rec
         for number, line in source.raw_lines():
             yield from hear(number, line)
         yield from lines.waiting()
-        lines.told()
+        lines.finish()
 
     return read
 

@@ -31,7 +31,7 @@ _UNSEEN, _NOWHERE = -1, 0
 
 
 @dataclass(slots=True)
-class _Known:
+class _ParsedBody:
     """A body that was parsed."""
 
     raw: bytes
@@ -62,7 +62,7 @@ class GrowingBodies:
     __slots__ = ("_recent",)
 
     def __init__(self) -> None:
-        self._recent: list[_Known] = []
+        self._recent: list[_ParsedBody] = []
 
     def parsed(self, raw: bytes) -> Any:
         """What `raw` says; raises `orjson.JSONDecodeError` as `orjson.loads` does."""
@@ -76,7 +76,7 @@ class GrowingBodies:
         fields = orjson.loads(raw)
         start = _start(raw, fields) if isinstance(fields, dict) else None
         if start:
-            self._recent = [_Known(raw, fields, raw[: start[1] + _FRONT], *start), *self._recent[: RECENT - 1]]
+            self._recent = [_ParsedBody(raw, fields, raw[: start[1] + _FRONT], *start), *self._recent[: RECENT - 1]]
         return fields
 
     def compact(self, fields: dict[str, Any]) -> bytes:
@@ -112,7 +112,7 @@ def _start(raw: bytes, fields: dict[str, Any]) -> tuple[str, int] | None:
     return (name, at + 1) if name and raw[at : at + 1] == b"[" else None
 
 
-def _grown(known: _Known, raw: bytes) -> _Known | None:
+def _grown(known: _ParsedBody, raw: bytes) -> _ParsedBody | None:
     """`raw` as what `known` said and more; None where they share too little, or not whole messages."""
     if known.close == _UNSEEN:
         known.close = _close(known)
@@ -130,10 +130,10 @@ def _grown(known: _Known, raw: bytes) -> _Known | None:
         return None
     fields = {**known.fields, known.name: [*known.fields[known.name][:n], *said]}
     compact = known.compact and (known.compact[0], known.compact[1][:n], known.compact[2])
-    return _Known(raw, fields, known.front, known.name, known.start, stop, known.rest, compact)
+    return _ParsedBody(raw, fields, known.front, known.name, known.start, stop, known.rest, compact)
 
 
-def _shared(known: _Known, raw: bytes, stop: int) -> tuple[int, int]:
+def _shared(known: _ParsedBody, raw: bytes, stop: int) -> tuple[int, int]:
     """How many whole messages both begin with, and where the last of them ends."""
     said, most = len(known.fields[known.name]), min(known.close, stop)
     if most == known.close and raw.startswith(known.raw[: known.close]):
@@ -168,7 +168,7 @@ def _n_same(one: bytes, other: bytes, least: int, most: int) -> int:
     return low
 
 
-def _close(known: _Known) -> int:
+def _close(known: _ParsedBody) -> int:
     """Where the list of a body is closed; nowhere where that is not the list which stands there under its name."""
     given = known.fields[known.name]
     text, at, n = (

@@ -21,7 +21,7 @@ import orjson
 from contextkit.errors import MissingExtra
 from contextkit.importers.answers import amazon_events, answer_of
 from contextkit.importers.format import first_line
-from contextkit.importers.pairing import Body, Heard, Pairs, body_of
+from contextkit.importers.pairing import Body, Pairs, RecordedCall, body_of
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
@@ -60,13 +60,13 @@ def read(source: Source) -> Iterator[Record]:
     """The calls of models in an archive, in its order."""
     pairs = Pairs(source)
     for number, entry in enumerate(_entries(source), 1):
-        heard = _heard(pairs, number, entry) if isinstance(entry, dict) else None
+        heard = _call_of(pairs, number, entry) if isinstance(entry, dict) else None
         if heard:
             yield from pairs.records(heard)
-    pairs.told()
+    pairs.finish()
 
 
-def _heard(pairs: Pairs, number: int, entry: dict[str, Any]) -> Heard | None:
+def _call_of(pairs: Pairs, number: int, entry: dict[str, Any]) -> RecordedCall | None:
     request, response = _table(entry, "request"), _table(entry, "response")
     url = str(request.get("url") or "").split("?")[0].split("#")[0]
     if not _ENDPOINTS.search(url) or str(request.get("method", "POST")).upper() != "POST":
@@ -76,7 +76,7 @@ def _heard(pairs: Pairs, number: int, entry: dict[str, Any]) -> Heard | None:
     answer = _answer(pairs.source, number, response)
     if sent is None and (answer is None or not answer.counts):
         return None
-    heard = Heard(number, sent, answer, url=url, session=_session(headers))
+    heard = RecordedCall(number, sent, answer, url=url, session=_session(headers))
     heard.at, heard.first_byte_at, heard.ended_at = _times(entry)
     status = response.get("status")
     heard.error = (

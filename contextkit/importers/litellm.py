@@ -80,7 +80,7 @@ def read(source: Source) -> Iterator[Record]:
         elif str(row.get("cachehit", "")).lower() in _ANSWERED:
             answered += 1
         else:
-            yield from _told(source, line, name, at, row, projects)
+            yield from _records_of_row(source, line, name, at, row, projects)
     if n_known:
         source.fault(0, f"{n_known:,} of its rows are of calls that were read before; counted once")
     if answered:
@@ -153,7 +153,9 @@ def _payloads(found: Iterator[Row]) -> Iterator[Row]:
         yield line, named(inner) if inner else said
 
 
-def _told(source: Source, line: int, name: str, at: float, row: dict[str, Any], projects: set[str]) -> Iterator[Record]:
+def _records_of_row(
+    source: Source, line: int, name: str, at: float, row: dict[str, Any], projects: set[str]
+) -> Iterator[Record]:
     metadata = table(row.get("metadata"))
     session = str(row.get("sessionid") or metadata.get("session_id") or row.get("traceid") or name)
     project = metadata.get("user_api_key_team_alias") or metadata.get("user_api_key_alias")
@@ -206,11 +208,11 @@ def _usage(source: Source, line: int, row: Mapping[str, Any], metadata: Mapping[
     )
     said = next((place for place in map(table, places) if place), {})
     own = {"prompt_tokens": row.get("prompttokens"), "completion_tokens": row.get("completiontokens")}
-    counts = {**own, **_known(table(metadata.get("additional_usage_values"))), **_known(said)}
+    counts = {**own, **_without_nulls(table(metadata.get("additional_usage_values"))), **_without_nulls(said)}
     return usage_of(counts, lambda what: source.fault(line, what))
 
 
-def _known(counts: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nulls(counts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: count for name, count in counts.items() if count is not None}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from contextkit.errors import UnreadableLog
 from contextkit.importers.format import Lines
 from contextkit.importers.registry import format_of, unknown
-from contextkit.importers.source import HEAD, Faults, Source, is_packed, told
+from contextkit.importers.source import HEAD, Faults, Source, is_packed, translated_errors
 from contextkit.ledger.calls import Record
 
 BEFORE = 256
@@ -76,9 +76,9 @@ class LiveFile:
             return
         last = self._bytes(self._offset, -1)
         if last.strip():
-            yield from self._heard(last)
+            yield from self._parse_line(last)
         yield from self._reader.waiting()
-        self._reader.told()
+        self._reader.finish()
 
     def _started(self, status: Status) -> Generator[Record, None, bool]:
         """Finds out what it is, once its first line is whole; gives whether there are lines to be read."""
@@ -109,16 +109,16 @@ class LiveFile:
 
     def _lines(self) -> Iterator[Record]:
         rest, at = b"", self._offset
-        with told(self.name), Path(self.name).open("rb") as file:
+        with translated_errors(self.name), Path(self.name).open("rb") as file:
             file.seek(at)
             while piece := file.read(PIECE):
                 *whole, rest = (rest + piece).split(b"\n") if b"\n" in piece else [rest + piece]
                 for line in whole:
                     self._offset += len(line) + 1
-                    yield from self._heard(line + b"\n")
+                    yield from self._parse_line(line + b"\n")
         self._before = self._around(self._offset)
 
-    def _heard(self, line: bytes) -> Iterator[Record]:
+    def _parse_line(self, line: bytes) -> Iterator[Record]:
         self._n_lines += 1
         if self._reader is not None and not self._is_refused and not line.isspace():
             try:

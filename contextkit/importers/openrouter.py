@@ -17,7 +17,7 @@ import orjson
 from contextkit.errors import UnreadableLog
 from contextkit.importers.answers import answer_of
 from contextkit.importers.format import first_line
-from contextkit.importers.pairing import Heard, Pairs
+from contextkit.importers.pairing import Pairs, RecordedCall
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import natural, parsed, plausible
 from contextkit.ledger.calls import Record
@@ -43,22 +43,22 @@ def read(source: Source) -> Iterator[Record]:
     """The calls of a file in its order."""
     pairs = Pairs(source)
     for number, value in _values(source):
-        heard = heard_of(number, value)
+        heard = call_of(number, value)
         if heard:
             yield from pairs.records(heard)
         else:
             source.fault(number, "neither a generation record nor a response; passed over")
-    pairs.told()
+    pairs.finish()
 
 
-def heard_of(number: int, record: dict[str, Any]) -> Heard | None:
+def call_of(number: int, record: dict[str, Any]) -> RecordedCall | None:
     """A generation record, or a response that OpenRouter sent; None for anything else."""
     data = record.get("data")
     said: dict[str, Any] = data if isinstance(data, dict) else record
     answer = answer_of(said)
     if answer is None or not answer.counts:
         return None
-    heard = Heard(number, answer=answer, provider=NAME, model=answer.model, session=answer.session)
+    heard = RecordedCall(number, answer=answer, provider=NAME, model=answer.model, session=answer.session)
     return (
         _of_generation(heard, said, answer)
         if "native_tokens_prompt" in said or "native_tokens_completion" in said
@@ -66,7 +66,7 @@ def heard_of(number: int, record: dict[str, Any]) -> Heard | None:
     )
 
 
-def _of_generation(heard: Heard, said: dict[str, Any], answer: ResponseFacts) -> Heard:
+def _of_generation(heard: RecordedCall, said: dict[str, Any], answer: ResponseFacts) -> RecordedCall:
     """What a generation record says beside its counts: times in milliseconds, and whether it was cancelled."""
     heard.at = plausible(said.get("created_at"))
     took = max((natural(said.get(name)) or 0 for name in ("latency", "generation_time")), default=0)

@@ -23,7 +23,7 @@ from typing import Any
 
 from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of
 from contextkit.importers.source import Source
-from contextkit.importers.spans import Counts, Span, Traces, counted_usage, told_by_total
+from contextkit.importers.spans import Counts, Span, Traces, counted_usage, reading_by_total
 from contextkit.importers.transcript import plausible
 from contextkit.importers.whose import whose
 from contextkit.ledger.calls import Exchange, Record, RemarkKind
@@ -137,7 +137,7 @@ def is_otel(head: bytes) -> bool:
 
 
 @dataclass(slots=True)
-class _Told:
+class _NormalizedSpan:
     """A span in one spelling."""
 
     line: int
@@ -147,7 +147,7 @@ class _Told:
     start: float | None
     end: float | None
     has_failed: bool
-    said: Mapping[str, Any]
+    raw: Mapping[str, Any]
     """Meaning → value."""
     events: tuple[str, ...]
     scope: str
@@ -167,9 +167,9 @@ class SpanLines:
 
     def row(self, line: int, row: dict[str, Any]) -> Iterator[Record]:
         """The next object, wherever it stands."""
-        for told in _spans(self.source, line, row):
-            if self.source.is_new(b"otel", f"{told.trace} {told.id}".encode("utf-8", "surrogatepass")):
-                yield from self.traces.put(_span(self.source, told))
+        for normalized in _spans(self.source, line, row):
+            if self.source.is_new(b"otel", f"{normalized.trace} {normalized.id}".encode("utf-8", "surrogatepass")):
+                yield from self.traces.put(_span(self.source, normalized))
             else:
                 self.n_known += 1
 
@@ -177,8 +177,8 @@ class SpanLines:
         """The calls of the traces still held, as if no more of their spans came."""
         return self.traces.copied().rest(self.n_known)
 
-    def told(self) -> None:
-        """Say what is to be said of the file as a whole."""
+    def finish(self) -> None:
+        """Report what concerns the file as a whole."""
         if self.n_known:
             self.source.fault(0, f"{self.n_known:,} of its spans were read before; counted once")
 
@@ -189,7 +189,7 @@ def read(source: Source) -> Iterator[Record]:
     for row in rows(source, WRAPPERS):
         yield from spans.row(*row)
     yield from spans.waiting()
-    spans.told()
+    spans.finish()
 
 
 def lines(source: Source) -> SpanLines | None:
@@ -197,40 +197,40 @@ def lines(source: Source) -> SpanLines | None:
     return SpanLines(source) if is_by_line(source.head) else None
 
 
-def _spans(source: Source, line: int, row: dict[str, Any]) -> Iterator[_Told]:
+def _spans(source: Source, line: int, row: dict[str, Any]) -> Iterator[_NormalizedSpan]:
     """The spans of a row: those of one resource, or the one it is."""
     resource = _object(row.get("resource"))
     project = str(attributes(resource.get("attributes")).get(PROJECT) or "")
     groups = next((row[name] for name in _SCOPES if isinstance(row.get(name), list)), None)
     if groups is None:
-        told = _told(line, row, str(_object(row.get("instrumentation_scope")).get("name") or ""), project)
-        if told is None:
+        normalized = _normalized(line, row, str(_object(row.get("instrumentation_scope")).get("name") or ""), project)
+        if normalized is None:
             source.fault(line, "no span; passed over")
         else:
-            yield told
+            yield normalized
         return
     for group in filter(lambda group: isinstance(group, dict), groups):
         scope = str(_object(group.get("scope") or group.get("instrumentationLibrary")).get("name") or "")
         spans = group.get("spans")
         for span in spans if isinstance(spans, list) else ():
-            told = _told(line, span, scope, project) if isinstance(span, dict) else None
-            if told is None:
+            normalized = _normalized(line, span, scope, project) if isinstance(span, dict) else None
+            if normalized is None:
                 source.fault(line, "no span; passed over")
             else:
-                yield told
+                yield normalized
 
 
-def _told(line: int, span: dict[str, Any], scope: str, project: str) -> _Told | None:
-    said = span if "traceId" in span and "spanId" in span else {**named(span), **named(_object(span.get("context")))}
-    names = _OTLP if said is span else _PLAIN
-    trace, own, parent, other, start, started, end, ended = map(said.get, names)
+def _normalized(line: int, span: dict[str, Any], scope: str, project: str) -> _NormalizedSpan | None:
+    raw = span if "traceId" in span and "spanId" in span else {**named(span), **named(_object(span.get("context")))}
+    names = _OTLP if raw is span else _PLAIN
+    trace, own, parent, other, start, started, end, ended = map(raw.get, names)
     if not trace or not own:
         return None
-    status, events = _object(said.get("status")), said.get("events")
+    status, events = _object(raw.get("status")), raw.get("events")
     has_failed = (
         bool(status) and str(_first(named(status), ("code", "statuscode")) or "").rpartition(".")[2].lower() in _FAILED
     )
-    return _Told(
+    return _NormalizedSpan(
         line,
         _name(trace),
         _name(own),
@@ -238,7 +238,7 @@ def _told(line: int, span: dict[str, Any], scope: str, project: str) -> _Told | 
         _time(started if start is None else start),
         _time(ended if end is None else end),
         has_failed,
-        meanings(said.get("attributes")),
+        meanings(raw.get("attributes")),
         tuple([str(event.get("name")) for event in events if isinstance(event, dict)])
         if events and isinstance(events, list)
         else (),
@@ -270,43 +270,43 @@ _PLAIN = (
 """Names of a span's fields, in OTLP's spelling and in the one that all spellings come to."""
 
 
-def _span(source: Source, told: _Told) -> Span:
-    said = told.said
-    operation = str(said.get("operation", "")).lower()
-    is_asking = operation in ASKING or (not operation and ("prompt" in said or "output" in said))
-    is_call = is_asking and ("model" in said or "answering_model" in said)
-    is_agent = operation in AGENTS or (not operation and not is_call and "agent" in said)
+def _span(source: Source, normalized: _NormalizedSpan) -> Span:
+    raw = normalized.raw
+    operation = str(raw.get("operation", "")).lower()
+    is_asking = operation in ASKING or (not operation and ("prompt" in raw or "output" in raw))
+    is_call = is_asking and ("model" in raw or "answering_model" in raw)
+    is_agent = operation in AGENTS or (not operation and not is_call and "agent" in raw)
     return Span(
-        told.id,
-        told.parent,
-        told.trace,
-        str(said.get("agent", "")) if is_agent or is_call else "",
+        normalized.id,
+        normalized.parent,
+        normalized.trace,
+        str(raw.get("agent", "")) if is_agent or is_call else "",
         is_agent,
-        str(said.get("session", "")),
-        told.project,
-        _call(source, told) if is_call else None,
-        tuple(_remarks(told)) if is_call else (),
+        str(raw.get("session", "")),
+        normalized.project,
+        _call(source, normalized) if is_call else None,
+        tuple(_remarks(normalized)) if is_call else (),
     )
 
 
-def _call(source: Source, told: _Told) -> Exchange:
-    said = told.said
-    asked, answering = str(said.get("model", "")), str(said.get("answering_model", ""))
+def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
+    raw = normalized.raw
+    asked, answering = str(raw.get("model", "")), str(raw.get("answering_model", ""))
     named = (
         answering if not asked or (not find_model(asked) and find_model(answering)) else asked
     )  # a deployment may have any name
-    provider, model = whose(str(said.get("provider", "")), named)
-    at, ended = _times(source, told)
-    first, wait = None, said.get("first")
+    provider, model = whose(str(raw.get("provider", "")), named)
+    at, ended = _times(source, normalized)
+    first, wait = None, raw.get("first")
     if isinstance(wait, int | float) and ended is not None and 0 <= wait <= ended - at + 1:
         first = at + wait
-    error = str(said.get("error") or "error") if told.has_failed or "error" in said else None
-    counts = _counts(told)
+    error = str(raw.get("error") or "error") if normalized.has_failed or "error" in raw else None
+    counts = _counts(normalized)
     usage = counted_usage(
-        source, told.line, counts, "exclusive" if told_by_total(counts) == "exclusive" else "inclusive"
+        source, normalized.line, counts, "exclusive" if reading_by_total(counts) == "exclusive" else "inclusive"
     )
     return Exchange(
-        id=str(said.get("id") or told.id),
+        id=str(raw.get("id") or normalized.id),
         session="",
         lane="",
         at=at,
@@ -321,64 +321,66 @@ def _call(source: Source, told: _Told) -> Exchange:
     )
 
 
-def _counts(told: _Told) -> Counts:
+def _counts(normalized: _NormalizedSpan) -> Counts:
     prompt, read, write, output, total = (
-        _count(told.said.get(name)) for name in ("prompt", "read", "write", "output", "total")
+        _count(normalized.raw.get(name)) for name in ("prompt", "read", "write", "output", "total")
     )
-    if told.scope.startswith(OMITS_ZEROS) and (read is not None or write is not None):
+    if normalized.scope.startswith(OMITS_ZEROS) and (read is not None or write is not None):
         read, write = read or 0, write or 0
     return Counts(prompt, read, write, output, total)
 
 
-def _times(source: Source, told: _Told) -> tuple[float, float | None]:
-    if told.start is None:
-        source.fault(told.line, "a span without a time, or with one of a clock that was never set; its end stands in")
-        return told.end or 0.0, told.end
-    if told.end is not None and told.end < told.start:
-        source.fault(told.line, "a span that ends before it starts: a wrong clock; its end is unknown")
-        return told.start, None
-    return told.start, told.end
+def _times(source: Source, normalized: _NormalizedSpan) -> tuple[float, float | None]:
+    if normalized.start is None:
+        source.fault(
+            normalized.line, "a span without a time, or with one of a clock that was never set; its end stands in"
+        )
+        return normalized.end or 0.0, normalized.end
+    if normalized.end is not None and normalized.end < normalized.start:
+        source.fault(normalized.line, "a span that ends before it starts: a wrong clock; its end is unknown")
+        return normalized.start, None
+    return normalized.start, normalized.end
 
 
-def _remarks(told: _Told) -> Iterator[tuple[RemarkKind, str]]:
+def _remarks(normalized: _NormalizedSpan) -> Iterator[tuple[RemarkKind, str]]:
     """What pydantic-ai says of the cache."""
-    reason = str(told.said.get("collapse") or ("unexpected" if COLLAPSE in told.events else ""))
+    reason = str(normalized.raw.get("collapse") or ("unexpected" if COLLAPSE in normalized.events else ""))
     if reason:
-        missed = _count(told.said.get("missed"))
+        missed = _count(normalized.raw.get("missed"))
         yield "verdict", f"cache_collapse {reason}" + ("" if missed is None else f", {missed} tokens missed")
     if reason == "compacted":
         yield "compaction", "the provider compacted the history"
 
 
-def attributes(said: object) -> dict[str, Any]:
+def attributes(raw: object) -> dict[str, Any]:
     """Attributes as a dictionary, whether they came as one, or as OTLP's list of keys and typed values.
 
     >>> attributes([{"key": "n", "value": {"intValue": "5"}}, {"key": "s", "value": {"stringValue": "a"}}]), attributes({"n": 5})
     ({'n': 5, 's': 'a'}, {'n': 5})
     """
-    if isinstance(said, dict):
-        return said
-    pairs = (pair for pair in said if isinstance(pair, dict) and "key" in pair) if isinstance(said, list) else ()
+    if isinstance(raw, dict):
+        return raw
+    pairs = (pair for pair in raw if isinstance(pair, dict) and "key" in pair) if isinstance(raw, list) else ()
     return {str(pair["key"]): _typed(pair.get("value")) for pair in pairs}
 
 
-def meanings(said: object) -> dict[str, Any]:
+def meanings(raw: object) -> dict[str, Any]:
     """What the attributes of a span mean, those that are in no table left out.
 
     Of several names the first of the table counts.
     """
     found, ranks = dict[str, Any](), dict[str, int]()
-    for (meaning, rank), value in _meant(said):
+    for (meaning, rank), value in _meant(raw):
         if value is not None and value != "" and (meaning not in ranks or ranks[meaning] >= rank):
             found[meaning], ranks[meaning] = value, rank
     return found
 
 
-def _meant(said: object) -> list[tuple[tuple[str, int], Any]]:
+def _meant(raw: object) -> list[tuple[tuple[str, int], Any]]:
     """Meaning and place in its table, and value, of each attribute that has a meaning."""
-    if isinstance(said, dict):
-        return [(_PLACES[key], value) for key, value in said.items() if key in _PLACES]
-    pairs = said if isinstance(said, list) else []
+    if isinstance(raw, dict):
+        return [(_PLACES[key], value) for key, value in raw.items() if key in _PLACES]
+    pairs = raw if isinstance(raw, list) else []
     try:
         return [(_PLACES[key], _typed(pair["value"])) for pair in pairs if (key := pair["key"]) in _PLACES]
     except (KeyError, TypeError):  # what is no pair of key and value among them
@@ -390,8 +392,8 @@ _PLACES = {name: (meaning, rank) for meaning, names in ATTRIBUTES.items() for ra
 """Attribute → what it means, and how early in its table it stands."""
 
 
-def _first(said: Mapping[str, Any], names: Iterable[str]) -> Any:
-    return next((said[name] for name in names if said.get(name) not in (None, "")), None)
+def _first(raw: Mapping[str, Any], names: Iterable[str]) -> Any:
+    return next((raw[name] for name in names if raw.get(name) not in (None, "")), None)
 
 
 def _typed(value: object) -> Any:

@@ -83,7 +83,7 @@ def body_of(given: Any, bodies: GrowingBodies | None = None) -> Body | None:
 
 
 @dataclass(slots=True)
-class Heard:
+class RecordedCall:
     """One call, as a reader found it."""
 
     line: int
@@ -146,9 +146,9 @@ class Pairs:
     n_known: int = 0
     """Calls that were read before."""
 
-    def records(self, heard: Heard) -> Iterator[Record]:
+    def records(self, heard: RecordedCall) -> Iterator[Record]:
         """The remarks on one call, then the call; nothing for one that was counted before."""
-        raw, fields = _kept(heard.body) if heard.body else (None, dict[str, Any]())
+        raw, fields = _cleaned(heard.body) if heard.body else (None, dict[str, Any]())
         answer = heard.answer or ResponseFacts()
         if not self._is_new(heard, answer, raw):
             self.n_known += 1
@@ -157,7 +157,7 @@ class Pairs:
         raw = self._whole(raw, fields, answer)
         times = self._times(heard, answer, self.lanes.setdefault((session, lane), _Lane()))
         identity = answer.id or heard.id or f"{self.source.label}:{heard.line}"
-        model = _asked(fields) or model_in(heard.url) or _text(heard.model) or answer.model or "unknown"
+        model = _requested_model(fields) or model_in(heard.url) or _text(heard.model) or answer.model or "unknown"
         model = model.removeprefix("models/")
         error = answer.error or heard.error or ("cut" if answer.is_stream and not answer.has_ended else None)
         provider = self._provider(heard, fields, answer, model)
@@ -170,14 +170,14 @@ class Pairs:
         if len(self.answered) > MOST_ANSWERS:
             self.answered.popitem(last=False)
 
-    def told(self) -> None:
-        """Say what is to be said of the source as a whole."""
+    def finish(self) -> None:
+        """Report what concerns the source as a whole."""
         if self.n_known:
             self.source.fault(
                 0, f"{self.n_known:,} calls stand in it, or in a file read before, more than once; counted once"
             )
 
-    def _is_new(self, heard: Heard, answer: ResponseFacts, raw: bytes | None) -> bool:
+    def _is_new(self, heard: RecordedCall, answer: ResponseFacts, raw: bytes | None) -> bool:
         name = answer.id or heard.id
         if name:
             return self.source.is_new(b"response", name.encode("utf-8", "surrogatepass"))
@@ -199,7 +199,7 @@ class Pairs:
             self.histories.follow(answer.id, fields, answer.items)
         return raw if whole is fields or isinstance(whole, Unknown) else _spelled(whole)
 
-    def _place(self, heard: Heard, fields: Mapping[str, Any], answer: ResponseFacts) -> tuple[str, str]:
+    def _place(self, heard: RecordedCall, fields: Mapping[str, Any], answer: ResponseFacts) -> tuple[str, str]:
         """Session and lane: as recorded, else of the response it continues, else by its text."""
         before = self.answered.get(_text(fields.get("previous_response_id")))
         recorded = heard.session or answer.session
@@ -208,7 +208,7 @@ class Pairs:
             return before
         if heard.lane or not fields:
             return session or self.source.label, heard.lane or MAIN
-        model = _asked(fields) or model_in(heard.url) or heard.model
+        model = _requested_model(fields) or model_in(heard.url) or heard.model
         call = self.blocks.call(fields, f"{heard.provider} {model}".lower(), model, session=recorded)
         conversation = self.conversations.place(call, (heard.session,), n_bytes=call.n_bytes)
         conversation.add(call)
@@ -226,7 +226,9 @@ class Pairs:
             return session, MAIN if number == 1 else f"{INFERRED_LANE}{number}"
         return self.source.label if number == 1 else f"{self.source.label}#{number}", MAIN
 
-    def _times(self, heard: Heard, answer: ResponseFacts, lane: _Lane) -> tuple[float, float | None, float | None]:
+    def _times(
+        self, heard: RecordedCall, answer: ResponseFacts, lane: _Lane
+    ) -> tuple[float, float | None, float | None]:
         at = heard.at if heard.at is not None else plausible(answer.created)
         if at is None:
             at = heard.ended_at
@@ -248,7 +250,7 @@ class Pairs:
         lane.at = self.at = at
         return at, first, ended
 
-    def _provider(self, heard: Heard, fields: Mapping[str, Any], answer: ResponseFacts, model: str) -> str:
+    def _provider(self, heard: RecordedCall, fields: Mapping[str, Any], answer: ResponseFacts, model: str) -> str:
         shape = usage_fields_of(answer.counts)
         wire = shape.name if shape else wire_of(fields, model.lower()) or ""
         if answer.id.startswith("gen-") and answer.upstream:
@@ -296,7 +298,7 @@ class Pairs:
             )
 
 
-def _kept(body: Body) -> tuple[bytes, dict[str, Any]]:
+def _cleaned(body: Body) -> tuple[bytes, dict[str, Any]]:
     """The bytes that were sent, without credentials, and what they say."""
     cleaned = without_secrets(body.fields)
     return (body.raw if body.raw is not None and cleaned is body.fields else _spelled(cleaned)), cleaned
@@ -331,7 +333,7 @@ def _written(source: Source) -> float:
     return path.stat().st_mtime if source.name != STDIN and path.is_file() else 0.0
 
 
-def _asked(fields: Mapping[str, Any]) -> str:
+def _requested_model(fields: Mapping[str, Any]) -> str:
     """The model a request names; boto3 has another word for it."""
     return _text(fields.get("model")) or _text(fields.get("modelId"))
 

@@ -47,7 +47,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable, UnreadableLog
 from contextkit.importers.format import by_line
 from contextkit.importers.recording import (
-    AssistantSaid,
+    AssistantTurn,
     Call,
     Compacted,
     EffortChanged,
@@ -56,11 +56,11 @@ from contextkit.importers.recording import (
     ModelChanged,
     Part,
     Recording,
-    ResultSaid,
     Stop,
     Text,
     Thinking,
-    UserSaid,
+    ToolResultTurn,
+    UserTurn,
 )
 from contextkit.importers.source import Source, open_file
 from contextkit.importers.transcript import CUT, natural
@@ -87,7 +87,7 @@ class Calls:
     def hear(self, event: Event) -> Exchange | None:
         """The next thing that happened; gives the call, if it was one."""
         exchange = None
-        if isinstance(event, AssistantSaid):
+        if isinstance(event, AssistantTurn):
             prompt = self.sent.prompt(event, self.effort)
             sent = outline(self.before, prompt, self.sent.entries, self.epoch)
             exchange = _exchange(self.session, self.lane, self.n, event, sent)
@@ -109,7 +109,7 @@ class Calls:
 _ERROR_TYPE = re.compile(r'"type":\s*"(\w+_error)"')
 
 
-def _exchange(session: str, lane: str, number: int, said: AssistantSaid, prompt: Outline) -> Exchange:
+def _exchange(session: str, lane: str, number: int, said: AssistantTurn, prompt: Outline) -> Exchange:
     """The row of one call; of an error only its kind, as its text may quote the prompt."""
     kind = _ERROR_TYPE.search(said.error or "")
     error = {"aborted": "aborted", "error": kind[1] if kind else "error"}.get(said.stop)
@@ -143,7 +143,7 @@ class _Sent:
         """The next thing that happened."""
         self.late.append(len(self.events))
         self.events.append(event)
-        if isinstance(event, ResultSaid):
+        if isinstance(event, ToolResultTurn):
             self.answered.add(event.call_id)
 
     def clear(self) -> None:
@@ -156,11 +156,11 @@ class _Sent:
     def add(self, index: int) -> None:
         """What the event at `index` does to the messages."""
         event = self.events[index]
-        if isinstance(event, ResultSaid):
+        if isinstance(event, ToolResultTurn):
             self._put(index, [("result", event.call_id, event.is_error, _neutral(part)) for part in event.parts])
-        elif isinstance(event, AssistantSaid):
+        elif isinstance(event, AssistantTurn):
             self._put(index, [("assistant", _neutral(part)) for part in event.parts if self._is_sent(part)])
-        elif isinstance(event, UserSaid):
+        elif isinstance(event, UserTurn):
             self._put(index, [("user", _neutral(part)) for part in event.parts])
         elif isinstance(event, Compacted):
             self._start_again(index, event)
@@ -184,7 +184,7 @@ class _Sent:
             self.ends_bytes.append(end)
             self.entries.append(index)
 
-    def prompt(self, said: AssistantSaid, effort: str) -> Prompt:
+    def prompt(self, said: AssistantTurn, effort: str) -> Prompt:
         """What was sent for `said`; the sizes, kept in bytes, become estimated tokens of its model."""
         for index in self.late:
             self.add(index)
@@ -311,7 +311,7 @@ class Branches:
         """The call of an entry that is a reply."""
         new: list[Entry] = []
         for one in entry.up():
-            if one is not entry and isinstance(one.event, AssistantSaid):
+            if one is not entry and isinstance(one.event, AssistantTurn):
                 break
             new.append(one)
         before = new[-1].parent
@@ -353,7 +353,7 @@ def path_to(last: Entry | None) -> tuple[Event, ...]:
 
 def n_calls(events: Iterable[Event]) -> int:
     """How many model calls are among some events."""
-    return sum(isinstance(event, AssistantSaid) for event in events)
+    return sum(isinstance(event, AssistantTurn) for event in events)
 
 
 VERSION = 3
@@ -460,7 +460,7 @@ class PiLines:
             self.tree.add(record["id"], record.get("parentId"), None)  # its children are still on a path
             raise
         entry = self.tree.add(record["id"], record.get("parentId"), event, record.get("firstKeptEntryId") or "")
-        return self.branches.call(entry) if isinstance(event, AssistantSaid) else None
+        return self.branches.call(entry) if isinstance(event, AssistantTurn) else None
 
     def _is_new(self, call: Exchange) -> bool:
         told = f"{call.at} {call.ended_at} {call.model} {call.usage} {call.error}"
@@ -470,8 +470,8 @@ class PiLines:
         """Nothing is held back."""
         return ()
 
-    def told(self) -> None:
-        """Say what is to be said of the file as a whole."""
+    def finish(self) -> None:
+        """Report what concerns the file as a whole."""
         if self.calls is None:
             raise _unreadable(self.source.name, 1, "no session record")
         if self.n_known:
@@ -612,12 +612,12 @@ def _usage(counts: Json) -> Usage | None:
 
 
 def _user(record: dict[str, Json]) -> Event:
-    return UserSaid(_when(record), _parts(record["message"]["content"]))
+    return UserTurn(_when(record), _parts(record["message"]["content"]))
 
 
 def _assistant(record: dict[str, Json]) -> Event:
     said = record["message"]
-    return AssistantSaid(
+    return AssistantTurn(
         said["timestamp"] / 1000,
         _when(record),
         said["provider"],
@@ -631,7 +631,7 @@ def _assistant(record: dict[str, Json]) -> Event:
 
 def _result(record: dict[str, Json]) -> Event:
     said = record["message"]
-    return ResultSaid(_when(record), said["toolCallId"], said["toolName"], _parts(said["content"]), said["isError"])
+    return ToolResultTurn(_when(record), said["toolCallId"], said["toolName"], _parts(said["content"]), said["isError"])
 
 
 def _command(record: dict[str, Json]) -> Event | None:
@@ -649,12 +649,12 @@ def _command(record: dict[str, Json]) -> Event | None:
         ),
     )
     shown = "\n\n".join([f"Ran `{ran['command']}`\n{output}", *(note for note, is_said in notes if is_said)])
-    return UserSaid(_when(record), (Text(shown),))
+    return UserTurn(_when(record), (Text(shown),))
 
 
 def _summary(record: dict[str, Json]) -> Event:
     """The summary of a branch that was left, or of a compaction, stored as a message."""
-    return UserSaid(_when(record), (Text(record["message"]["summary"]),))
+    return UserTurn(_when(record), (Text(record["message"]["summary"]),))
 
 
 _ROLES: dict[str, Callable[[dict[str, Json]], Event | None]] = {
@@ -692,7 +692,7 @@ def _left_branch(record: dict[str, Json]) -> Event | None:
     """What the model is told of the branch that the user came from."""
     if not record.get("summary"):
         return None
-    return UserSaid(_when(record), (Text(f"{_LEFT_BRANCH}{record['summary']}</summary>"),))
+    return UserTurn(_when(record), (Text(f"{_LEFT_BRANCH}{record['summary']}</summary>"),))
 
 
 _LEFT_BRANCH = "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n"
@@ -710,7 +710,7 @@ _READERS: dict[str, Callable[[dict[str, Json], list[int] | None], Event | None]]
     "model_change": lambda record, placed: ModelChanged(_when(record), record["provider"], record["modelId"]),
     "compaction": _compaction,
     "branch_summary": lambda record, placed: _left_branch(record),
-    "custom_message": lambda record, placed: UserSaid(_when(record), _parts(record["content"])),
+    "custom_message": lambda record, placed: UserTurn(_when(record), _parts(record["content"])),
     "custom": _nothing,
     "label": _nothing,
     "session_info": _nothing,

@@ -20,7 +20,7 @@ from contextkit.importers import openrouter
 from contextkit.importers.answers import answer_of
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.growing import GrowingBodies
-from contextkit.importers.pairing import Body, Heard, Pairs, body_of
+from contextkit.importers.pairing import Body, Pairs, RecordedCall, body_of
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import moment, parsed, plausible
 from contextkit.ledger.calls import Record
@@ -142,9 +142,9 @@ class PairLines:
         """Nothing is held back."""
         return ()
 
-    def told(self) -> None:
-        """Say what is to be said of the file as a whole."""
-        self.pairs.told()
+    def finish(self) -> None:
+        """Report what concerns the file as a whole."""
+        self.pairs.finish()
 
 
 read = by_line(PairLines)
@@ -185,7 +185,7 @@ def _compact(bodies: GrowingBodies, fields: dict[str, Any]) -> bytes | None:
         return None
 
 
-def _heard(number: int, record: dict[str, Any]) -> Heard | None:
+def _heard(number: int, record: dict[str, Any]) -> RecordedCall | None:
     request, response = _named(record, REQUESTS), _named(record, RESPONSES)
     if request is None and response is None:
         request, response = (
@@ -194,11 +194,11 @@ def _heard(number: int, record: dict[str, Any]) -> Heard | None:
     answer = answer_of(_body(response))
     body = request if isinstance(request, Body) else body_of(_body(request))
     if body or (answer and answer.counts and request is None):
-        return _placed(number, record, request, response, Heard(number, body, answer))
-    return openrouter.heard_of(number, record) if isinstance(record.get("data"), dict) else None
+        return _placed(number, record, request, response, RecordedCall(number, body, answer))
+    return openrouter.call_of(number, record) if isinstance(record.get("data"), dict) else None
 
 
-def _placed(number: int, record: dict[str, Any], request: Any, response: Any, heard: Heard) -> Heard:
+def _placed(number: int, record: dict[str, Any], request: Any, response: Any, heard: RecordedCall) -> RecordedCall:
     """`heard` with what stands beside the bodies."""
     envelopes = [one for one in (record, request, response) if isinstance(one, dict)]
     beside = [one for one in envelopes if heard.body is None or one is not heard.body.fields or one is record]

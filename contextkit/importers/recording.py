@@ -57,7 +57,7 @@ Stop = Literal["done", "calls", "truncated", "aborted", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class UserSaid:
+class UserTurn:
     """A user turn, or a command the user ran beside the model."""
 
     at: float
@@ -67,7 +67,7 @@ class UserSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class AssistantSaid:
+class AssistantTurn:
     """One model call and what came back."""
 
     started_at: float
@@ -89,7 +89,7 @@ class AssistantSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class ResultSaid:
+class ToolResultTurn:
     """The answer to a tool call."""
 
     at: float
@@ -140,7 +140,7 @@ class Compacted:
     """Size of the prompt before, as pi counted it."""
 
 
-Event = UserSaid | AssistantSaid | ResultSaid | EffortChanged | ModelChanged | Compacted
+Event = UserTurn | AssistantTurn | ToolResultTurn | EffortChanged | ModelChanged | Compacted
 
 
 @dataclass(frozen=True, slots=True)

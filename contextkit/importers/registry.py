@@ -62,8 +62,8 @@ class _Ours:
         """Nothing is held back."""
         return ()
 
-    def told(self) -> None:
-        """Nothing is to be said of the file as a whole."""
+    def finish(self) -> None:
+        """Report nothing: no fault concerns the file as a whole."""
 
 
 LEDGER = Format("contextkit ledger", lambda head: b'"contextkit_ledger"' in first_line(head), by_line(_Ours), _Ours)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from contextkit.errors import MissingExtra, UnreadableLog
-from contextkit.importers.dedup import Seen
+from contextkit.importers.dedup import DigestSet
 
 _BLANK = ord(" ")
 BUFFER = 1 << 19
@@ -57,7 +57,7 @@ class Faults:
     """In the order they were met, `MOST` of each kind."""
     counts: dict[str, int] = field(default_factory=dict)
     """Kind (`what`) → how many."""
-    seen: Seen = field(default_factory=Seen)
+    seen: DigestSet = field(default_factory=DigestSet)
     """The calls counted so far in this run: what several files repeat is counted once."""
     n_files: int = 0
     """Files that were opened to be read."""
@@ -105,7 +105,7 @@ class Source:
     def head(self) -> bytes:
         """The first `HEAD` bytes, unpacked; raises `UnreadableLog` for what nobody can open or unpack."""
         if self._head is None:
-            with told(self.name):
+            with translated_errors(self.name):
                 stream = _opened(self.name)
                 self._head = stream.read(HEAD)
             if self.name == STDIN or not Path(self.name).is_file():
@@ -125,7 +125,7 @@ class Source:
             yield self.head
         stream = self._stream
         try:
-            with told(self.name):
+            with translated_errors(self.name):
                 stream = stream or _opened(self.name)
                 while piece := stream.read(size):
                     yield piece
@@ -148,7 +148,7 @@ class Source:
         came_by_pipe = bool(self.head and self._stream)
         try:
             with (
-                told(self.name),
+                translated_errors(self.name),
                 nullcontext(_split(self.chunks())) if came_by_pipe else _opened(self.name, BUFFER) as lines,
             ):
                 for number, line in enumerate(lines, 1):
@@ -167,7 +167,7 @@ class Source:
 
 
 @contextmanager
-def told(name: str) -> Iterator[None]:
+def translated_errors(name: str) -> Iterator[None]:
     """What the system or a packer refuses, in our words."""
     try:
         yield
@@ -285,7 +285,7 @@ def _opened(name: str, buffer: int = -1) -> IO[bytes]:
 
 def is_packed(name: str) -> bool:
     """Whether a file is packed, by its first bytes; raises `UnreadableLog` for one that nobody can open."""
-    with told(name), Path(name).open("rb") as file:
+    with translated_errors(name), Path(name).open("rb") as file:
         return file.read(4).startswith(tuple(magic for magic, _ in _PACKED))
 
 

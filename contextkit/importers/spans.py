@@ -56,11 +56,13 @@ class Counts:
         return (self.read or 0) + (self.write or 0)
 
 
-def told_by_total(counts: Counts) -> Reading:
-    """Which reading the total bears out; `unsaid` where both or neither do.
+def reading_by_total(counts: Counts) -> Reading:
+    """The reading that agrees with the total; `unsaid` where both or neither do.
 
-    >>> told_by_total(Counts(100, 90, 0, 5, total=105)), told_by_total(Counts(10, 90, 0, 5, total=105)), told_by_total(Counts(10, 90, 0, 5))
-    ('inclusive', 'exclusive', 'unsaid')
+    >>> reading_by_total(Counts(100, 90, 0, 5, total=105)), reading_by_total(Counts(10, 90, 0, 5, total=105))
+    ('inclusive', 'exclusive')
+    >>> reading_by_total(Counts(10, 90, 0, 5))
+    'unsaid'
     """
     if counts.total is None or counts.prompt is None or not counts.cached:
         return "unsaid"
@@ -153,7 +155,7 @@ class Traces:
         self.traces.setdefault(span.trace, []).append(span)
         self.n_held += 1
         while self.n_held > OPEN:
-            yield from self._told(self.traces.pop(next(iter(self.traces))))
+            yield from self._emitted(self.traces.pop(next(iter(self.traces))))
 
     def copied(self) -> Traces:
         """The same, for calls to be taken of it that count for nothing yet."""
@@ -169,7 +171,7 @@ class Traces:
         waiting = sorted(self.traces.values(), key=_start)
         self.traces = {}
         for spans in waiting:
-            yield from self._told(spans)
+            yield from self._emitted(spans)
         if self.n_twice:
             self.source.fault(
                 0, f"{self.n_twice:,} of its spans tell of calls that other spans tell of too; counted once"
@@ -177,7 +179,7 @@ class Traces:
         if not self.n_calls and not n_known:
             self.source.fault(0, "no model call in it")
 
-    def _told(self, spans: list[Span]) -> Iterator[Record]:
+    def _emitted(self, spans: list[Span]) -> Iterator[Record]:
         self.n_held -= len(spans)
         by_id = {span.id: span for span in spans}
         for span in sorted(self._counted(spans, by_id), key=_at):
@@ -191,7 +193,7 @@ class Traces:
         for span in calls:
             if span.id not in outer:
                 name = span.call.id if span.call else ""
-                kept[name] = max(kept[name], span, key=_n_known) if name in kept else span
+                kept[name] = max(kept[name], span, key=_n_counters) if name in kept else span
         self.n_twice += len(calls) - len(kept)
         return list(kept.values())
 
@@ -257,7 +259,7 @@ def _start(spans: list[Span]) -> float:
     return min((span.call.at for span in spans if span.call), default=0.0)
 
 
-def _n_known(span: Span) -> int:
+def _n_counters(span: Span) -> int:
     usage = span.call.usage if span.call else None
     counts = (usage.fresh, usage.read, usage.write_5m, usage.write_1h, usage.output) if usage else ()
     return sum(count is not None for count in counts)

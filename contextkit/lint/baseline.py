@@ -24,7 +24,7 @@ Lines = Callable[[str], Sequence[str]]
 """File → its lines."""
 
 
-class Known(NamedTuple):
+class FindingKey(NamedTuple):
     """What a finding is known again by."""
 
     file: str
@@ -47,7 +47,7 @@ def write_baseline(path: str, findings: Iterable[Finding], lines: Lines) -> int:
     return counts.total()
 
 
-def read_baseline(path: str) -> Counter[Known]:
+def read_baseline(path: str) -> Counter[FindingKey]:
     """How often each was found; raises `UsageError` for a file that is not there, or is no baseline."""
     try:
         return _read(json.loads(Path(path).read_text("utf-8")))
@@ -59,27 +59,27 @@ def read_baseline(path: str) -> Counter[Known]:
         ) from None
 
 
-def _read(told: Any) -> Counter[Known]:
+def _read(told: Any) -> Counter[FindingKey]:
     """Raises `KeyError`, `TypeError` or `ValueError` for another shape."""
     if told["version"] != VERSION:
         raise ValueError(told["version"])
-    counts = Counter[Known]()
+    counts = Counter[FindingKey]()
     for row in told["findings"]:
-        known = Known(row["file"], row["code"], row["text"])
+        known = FindingKey(row["file"], row["code"], row["text"])
         if not all(isinstance(word, str) for word in known) or type(row["count"]) is not int:
             raise TypeError(row)
         counts[known] += row["count"]
     return counts
 
 
-def new(findings: Iterable[Finding], *, path: str, baseline: Counter[Known], lines: Lines) -> list[Finding]:
+def new(findings: Iterable[Finding], *, path: str, baseline: Counter[FindingKey], lines: Lines) -> list[Finding]:
     """Those that the baseline at a path does not hold.
 
     Where a line's finding is met more often than then, the last ones.
     """
     left, told, read = baseline.copy(), list[Finding](), _read_once(lines)
     for finding in findings:
-        known = _known(finding, path, read)
+        known = _key(finding, path, read)
         if known is not None and left[known] > 0:
             left[known] -= 1
         else:
@@ -87,9 +87,9 @@ def new(findings: Iterable[Finding], *, path: str, baseline: Counter[Known], lin
     return told
 
 
-def _counts(path: str, findings: Iterable[Finding], lines: Lines) -> Counter[Known]:
+def _counts(path: str, findings: Iterable[Finding], lines: Lines) -> Counter[FindingKey]:
     read = _read_once(lines)
-    return Counter(known for finding in findings if (known := _known(finding, path, read)) is not None)
+    return Counter(known for finding in findings if (known := _key(finding, path, read)) is not None)
 
 
 def _read_once(lines: Lines) -> Lines:
@@ -97,14 +97,14 @@ def _read_once(lines: Lines) -> Lines:
     return lru_cache(maxsize=8)(lines)
 
 
-def _known(finding: Finding, path: str, lines: Lines) -> Known | None:
+def _key(finding: Finding, path: str, lines: Lines) -> FindingKey | None:
     """None for what was found in requests: they are sent once, and never again."""
     place = finding.place
     if not isinstance(place, CodePlace):
         return None
     held = lines(place.file)
     text = held[place.line - 1] if 1 <= place.line <= len(held) else ""
-    return Known(_from(path, place.file), finding.code, " ".join(text.split()))
+    return FindingKey(_from(path, place.file), finding.code, " ".join(text.split()))
 
 
 def _from(baseline: str, file: str) -> str:

@@ -149,7 +149,7 @@ def _ignores(where: str, value: object) -> dict[str, Any]:
 def _sources(where: str, value: object) -> dict[str, Any]:
     table = _mapping(where, value)
     for name, kind in table.items():
-        _known(f"{where}.{name}", kind, _KINDS)
+        _check_choice(f"{where}.{name}", kind, _KINDS)
     return {"sources": dict(table)}
 
 
@@ -158,7 +158,7 @@ def _sinks(where: str, value: object) -> dict[str, Any]:
     named: dict[str, str] = {}
     called: dict[str, tuple[str, str]] = {}
     for name, sink in _mapping(where, value).items():
-        _known(f"{where}.{name}", sink, _SINKS)
+        _check_choice(f"{where}.{name}", sink, _SINKS)
         function, bracket, argument = name.partition("(")
         if bracket:
             called[function] = argument.rstrip(")"), sink
@@ -167,7 +167,7 @@ def _sinks(where: str, value: object) -> dict[str, Any]:
     return {"named_sinks": named, "call_sinks": called}
 
 
-def _known(where: str, word: object, words: frozenset[str]) -> None:
+def _check_choice(where: str, word: object, words: frozenset[str]) -> None:
     if word not in words:
         raise UsageError(f"{where} is {word!r}; it must be one of {', '.join(sorted(words))}")
 

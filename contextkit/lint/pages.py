@@ -40,10 +40,10 @@ def parts(word: str) -> dict[str, Json]:
     sections: dict[str, Json] = {
         heading: text.strip("\n") for heading, text in zip(chapters[::2], chapters[1::2], strict=True)
     }
-    return {**_known(name), "title": title, "sections": sections}
+    return {**_row_of(name), "title": title, "sections": sections}
 
 
-def _known(name: str) -> dict[str, Json]:
+def _row_of(name: str) -> dict[str, Json]:
     """What the tables say of a name."""
     return next(row for row in _rows() if row["name"] == name)
 

@@ -9,7 +9,7 @@ import pytest
 from contextkit.analysis.blocks.caches import Setting
 from contextkit.analysis.blocks.request import BlockRequest
 from contextkit.analysis.compare import compare
-from contextkit.importers.block_trace import BlockTraces, found_in
+from contextkit.importers.block_trace import BlockTraces, trace_files
 
 CAPACITIES = (None, 100_000, 50_000, 30_000, 10_000, 5_859, 1_000)
 LRU = (0.6396, 0.6396, 0.6396, 0.6242, 0.4235, 0.3094, 0.0825)
@@ -79,7 +79,7 @@ def test_conversations_whose_ids_are_their_own(shared: Path) -> None:
     if not folder.is_dir():
         pytest.skip("the Claude Code traces are not beside this checkout")
     traces = BlockTraces()
-    names = found_in([str(folder)])[::4]
+    names = trace_files([str(folder)])[::4]
     requests = (request for name in names for request in traces.read(name))
     [outcome] = compare(requests, [Setting()], has_sessions=True).outcomes
     assert len(outcome.sessions) == len(names) == 50

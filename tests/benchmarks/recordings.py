@@ -19,15 +19,15 @@ from typing import Any
 
 from contextkit.importers.pi import read_pi
 from contextkit.importers.recording import (
-    AssistantSaid,
+    AssistantTurn,
     Call,
     Compacted,
     Event,
     Part,
     Recording,
-    ResultSaid,
     Text,
-    UserSaid,
+    ToolResultTurn,
+    UserTurn,
 )
 from contextkit.memory.memory import READ_CHARACTERS
 from contextkit.memory.offload import BYTES_PER_TOKEN
@@ -50,16 +50,16 @@ def recordings(data: Path) -> Iterator[tuple[str, Recording]]:
 def reading_back(recording: Recording, above_tokens: int, every: int) -> Recording:
     """The same session, but every so many-th offloaded result is read again as soon as it came, whole, by calls of
     `read_reference`."""
-    events, places, due, numbers = list[Event](), dict[int | None, int](), list[ResultSaid](), count()
+    events, places, due, numbers = list[Event](), dict[int | None, int](), list[ToolResultTurn](), count()
     for index, event in enumerate(recording.events):
-        if not isinstance(event, ResultSaid):
+        if not isinstance(event, ToolResultTurn):
             events += (one for result in due for one in _read(result))
             due = []
         places[index] = len(events)
         kept_from = places.get(event.keep_from) if isinstance(event, Compacted) else None
         events.append(replace(event, keep_from=kept_from) if isinstance(event, Compacted) else event)
         if (
-            isinstance(event, ResultSaid)
+            isinstance(event, ToolResultTurn)
             and len(_text(event).encode()) > above_tokens * BYTES_PER_TOKEN
             and next(numbers) % every == 0
         ):
@@ -67,7 +67,7 @@ def reading_back(recording: Recording, above_tokens: int, every: int) -> Recordi
     return replace(recording, events=tuple(events))
 
 
-def _read(result: ResultSaid) -> Iterator[Event]:
+def _read(result: ToolResultTurn) -> Iterator[Event]:
     """The calls that read a result again, and their answers."""
     text = _text(result)
     name, line = sha256(text.encode()).hexdigest()[:ID_DIGITS], 1
@@ -75,24 +75,24 @@ def _read(result: ResultSaid) -> Iterator[Event]:
         call = Call(f"{result.call_id}-{line}", "read_reference", {"id": name, "start_line": line})
         shown = passage(text, line, 200, READ_CHARACTERS)
         yield _said(result.at, (call,))
-        yield ResultSaid(result.at, call.id, call.name, (Text(shown),), False)
+        yield ToolResultTurn(result.at, call.id, call.name, (Text(shown),), False)
         if (more := re.search(r"go on with start_line=(\d+)\]$", shown)) is None:
             return
         line = int(more[1])
 
 
-def _text(result: ResultSaid) -> str:
+def _text(result: ToolResultTurn) -> str:
     return "".join(part.text for part in result.parts if isinstance(part, Text))
 
 
 def _miniswe(path: Path) -> Recording:
     rows = sorted(map(json.loads, gzip.decompress(path.read_bytes()).splitlines()), key=lambda row: row["timestamp"])
-    events: list[Event] = [UserSaid(rows[0]["timestamp"] / 1e6, (Text(rows[0]["input"]),))]
+    events: list[Event] = [UserTurn(rows[0]["timestamp"] / 1e6, (Text(rows[0]["input"]),))]
     for number, (row, after) in enumerate(pairwise(rows)):
         at, call = row["timestamp"] / 1e6, Call(f"bash-{number}", "bash", {"command": _command(row["output"])})
         events.append(_said(at, (Text(row["output"].partition("```bash")[0]), call)))
         events.append(
-            ResultSaid(
+            ToolResultTurn(
                 after["timestamp"] / 1e6, call.id, "bash", (Text(after["input"].removeprefix(row["input"])),), False
             )
         )
@@ -107,7 +107,7 @@ def _command(said: str) -> str:
 
 def _tau_bench(name: str, messages: list[dict[str, Any]]) -> Recording:
     policy, asked, *rest = messages
-    events: list[Event] = [UserSaid(0.0, (Text(f"{policy['content']}\n\n{asked['content']}"),))]
+    events: list[Event] = [UserTurn(0.0, (Text(f"{policy['content']}\n\n{asked['content']}"),))]
     for number, message in enumerate(rest, 1):
         events.append(_TURNS[message["role"]](number * SECONDS, message))
     return Recording(name, "off", None, tuple(events))
@@ -120,15 +120,15 @@ def _assistant(at: float, message: dict[str, Any]) -> Event:
     return _said(at, (*said, *made))
 
 
-def _said(at: float, parts: tuple[Part, ...]) -> AssistantSaid:
+def _said(at: float, parts: tuple[Part, ...]) -> AssistantTurn:
     stop = "calls" if any(isinstance(part, Call) for part in parts) else "done"
-    return AssistantSaid(at, at + 1, "", "", parts, stop, None, None)  # type: ignore[arg-type]
+    return AssistantTurn(at, at + 1, "", "", parts, stop, None, None)  # type: ignore[arg-type]
 
 
 _TURNS = {
     "assistant": _assistant,
-    "user": lambda at, message: UserSaid(at, (Text(message["content"]),)),
-    "tool": lambda at, message: ResultSaid(
+    "user": lambda at, message: UserTurn(at, (Text(message["content"]),)),
+    "tool": lambda at, message: ToolResultTurn(
         at, message["tool_call_id"], message["name"], (Text(message["content"]),), False
     ),
 }

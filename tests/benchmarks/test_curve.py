@@ -18,7 +18,7 @@ from contextkit.analysis.blocks.caches import Setting
 from contextkit.analysis.blocks.request import BlockRequest
 from contextkit.analysis.compare import compare
 from contextkit.analysis.reuse_distance import Curve, Distances
-from contextkit.importers.block_trace import BlockTraces, found_in
+from contextkit.importers.block_trace import BlockTraces, trace_files
 from tests.benchmarks.blocks import ordered_dict
 
 pytest.importorskip("numpy", reason="the extra numpy is not installed")
@@ -73,7 +73,7 @@ def test_a_folder_of_conversations_within_six_seconds(shared: Path) -> None:
     start = time.perf_counter()
     traces = BlockTraces()
     [outcome] = compare(
-        (request for name in found_in([str(folder)]) for request in traces.read(name)), [Setting()]
+        (request for name in trace_files([str(folder)]) for request in traces.read(name)), [Setting()]
     ).outcomes
     seconds = time.perf_counter() - start
     print(f"\n{outcome.counts.blocks:,} blocks, {outcome.counts.hit_rate:.4f}: {seconds:.2f} s with reading")
@@ -84,7 +84,7 @@ def test_a_folder_of_conversations_within_six_seconds(shared: Path) -> None:
 @pytest.mark.skipif(FULL_FOLDER not in os.environ, reason=f"takes 3 GB: set {FULL_FOLDER}=1")
 def test_the_curve_of_all_conversations(shared: Path) -> None:
     distances, traces = Distances(), BlockTraces()
-    for name in found_in([str(shared / "data" / "claude-code-blocks")]):
+    for name in trace_files([str(shared / "data" / "claude-code-blocks")]):
         for request in traces.read(name):
             distances.add(request)
     start = time.process_time()

@@ -12,7 +12,7 @@ import pytest
 
 from contextkit.analysis.blocks.request import BlockRequest
 from contextkit.errors import UnreadableLog
-from contextkit.importers.block_trace import BlockTraces, content_of, found_in, is_block_trace
+from contextkit.importers.block_trace import BlockTraces, content_of, is_block_trace, trace_files
 from contextkit.importers.registry import ledger_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import BlockIds, Exchange
@@ -95,13 +95,13 @@ def test_folders_and_patterns_name_their_files_once(tmp_path: Path) -> None:
     packed = conversation(tmp_path / "inner" / "c.json.gz", is_packed=True)
     names = [conversation(tmp_path / "b.json"), packed, mooncake(tmp_path / "a.jsonl")]
     (tmp_path / "notes.txt").write_text("none")
-    assert found_in([str(tmp_path)]) == sorted(names)
-    assert found_in([str(tmp_path / "*.json"), str(tmp_path / "b.json")]) == names[:1]
+    assert trace_files([str(tmp_path)]) == sorted(names)
+    assert trace_files([str(tmp_path / "*.json"), str(tmp_path / "b.json")]) == names[:1]
     with pytest.raises(UnreadableLog, match="no such file"):
-        found_in([str(tmp_path / "*.csv")])
+        trace_files([str(tmp_path / "*.csv")])
     (tmp_path / "empty").mkdir()
     with pytest.raises(UnreadableLog, match=r"no \.jsonl, .*in this folder"):
-        found_in([str(tmp_path / "empty")])
+        trace_files([str(tmp_path / "empty")])
 
 
 def test_standard_input_may_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def test_real_traces(shared: Path) -> None:
         record.prompt for record in records_in([str(folder / "mooncake")], Faults()) if isinstance(record, Exchange)
     ]
     assert (len(told), sum(len(prompt.ids) for prompt in told if isinstance(prompt, BlockIds))) == (3_993, 121_877)
-    names = found_in([str(folder / "claude-code-blocks")])
+    names = trace_files([str(folder / "claude-code-blocks")])
     assert len(names) == 200
     requests = list(BlockTraces().read(names[0]))
     assert all(len(request.ids) == request.n_tokens // 64 for request in requests)

@@ -14,15 +14,15 @@ from contextkit.cache.usage import ZERO, Usage
 from contextkit.errors import UnreadableLog
 from contextkit.importers.pi import is_pi, ledger_of, read_pi
 from contextkit.importers.recording import (
-    AssistantSaid,
+    AssistantTurn,
     Call,
     Compacted,
     EffortChanged,
     ModelChanged,
-    ResultSaid,
     Text,
     Thinking,
-    UserSaid,
+    ToolResultTurn,
+    UserTurn,
 )
 from contextkit.ledger.calls import Outline
 from contextkit.ledger.misses import misses
@@ -98,8 +98,8 @@ def test_every_kind_of_record(tmp_path: Path) -> None:
     recording = read_pi(path)
     assert (recording.session, recording.effort, recording.branched_from) == ("abc", "off", None)
     assert recording.events == (
-        UserSaid(AT, (Text("hello"),)),
-        AssistantSaid(
+        UserTurn(AT, (Text("hello"),)),
+        AssistantTurn(
             AT - 2.5,
             AT,
             "anthropic",
@@ -109,12 +109,12 @@ def test_every_kind_of_record(tmp_path: Path) -> None:
             None,
             Usage(1, 2, 3, 0, 4),
         ),
-        ResultSaid(AT, "c1", "ls", (Text("a.txt"),), False),
+        ToolResultTurn(AT, "c1", "ls", (Text("a.txt"),), False),
         EffortChanged(AT, "high"),
         ModelChanged(AT, "openai", "gpt-5"),
-        UserSaid(AT, (Text("Ran `ls`\n```\na.txt\n```\n\nCommand exited with code 2"),)),
+        UserTurn(AT, (Text("Ran `ls`\n```\na.txt\n```\n\nCommand exited with code 2"),)),
         Compacted(AT, "so far", 2, 99),
-        AssistantSaid(AT - 2.5, AT, "anthropic", "claude-opus-4-5", (), "aborted", "Request was aborted.", None),
+        AssistantTurn(AT - 2.5, AT, "anthropic", "claude-opus-4-5", (), "aborted", "Request was aborted.", None),
     )
 
 
@@ -130,7 +130,7 @@ def test_a_command_is_told_as_pi_tells_it(tmp_path: Path, ran: dict[str, Any], s
     path = write(
         tmp_path / "pi.jsonl", HEAD, message({"role": "bashExecution", "command": "ls", "truncated": False, **ran})
     )
-    assert read_pi(path).events == (UserSaid(AT, (Text(shown),)),)
+    assert read_pi(path).events == (UserTurn(AT, (Text(shown),)),)
 
 
 @pytest.mark.parametrize(
@@ -213,14 +213,14 @@ def test_the_real_session_is_read_whole(real: Path) -> None:
     assert is_pi(real.read_bytes().splitlines()[0])
     recording = read_pi(real)
     assert Counter(type(event).__name__ for event in recording.events) == {
-        "UserSaid": 58,
-        "AssistantSaid": 484,
-        "ResultSaid": 448,
+        "UserTurn": 58,
+        "AssistantTurn": 484,
+        "ToolResultTurn": 448,
         "EffortChanged": 5,
         "ModelChanged": 5,
         "Compacted": 2,
     }
-    said = [event for event in recording.events if isinstance(event, AssistantSaid)]
+    said = [event for event in recording.events if isinstance(event, AssistantTurn)]
     assert Counter(event.stop for event in said if event.stop in ("aborted", "error")) == {"aborted": 18, "error": 1}
     assert all(event.started_at <= event.ended_at for event in said)
     assert all(one.started_at < other.started_at for one, other in pairwise(said))
@@ -252,14 +252,14 @@ def test_compactions_keep_what_the_bills_say_they_kept(real: Path) -> None:
     head."""
     events = read_pi(real).events
     said = [
-        (index, event.usage) for index, event in enumerate(events) if isinstance(event, AssistantSaid) and event.usage
+        (index, event.usage) for index, event in enumerate(events) if isinstance(event, AssistantTurn) and event.usage
     ]
     head = 2_600
     for index, event in enumerate(events):
         if not isinstance(event, Compacted):
             continue
         assert event.keep_from is not None
-        assert isinstance(events[event.keep_from], UserSaid)
+        assert isinstance(events[event.keep_from], UserTurn)
         before = next(usage for at, usage in reversed(said) if at < event.keep_from)
         after = next(usage for at, usage in said if at > index)
         kept = event.tokens_before - (before.prompt or 0) - (before.output or 0)

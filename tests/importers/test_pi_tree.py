@@ -13,7 +13,7 @@ import pytest
 
 from contextkit.errors import UnreadableLog
 from contextkit.importers.pi import read_pi
-from contextkit.importers.recording import AssistantSaid, Compacted, EffortChanged, Text, UserSaid
+from contextkit.importers.recording import AssistantTurn, Compacted, EffortChanged, Text, UserTurn
 from contextkit.importers.registry import ledger_at, records_at
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
@@ -206,7 +206,7 @@ def test_what_the_model_is_shown_is_in_the_prompt_and_the_rest_is_not(session: S
     session.reply("done")
     events = read_pi(session.write()).events
     shown = [
-        event.parts[0].text for event in events if isinstance(event, UserSaid) and isinstance(event.parts[0], Text)
+        event.parts[0].text for event in events if isinstance(event, UserTurn) and isinstance(event.parts[0], Text)
     ]
     summary = "The following is a summary of a branch that this conversation came back from:\n\n<summary>\nWe asked twice.</summary>"
     assert shown == ["first", summary, "Mind the gap.", "Mind it.", "Ran `ls`\n```\nx\n```"]
@@ -248,7 +248,7 @@ def test_what_nobody_knows_is_counted_and_reported_once(session: Session) -> Non
         "1 records of an unknown type, a message of role 'oracle'; passed over",
     ]
     assert len(prompts(session.path)[0]) == 2  # the path leads through what was passed over
-    assert len([event for event in read_pi(session.path).events if isinstance(event, AssistantSaid)]) == 1
+    assert len([event for event in read_pi(session.path).events if isinstance(event, AssistantTurn)]) == 1
 
 
 def test_a_later_version_is_reported_as_far_as_it_is_understood(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_totals_are_those_of_the_file(session: Session, seed: int) -> None:
     if n_replies:
         assert summed(path) == independent_sum(path)
         assert sum(len(lane) for lane in lanes(path)) == n_replies
-        on_path = sum(isinstance(event, AssistantSaid) for event in read_pi(path).events)
+        on_path = sum(isinstance(event, AssistantTurn) for event in read_pi(path).events)
         assert on_path + read_pi(path).n_calls_elsewhere == n_replies
 
 

@@ -8,13 +8,13 @@ from hashlib import blake2b
 import pytest
 
 from contextkit.importers import dedup as seen
-from contextkit.importers.dedup import Seen
+from contextkit.importers.dedup import DigestSet
 from contextkit.importers.source import Faults
 
 
 def test_nothing_is_forgotten_when_it_leaves_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen, "MOST_AT_HAND", 100)
-    known, digests = Seen(), [blake2b(b"%d" % i, digest_size=16).digest() for i in range(1_050)]
+    known, digests = DigestSet(), [blake2b(b"%d" % i, digest_size=16).digest() for i in range(1_050)]
     assert all(known.is_new(digest) for digest in digests)
     assert not any(known.is_new(digest) for digest in digests)
     assert len(known) == 1_050
@@ -22,7 +22,7 @@ def test_nothing_is_forgotten_when_it_leaves_memory(monkeypatch: pytest.MonkeyPa
 
 def test_memory_does_not_grow_with_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen, "MOST_AT_HAND", 1_000)
-    known = Seen()
+    known = DigestSet()
     tracemalloc.start()
     try:
         sizes = []

@@ -14,15 +14,15 @@ from contextkit import AnthropicMessages, Context, OpenAIChat
 from contextkit.canonical import parse
 from contextkit.importers.pi import read_pi
 from contextkit.importers.recording import (
-    AssistantSaid,
+    AssistantTurn,
     Call,
     Compacted,
     Image,
     Recording,
-    ResultSaid,
     Text,
     Thinking,
-    UserSaid,
+    ToolResultTurn,
+    UserTurn,
 )
 from contextkit.prompt.diff import divergence
 from contextkit.providers import PARSERS
@@ -49,7 +49,7 @@ class Driven:
         names = {
             part.name
             for event in recording.events
-            if isinstance(event, AssistantSaid)
+            if isinstance(event, AssistantTurn)
             for part in event.parts
             if isinstance(part, Call)
         }
@@ -59,9 +59,9 @@ class Driven:
         ]
 
     def say(self, index: int, event: Any) -> None:
-        if isinstance(event, UserSaid):
+        if isinstance(event, UserTurn):
             self.entries[index] = self.context.user([neutral(part) for part in event.parts])
-        elif isinstance(event, ResultSaid) and event.call_id in {call.id for call in self.context.calls}:
+        elif isinstance(event, ToolResultTurn) and event.call_id in {call.id for call in self.context.calls}:
             self.context.result(event.call_id, [neutral(part) for part in event.parts], is_error=event.is_error)
         elif isinstance(event, Compacted):
             self.context.interrupt("nobody answered")
@@ -71,10 +71,10 @@ class Driven:
                 if event.keep_from is not None and place >= event.keep_from
             ]
             self.context.compact(event.summary, kept[0] if kept else None)
-        elif isinstance(event, AssistantSaid):
+        elif isinstance(event, AssistantTurn):
             self.ask(index, event)
 
-    def ask(self, index: int, event: AssistantSaid) -> None:
+    def ask(self, index: int, event: AssistantTurn) -> None:
         self.context.interrupt("nobody answered")
         self.now = max(self.now, event.started_at)
         request = self.context.request()

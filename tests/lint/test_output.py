@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from contextkit.lint.catalogue import hazards, page
 from contextkit.lint.finding import CodePlace, Edit, Finding, Fix, RequestPlace
 from contextkit.lint.output.fixes import diff, mended, write
-from contextkit.lint.output.formats import FORMS, Told, statistics
+from contextkit.lint.output.formats import FORMS, LintResults, statistics
 from contextkit.lint.output.groups import Looked, groups, joined, ranges
 from contextkit.lint.output.text import as_text
 from tests.lint.sarif_schema import SCHEMA
@@ -57,8 +57,8 @@ def in_request(turn: int, session: str = "run-1", code: str = "CKS01", verdict: 
     )
 
 
-def told(*findings: Finding, n_fixed: int = 0) -> Told:
-    return Told(findings, CATALOGUE, page, "0.1.0", n_fixed)
+def told(*findings: Finding, n_fixed: int = 0) -> LintResults:
+    return LintResults(findings, CATALOGUE, page, "0.1.0", n_fixed)
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def _finding(finding: Finding, catalogue: Catalogue) -> Json:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LintResults:
     """What there is to tell."""
 
     findings: Sequence[Finding]
@@ -111,11 +111,11 @@ class Told:
     """File → its lines, for what is shown around a place."""
 
 
-def _text(told: Told) -> str:
+def _text(told: LintResults) -> str:
     return "\n".join(as_text(told.findings, told.catalogue, told.n_fixed, told.looked, told.lines))
 
 
-FORMS: Mapping[str, Callable[[Told], str]] = {
+FORMS: Mapping[str, Callable[[LintResults], str]] = {
     "text": _text,
     "json": lambda told: as_json(told.findings, told.catalogue, told.n_fixed, told.looked),
     "sarif": lambda told: as_sarif(told.findings, told.catalogue, told.page, told.version),
@@ -124,12 +124,12 @@ FORMS: Mapping[str, Callable[[Told], str]] = {
 """Name of a format → its text."""
 
 
-def statistics(told: Told) -> str:
+def statistics(told: LintResults) -> str:
     """Counts instead of findings."""
     return "\n".join([*as_table(told.findings, told.catalogue), summary(told.findings, told.n_fixed, told.looked)])
 
 
-STATISTICS: Mapping[str, Callable[[Told], str]] = {
+STATISTICS: Mapping[str, Callable[[LintResults], str]] = {
     "text": statistics,
     "json": lambda told: statistics_as_json(told.findings, told.catalogue),
 }

@@ -96,10 +96,10 @@ def as_text(
 def summary(findings: Sequence[Finding], n_fixed: int = 0, looked: Looked = _ANYTHING) -> str:
     """One line that counts."""
     fixed = f"{counted(n_fixed, 'hazard')} mended. " if n_fixed else ""
-    return fixed + (_found(findings) if findings else _clean(looked))
+    return fixed + (_counted(findings) if findings else _clean(looked))
 
 
-def _found(findings: Sequence[Finding]) -> str:
+def _counted(findings: Sequence[Finding]) -> str:
     """Places are told where they are fewer: a hazard of many turns stands in the text once."""
     n_code = sum(isinstance(finding.place, CodePlace) for finding in findings)
     n_safe = sum(finding.fix is not None for finding in findings)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from contextkit.lint.source.rule import View
 from contextkit.lint.source.sinks import PER_TURN
-from contextkit.lint.source.syntax import children, kept, walk
+from contextkit.lint.source.syntax import cached, children, walk
 
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 MARKER_KEYS = frozenset({"cache_control", "cachePoint", "cache_point"})
@@ -53,7 +53,7 @@ def assigned(scope: ast.AST, name: str) -> list[ast.expr]:
     return _assignments(scope).get(name, [])
 
 
-@kept(4)
+@cached(4)
 def _assignments(scope: ast.AST) -> dict[str, list[ast.expr]]:
     """Name → every expression that is assigned to it inside a node."""
     found: dict[str, list[ast.expr]] = {}

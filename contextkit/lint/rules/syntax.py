@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import View
-from contextkit.lint.source.syntax import BUILTINS, by_type, constant_keys, kept, last_name, walk
+from contextkit.lint.source.syntax import BUILTINS, by_type, cached, constant_keys, last_name, walk
 
 __all__ = [
     "FUNCTIONS",
@@ -78,7 +78,7 @@ class Write:
     """Whether the loop leaves the newest messages out: `messages[:-6]`."""
 
 
-@kept(8)
+@cached(8)
 def inside(function: ast.AST) -> tuple[ast.AST, ...]:
     """The nodes of a function, those of functions inside it left out."""
     return tuple(chain.from_iterable(by_type(function).values()))
@@ -100,7 +100,7 @@ def messages_of(function: ast.AST, view: View) -> dict[str, bool]:
     return _loop_variables(function, cast(Any, view))  # kept by identity, for the pattern that asks next
 
 
-@kept(8)
+@cached(8)
 def _loop_variables(function: ast.AST, view: View) -> dict[str, bool]:
     found: dict[str, bool] = {}
     loops: list[Any] = list(view.nodes(function, ast.For, ast.comprehension))
@@ -144,7 +144,7 @@ def content_writes(function: AnyFunction, view: View) -> tuple[Write, ...]:
     return _all_writes(function, cast(Any, view))
 
 
-@kept(8)
+@cached(8)
 def _all_writes(function: AnyFunction, view: View) -> tuple[Write, ...]:
     return tuple(_writes(function, view))
 

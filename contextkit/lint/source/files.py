@@ -68,14 +68,14 @@ def source_files(
     paths. `closed` gets the path of each folder that cannot be looked into, and why. What is met in a folder and is no
     file (a pipe, a link to nothing) is passed by.
     """
-    yield from _told_apart(list(_found(paths, config, left_out, closed or _nobody)))
+    yield from _with_unique_names(list(_listed(paths, config, left_out, closed or _nobody)))
 
 
 def _nobody(path: str, reason: str) -> None:
     """Folders that nobody asks after."""
 
 
-def _found(
+def _listed(
     paths: Iterable[str | Path],
     config: LintConfig,
     left_out: Callable[[str], None] | None,
@@ -95,7 +95,7 @@ def _found(
                 yield _file(found)
 
 
-def _told_apart(files: list[SourceFile]) -> Iterator[SourceFile]:
+def _with_unique_names(files: list[SourceFile]) -> Iterator[SourceFile]:
     """Of packages and modules of one name in several folders, `app`, all but the first get another, `app~2`, meant by
     what is beside.
     """

@@ -33,7 +33,7 @@ class _Meeting(NamedTuple):
     without: frozenset[Kind]
 
 
-class _Found(NamedTuple):
+class _ArrivingSource(NamedTuple):
     """A source that arrives."""
 
     kind: Kind
@@ -91,7 +91,7 @@ def findings(program: Program, flows: Flows) -> Iterator[Finding]:
     yield from shown.values()
 
 
-def _all_findings(program: Program, flows: Flows) -> Iterator[_Found]:
+def _all_findings(program: Program, flows: Flows) -> Iterator[_ArrivingSource]:
     waiting: list[_Meeting] = []
     for module in program.modules.values():
         for function in module.functions.values():
@@ -118,7 +118,7 @@ def _judge(
     waiting: list[_Meeting],
     depth: int,
     path: str,
-) -> Iterator[_Found]:
+) -> Iterator[_ArrivingSource]:
     """Sources that arrive are findings; parameters that arrive make their callers' arguments arrive."""
     for atom, way in ends.items():
         frozen = is_frozen or atom.is_frozen
@@ -132,7 +132,7 @@ def _judge(
 
 def _named(
     atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: bool, in_loop: bool, flows: Flows
-) -> Iterator[_Found]:
+) -> Iterator[_ArrivingSource]:
     """A source that arrives, as each hazard it is."""
     source = atom.origin
     if not isinstance(source, Source):
@@ -144,14 +144,14 @@ def _named(
             continue
         message = flow.message.replace("{source}", f"`{source.site.text}`").replace("{sink}", arrival.label)
         place = source.site.place(atom.path)
-        yield _Found(
+        yield _ArrivingSource(
             source.kind,
             arrival.sink,
             Finding(code, message, CodePlace(atom.path, *source.site[:4]), "source", (place, *trail)),
         )
 
 
-def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator[_Found]:
+def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator[_ArrivingSource]:
     """From a parameter that reaches the prompt to the arguments of the calls, and on."""
     seen: set[tuple[Parameter, Sink, bool, bool, frozenset[Kind]]] = set()
     while waiting:
@@ -172,7 +172,7 @@ def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator
             step = call.site.place(module.path, f"passed to `{known[1].name.rpartition('.')[2]}`")
             frozen = meeting.is_frozen or (program.is_once(caller) and number not in caller.in_loop)
             in_loop = meeting.in_loop or number in caller.in_loop or _is_per_turn(caller)
-            ends = without(program.given(module, call, known[1], meeting.parameter.name), meeting.without)
+            ends = without(program.argument_ends(module, call, known[1], meeting.parameter.name), meeting.without)
             trail = (step, *meeting.trail)
             yield from _judge(
                 ends, meeting.arrival, trail, frozen, in_loop, flows, waiting, meeting.depth + 1, module.path

@@ -23,9 +23,9 @@ from contextkit.lint.source.summary import (
     Global,
     Item,
     Module,
+    ObjectText,
     Origin,
     Parameter,
-    Shown,
     Source,
     Value,
 )
@@ -240,7 +240,7 @@ class Program:
             return self._variable(origin, depth)
         if isinstance(origin, Item):
             return self._items(module, origin, depth, fresh)
-        if isinstance(origin, Shown):
+        if isinstance(origin, ObjectText):
             method = self.owners.get(self.resolve(f"{origin.owner}.__str__"))
             return self.returned(*method, depth) if method else self.ends(module, origin.value, depth, fresh)
         inside = self.ends(module, origin.value, depth, fresh)
@@ -270,10 +270,10 @@ class Program:
         if known is None or name.endswith(".__init__"):
             return self._unknown(module, call, name, depth, fresh)
         return self._merged(
-            self._given_by(module, call, *self.owners[one], depth, fresh, place) for one in self.runs(name)
+            self._returned_by(module, call, *self.owners[one], depth, fresh, place) for one in self.runs(name)
         )
 
-    def _given_by(
+    def _returned_by(
         self,
         module: Module,
         call: Called,
@@ -296,7 +296,9 @@ class Program:
             )
         for atom, trail in inside.items():
             if isinstance(atom.origin, Parameter) and atom.origin.function == function.name:
-                given = without(self.given(module, call, function, atom.origin.name, depth - 1, fresh), atom.without)
+                given = without(
+                    self.argument_ends(module, call, function, atom.origin.name, depth - 1, fresh), atom.without
+                )
                 found.update(
                     {
                         other._replace(is_frozen=other.is_frozen or atom.is_frozen): (*way, *trail)
@@ -307,7 +309,7 @@ class Program:
                 found[atom] = (*trail, step)
         return {atom._replace(is_frozen=True): trail for atom, trail in found.items()} if function.is_frozen else found
 
-    def given(
+    def argument_ends(
         self, module: Module, call: Called, function: Function, name: str, depth: int = DEPTH, fresh: str = ""
     ) -> Ends:
         """Where what a call gives for a parameter comes from.

@@ -72,7 +72,7 @@ class Words:
     """Groups of words to look for, each with a bit.
 
     >>> words = Words([(b"tool", b"agent"), (b"cache",)])
-    >>> here = words.found_in(b"tools = cache()")
+    >>> here = words.locate(b"tools = cache()")
     >>> here.within(0, 15) == words.bits((b"tool", b"agent")) | words.bits((b"cache",)), here.within(0, 7) == words.bits((b"cache",))
     (True, False)
     """
@@ -90,7 +90,7 @@ class Words:
         """The bits of some groups."""
         return reduce(or_, map(self._bits.__getitem__, groups), 0)
 
-    def found_in(self, source: bytes) -> Standing:
+    def locate(self, source: bytes) -> Standing:
         """Where they stand in a file."""
         found = self._matches(source)
         return Standing([word for word, _, _ in found], [end for _, _, end in found], self._of_word)
@@ -223,7 +223,7 @@ class _Row(NamedTuple):
     """It."""
     in_file: int
     """Of all of them: one of each stands in a file it can match."""
-    told_by: int
+    telling: int
     """Of the one that tells which statements to look at; 0 for a pattern that asks for what is seldom met, all for one
     without words."""
     wanted: Wanted
@@ -250,9 +250,9 @@ class Patterns:
 
     def _row(self, code: str, pattern: Pattern, words: Groups, near: Groups, tested: Groups) -> _Row:
         bits = self.words.bits
-        told_by = 0 if SELDOM.issuperset(pattern.nodes) else bits(*(*near, *tested)[:1]) or EVERYWHERE
+        telling = 0 if SELDOM.issuperset(pattern.nodes) else bits(*(*near, *tested)[:1]) or EVERYWHERE
         return _Row(
-            pattern, bits(*words, *near, *tested), told_by, Wanted(bits(*near), bits(*tested), code, pattern.find)
+            pattern, bits(*words, *near, *tested), telling, Wanted(bits(*near), bits(*tested), code, pattern.find)
         )
 
     def in_file(self, standing: int) -> int:
@@ -263,9 +263,9 @@ class Patterns:
                 rows |= those
         return rows
 
-    def told_by(self, rows: int) -> int:
+    def telling(self, rows: int) -> int:
         """The groups of words of which one stands in each statement that one of some patterns can match."""
-        return reduce(or_, (self.rows[at].told_by for at in _places(rows)), 0)
+        return reduce(or_, (self.rows[at].telling for at in _places(rows)), 0)
 
     def ask(self, rows: int) -> Asking:
         """How some patterns that ask for the same type of node are looked for."""

@@ -114,7 +114,7 @@ class Filtered(NamedTuple):
     """Whether of a clock only the day is left."""
 
 
-class Shown(NamedTuple):
+class ObjectText(NamedTuple):
     """An object of the linted tree, as text."""
 
     owner: str
@@ -132,7 +132,7 @@ class Item(NamedTuple):
     """Which item, from 0; or under which key."""
 
 
-Origin = Source | Parameter | Called | Attribute | Global | Frozen | Filtered | Shown | Item
+Origin = Source | Parameter | Called | Attribute | Global | Frozen | Filtered | ObjectText | Item
 """Where a value comes from."""
 
 

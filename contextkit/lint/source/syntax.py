@@ -60,7 +60,7 @@ _T = TypeVar("_T")
 _forget: list[Callable[[], None]] = []
 
 
-def kept(n: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+def cached(n: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Keeps the last `n` answers of a function about nodes for the pattern that asks next.
 
     None of them is to be changed.
@@ -154,7 +154,7 @@ def functions_in(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     return [node for node in waiting if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
-@kept(4)
+@cached(4)
 def by_type(around: ast.AST) -> dict[type, list[ast.AST]]:
     """The nodes inside one, those of functions and classes inside it left out, by their type and in order."""
     found: dict[type, list[ast.AST]] = {}
@@ -246,10 +246,10 @@ def keeps_its_result(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     given = first[0].body[0] if first and len(first[0].body) == 1 and not first[0].orelse else None
     if not isinstance(given, ast.Return) or not isinstance(given.value, ast.Attribute):
         return False
-    kept = ast.dump(given.value.value), given.value.attr
+    cached = ast.dump(given.value.value), given.value.attr
     targets = (target for part in function.body if type(part) is ast.Assign for target in part.targets)
     return any(
-        isinstance(target, ast.Attribute) and (ast.dump(target.value), target.attr) == kept for target in targets
+        isinstance(target, ast.Attribute) and (ast.dump(target.value), target.attr) == cached for target in targets
     )
 
 
@@ -272,7 +272,7 @@ def as_meant(name: str, tops: Mapping[str, str]) -> str:
 
 
 @dataclass(slots=True, eq=False)
-class KnownCall:
+class CallSpec:
     """What the tables say of calls of one name."""
 
     is_clean: bool
@@ -295,7 +295,7 @@ class KnownCall:
     """What no longer varies in its result."""
 
 
-FOREIGN = KnownCall(False, False, True, True, False, False, {}, True, None)
+FOREIGN = CallSpec(False, False, True, True, False, False, {}, True, None)
 """A call of which nothing is known."""
 OURS = replace(FOREIGN, is_ours=True)
 """A call of which no more is known than that it may be of the linted tree."""

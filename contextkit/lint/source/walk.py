@@ -44,9 +44,9 @@ from contextkit.lint.source.summary import (
     Global,
     Item,
     Module,
+    ObjectText,
     Origin,
     Parameter,
-    Shown,
     Site,
     Source,
     Value,
@@ -56,7 +56,7 @@ from contextkit.lint.source.syntax import (
     FOREIGN,
     OURS,
     AnyFunction,
-    KnownCall,
+    CallSpec,
     appended,
     as_meant,
     by_type,
@@ -170,7 +170,7 @@ def _is_request_name(name: str) -> bool:
     return name.endswith(_REQUESTS) and not name.endswith("metadata")
 
 
-def _takes_prompts(node: ast.Call, last: str, known: KnownCall) -> bool:
+def _takes_prompts(node: ast.Call, last: str, known: CallSpec) -> bool:
     """Whether a call means a prompt by `tools=` and `instructions=`.
 
     A function of the linted tree says itself where it sends them; a method may be that of a class others are made from.
@@ -402,7 +402,7 @@ class _Watch(NamedTuple):
     quiet: dict[type, Handler]
     """Handlers for statements without a word that tells of patterns: only those around that ask for what is seldom met.
     """
-    told_by: int
+    telling: int
     """The groups of words that tell of patterns."""
 
 
@@ -410,7 +410,7 @@ _NONE = frozenset[str]()
 _PROPERTIES = frozenset({"property", "cached_property", "computed_field", "hybrid_property"})
 
 
-def _is_asked_once(decorator: ast.expr) -> bool:
+def _runs_once(decorator: ast.expr) -> bool:
     """`@agent.system_prompt` of pydantic-ai is run where a conversation begins.
 
     With `dynamic=True` before each request.
@@ -751,7 +751,7 @@ class Walk:
         if isinstance(origin, Filtered):
             inside = self._kinds_of(origin.value, depth, known) - origin.without
             return frozenset({"date" if kind == "clock" else kind for kind in inside}) if origin.is_daily else inside
-        if isinstance(origin, Item | Shown):
+        if isinstance(origin, Item | ObjectText):
             return self._kinds_of(origin.value, depth, known)
         if not isinstance(origin, Called):
             return frozenset()
@@ -1040,7 +1040,7 @@ class Walk:
         origin = self.module.origins[number]
         if isinstance(origin, Source | Called):
             return origin.site.line
-        if isinstance(origin, Filtered | Item | Shown):
+        if isinstance(origin, Filtered | Item | ObjectText):
             return max((self._line_of(part, inside) for part in origin.value), default=0)
         return 0 if isinstance(origin, Parameter | Frozen) else inside
 
@@ -1089,9 +1089,7 @@ class Walk:
     # Calls
     # ----------------------------------------------------------------------------------------------------------------
 
-    def meet_call(
-        self, node: ast.Call, last: str, known: KnownCall, values: list[Value], keywords: list[Value]
-    ) -> None:
+    def meet_call(self, node: ast.Call, last: str, known: CallSpec, values: list[Value], keywords: list[Value]) -> None:
         """The arguments that reach a prompt, by the call's own name and by theirs."""
         table, is_named = known.arguments, known.is_named
         if last == "dict":
@@ -1385,9 +1383,9 @@ class Walk:
     def set_comprehension(self, node: ast.SetComp) -> Value:
         """A set has no order; where it was made of what is known to be one, the order was lost before."""
         value = self.comprehension(node)
-        return value if self._is_known_set(node.generators[0].iter) else value | self.varies("unordered", node)
+        return value if self._is_checked_as_set(node.generators[0].iter) else value | self.varies("unordered", node)
 
-    def _is_known_set(self, node: ast.expr) -> bool:
+    def _is_checked_as_set(self, node: ast.expr) -> bool:
         """Whether a condition around says `isinstance(node, set)`."""
         tests = (part for branch in self.branches for part in walk(branch.test)) if type(node) is ast.Name else ()
         asked = (
@@ -1466,8 +1464,8 @@ class Walk:
             ast.Await: self.inner,
             ast.Starred: self.inner,
             ast.NamedExpr: self.walrus,
-            ast.Yield: self.given,
-            ast.YieldFrom: self.given,
+            ast.Yield: self.yielded,
+            ast.YieldFrom: self.yielded,
             ast.Slice: self.any_children,
         }
 
@@ -1492,7 +1490,7 @@ class Walk:
         """What it wraps."""
         return self.table[type(node.value)](node.value)
 
-    def given(self, node: Any) -> Value:
+    def yielded(self, node: Any) -> Value:
         """`yield`: a generator gives it back."""
         if node.value is not None:
             self.scope.function.returned |= self.table[type(node.value)](node.value)
@@ -1540,7 +1538,7 @@ class Walk:
             value = self.table[type(holder)](holder)
         if attribute in sources.TEXT_PARTS:
             return self.by_day(value) if value and attribute in sources.DAY_FIELDS else value
-        told = (self._field(node) if attribute in _TOLD else CLEAN) or self._of_known_class(node)
+        told = (self._field(node) if attribute in _TOLD else CLEAN) or self._attribute_of_class(node)
         if value and attribute in sources.PARTS:
             told |= self._part_of(value, attribute, holder)
         return told | self.filtered(value, _BUT_ENTRIES) if value and attribute in _OF_A_PATH else told
@@ -1563,7 +1561,7 @@ class Walk:
         is_mine = type(node.value) is ast.Name and node.value.id == self.scope.myself
         return is_mine and (self.scope.owner, node.attr) in self.module.attributes
 
-    def _of_known_class(self, node: ast.Attribute) -> Value:
+    def _attribute_of_class(self, node: ast.Attribute) -> Value:
         """An attribute of an object whose class stands in the linted tree.
 
         Of any other object nothing is known: that it was made with an id does not mean that each of its texts holds
@@ -1662,7 +1660,7 @@ class Walk:
     def as_text(self, node: ast.expr, value: Value) -> Value:
         """An object of the linted tree says what its class makes of it."""
         owner = self.class_of_object(node)
-        return self.number(Shown(owner, value)) if owner else value
+        return self.number(ObjectText(owner, value)) if owner else value
 
     def class_of_object(self, node: ast.AST) -> str:
         """The full name of the class of the linted tree that an object is one of, as a variable or attribute.
@@ -1700,10 +1698,10 @@ class Walk:
                 break
         value |= self.table[type(left)](left)
         if taken:
-            value |= self._taken_away(node, taken, value)
+            value |= self._set_difference(node, taken, value)
         return self.filtered(value, _CLOCKS) if is_reckoned else value
 
-    def _taken_away(self, node: ast.BinOp, taken: Value, value: Value) -> Value:
+    def _set_difference(self, node: ast.BinOp, taken: Value, value: Value) -> Value:
         """`names - {"self"}`: what is taken away gives what is left no order; it is a set all the same."""
         is_told = self._has_set(value) or not self._has_set(taken)
         return self.filtered(taken, sanitizers.ORDER) | (CLEAN if is_told else self.varies("unordered", node))
@@ -1876,7 +1874,7 @@ class Walk:
         self.called = func, called[0], keywords
         known = self.known_calls.get(called)
         if known is None:
-            known = self.known_calls[called] = self._known(*called)
+            known = self.known_calls[called] = self._call_spec(*called)
         result = CLEAN
         if not known.is_clean:
             if not self.probing and (given or not known.is_plain):
@@ -1885,17 +1883,17 @@ class Walk:
             result = give(node, known, called[0], last, receiver, values, keywords)
         return result
 
-    known_calls: dict[tuple[str, str, bool], KnownCall]
+    known_calls: dict[tuple[str, str, bool], CallSpec]
     """Full name, last name and whether it is a method → what the tables say of such a call."""
 
-    def _known(self, name: str, last: str, is_method: bool) -> KnownCall:
+    def _call_spec(self, name: str, last: str, is_method: bool) -> CallSpec:
         """What the tables say of a call; most names stand in none of them."""
         is_told = last in self.told or name.rpartition(".")[2] in self.told or sinks.TOOL_MAKERS.match(last)
         if not is_told:
             return OURS if name and self.is_ours(name) else FOREIGN
-        return self._told(name, last, is_method)
+        return self._call_spec_from_tables(name, last, is_method)
 
-    def _told(self, name: str, last: str, is_method: bool) -> KnownCall:
+    def _call_spec_from_tables(self, name: str, last: str, is_method: bool) -> CallSpec:
         arguments, is_named = self._arguments_of(name, last)
         is_known = last in self.method_sources or last in sources.RETRIEVER_METHODS
         is_source = name in self.call_sources or (is_known and (is_method or self.method_sources.get(last) == "recall"))
@@ -1905,7 +1903,7 @@ class Walk:
         is_answer = not is_named or (is_asked and not is_ours)
         is_special = last in _SPECIAL or name in sanitizers.JSON_DUMPS or name in sources.GIT
         is_common = not (is_source or is_answer or is_special or mends is not None)
-        return KnownCall(
+        return CallSpec(
             is_clean=name in sanitizers.CLEAN_CALLS or (is_method and last in sanitizers.CLEAN_METHODS),
             is_answer=is_answer,
             is_plain=is_named and not arguments and last not in MEETING,
@@ -1933,7 +1931,7 @@ class Walk:
     def _result(
         self,
         node: ast.Call,
-        known: KnownCall,
+        known: CallSpec,
         name: str,
         last: str,
         receiver: Value,
@@ -2008,7 +2006,7 @@ class Walk:
     def _common(
         self,
         node: ast.Call,
-        known: KnownCall,
+        known: CallSpec,
         name: str,
         last: str,
         receiver: Value,
@@ -2056,11 +2054,11 @@ class Walk:
 
     def _jumbled(self, node: ast.Call) -> Value:
         """`", ".join(set(names))`, `", ".join(NAMES)` of a set that the module keeps."""
-        orders = self.order_of(node.args[0]) | self._order_kept(node.args[0]) if node.args else CLEAN
+        orders = self.order_of(node.args[0]) | self._stored_order(node.args[0]) if node.args else CLEAN
         kinds = {origin.kind for number in orders if isinstance(origin := self.module.origins[number], Source)}
         return self.varies("jumbled", node) if "unordered" in kinds else CLEAN
 
-    def _order_kept(self, joined: ast.expr) -> Value:
+    def _stored_order(self, joined: ast.expr) -> Value:
         """The order of what a variable of the module was set to, where that is what is joined, or gone through."""
         source = joined.generators[0].iter if isinstance(joined, ast.GeneratorExp | ast.ListComp) else joined
         kept = (
@@ -2327,7 +2325,7 @@ class Walk:
         elif name in self.global_names:
             self.module.variables.setdefault(name, []).append((value, False))
 
-    def _kept_by_object(self) -> Value:
+    def _stored_in_object(self) -> Value:
         """What this method was given and keeps in attributes of its object."""
         stored = [
             value
@@ -2430,7 +2428,7 @@ class Walk:
             return CLEAN
         value = self.table[type(node.value)](node.value)
         if type(node.value) is ast.Name and node.value.id == self.scope.myself:
-            value |= self._kept_by_object()
+            value |= self._stored_in_object()
         if value and self.frozen_lines and self.statement_is_frozen():
             value = self.frozen(value)
         function = self.scope.function
@@ -2467,7 +2465,7 @@ class Walk:
     def watch(self) -> None:
         """Puts the patterns this file may match around the handlers of their node types."""
         patterns = self.patterns
-        self.standing = patterns.words.found_in(self.source)
+        self.standing = patterns.words.locate(self.source)
         standing, bits = self.standing.anywhere(), patterns.words.bits
         rows = patterns.in_file(standing)
         self.may_mark = bool(standing & bits(MARKED))
@@ -2479,8 +2477,8 @@ class Walk:
                 self.watches.clear()
                 self.shown.clear()
             known = self.watches[rows] = self._watch_of(rows)
-        self.wanted, self.watched_types, self.watched, self.quiet, told_by = known
-        self.marks = self.standing.up_to_line(told_by, self._index())
+        self.wanted, self.watched_types, self.watched, self.quiet, telling = known
+        self.marks = self.standing.up_to_line(telling, self._index())
         self.table = self.watched
 
     def _watch_of(self, rows: int) -> _Watch:
@@ -2488,23 +2486,23 @@ class Walk:
         for kind, those in self.patterns.asking.items():
             if those & rows:
                 key = kind, those & rows
-                wanted[kind], handler = self.shown.get(key) or self._shown(*key)
+                wanted[kind], handler = self.shown.get(key) or self._with_patterns(*key)
                 if handler is not None:
                     watched[kind] = handler
                     if kind in SELDOM:
                         quiet[kind] = handler
-        return _Watch(wanted, frozenset(wanted), watched, quiet, self.patterns.told_by(rows))
+        return _Watch(wanted, frozenset(wanted), watched, quiet, self.patterns.telling(rows))
 
-    def _shown(self, kind: type, rows: int) -> tuple[Asking, Handler | None]:
+    def _with_patterns(self, kind: type, rows: int) -> tuple[Asking, Handler | None]:
         """Some patterns that ask for a type of node, and its handler with them around it."""
         asking = self.patterns.ask(rows)
         plain = None if kind in FUNCTIONS else self.plain.get(kind, self.nothing)
         is_before = issubclass(kind, ast.stmt) and kind not in _AFTER
-        handler = plain and (self._shown_before if is_before else self._shown_after)(plain, asking)
+        handler = plain and (self._ask_before if is_before else self._ask_after)(plain, asking)
         found = self.shown[kind, rows] = asking, handler
         return found
 
-    def _shown_before(self, plain: Handler, asking: Asking) -> Handler:
+    def _ask_before(self, plain: Handler, asking: Asking) -> Handler:
         def handler(node: Any) -> Value:
             if not self.probing:
                 self.show_to(node, asking)
@@ -2512,7 +2510,7 @@ class Walk:
 
         return handler
 
-    def _shown_after(self, plain: Handler, asking: Asking) -> Handler:
+    def _ask_after(self, plain: Handler, asking: Asking) -> Handler:
         def handler(node: Any) -> Value:
             value = plain(node)
             if not self.probing:
@@ -2604,7 +2602,7 @@ class Walk:
         is_once = (
             is_kept
             or node.name in sanitizers.ONCE
-            or (bool(node.decorator_list) and any(map(_is_asked_once, node.decorator_list)))
+            or (bool(node.decorator_list) and any(map(_runs_once, node.decorator_list)))
         )
         function = Function(f"{inner}.{node.name}", is_once=is_once)
         if outer.node is not None:

@@ -28,7 +28,7 @@ def offsets_of_lines(source: bytes) -> list[int]:
 def test_a_part_holds_the_groups_that_have_a_word_in_it() -> None:
     source = Path(linted.__file__).read_bytes()
     words, starts = Words(GROUPS), offsets_of_lines(source)
-    here = words.found_in(source)
+    here = words.locate(source)
     assert here.anywhere() == words.bits(*standing(source))
     assert len({frozenset(standing(source[start:end])) for start, end in pairwise(starts)}) > 6
     for start, end in [*pairwise(starts), *zip(starts, starts[40:], strict=False)]:
@@ -44,7 +44,7 @@ def test_any_text_is_counted_line_by_line(pieces: list[bytes]) -> None:
     source = b"".join(pieces)
     words, starts = Words(GROUPS), offsets_of_lines(source)
     for group in GROUPS:
-        counts = words.found_in(source).up_to_line(words.bits(group), starts)
+        counts = words.locate(source).up_to_line(words.bits(group), starts)
         lines = source.split(b"\n")
         assert [after > before for before, after in pairwise(counts)][: len(lines)] == [
             group in standing(line) for line in lines
@@ -67,5 +67,5 @@ def places(source: bytes, word: bytes) -> Iterator[int]:
 
 
 def test_a_pattern_without_words_is_asked_in_every_line() -> None:
-    counts = Words(GROUPS).found_in(b"a\nb\n").up_to_line(EVERYWHERE, [0, 2, 4])
+    counts = Words(GROUPS).locate(b"a\nb\n").up_to_line(EVERYWHERE, [0, 2, 4])
     assert all(after > before for before, after in pairwise(counts))

@@ -15,14 +15,14 @@ from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.economics.rhythm import SIZES, Rhythm
 from contextkit.importers.pi import read_pi
 from contextkit.importers.recording import (
-    AssistantSaid,
+    AssistantTurn,
     Call,
     Compacted,
     Recording,
-    ResultSaid,
     Text,
     Thinking,
-    UserSaid,
+    ToolResultTurn,
+    UserTurn,
 )
 from contextkit.models import model_named
 from contextkit.prompt.breakpoints import Plan
@@ -78,7 +78,7 @@ def _session(name: str, model: str, recording: Recording) -> tuple[Session, list
     messages: list[Json] = []
     calls, times = list[Asked](), list[float]()
     for event in recording.events:
-        if isinstance(event, AssistantSaid):
+        if isinstance(event, AssistantTurn):
             if event.stop not in ("aborted", "error") and messages and messages[-1]["role"] == "user":
                 calls.append(
                     _asked({**head, "messages": [dict(one, content=list(one["content"])) for one in messages]}, calls)
@@ -86,7 +86,7 @@ def _session(name: str, model: str, recording: Recording) -> tuple[Session, list
                 times.append(event.started_at)
                 said = [skeleton.block(part) for part in event.parts] or [skeleton.block(Text(" "))]
                 messages.append({"role": "assistant", "content": said})
-        elif isinstance(event, ResultSaid):
+        elif isinstance(event, ToolResultTurn):
             content = [
                 {
                     "type": "text",
@@ -94,7 +94,7 @@ def _session(name: str, model: str, recording: Recording) -> tuple[Session, list
                 }
             ]
             _said(messages, {"type": "tool_result", "tool_use_id": event.call_id, "content": content})
-        elif isinstance(event, UserSaid):
+        elif isinstance(event, UserTurn):
             for part in event.parts:
                 _said(messages, skeleton.block(part))
         elif isinstance(event, Compacted):
