@@ -21,7 +21,7 @@ PACKAGE = ROOT / "contextkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = {
-    0: {"errors"},
+    0: {"errors", "moved_modules"},
     1: {"facts"},
     2: {"canonical", "content_encoding", "private_files", "redact", "terminal"},
     3: {"models"},

@@ -213,7 +213,9 @@ def _stored(state: State, act: Callable[[endpoints.StoredRequest], Json | Refusa
     async def endpoint(request: Request) -> Written:
         raw = await request.body()
         return Written(
-            endpoints.handle(state, RESPONSES, request.headers, act, request.method, request.path_params, request.query_params, raw)
+            endpoints.handle(
+                state, RESPONSES, request.headers, act, request.method, request.path_params, request.query_params, raw
+            )
         )
 
     return endpoint
