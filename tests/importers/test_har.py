@@ -56,7 +56,7 @@ def test_only_calls_of_models_are_read_with_their_bills() -> None:
         ("msg_har_2", "session.har", "anthropic", BILL, None),
         ("chatcmpl-har", "desk-1", "openai", Usage(86, 1920, None, None, 300), None),
         ("session.har:5", "session.har", "anthropic", None, "overloaded_error"),
-        ("msg_har_5", "session.har", "anthropic", Usage(12, 2000, 100, 200, None), "cut"),
+        ("msg_har_5", "session.har", "anthropic", Usage(12, 2000, 100, 200, 1, qualities={"output": "partial"}), "cut"),
     ]
 
 
