@@ -68,7 +68,7 @@ def packed_bytes(prompt: TokenIds) -> bytes:
     """The prompt's memory, each placeholder token of an image or sound standing for the thing itself.
 
     >>> one, other = (TokenIds([7, 7], items=(Item(0, 2, digest),)) for digest in "ab")
-    >>> spelled(one) == spelled(other), spelled(TokenIds([7, 7])) == pack([7, 7])
+    >>> packed_bytes(one) == packed_bytes(other), packed_bytes(TokenIds([7, 7])) == pack([7, 7])
     (False, True)
     """
     if not prompt.items:

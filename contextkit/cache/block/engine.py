@@ -312,7 +312,7 @@ class BlockEngine:
     >>> engine.allocate(first, 48).new
     ([1, 2, 3],)
     >>> engine.lookup(again)
-    Found(tokens=32, blocks=([1, 2],))
+    Lookup(tokens=32, blocks=([1, 2],))
     """
 
     def __init__(self, shape: Shape) -> None:

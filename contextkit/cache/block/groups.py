@@ -189,7 +189,7 @@ class Retention:
 def cacheable(group: Group, start: int, end: int, retention: Retention) -> Iterable[int]:
     """Which of the blocks `start`…`end` are worth caching.
 
-    >>> list(kept(Group("sliding_window", 16, 16), 0, 16, Retention(64, 16, (255,), False)))
+    >>> list(cacheable(Group("sliding_window", 16, 16), 0, 16, Retention(64, 16, (255,), False)))
     [3, 7, 11, 14, 15]
     """
     return _KEPT[group.kind](group, start, end, retention)

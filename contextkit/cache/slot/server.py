@@ -146,7 +146,7 @@ def keep(content: Content, tokens: bytes, n_reuse: int, model: Model) -> SlotReu
 
     >>> from contextkit.cache.packed import pack
     >>> keep(Content(pack(range(40))), pack([*range(10), *range(20, 40)]), 8, Model())
-    Kept(n_tokens=29, n_exact=10, moved=((20, 10, 20),), checkpoints=())
+    SlotReuse(n_tokens=29, n_exact=10, moved=((20, 10, 20),), checkpoints=())
     """
     n_prompt, n_prefix = len(tokens) // N_BYTES, content.common(tokens)
     moved = _moved(content, tokens, n_prefix, n_reuse) if n_reuse > 0 and model.memory == "full" else ()
@@ -467,9 +467,9 @@ class SlotServer:
 
     >>> from contextkit.cache.packed import pack
     >>> server = SlotServer(SlotShape())
-    >>> plan = server.start(Asked(pack(range(21))))
+    >>> plan = server.start(SlotRequest(pack(range(21))))
     >>> server.finish(plan.slot, generated=b"")
-    >>> server.plan(Asked(pack([*range(15), 900]))).kept.n_tokens
+    >>> server.plan(SlotRequest(pack([*range(15), 900]))).kept.n_tokens
     15
     """
 
