@@ -10,14 +10,9 @@ Takes layouts, gives the first thinking segment whose past has changed. Markers,
 not count, and thinking may be left out oldest first
 (https://platform.claude.com/docs/en/build-with-claude/extended-thinking). Signatures this server did not issue pass.
 
-What a refusal is, and the small words the tables of refusals are written in.
+Refusals, and the checks that yield them.
 
-Takes parsed bodies, gives the first thing that is wrong with them; knows no provider.
-
-What a JSON value must look like, as a tree: fields, those that must be there, and objects that name exactly one
-thing.
-
-Takes a shape and a value, gives the places that do not fit; knows no provider.
+Takes received and parsed requests, gives the first refusal; knows no provider.
 """
 
 from __future__ import annotations
@@ -305,116 +300,3 @@ PromptCheck = Callable[[ParsedRequest], Iterator[Refusal]]
 def first(found: Iterable[Iterator[Refusal]]) -> Refusal | None:
     """The first refusal of several checks, run one after another and only as far as needed."""
     return next(chain.from_iterable(found), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a field must be."""
-
-    words: str
-    """As an error message says it."""
-    holds: Callable[[Json], bool]
-    """Whether a value is one."""
-
-
-def one_of(*words: str) -> Kind:
-    """One of a few strings."""
-    return Kind(" or ".join(f"'{word}'" for word in words), lambda value: isinstance(value, str) and value in words)
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-TEXT = Kind("a valid string", lambda value: isinstance(value, str))
-FLAG = Kind("a valid boolean", lambda value: isinstance(value, bool))
-WHOLE = Kind("a valid integer", lambda value: isinstance(value, int) and not isinstance(value, bool))
-NUMBER = Kind("a valid number", _is_number)
-OBJECT = Kind("an object", lambda value: isinstance(value, dict))
-ARRAY = Kind("a valid array", lambda value: isinstance(value, list))
-TEXTS = Kind(
-    "an array of strings", lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value)
-)
-TEXT_OR_ARRAY = Kind("a valid string or array", lambda value: isinstance(value, str | list))
-TEXT_OR_OBJECT = Kind("a valid string or object", lambda value: isinstance(value, str | dict))
-ANYTHING = Kind("a JSON value", lambda value: True)
-
-
-def kinds(**fields: tuple[Kind, str]) -> dict[str, Kind]:
-    """A table field → kind from one row a kind: `numbers=(NUMBER, "temperature top_p")`."""
-    return {name: kind for kind, names in fields.values() for name in names.split()}
-
-
-def misfits(value: Mapping[str, Json], fields: Mapping[str, Kind]) -> Iterator[tuple[str, Kind]]:
-    """Fields of `value` that are not of their kind; null is as good as absent, and fields outside the table pass."""
-    return (
-        (name, fields[name])
-        for name, item in value.items()
-        if item is not None and name in fields and not fields[name].holds(item)
-    )
-
-
-def missing(value: Mapping[str, Json], names: Iterable[str]) -> Iterator[str]:
-    """Names that are absent or null."""
-    return (name for name in names if value.get(name) is None)
-
-
-def unknown(received: ReceivedRequest, fields: Mapping[str, Kind]) -> Iterator[str]:
-    """Top-level fields that no table knows, of a request to a strict server.
-
-    Any other server accepts them (`providers/validation.py`).
-    """
-    return (name for name in received.body if received.is_strict and name not in fields)
-
-
-Fields = Mapping[str, "Kind | Shape | tuple[Shape]"]
-"""Field → what it holds; a tuple of one for a list of such objects."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """An object."""
-
-    fields: Fields
-    """All there are."""
-    required: str = ""
-    """Fields that must be there, divided by blanks."""
-    one_of: str = ""
-    """Fields of which exactly one must be there."""
-
-
-def faults(
-    value: Json, shape: Kind | Shape | tuple[Shape], path: str, open_fields: frozenset[str] = frozenset()
-) -> Iterator[tuple[str, str]]:
-    """(where, what is expected there) of everything that does not fit.
-
-    A field nobody knows too, but in the objects at `open_fields`.
-
-    >>> from contextkit.providers.validation import TEXT
-    >>> list(faults({"b": 1}, Shape({"a": TEXT}, required="a"), "$"))
-    [('$.b', 'no such field'), ('$.a', 'a value')]
-    """
-    if isinstance(shape, Kind):
-        if not shape.holds(value):
-            yield path, shape.words
-    elif isinstance(shape, tuple):
-        if not isinstance(value, list):
-            yield path, "an array"
-        for index, item in enumerate(value if isinstance(value, list) else ()):
-            yield from faults(item, shape[0], f"{path}[{index}]", open_fields)
-    else:
-        yield from _object(value, shape, path, open_fields)
-
-
-def _object(value: Json, shape: Shape, path: str, open_fields: frozenset[str]) -> Iterator[tuple[str, str]]:
-    if not isinstance(value, dict):
-        yield path, "an object"
-        return
-    for name, item in value.items():
-        if name in shape.fields:
-            yield from faults(item, shape.fields[name], f"{path}.{name}", open_fields)
-        elif path not in open_fields:
-            yield f"{path}.{name}", "no such field"
-    yield from ((f"{path}.{name}", "a value") for name in shape.required.split() if name not in value)
-    if shape.one_of and sum(name in value for name in shape.one_of.split()) != 1:
-        yield path, f"exactly one of {', '.join(shape.one_of.split())}"

@@ -26,7 +26,7 @@ from contextkit.providers import PARSERS
 from contextkit.providers.codec import Codec
 from contextkit.providers.openai import chat_rendering as openai_chat
 from contextkit.providers.openai import responses_rendering as openai_responses
-from contextkit.providers.openai.engine_validation import CHOICES
+from contextkit.providers.openai.engines import CHOICES, engine_usage
 from contextkit.providers.openai.validation import chat_shape, invalid, one_choice, responses_shape, stream_options
 from contextkit.providers.provider import Parsed
 from contextkit.providers.scripted import Part
@@ -155,10 +155,7 @@ class SelfHosted:
         hit, prompt = lease.hit, lease.usage.prompt or 0
         cached = hit.read_tokens + hit.approximate_tokens
         timings = {"timings": {"cache_n": cached, "prompt_n": prompt - cached}} if self._habits.has_timings else {}
-        return lambda usage: {
-            "usage": {name: _SPELLINGS.get(name, _same)(value) for name, value in usage.items()},
-            **timings,
-        }
+        return lambda usage: {"usage": engine_usage(usage), **timings}
 
     def _space(self, body: Mapping[str, Json]) -> str:
         named = {name: body[name] for name in self._habits.salts if body.get(name) is not None}
@@ -206,17 +203,3 @@ _REPLIES: Mapping[str, Callable[[tuple[Part, ...]], dict[str, Json]]] = {
     openai_responses.CODEC.name: lambda parts: {"input": list(openai_responses.items(parts, ""))},
 }
 """Endpoint → a reply as the next request repeats it."""
-
-
-def _same(value: Json) -> Json:
-    return value
-
-
-def _cached_only(details: Json) -> Json:
-    return {"cached_tokens": details["cached_tokens"]}
-
-
-_SPELLINGS: Mapping[str, Callable[[Json], Json]] = dict.fromkeys(
-    ("prompt_tokens_details", "input_tokens_details"), _cached_only
-)
-"""Counter → what engines say of it: they bill no writes."""

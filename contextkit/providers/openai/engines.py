@@ -1,4 +1,5 @@
-"""What self-hosted engines refuse of `tool_choice`, and of what stands beside it.
+"""Self-hosted engines behind OpenAI's endpoints: their refusals of `tool_choice` and the fields beside it, and their
+usage counters.
 
 None of them knows `allowed_tools`: on Chat vLLM and SGLang refuse it, and llama.cpp takes every object for `auto`; on
 Responses all three take it and hold the model to nothing. Sources: vLLM 0.33
@@ -204,3 +205,14 @@ CHOICES: Mapping[str, Mapping[str, tuple[RequestCheck, ...]]] = {
     "llamacpp": {"openai_chat": (llamacpp,), "openai_responses": (llamacpp,)},
 }
 """Engine → endpoint → what it refuses; `tiered` is spoken to through vLLM."""
+
+
+def engine_usage(usage: Mapping[str, Json]) -> dict[str, Json]:
+    """The usage of either endpoint as engines report it: the details of the input hold cached tokens only, since an
+    engine bills no writes.
+    """
+    reported = dict(usage)
+    for name in ("prompt_tokens_details", "input_tokens_details"):
+        if name in reported:
+            reported[name] = {"cached_tokens": reported[name]["cached_tokens"]}
+    return reported
