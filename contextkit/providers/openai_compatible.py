@@ -1,12 +1,7 @@
-"""Who speaks Chat Completions like OpenAI, one row each: what is said otherwise, and where the bill stands.
+"""`POST /chat/completions` of engines and hosts other than OpenAI: `OpenAIChat`, and one row of `HOSTS` for each host.
 
-Takes nothing, gives `HOSTS`. A difference between hosts is a cell here. How each of them caches is a row of
-`cache/hosted/rules.py`, or, for engines, the block of the row; sources stand in each row.
-
-`POST /chat/completions` as engines and hosts speak it that are not OpenAI: `OpenAIChat`, and what a row of
-`hosts.py` says otherwise.
-
-Takes log entries, gives pieces, prompts and parameters, and the same from a request body.
+A difference between hosts is a cell of its row, its source included. How each of them caches is a row of
+`cache/hosted/rules.py`, or, for engines, the block size of the row.
 """
 
 from __future__ import annotations
@@ -22,15 +17,15 @@ from contextkit.canonical import Json
 from contextkit.errors import UsageError
 from contextkit.models import MODELS, Model, model_named, register
 from contextkit.providers.masking import GRAMMARS, Decoding, Endpoint, format_named
-from contextkit.providers.openai import chat as answers
-from contextkit.providers.openai.chat import ANSWERING, THOUGHTS, WIRE, WORDS, replied
-from contextkit.providers.openai.shared import Speaker, object_arguments
+from contextkit.providers.openai import chat
+from contextkit.providers.openai.chat import ANSWERING, FORMAT, REASONING_FIELDS, WIRE, render_reply
+from contextkit.providers.openai.shared import OpenAIAdapter, object_arguments
 from contextkit.providers.provider import Reply, plain
 from contextkit.providers.settings import AUTO, FIELD, CacheKey, apart
 from contextkit.providers.usage import OPENAI_CHAT, UsageFields, read_usage
 
 Path = tuple[str, ...]
-"""Where a counter stands in a response."""
+"""Path of a counter in a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +35,7 @@ class Host:
     name: str
     """As `OpenAICompatible(host=…)` names it."""
     title: str
-    """Its name in words."""
+    """Its display name."""
     base_url: str
     """What `openai.OpenAI(base_url=…)` takes, a hint."""
     source: str
@@ -50,7 +45,7 @@ class Host:
     rule: str = ""
     """Its row of `cache/hosted/rules.py`; none for an engine."""
     engine: str = ""
-    """Its column of `masking/engines.py`; none for a host that tells nobody how it decodes."""
+    """Its column of `masking/engines.py`; none for a host that does not publish how it decodes."""
     block_tokens: int = 1
     """An engine's block or page: a read is rounded down to a multiple."""
     affinity: Path = ()
@@ -63,29 +58,29 @@ class Host:
     salt: str = ""
     """Field that keeps prefixes of different tenants apart."""
     read: tuple[Path, ...] = (("usage", "prompt_tokens_details", "cached_tokens"),)
-    """Where cached tokens stand, the first that is there."""
+    """Paths of the cached tokens; the first that is present counts."""
     written: Path = ()
-    """Where tokens written stand, for whoever bills them."""
+    """Path of the written tokens, for hosts that bill them."""
     needs: str = ""
-    """What makes an engine tell cached tokens."""
+    """Option that makes an engine report cached tokens."""
     thought: str = ""
     """Field in which reasoning comes and is sent back; none where it is dropped."""
     also: tuple[str, ...] = ()
-    """More fields of reasoning that are sent back as they came."""
+    """More fields of reasoning that are sent back unchanged."""
     replay: str = "dropped: the endpoint knows no such field"
-    """When reasoning is sent back, in words."""
+    """Description of when reasoning is sent back."""
     prefix: Mapping[str, Json] = field(default_factory=dict)
-    """What an assistant message that is to be gone on with says of itself."""
+    """Fields of an assistant message that the model continues."""
     goes_on: Mapping[str, Json] = field(default_factory=dict)
-    """What the body says for the same; neither where `takes_prefill` is false."""
+    """Fields of the body for the same; neither where `takes_prefill` is false."""
     takes_prefill: bool = False
     """Whether a reply can be begun for the model."""
     constraints: tuple[str, ...] = ()
     """Fields that constrain a reply, besides `tool_choice`."""
     role: str = "system"
-    """Who says the system prompt."""
+    """Role of the system prompt."""
     most: str = "max_tokens"
-    """Field for the most a reply may say."""
+    """Field for the maximum output tokens."""
 
 
 _KEY = ("body", "prompt_cache_key")
@@ -285,13 +280,13 @@ HOSTS: Mapping[str, Host] = MappingProxyType({row.name: row for row in _ROWS})
 
 
 _RESIDENT_SECONDS = 3600
-"""How long what an engine cached is taken to live: it goes when its memory is full, whenever that is."""
+"""Assumed lifetime of an engine's cache entry: it is evicted when memory is full, at an unknown time."""
 _WINDOW_TOKENS = 131_072
-"""What a model nobody has a row for is taken to read."""
+"""Assumed context window of a model without a row."""
 
 
-class OpenAICompatible(Speaker):
-    """A model behind vLLM, SGLang, llama.cpp, Ollama, or a host that speaks as OpenAI does: `host` is a row of
+class OpenAICompatible(OpenAIAdapter):
+    """A model behind vLLM, SGLang, llama.cpp, Ollama, or an OpenAI-compatible host: `host` is a row of
     `docs/openai-compatible.md`.
 
     `session` keeps a conversation on the server that has its prefix (`"auto"`, or a `CacheKey`, derives it), `salt`
@@ -304,11 +299,11 @@ class OpenAICompatible(Speaker):
     ('http://localhost:8000/v1', {'session_id': 'run-7', 'max_completion_tokens': 512, 'cache_salt': 'tenant-1'})
     """
 
-    words, answering = WORDS, ANSWERING
+    format, answering = FORMAT, ANSWERING
     least_output = -1  # engines take it for: as many as fit
     wire = WIRE
     path = "/chat/completions"
-    grammar = WORDS.grammar
+    grammar = FORMAT.grammar
 
     def __init__(
         self,
@@ -326,7 +321,7 @@ class OpenAICompatible(Speaker):
         ttl: str = "30m",
         **params: Json,
     ) -> None:
-        """Raises `UsageError` for a host, a format or a field there is not."""
+        """Raises `UsageError` for a host, a format or a field that does not exist."""
         if not isinstance(model, str) or not model:
             raise UsageError(f"model={model!r}: the name the host knows it by")
         if not isinstance(host, str) or host not in HOSTS:
@@ -335,10 +330,10 @@ class OpenAICompatible(Speaker):
             )
         self.host = row = HOSTS[host]
         self.base_url, self.name, self.system_role = row.base_url, _biller(row), system_role or row.role
-        said = {row.most: max_tokens, **_salted(row, salt)}
+        options = {row.most: max_tokens, **_salted(row, salt)}
         plain, extra, _ = apart(params)
         fields, self.headers = _placed(row, session, {**plain, **extra})
-        fields |= {name: value for name, value in said.items() if value is not None} | params
+        fields |= {name: value for name, value in options.items() if value is not None} | params
         form = format_named(call_format) if call_format else None
         self.decoding = (
             Decoding(row.engine, form, not (fields.keys() | extra).isdisjoint((FIELD, *GRAMMARS)))
@@ -354,15 +349,17 @@ class OpenAICompatible(Speaker):
         }
         self._kinds = {
             **self._kinds,
-            "assistant": lambda body: list(map(_with_object_arguments, replied(body, self._read))),
+            "assistant": lambda body: list(map(_with_object_arguments, render_reply(body, self._read))),
         }
 
     def reply(self, response: Any) -> Reply:
-        """A `ChatCompletion` or its dict, with what the model thought where the host takes it back."""
-        return replace(answers.reply(response, frozenset(self._read) & THOUGHTS), usage=self.usage(plain(response)))
+        """Parse a `ChatCompletion` or its dict, with the reasoning where the host takes it back."""
+        return replace(
+            chat.reply(response, frozenset(self._read) & REASONING_FIELDS), usage=self.usage(plain(response))
+        )
 
     def usage(self, response: Mapping[str, Json]) -> Usage:
-        """What a response says it is billed, wherever its host says it; unknown where it does not."""
+        """The usage of a response, from the fields of its host; unknown where they are absent."""
         counters = {**(response.get("usage") or {}), "timings": response.get("timings")}
         usage = read_usage(self._usage_fields, counters) or Usage()
         if usage.writes is None:
@@ -428,9 +425,9 @@ def _placed(
 
 def _row(model: str, row: Host, window_tokens: int | None, block_tokens: int | None) -> Model:
     """The row of a model: the table's where it has one of this host, else one by the host's rule."""
-    known = MODELS.get(model)
-    is_own = known is not None and known.provider in (_biller(row), row.models) and known.source != row.source
-    made = known if known is not None and is_own else _made(model, row, HOSTED[row.rule] if row.rule else None)
+    declared = MODELS.get(model)
+    is_own = declared is not None and declared.provider in (_biller(row), row.models) and declared.source != row.source
+    made = declared if declared is not None and is_own else _made(model, row, HOSTED[row.rule] if row.rule else None)
     window, block = window_tokens or made.window_tokens, block_tokens or made.granularity_tokens
     return replace(made, window_tokens=window, granularity_tokens=block)
 

@@ -1,18 +1,12 @@
-"""Chat messages: neutral parts and log entries in OpenAI's words, and back.
+"""`POST /chat/completions`: OpenAI's models through the Chat Completions API.
 
-Field names are those of `openai.types.chat` 3.52. What Chat has no words for is projected: a tool result is text only
-(`[image]`), a failed one begins `Error: `, a plain-text document is a text part, a document behind a URL is its URL,
-another wire's thinking is dropped. A message with no neutral form (a name, a developer message between others) is kept
-whole, as a native part.
-
-What the Chat Completions API answers: a completion, or the chunks that amount to one.
-
-Field names are those of `openai.types.chat.ChatCompletion` and `ChatCompletionChunk` (3.52).
-
-`POST /chat/completions`: OpenAI's models through the Chat Completions API.
-
-The words of that endpoint; what it shares with Responses is `wording.py`. Field names are those of `openai.types.chat`
+Renders neutral parts and log entries as Chat messages and parses them back; parses completions, and joins the chunks of
+a stream into one. `shared.py` holds the common part of Chat and Responses. Field names are those of `openai.types.chat`
 3.52.
+
+Content without a Chat field is projected: a tool result is text only (`[image]`), a failed one begins `Error: `, a
+plain-text document is a text part, a document behind a URL is its URL, and another wire's thinking is dropped. A message
+without a neutral form (a name, a developer message between others) is stored whole, as a native part.
 """
 
 from __future__ import annotations
@@ -29,8 +23,8 @@ from contextkit.log.entry import Native
 from contextkit.prompt.normal_form import marker_of, normal
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.masking import Endpoint
-from contextkit.providers.openai import shared as spelling
-from contextkit.providers.openai.shared import SYSTEM, Speaker, Wording, grammar, read_arguments, understood
+from contextkit.providers.openai import shared
+from contextkit.providers.openai.shared import SYSTEM, MessageFormat, OpenAIAdapter, grammar, parse_body, read_arguments
 from contextkit.providers.provider import (
     Cut,
     Parsed,
@@ -62,8 +56,8 @@ def messages_of(role: str, parts: Json) -> list[Json]:
     return messages
 
 
-def whole(message: Mapping[str, Json]) -> dict[str, Json]:
-    """A message in its one spelling: no nulls, and content that is one text part is a string.
+def normalize(message: Mapping[str, Json]) -> dict[str, Json]:
+    """Normalize a message: no nulls, and content that is one text part is a string.
 
     >>> whole({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "4"}], "name": None})
     {'role': 'tool', 'tool_call_id': 'c', 'content': '4'}
@@ -71,16 +65,16 @@ def whole(message: Mapping[str, Json]) -> dict[str, Json]:
     is_function = (
         message.get("role") == "function"
     )  # whose content is required, null or not (chat_completion_function_message_param.py)
-    said = {key: value for key, value in message.items() if value is not None or (is_function and key == "content")}
-    content = normal(said.get("content"))
+    fields = {key: value for key, value in message.items() if value is not None or (is_function and key == "content")}
+    content = normal(fields.get("content"))
     if (
         isinstance(content, list)
         and len(content) == 1
         and content[0].keys() == {"type", "text"}
         and content[0]["type"] == "text"
     ):
-        said["content"] = content[0]["text"]
-    return said
+        fields["content"] = content[0]["text"]
+    return fields
 
 
 def _tool(name: str, description: str, schema: Json) -> Json:
@@ -89,8 +83,8 @@ def _tool(name: str, description: str, schema: Json) -> Json:
 
 def _function(tool: Mapping[str, Json]) -> tuple[Json, Json, Json]:
     function = tool.get("function")
-    said = function if isinstance(function, dict) else {}
-    return said.get("name"), said.get("description"), said.get("parameters")
+    declared = function if isinstance(function, dict) else {}
+    return declared.get("name"), declared.get("description"), declared.get("parameters")
 
 
 TOOLS = Tools(WIRE, _tool, _function)
@@ -101,24 +95,22 @@ def _text(text: str) -> Json:
 
 
 def _document(part: Mapping[str, Json]) -> Json:
-    if spelling.is_text(part) or "url" in part:
-        return _text(spelling.text_of(part) if spelling.is_text(part) else str(part["url"]))
-    return {"type": "file", "file": {"file_data": spelling.url_of(part), "filename": spelling.filename(part)}}
+    if shared.is_text(part) or "url" in part:
+        return _text(shared.text_of(part) if shared.is_text(part) else str(part["url"]))
+    return {"type": "file", "file": {"file_data": shared.url_of(part), "filename": shared.filename(part)}}
 
 
 def _candidates(block: Mapping[str, Json]) -> list[Json]:
     if block.get("type") == "image_url":
-        return [{"type": "image", **spelling.media_of(spelling.at(block, "image_url", "url"))}]
-    return spelling.titled(
-        spelling.media_of(spelling.at(block, "file", "file_data")), spelling.at(block, "file", "filename")
-    )
+        return [{"type": "image", **shared.media_of(shared.at(block, "image_url", "url"))}]
+    return shared.titled(shared.media_of(shared.at(block, "file", "file_data")), shared.at(block, "file", "filename"))
 
 
 PARTS = Parts(
     WIRE,
     _text,
     {
-        "image": lambda part: {"type": "image_url", "image_url": {"url": spelling.url_of(part)}},
+        "image": lambda part: {"type": "image_url", "image_url": {"url": shared.url_of(part)}},
         "document": _document,
     },
     _candidates,
@@ -126,7 +118,7 @@ PARTS = Parts(
 _RESULT_PARTS: dict[str, Callable[[Any], Json]] = {
     "text": lambda part: _text(part["text"]),
     "image": lambda part: _text("[image]"),
-    "document": lambda part: _text(spelling.text_of(part) if spelling.is_text(part) else "[document]"),
+    "document": lambda part: _text(shared.text_of(part) if shared.is_text(part) else "[document]"),
     "native": lambda part: (
         part["block"] if part["wire"] == WIRE and part["block"].get("type") == "text" else _text(spoken(part["block"]))
     ),
@@ -134,52 +126,63 @@ _RESULT_PARTS: dict[str, Callable[[Any], Json]] = {
 """A tool message takes text only (chat/chat_completion_tool_message_param.py)."""
 
 
-def answered(body: Mapping[str, Json]) -> list[Json]:
-    """What a tool gave."""
-    kept = _kept(body["content"])
-    if kept is not None:
-        return [kept]
+def render_result(body: Mapping[str, Json]) -> list[Json]:
+    """Render the result of a tool."""
+    native = _native_tool_message(body["content"])
+    if native is not None:
+        return [native]
     texts = [_RESULT_PARTS[part["type"]](part) for part in body["content"]]
-    content = spelling.as_error(texts, "text") if body["is_error"] else texts
+    content = shared.as_error(texts, "text") if body["is_error"] else texts
     return [{"role": "tool", "tool_call_id": body["call_id"], "content": content or ""}]
 
 
-def _kept(parts: Json) -> Json:
-    """The whole tool message that a result keeps verbatim, or None."""
+def _native_tool_message(parts: Json) -> Json:
+    """The whole tool message that a result stores verbatim, or None."""
     block = parts[0].get("block") if len(parts) == 1 and parts[0].get("wire") == WIRE else None
     return block if block and block.get("role") == "tool" else None
 
 
-THOUGHTS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
-"""Fields in which hosts of open models show what a model thought; OpenAI knows none of them."""
+REASONING_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+"""Fields in which hosts of open models return reasoning; OpenAI has none of them."""
 
 
-def replied(body: Mapping[str, Json], kept: Mapping[str, str] | None = None) -> list[Json]:
-    """What the model said: its own message, or another wire's reply in ours.
+def render_reply(body: Mapping[str, Json], reasoning_fields: Mapping[str, str] | None = None) -> list[Json]:
+    """Render a reply of the model: its own message, or another wire's reply as a Chat message.
 
-    `kept`: field of `THOUGHTS` → what it is called here, the others being left out; None leaves a message as it came.
+    `reasoning_fields`: field of `THOUGHTS` → its name at this host, the others being dropped; None leaves a message
+    unchanged.
     """
     native = body["native"]
     if native["wire"] == WIRE:
-        return list(native["body"]) if kept is None else [_thinking(message, kept) for message in native["body"]]
+        return (
+            list(native["body"])
+            if reasoning_fields is None
+            else [_with_reasoning(message, reasoning_fields) for message in native["body"]]
+        )
     calls = [_call(call) for call in body["calls"]]
-    said = {"content": body["text"]} if body["text"] else {}
-    return [{"role": "assistant", **said, **({"tool_calls": calls} if calls else {})}] if said or calls else []
+    content = {"content": body["text"]} if body["text"] else {}
+    return [{"role": "assistant", **content, **({"tool_calls": calls} if calls else {})}] if content or calls else []
 
 
-def _thinking(message: Mapping[str, Json], kept: Mapping[str, str]) -> Json:
-    said = {kept.get(name, name): value for name, value in message.items() if name in kept or name not in THOUGHTS}
-    return said if said.keys() - {"role"} else {**said, "content": ""}
+def _with_reasoning(message: Mapping[str, Json], reasoning_fields: Mapping[str, str]) -> Json:
+    sendable = {
+        reasoning_fields.get(name, name): value
+        for name, value in message.items()
+        if name in reasoning_fields or name not in REASONING_FIELDS
+    }
+    return sendable if sendable.keys() - {"role"} else {**sendable, "content": ""}
 
 
 def _call(call: Mapping[str, Json]) -> Json:
-    function = {"name": call["name"], "arguments": spelling.written_arguments(call["arguments"])}
+    function = {"name": call["name"], "arguments": shared.written_arguments(call["arguments"])}
     return {"id": call["id"], "type": "function", "function": function}
 
 
-def said_by(message: Mapping[str, Json], role: str) -> Iterator[Json]:
-    """The neutral parts of a message that should have `role`; the whole message, kept, where it says more than content."""
-    plain = whole(message)
+def neutral_parts(message: Mapping[str, Json], role: str) -> Iterator[Json]:
+    """The neutral parts of a message that should have `role`; the whole message as one native part where it has more
+    fields than content.
+    """
+    plain = normalize(message)
     if plain.keys() == {"role", "content"} and plain["role"] == role:
         content = plain["content"]
         yield from PARTS.neutral(normal(content)) if isinstance(content, list) else [_text(content)]
@@ -189,10 +192,10 @@ def said_by(message: Mapping[str, Json], role: str) -> Iterator[Json]:
 
 def result_of(message: Mapping[str, Json]) -> Json:
     """A tool message as the body of a result."""
-    plain = normal(whole(message))
+    plain = normal(normalize(message))
     content = [_text(plain["content"])] if isinstance(plain["content"], str) else PARTS.neutral(plain["content"])
     body = {"call_id": plain["tool_call_id"], "name": "", "content": content, "is_error": False}
-    if normal(whole(answered(body)[0])) != plain:
+    if normal(normalize(render_result(body)[0])) != plain:
         body["content"] = [verbatim(WIRE, plain)]
     return body
 
@@ -204,7 +207,7 @@ STOPS = {
     "length": "truncated",
     "content_filter": "refused",
 }
-"""`finish_reason` → what the loop does next (chat/chat_completion.py); none means that the stream was cut."""
+"""`finish_reason` → next step of the loop (chat/chat_completion.py); none means that the stream was cut."""
 _SENDABLE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "audio", "name"})
 """Fields of a reply's message that a request takes back (chat/chat_completion_assistant_message_param.py)."""
 _CALLS: dict[str, Callable[[Mapping[str, Json]], tuple[str, Json]]] = {
@@ -213,10 +216,10 @@ _CALLS: dict[str, Callable[[Mapping[str, Json]], tuple[str, Json]]] = {
 }
 
 
-def reply(response: Any, kept: frozenset[str] = frozenset()) -> Reply:
-    """A `ChatCompletion`, its dict, or what a stream amounted to.
+def reply(response: Any, reasoning_fields: frozenset[str] = frozenset()) -> Reply:
+    """Parse a `ChatCompletion`, its dict, or a joined stream.
 
-    Of several choices the first. `kept`: fields of its own to send back.
+    Of several choices the first counts. `reasoning_fields` are sent back to the host.
     """
     completion = plain(response)
     choices = completion.get("choices")
@@ -224,7 +227,7 @@ def reply(response: Any, kept: frozenset[str] = frozenset()) -> Reply:
         raise UnreadableReply(
             "not a chat completion (it has no choices): pass what client.chat.completions.create returned"
         )
-    message = _sendable(choices[0]["message"], kept)
+    message = _sendable(choices[0]["message"], reasoning_fields)
     calls, text = _calls(message), _chat_reply_text(message)
     stop = "refused" if message.get("refusal") else STOPS.get(choices[0].get("finish_reason", ""), "truncated")
     stop = "calls" if stop == "done" and calls else stop  # a forced call ends with "stop"
@@ -236,8 +239,8 @@ def reply(response: Any, kept: frozenset[str] = frozenset()) -> Reply:
 
 def turn(message: Mapping[str, Json], model: str) -> Json:
     """An assistant message of a request body as the body of an entry."""
-    said = normal(whole(message))
-    return kept(WIRE, model, [said], _chat_reply_text(said), _calls(said))
+    native = normal(normalize(message))
+    return kept(WIRE, model, [native], _chat_reply_text(native), _calls(native))
 
 
 _COUNTERS = replace(OPENAI_CHAT, omits_zero_writes=True, ttls_seconds=(1800, 43200))
@@ -248,15 +251,15 @@ def usage(counters: Mapping[str, Json]) -> Usage:
     return read_usage(_COUNTERS, counters) or Usage()
 
 
-def _sendable(message: Mapping[str, Json], kept: frozenset[str]) -> dict[str, Json]:
-    said = {key: value for key, value in message.items() if key in _SENDABLE or key in kept}
-    if "audio" in said:
-        said["audio"] = {"id": said["audio"]["id"]}
-    if "tool_calls" in said and not said["tool_calls"]:
-        del said["tool_calls"]
-    if not said.keys() - {"role", *kept}:
-        said["content"] = ""
-    sendable: dict[str, Json] = normal(whole(said))
+def _sendable(message: Mapping[str, Json], reasoning_fields: frozenset[str]) -> dict[str, Json]:
+    fields = {key: value for key, value in message.items() if key in _SENDABLE or key in reasoning_fields}
+    if "audio" in fields:
+        fields["audio"] = {"id": fields["audio"]["id"]}
+    if "tool_calls" in fields and not fields["tool_calls"]:
+        del fields["tool_calls"]
+    if not fields.keys() - {"role", *reasoning_fields}:
+        fields["content"] = ""
+    sendable: dict[str, Json] = normal(normalize(fields))
     return sendable
 
 
@@ -267,18 +270,17 @@ def _calls(message: Mapping[str, Json]) -> tuple[ReplyCall, ...]:
 
 
 def _chat_reply_text(message: Mapping[str, Json]) -> str:
-    """What was said; a refusal where nothing else was."""
+    """The text of a message; its refusal where it has no text."""
     content = message.get("content") or ""
-    said = (
+    text = (
         content if isinstance(content, str) else "".join(part.get("text", part.get("refusal", "")) for part in content)
     )
-    return said or message.get("refusal") or ""
+    return text or message.get("refusal") or ""
 
 
-def joined(events: Iterable[Any]) -> Mapping[str, Json]:
-    """The completion that chunks amount to (the SDK's stream helper's events hold them too).
-
-    What has arrived, where they were cut.
+def join_events(events: Iterable[Any]) -> Mapping[str, Json]:
+    """Join chunks into a completion (the events of the SDK's stream helper hold them too); a truncated stream gives the
+    part that arrived.
 
     Raises `UnreadableReply` when there is not one chunk among them.
     """
@@ -295,10 +297,10 @@ def joined(events: Iterable[Any]) -> Mapping[str, Json]:
 
 def _grow(completion: dict[str, Json], choice: dict[str, Json], chunk: Mapping[str, Json]) -> None:
     completion.update({key: value for key, value in chunk.items() if key not in ("choices", "object", "obfuscation")})
-    for piece in chunk["choices"]:
-        if piece.get("index", 0) == 0:
-            choice.update({key: piece[key] for key in ("finish_reason",) if key in piece})
-            for key, value in (piece.get("delta") or {}).items():
+    for streamed in chunk["choices"]:
+        if streamed.get("index", 0) == 0:
+            choice.update({key: streamed[key] for key in ("finish_reason",) if key in streamed})
+            for key, value in (streamed.get("delta") or {}).items():
                 _DELTAS.get(key, _replaced)(choice["message"], key, value)
 
 
@@ -311,7 +313,7 @@ def _appended(message: dict[str, Json], key: str, value: Json) -> None:
 
 
 def _listed(message: dict[str, Json], key: str, value: list[Json]) -> None:
-    """Pieces of reasoning: one with the index and type of the last goes on with its text."""
+    """Append fragments of reasoning: one with the index and type of the last continues its text."""
     pieces = message.setdefault(key, [])
     for piece in value:
         last = pieces[-1] if pieces else {}
@@ -325,7 +327,7 @@ def _listed(message: dict[str, Json], key: str, value: list[Json]) -> None:
 
 
 def _merged(message: dict[str, Json], key: str, value: Mapping[str, Json]) -> None:
-    """A call's function, its arguments growing; ids and names come once."""
+    """Merge the function of a call, whose arguments grow; ids and names come once."""
     inside = message.setdefault(key, {})
     for name, fragment in value.items():
         if name in ("arguments", "input", "data", "transcript"):
@@ -335,7 +337,7 @@ def _merged(message: dict[str, Json], key: str, value: Mapping[str, Json]) -> No
 
 
 def _called(message: dict[str, Json], key: str, value: list[Json]) -> None:
-    """Calls grow side by side, told apart by their index."""
+    """Merge calls, which grow side by side and are identified by their index."""
     calls = message.setdefault(key, {})
     for fragment in value:
         call = calls.setdefault(fragment["index"], {})
@@ -356,7 +358,7 @@ _DELTAS: dict[str, Callable[[dict[str, Json], str, Any], None]] = {
     "function_call": _merged,
     "audio": _merged,
 }
-"""Field of a delta → how it grows; every other is replaced."""
+"""Field of a delta → the function that merges it; every other field is replaced."""
 
 
 def _finished(choice: Mapping[str, Json]) -> Json:
@@ -374,37 +376,37 @@ _WHOLE: Mapping[str, Trait] = {
     "tool": Trait(run="tool", can_hold_breakpoint=False),
     "function": Trait(run="tool", can_hold_breakpoint=False),
 }
-"""Messages that are one piece."""
+"""Messages that are one block."""
 _TOOL = Trait(can_hold_breakpoint=False)
 _SPEECH = ("content", "tool_calls", "refusal", "function_call", "audio")
 
 
-def _chat_listed(fields: Mapping[str, Json]) -> tuple[list[Json], int]:
-    given: list[Json] = expect(fields.get("messages"), list, "messages", "an array")
-    for index, message in enumerate(given):
+def _messages(fields: Mapping[str, Json]) -> tuple[list[Json], int]:
+    messages: list[Json] = expect(fields.get("messages"), list, "messages", "an array")
+    for index, message in enumerate(messages):
         expect(
             expect(message, dict, f"messages[{index}]", "an object").get("role"),
             str,
             f"messages[{index}].role",
             "a string",
         )
-    return given, 0
+    return messages, 0
 
 
-def _besides(message: Mapping[str, Json]) -> dict[str, Json]:
+def _other_fields(message: Mapping[str, Json]) -> dict[str, Json]:
     return {key: message[key] for key in sorted(message) if key not in ("role", "content") and message[key] is not None}
 
 
-def _one(message: Mapping[str, Json], path: str, model: str) -> Cut:
+def _cut_whole(message: Mapping[str, Json], path: str, model: str) -> Cut:
     role = message["role"]
     trait = expect(_WHOLE.get(role), Trait, f"{path}.role", "'developer', 'system', 'user', 'assistant' or 'tool'")
-    said = whole(message)
+    fields = normalize(message)
     if role == "tool":
-        expect(said.get("tool_call_id"), str, f"{path}.tool_call_id", "a string")
-        expect(said.get("content"), (str, list), f"{path}.content", "a string or an array")
-    if (role != "function" and not any(said.get(key) is not None for key in _SPEECH)) or said.get("content") == []:
+        expect(fields.get("tool_call_id"), str, f"{path}.tool_call_id", "a string")
+        expect(fields.get("content"), (str, list), f"{path}.content", "a string or an array")
+    if (role != "function" and not any(fields.get(key) is not None for key in _SPEECH)) or fields.get("content") == []:
         raise UnreadableRequest(f"{path}.content", "Input should be a string or a non-empty array")
-    return replace(cut(said, "messages", role, trait, model), marker=marker_of(message))
+    return replace(cut(fields, "messages", role, trait, model), marker=marker_of(message))
 
 
 def _turn(message: Mapping[str, Json], model: str) -> Turn:
@@ -412,51 +414,51 @@ def _turn(message: Mapping[str, Json], model: str) -> Turn:
         return Turn("assistant", turn(message, model))
     if message["role"] == "tool":
         return Turn("result", result_of(message))
-    return Turn("user", {"content": list(said_by(message, "user"))})
+    return Turn("user", {"content": list(neutral_parts(message, "user"))})
 
 
-WORDS = Wording(
+FORMAT = MessageFormat(
     WIRE,
     grammar("messages"),
     "messages",
     frozenset({"tools", "messages"}),
     "text",
     messages_of,
-    replied,
-    answered,
-    said_by,
+    render_reply,
+    render_result,
+    neutral_parts,
     TOOLS,
-    _chat_listed,
+    _messages,
     role=lambda message: str(message["role"]),
-    besides=_besides,
+    other_fields=_other_fields,
     tool=lambda tool: _TOOL,
-    one=_one,
-    turns=lambda given, model: [_turn(message, model) for message in given],
+    cut_whole=_cut_whole,
+    turns=lambda messages, model: [_turn(message, model) for message in messages],
 )
 ANSWERING = Answering(
     reply,
     lambda response: response["choices"][0].get("finish_reason") is not None,
     usage,
-    joined,
+    join_events,
 )
 
 
-class OpenAIChat(Speaker):
+class OpenAIChat(OpenAIAdapter):
     """An OpenAI model behind `client.chat.completions.create`.
 
-    `max_tokens` goes out as `max_completion_tokens`; `system_role` is who says the system prompt (`system` before o1).
-    Everything else is a parameter of the endpoint and is sent as given. Models from gpt-5.6 on get one explicit mark,
-    at the end of the system prompt. `prompt_cache_key="auto"`, or a `CacheKey`, is derived from the head where it
-    chooses the machine.
+    `max_tokens` is sent as `max_completion_tokens`; `system_role` is the role of the system prompt (`system` before o1).
+    Everything else is a parameter of the endpoint and is sent unchanged. Models from gpt-5.6 on get one explicit breakpoint,
+    at the end of the system prompt. `prompt_cache_key="auto"`, or a `CacheKey`, is derived from the static prefix
+    where it chooses the machine.
 
     >>> OpenAIChat("gpt-6.1-sol", max_tokens=4096).params["max_completion_tokens"]
     4096
     """
 
-    words, answering = WORDS, ANSWERING
+    format, answering = FORMAT, ANSWERING
     wire = WIRE
     path = "/chat/completions"
-    grammar = WORDS.grammar
+    grammar = FORMAT.grammar
 
     def __init__(
         self,
@@ -472,17 +474,17 @@ class OpenAIChat(Speaker):
             raise UsageError(
                 f"ttl={ttl!r}, system_role={system_role!r}: Chat takes ttl '30m' and the role 'developer' or 'system'"
             )
-        given = {"max_completion_tokens": max_tokens, "prompt_cache_key": prompt_cache_key}
+        options = {"max_completion_tokens": max_tokens, "prompt_cache_key": prompt_cache_key}
         self.system_role = system_role
-        fields = {**{name: value for name, value in given.items() if value is not None}, **params}
+        fields = {**{name: value for name, value in options.items() if value is not None}, **params}
         super().__init__(Endpoint(WIRE, chosen_model(model, "openai")), ttl, fields)
-        if self.model.provider == "openai":  # its API knows no field for what another host's model thought
-            self._kinds = {**self._kinds, "assistant": lambda body: replied(body, {})}
+        if self.model.provider == "openai":  # its API has no field for the reasoning of another host's model
+            self._kinds = {**self._kinds, "assistant": lambda body: render_reply(body, {})}
 
 
 def parse(body: Json) -> Parsed:
-    """A `/chat/completions` body: its segments, marks and parameters.
+    """Parse a `/chat/completions` body into its segments, breakpoints and parameters.
 
     Raises `UnreadableRequest` where it is not one.
     """
-    return understood(WORDS, body)
+    return parse_body(FORMAT, body)

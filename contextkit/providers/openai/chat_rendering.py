@@ -1,8 +1,4 @@
-"""What Chat Completions and Responses have in common: errors.
-
-Takes refusals, gives JSON in OpenAI's words (https://platform.openai.com/docs/guides/error-codes).
-
-`POST /v1/chat/completions` as OpenAI answers it.
+"""`POST /v1/chat/completions` as OpenAI answers it.
 
 Field names are those of `openai.types` 3.52: chat/chat_completion.py, chat/chat_completion_chunk.py,
 completion_usage.py.
@@ -15,57 +11,19 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
-from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.providers.openai import validation as refusals
 from contextkit.providers.openai.body import CHAT_BODY
 from contextkit.providers.openai.chat import OpenAIChat, parse
-from contextkit.providers.openai.validation import CHAT_TYPE, invalid
+from contextkit.providers.openai.validation import (
+    CHAT_TYPE,
+    STATUS_BY_ERROR_TYPE,
+    render_error,
+    scripted_error,
+    unknown_model,
+    unreadable,
+)
 from contextkit.providers.scripted import Part
-from contextkit.providers.validation import Refusal
-
-TYPES: dict[int, tuple[str, str | None]] = {
-    400: ("invalid_request_error", None),
-    401: ("invalid_request_error", "invalid_api_key"),
-    403: ("invalid_request_error", "permission_denied"),
-    404: ("invalid_request_error", "not_found"),
-    405: ("invalid_request_error", "method_not_supported"),
-    429: ("rate_limit_error", "rate_limit_exceeded"),
-    500: ("server_error", "server_error"),
-    503: ("service_unavailable_error", "server_overloaded"),
-}
-"""HTTP status → error type and code."""
-STATUSES = {
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "server_error": 500,
-    "overloaded_error": 503,
-    "service_unavailable_error": 503,
-    "invalid_request_error": 400,
-}
-
-
-def error(refusal: Refusal) -> Json:
-    """The body of an error."""
-    return {"error": {"message": refusal.message, "type": refusal.type, "param": refusal.param, "code": refusal.code}}
-
-
-def fault(status: int, kind: str | None, message: str | None) -> Refusal:
-    """A scripted error."""
-    known, code = TYPES.get(status, ("server_error", None))
-    return Refusal(status, kind or known, message or f"Scripted {kind or known}", None, code)
-
-
-def unreadable(fault: UnreadableRequest) -> Refusal:
-    """A body the adapter could not read."""
-    return invalid(f"Invalid value for '{fault.path}': {fault}", fault.path, "invalid_value")
-
-
-def unknown_model(name: str, fault: UnknownModel) -> Refusal:
-    """A model without a row."""
-    text = f"The model `{name}` does not exist or you do not have access to it."
-    return Refusal(404, "invalid_request_error", text, None, "model_not_found")
-
 
 FINISHES = {"done": "stop", "calls": "tool_calls", "truncated": "length", "paused": "stop", "refused": "content_filter"}
 """Neutral ending → `finish_reason`; a prompt that does not fit is a 400 here."""
@@ -82,7 +40,7 @@ def _call(part: Any) -> Json:
 
 
 def content(parts: tuple[Part, ...]) -> list[Json]:
-    """What is said and called; thinking does not leave this endpoint."""
+    """Text and calls as blocks; this endpoint returns no thinking."""
     return [_PARTS[part.type](part) for part in parts if part.type in _PARTS]
 
 
@@ -93,7 +51,7 @@ _PARTS: dict[str, Callable[[Any], Json]] = {
 
 
 def usage(bill: Usage, thinking_tokens: int) -> Json:
-    """A bill in Chat's counters: `prompt_tokens` holds what was read and written."""
+    """Usage in Chat's counters: `prompt_tokens` includes cache reads and writes."""
     prompt, output, written = bill.prompt or 0, bill.output or 0, (bill.write_5m or 0) + (bill.write_1h or 0)
     return {
         "prompt_tokens": prompt,
@@ -111,22 +69,22 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
 
 def message(parts: tuple[Part, ...]) -> dict[str, Json]:
     """The assistant's message."""
-    said = content(parts)
-    texts = [block["text"] for block in said if block["type"] == "text"]
-    calls = [block for block in said if block["type"] in _WRITTEN]
+    blocks = content(parts)
+    texts = [block["text"] for block in blocks if block["type"] == "text"]
+    calls = [block for block in blocks if block["type"] in _WRITTEN]
     words = "".join(texts) if texts or not calls else None
     called = {"tool_calls": calls} if calls else {}
     return {"role": "assistant", "content": words, "refusal": None, "annotations": [], **called}
 
 
-def whole(answer: ResponseData) -> Json:
+def render_response(answer: ResponseData) -> Json:
     """A `ChatCompletion`."""
     choice = {"index": 0, "message": message(answer.parts), "finish_reason": FINISHES[answer.ending], "logprobs": None}
     bill = answer.render_usage(usage(answer.usage, answer.thinking_tokens))
     return _envelope(answer, "chat.completion") | {"choices": [choice], **bill}
 
 
-def stream(answer: ResponseData) -> Stream:
+def render_stream(answer: ResponseData) -> Stream:
     """The chunks of a `ChatCompletion`."""
     wants_usage = bool((answer.request.get("stream_options") or {}).get("include_usage"))
     frame = _envelope(answer, "chat.completion.chunk") | ({"usage": None} if wants_usage else {})
@@ -148,7 +106,7 @@ def _deltas(frame: Mapping[str, Json], parts: tuple[Part, ...]) -> list[bytes]:
 
 
 _WRITTEN = {"function": "arguments", "custom": "input"}
-"""Type of a call → field that grows while it is written."""
+"""Type of a call → field that grows while it is streamed."""
 
 
 def _call_deltas(block: Mapping[str, Json], index: int) -> list[Json]:
@@ -194,16 +152,16 @@ CODEC = Codec(
     prompt_checks=refusals.PROMPT_CHECKS,
     refuse_unreadable=unreadable,
     refuse_unknown_model=unknown_model,
-    scripted_error=fault,
+    scripted_error=scripted_error,
     endings_as_errors={"overflow": refusals.TOO_LONG},
-    render_error=error,
-    render_error_event=lambda refusal: event(error(refusal)),
-    status_by_error_type=STATUSES,
+    render_error=render_error,
+    render_error_event=lambda refusal: event(render_error(refusal)),
+    status_by_error_type=STATUS_BY_ERROR_TYPE,
     render_content=content,
-    render_response=whole,
-    render_stream=stream,
+    render_response=render_response,
+    render_stream=render_stream,
     prewarm_ending=lambda body: None,
-    diagnose=lambda kept, now, read: None,
+    diagnose=lambda previous, now, read: None,
     is_comparable=lambda body: False,
     known_fields=CHAT_TYPE,
 )

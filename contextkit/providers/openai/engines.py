@@ -61,10 +61,10 @@ def vllm_chat(received: ReceivedRequest) -> Iterator[Refusal]:
     elif isinstance(choice, dict):
         yield from _vllm_named(choice, _names(received.body))
     elif choice not in ("auto", "required"):
-        said = (
+        message = (
             f'Invalid value for `tool_choice`: {choice}! Only named tools, "none", "auto" or "required" are supported.'
         )
-        yield invalid(said, "tool_choice")
+        yield invalid(message, "tool_choice")
 
 
 def _vllm_named(choice: Mapping[str, Json], names: list[Json]) -> Iterator[Refusal]:
@@ -169,8 +169,8 @@ def llamacpp(received: ReceivedRequest) -> Iterator[Refusal]:
 
 def _names(body: Mapping[str, Json]) -> list[Json]:
     """Names of the functions among the tools, nested as on Chat or flat as on Responses."""
-    given = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
-    inside = [tool["function"] if isinstance(tool.get("function"), dict) else tool for tool in given]
+    tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
+    inside = [tool["function"] if isinstance(tool.get("function"), dict) else tool for tool in tools]
     return [tool.get("name") for tool in inside if isinstance(tool.get("name"), str)]
 
 

@@ -1,20 +1,14 @@
-"""Responses items: neutral parts and log entries in OpenAI's words, and back.
+"""`POST /responses`: OpenAI's models through the Responses API.
 
-Field names are those of `openai.types.responses` 3.52. What the endpoint has no words for is projected: a failed tool's
-output begins `Error: `, a plain-text document is a text part, another wire's thinking is dropped. An item with no
-neutral form is kept whole, as a native part. A custom tool's call is answered by an item of its own kind, so its
-neutral id carries the prefix `CUSTOM`; a search for tools that the model asks us to run is a call too, of
-`tool_search`, and its answer the definitions found (`SEARCH`).
-
-What the Responses API answers: a response, or the events that amount to one.
-
-Field names are those of `openai.types.responses.Response`, its output items and stream events (3.52).
-
-`POST /responses`: OpenAI's models through the Responses API.
-
-The words of that endpoint; what it shares with Chat Completions is `wording.py`. Field names are those of
+Renders neutral parts and log entries as Responses items and parses them back; parses responses, and joins the events of
+a stream into one. `shared.py` holds the common part of Chat and Responses. Field names are those of
 `openai.types.responses` 3.52. `instructions` are the same developer message that stands first in the input, and are
 read as it.
+
+Content without a field is projected: a failed tool's output begins `Error: `, a plain-text document is a text part, and
+another wire's thinking is dropped. An item without a neutral form is stored whole, as a native part. A custom tool's
+call is answered by an item of its own kind, so its neutral id carries the prefix `CUSTOM`; a search for tools that the
+client runs is a call of `tool_search`, and its result is the definitions (`SEARCH`).
 """
 
 from __future__ import annotations
@@ -34,8 +28,8 @@ from contextkit.providers.late_tools import SEARCHES_SEARCH as SEARCH
 from contextkit.providers.late_tools import TOOL, answers_search, found, is_ours
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import updates
-from contextkit.providers.openai import shared as spelling
-from contextkit.providers.openai.shared import TTLS, Speaker, Wording, grammar, read_arguments, understood
+from contextkit.providers.openai import shared
+from contextkit.providers.openai.shared import TTLS, MessageFormat, OpenAIAdapter, grammar, parse_body, read_arguments
 from contextkit.providers.provider import (
     Cut,
     Parsed,
@@ -62,7 +56,7 @@ CUSTOM = "custom_tool_call-"
 TYPES = frozenset({"input_text", "input_image", "input_file", "input_audio"})
 """Types of content parts; everything else in a native part is a whole item."""
 _MACHINE = frozenset({"id", "status"})
-"""Fields the API adds to items it lists; on what users and tools say they are no part of a prompt."""
+"""Fields the API adds to items it lists; on the items of users and tools they are no part of a prompt."""
 NULLABLE: Mapping[str, tuple[str, ...]] = {
     "code_interpreter_call": ("code", "outputs"),
     "image_generation_call": ("result",),
@@ -94,8 +88,8 @@ def items_of(role: str, parts: Json) -> list[Json]:
     return items
 
 
-def whole(item: Mapping[str, Json]) -> dict[str, Json]:
-    """An item in its one spelling: typed, without nulls, what users and tools say without ids.
+def normalize(item: Mapping[str, Json]) -> dict[str, Json]:
+    """Normalize an item: typed, without nulls, and without ids on the items of users and tools.
 
     An output of one text part is a string.
 
@@ -103,20 +97,20 @@ def whole(item: Mapping[str, Json]) -> dict[str, Json]:
     {'type': 'function_call_output', 'call_id': 'c', 'output': '4'}
     """
     kind = item.get("type") or ("message" if "role" in item else None)
-    is_said = kind in OUTPUTS or (kind == "message" and item.get("role") != "assistant")
-    said = {key: value for key, value in item.items() if value is not None and not (is_said and key in _MACHINE)}
-    output = normal(said.get("output")) if kind in OUTPUTS else None
+    is_input = kind in OUTPUTS or (kind == "message" and item.get("role") != "assistant")
+    fields = {key: value for key, value in item.items() if value is not None and not (is_input and key in _MACHINE)}
+    output = normal(fields.get("output")) if kind in OUTPUTS else None
     if (
         isinstance(output, list)
         and len(output) == 1
         and output[0].keys() == {"type", "text"}
         and output[0]["type"] == "input_text"
     ):
-        said["output"] = output[0]["text"]
+        fields["output"] = output[0]["text"]
     return {
         "type": kind,
         **dict.fromkeys(NULLABLE.get(str(kind), ())),
-        **{key: value for key, value in said.items() if key != "type"},
+        **{key: value for key, value in fields.items() if key != "type"},
     }
 
 
@@ -132,50 +126,50 @@ def _text(text: str) -> Json:
 
 
 def _document(part: Mapping[str, Json]) -> Json:
-    if spelling.is_text(part):
-        return _text(spelling.text_of(part))
+    if shared.is_text(part):
+        return _text(shared.text_of(part))
     if "url" in part:
         return {
             "type": "input_file",
             "file_url": part["url"],
             **({"filename": part["title"]} if "title" in part else {}),
         }
-    return {"type": "input_file", "file_data": spelling.url_of(part), "filename": spelling.filename(part)}
+    return {"type": "input_file", "file_data": shared.url_of(part), "filename": shared.filename(part)}
 
 
 def _candidates(block: Mapping[str, Json]) -> list[Json]:
     if block.get("type") == "input_image":
-        return [{"type": "image", **spelling.media_of(spelling.at(block, "image_url"))}]
-    url = spelling.at(block, "file_data") or spelling.at(block, "file_url")
-    return spelling.titled(spelling.media_of(url), spelling.at(block, "filename"))
+        return [{"type": "image", **shared.media_of(shared.at(block, "image_url"))}]
+    url = shared.at(block, "file_data") or shared.at(block, "file_url")
+    return shared.titled(shared.media_of(url), shared.at(block, "filename"))
 
 
 PARTS = Parts(
     WIRE,
     _text,
     {
-        "image": lambda part: {"type": "input_image", "detail": "auto", "image_url": spelling.url_of(part)},
+        "image": lambda part: {"type": "input_image", "detail": "auto", "image_url": shared.url_of(part)},
         "document": _document,
     },
     _candidates,
 )
 
 
-def answered(body: Mapping[str, Json]) -> list[Json]:
-    """What a tool gave."""
+def render_result(body: Mapping[str, Json]) -> list[Json]:
+    """Render the result of a tool."""
     blocks = PARTS.blocks(body["content"])
     if len(blocks) == 1 and answers(blocks[0]) is not None:
         return blocks
     if body["call_id"].startswith(SEARCH):
         return [found(body, blocks)]
     blocks = [block if block.get("type") in TYPES else _text(spoken(block)) for block in blocks]
-    output = spelling.as_error(blocks, "input_text") if body["is_error"] else blocks
+    output = shared.as_error(blocks, "input_text") if body["is_error"] else blocks
     kind = "custom_tool_call_output" if body["call_id"].startswith(CUSTOM) else "function_call_output"
     return [{"type": kind, "call_id": body["call_id"].removeprefix(CUSTOM), "output": output or ""}]
 
 
-def replied(body: Mapping[str, Json]) -> list[Json]:
-    """What the model said: its own items, or another wire's reply in ours."""
+def render_reply(body: Mapping[str, Json]) -> list[Json]:
+    """Render a reply of the model: its own items, or another wire's reply as items."""
     native = body["native"]
     if native["wire"] == WIRE:
         return list(native["body"])
@@ -184,11 +178,11 @@ def replied(body: Mapping[str, Json]) -> list[Json]:
 
 
 def _call(call: Mapping[str, Json]) -> Json:
-    written = spelling.written_arguments(call["arguments"])
+    written = shared.written_arguments(call["arguments"])
     return {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": written}
 
 
-WAYS: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
+RENDERERS: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
     "configuration_update": lambda body: (
         updates(body["event"]) or items_of("developer", [{"type": "text", "text": body["text"]}])
     ),
@@ -200,12 +194,14 @@ WAYS: Mapping[str, Callable[[Mapping[str, Json]], list[Json]]] = {
         }
     ],
 }
-"""How an event or a tool that comes late is told here and on no other endpoint → items."""
+"""Option of `announcing` or `noticing` that only this endpoint has → renderer of its items."""
 
 
-def said_by(item: Mapping[str, Json], role: str) -> Iterator[Json]:
-    """The neutral parts of a message that should have `role`; the whole item, kept, where it is anything else."""
-    plain = whole(item)
+def neutral_parts(item: Mapping[str, Json], role: str) -> Iterator[Json]:
+    """The neutral parts of a message that should have `role`; the whole item as one native part where it is
+    anything else.
+    """
+    plain = normalize(item)
     content = plain.get("content")
     parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content or []
     is_plain = plain.keys() == {"type", "role", "content"} and all(part["type"] in TYPES for part in parts)
@@ -217,7 +213,7 @@ def said_by(item: Mapping[str, Json], role: str) -> Iterator[Json]:
 
 def result_of(item: Mapping[str, Json]) -> Json:
     """An item that answers a call as the body of a result."""
-    plain = normal(whole(item))
+    plain = normal(normalize(item))
     output = plain.get("output", plain.get("tools"))
     content = [{"type": "text", "text": output}] if isinstance(output, str) else PARTS.neutral(output)
     prefix = answers(plain)
@@ -227,7 +223,7 @@ def result_of(item: Mapping[str, Json]) -> Json:
         "content": content,
         "is_error": False,
     }
-    if normal(whole(answered(body)[0])) != plain:
+    if normal(normalize(render_result(body)[0])) != plain:
         body["content"] = [verbatim(WIRE, plain)]
     return body
 
@@ -260,16 +256,16 @@ _CALLS: dict[str, Callable[[Mapping[str, Json]], ReplyCall]] = {
     "tool_search_call": lambda item: ReplyCall(SEARCH + item["call_id"], TOOL, item["arguments"]),
 }
 STOPS = {"max_output_tokens": "truncated", "content_filter": "refused"}
-"""Why a response is incomplete → what the loop does next (responses/response.py); anything else cut it short."""
+"""Reason of an incomplete response → next step of the loop (responses/response.py); every other is a truncation."""
 
 
 COMPACTED = "response.compaction"
-"""What `client.responses.compact` returns (responses/compacted_response.py): items that stand in place of the whole
+"""Object that `client.responses.compact` returns (responses/compacted_response.py): items that stand in place of the whole
 input."""
 
 
 def reply(response: Any) -> Reply:
-    """A `Response`, its dict, or what a stream amounted to.
+    """Parse a `Response`, its dict, or a joined stream.
 
     Raises `UnreadableReply` for one that failed: nothing of it may be sent again.
     """
@@ -283,7 +279,7 @@ def reply(response: Any) -> Reply:
         raise UnreadableReply(f"response {answer.get('id')!r} {answer['status']} ({code}): send the request again")
     items = [_sendable(item) for item in answer["output"]]
     native = Native(WIRE, answer.get("model", ""), canonical(items))
-    said = (
+    facts = (
         _responses_reply_text(items),
         _calls(items),
         _stop(answer, items),
@@ -292,15 +288,15 @@ def reply(response: Any) -> Reply:
     return Reply(
         answer.get("id", ""),
         native,
-        *said,
-        {one["id"]: one["reason"] for one in answer.get("input_transformations") or ()},
+        *facts,
+        {row["id"]: row["reason"] for row in answer.get("input_transformations") or ()},
     )
 
 
 def turn(items: list[Json], model: str) -> Json:
-    """Items of a request body that the model said as the body of an entry."""
-    said = normal(items)
-    return kept(WIRE, model, said, _responses_reply_text(said), _calls(said))
+    """The body of a log entry for items of a request body that the model generated."""
+    native = normal(items)
+    return kept(WIRE, model, native, _responses_reply_text(native), _calls(native))
 
 
 def is_output(item: Mapping[str, Json]) -> bool:
@@ -321,16 +317,16 @@ def usage(counters: Mapping[str, Json]) -> Usage:
 
 
 def _sendable(item: Mapping[str, Json]) -> dict[str, Json]:
-    said: dict[str, Json] = normal(whole(_requested(item, "")))
-    if said.get("type") == "tool_search_call" and isinstance(said.get("arguments"), dict):
-        said["arguments"] = read_object(said["arguments"])
-    return said
+    sendable: dict[str, Json] = normal(normalize(_requested(item, "")))
+    if sendable.get("type") == "tool_search_call" and isinstance(sendable.get("arguments"), dict):
+        sendable["arguments"] = read_object(sendable["arguments"])
+    return sendable
 
 
 def _requested(value: Json, inside: str) -> Json:
     """`value` with the fields a request has, at every depth.
 
-    `inside` names what it is part of, where it has no type of its own.
+    `inside` names its parent, where it has no type of its own.
     """
     if isinstance(value, list):
         return [_requested(item, inside) for item in value]
@@ -338,21 +334,21 @@ def _requested(value: Json, inside: str) -> Json:
         return value
     kind = inside if inside in NULLABLE else str(value.get("type", ""))
     unsendable = _UNSENDABLE.get(kind, _ANY)
-    known = {
+    fields = {
         key: item if key in VERBATIM else _requested(item, f"{kind}.{key}")
         for key, item in value.items()
         if key not in unsendable
     }
-    return {**dict.fromkeys(NULLABLE.get(kind, ())), **known}
+    return {**dict.fromkeys(NULLABLE.get(kind, ())), **fields}
 
 
 def _calls(items: list[Json]) -> tuple[ReplyCall, ...]:
-    """Calls we are to answer: a search that ran at the API is none."""
+    """Calls that the client answers: a search that ran at the API is none."""
     return tuple(_CALLS[item["type"]](item) for item in items if item["type"] in _CALLS and is_ours(item))
 
 
 def _responses_reply_text(items: list[Json]) -> str:
-    """What was said; a refusal where nothing else was."""
+    """The text of messages; their refusal where they have no text."""
     contents = [item["content"] for item in items if item["type"] == "message"]
     parts = [part for content in contents for part in ([{"text": content}] if isinstance(content, str) else content)]
     return "".join(part.get("text", "") for part in parts) or "".join(part.get("refusal", "") for part in parts)
@@ -368,8 +364,8 @@ def _stop(answer: Mapping[str, Json], items: list[Json]) -> str:
     return "refused" if refused else "calls" if _calls(items) else "done"
 
 
-def joined(events: Iterable[Any]) -> Mapping[str, Json]:
-    """The response that events amount to; of one cut short, the items that were finished.
+def join_events(events: Iterable[Any]) -> Mapping[str, Json]:
+    """Join events into a response; a truncated stream gives the items that were finished.
 
     Raises `UnreadableReply` when not even `response.created` is among them.
     """
@@ -425,7 +421,7 @@ _ITEMS: Mapping[str, Trait] = {
     "apply_patch_call_output": _OUTPUT,
     "reasoning": Trait(run="other", can_hold_breakpoint=False, is_thinking=True),
 }
-"""Type of an item that is one piece → what the cache makes of it; `_ITEM` for the others."""
+"""Type of an item that is one block → its trait for the cache; `_ITEM` for the others."""
 _TOOLS: Mapping[bool, Trait] = {
     False: Trait(can_hold_breakpoint=False),
     True: Trait(can_hold_breakpoint=False, is_silent=True),
@@ -441,23 +437,23 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 """Type of an item → fields that must be strings."""
 
 
-def _listed(fields: Mapping[str, Json]) -> tuple[list[Json], int]:
+def _messages(fields: Mapping[str, Json]) -> tuple[list[Json], int]:
     """The input as a list of items, `instructions` before the others."""
     for name in (PREVIOUS, CONVERSATION):
         if fields.get(name) is not None:
             raise UnreadableRequest(
                 name, "the conversation is on the server, not in this request: send the whole input instead"
             )
-    given = fields.get("input")
-    said = (
-        [{"role": "user", "content": given}]
-        if isinstance(given, str)
-        else expect(given, list, "input", "a string or an array")
+    messages = fields.get("input")
+    items = (
+        [{"role": "user", "content": messages}]
+        if isinstance(messages, str)
+        else expect(messages, list, "input", "a string or an array")
     )
     instructions = expect(fields.get("instructions") or "", str, "instructions", "a string")
-    for index, item in enumerate(said):
+    for index, item in enumerate(items):
         _check(expect(item, dict, f"input[{index}]", "an object"), f"input[{index}]")
-    return ([{"role": "developer", "content": instructions}, *said], 1) if instructions else (list(said), 0)
+    return ([{"role": "developer", "content": instructions}, *items], 1) if instructions else (list(items), 0)
 
 
 def _check(item: Mapping[str, Json], path: str) -> None:
@@ -473,86 +469,86 @@ def _check(item: Mapping[str, Json], path: str) -> None:
 
 
 def _kind(item: Mapping[str, Json]) -> Json:
-    """The type of an item: one without is a message if somebody says it, else a reference
+    """The type of an item: one without is a message if it has a role, else a reference
     (responses/response_input_item_param.py).
     """
     return item.get("type") or ("message" if "role" in item else "item_reference" if "id" in item else None)
 
 
-def _besides(item: Mapping[str, Json]) -> dict[str, Json]:
-    plain = whole(item)
+def _other_fields(item: Mapping[str, Json]) -> dict[str, Json]:
+    plain = normalize(item)
     return {key: plain[key] for key in sorted(plain) if key not in ("type", "role", "content")}
 
 
-def _one(item: Mapping[str, Json], path: str, model: str) -> Cut:
-    said = whole(item)
-    if said["type"] == "message":
+def _cut_whole(item: Mapping[str, Json], path: str, model: str) -> Cut:
+    fields = normalize(item)
+    if fields["type"] == "message":
         expect(
-            said["role"] == "assistant" or None, bool, f"{path}.role", "'developer', 'system', 'user' or 'assistant'"
+            fields["role"] == "assistant" or None, bool, f"{path}.role", "'developer', 'system', 'user' or 'assistant'"
         )
-        expect(said.get("content"), (str, list), f"{path}.content", "a string or an array")
-    return replace(cut(said, "messages", "item", _ITEMS.get(said["type"], _ITEM), model), marker=marker_of(item))
+        expect(fields.get("content"), (str, list), f"{path}.content", "a string or an array")
+    return replace(cut(fields, "messages", "item", _ITEMS.get(fields["type"], _ITEM), model), marker=marker_of(item))
 
 
 def _turns(items: list[Json], model: str) -> Iterator[Turn]:
-    for is_model, group in groupby(items, key=lambda item: is_output(whole(item))):
+    for is_model, group in groupby(items, key=lambda item: is_output(normalize(item))):
         if is_model:
-            yield Turn("assistant", turn(list(map(whole, group)), model))
+            yield Turn("assistant", turn(list(map(normalize, group)), model))
         else:
-            yield from map(_said, group)
+            yield from map(_user_turn, group)
 
 
-def _said(item: Mapping[str, Json]) -> Turn:
+def _user_turn(item: Mapping[str, Json]) -> Turn:
     return (
         Turn("result", result_of(item))
         if answers(item) is not None
-        else Turn("user", {"content": list(said_by(item, "user"))})
+        else Turn("user", {"content": list(neutral_parts(item, "user"))})
     )
 
 
-WORDS = Wording(
+FORMAT = MessageFormat(
     WIRE,
     grammar("input"),
     "input",
     frozenset({"tools", "input", "instructions"}),
     "input_text",
     items_of,
-    replied,
-    answered,
-    said_by,
+    render_reply,
+    render_result,
+    neutral_parts,
     TOOLS,
-    _listed,
+    _messages,
     role=lambda item: str(item["role"]) if _kind(item) == "message" else "",
-    besides=_besides,
+    other_fields=_other_fields,
     tool=lambda tool: _TOOLS[bool(tool.get("defer_loading"))],
-    one=_one,
+    cut_whole=_cut_whole,
     turns=_turns,
-    ways=WAYS,
+    renderers=RENDERERS,
 )
 
 
-class OpenAIResponses(Speaker):
+class OpenAIResponses(OpenAIAdapter):
     """An OpenAI model behind `client.responses.create`.
 
     `ttl` is the lifetime of everything the request writes, `30m` or `12h`. Everything else is a parameter of the
-    endpoint and is sent as given; `store=False` and encrypted reasoning are the defaults, so that the log is all there
-    is. Models from gpt-5.6 on get one explicit mark, at the end of the system prompt. With `continues=True` the server
-    keeps each reply, and a request sends what was said since the last one; `conversation="conv_…"` does so in a
-    conversation of the server's (`docs/openai-state.md`).
+    endpoint and is sent unchanged; `store=False` and encrypted reasoning are the defaults, so that the log is all there
+    is. Models from gpt-5.6 on get one explicit breakpoint, at the end of the system prompt. With `continues=True` the server
+    stores each reply, and a request sends only the entries after the last one; `conversation="conv_…"` does so in a
+    conversation on the server (`docs/openai-state.md`).
 
     >>> OpenAIResponses("gpt-6.1-sol", max_output_tokens=4096).params["store"]
     False
     """
 
-    words = WORDS
+    format = FORMAT
     wire = WIRE
     path = "/responses"
-    grammar = WORDS.grammar
+    grammar = FORMAT.grammar
     answering = Answering(
         reply,
         lambda response: response.get("status") in ("completed", "incomplete"),
         usage,
-        joined,
+        join_events,
     )
 
     def __init__(
@@ -567,17 +563,17 @@ class OpenAIResponses(Speaker):
     ) -> None:
         if ttl not in tuple(TTLS):
             raise UsageError(f"ttl={ttl!r}: Responses takes '30m' or '12h'")
-        given = {} if max_output_tokens is None else {"max_output_tokens": max_output_tokens}
+        limits = {} if max_output_tokens is None else {"max_output_tokens": max_output_tokens}
         if ttl != "30m":
             params["prompt_cache_options"] = {"ttl": ttl, **(params.get("prompt_cache_options") or {})}
         self.continuing = continuing(continues, conversation, params)
-        fields = {**given, "store": self.continuing is not None, "include": ["reasoning.encrypted_content"], **params}
+        fields = {**limits, "store": self.continuing is not None, "include": ["reasoning.encrypted_content"], **params}
         super().__init__(Endpoint(WIRE, chosen_model(model, "openai")), ttl, fields)
 
 
 def parse(body: Json) -> Parsed:
-    """A `/responses` body: its segments, marks and parameters.
+    """Parse a `/responses` body into its segments, breakpoints and parameters.
 
-    Raises `UnreadableRequest` where it is not one or leans on state the server holds.
+    Raises `UnreadableRequest` where it is not one or refers to state on the server.
     """
-    return understood(WORDS, body)
+    return parse_body(FORMAT, body)

@@ -21,11 +21,19 @@ from contextkit.providers.codec import Codec, ResponseData, Stream, event, piece
 from contextkit.providers.diagnostics import openai_diagnosis
 from contextkit.providers.openai import validation as refusals
 from contextkit.providers.openai.body import RESPONSES_BODY
-from contextkit.providers.openai.chat_rendering import STATUSES, error, fault, unknown_model, unreadable
 from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.openai.responses import parse as parse_body
 from contextkit.providers.openai.stored import Stored, compacted, compaction
-from contextkit.providers.openai.validation import COMPACT_CHECKS, COMPACT_TYPE, RESPONSES_TYPE
+from contextkit.providers.openai.validation import (
+    COMPACT_CHECKS,
+    COMPACT_TYPE,
+    RESPONSES_TYPE,
+    STATUS_BY_ERROR_TYPE,
+    render_error,
+    scripted_error,
+    unknown_model,
+    unreadable,
+)
 from contextkit.providers.scripted import Part
 from contextkit.providers.server_state import PREVIOUS, named_in
 from contextkit.providers.validation import ParsedRequest, Refusal
@@ -52,7 +60,7 @@ _ECHOED: dict[str, Json] = {
     "truncation": "disabled",
     "user": None,
 }
-"""Fields a response repeats from its request → what stands there when the request left them out."""
+"""Fields a response repeats from its request → their value when the request omits them."""
 
 _ITEMS: dict[str, Callable[[Any, str], dict[str, Json]]] = {
     "text": lambda part, name: {
@@ -116,7 +124,7 @@ def _kind(part: Any, searches: bool) -> str:
 
 
 def usage(bill: Usage, thinking_tokens: int) -> Json:
-    """A bill in the counters of Responses: `input_tokens` holds what was read and written."""
+    """Usage in the counters of Responses: `input_tokens` includes cache reads and writes."""
     prompt, output, short, long = bill.prompt or 0, bill.output or 0, bill.write_5m or 0, bill.write_1h or 0
     return {
         "input_tokens": prompt,
@@ -138,7 +146,7 @@ def _output(answer: ResponseData) -> list[dict[str, Json]]:
     )
 
 
-def whole(answer: ResponseData) -> Json:
+def render_response(answer: ResponseData) -> Json:
     """A `Response`."""
     reason = INCOMPLETE.get(answer.ending)
     return _response(answer) | {
@@ -191,12 +199,12 @@ class _Numbered:
         return event({"type": kind, **fields, "sequence_number": next(self._numbers)}, kind)
 
 
-def stream(answer: ResponseData) -> Stream:
+def render_stream(answer: ResponseData) -> Stream:
     """The events of a `Response`."""
     write = _Numbered()
     begun = _response(answer)
     head = write("response.created", response=begun) + write("response.in_progress", response=begun)
-    response = whole(answer)
+    response = render_response(answer)
     parts = tuple(b"".join(_item(write, index, item)) for index, item in enumerate(response["output"]))
     return Stream(head, parts, write(f"response.{response['status']}", response=response))
 
@@ -215,7 +223,7 @@ _STARTS: dict[str, dict[str, Json]] = {
     "tool_search_call": {"arguments": None, "status": "in_progress"},
     "compaction": {},
 }
-"""What of an item is empty when it starts."""
+"""Type of an item → its fields that are empty when it starts."""
 
 
 def _message_grows(write: _Numbered, at: Mapping[str, Json], item: Mapping[str, Json]) -> Iterator[bytes]:
@@ -265,10 +273,10 @@ def _error_event(refusal: Refusal) -> bytes:
     return event({"type": "error", **fields, "sequence_number": 0}, "error")
 
 
-def told(request: ParsedRequest) -> dict[str, Json]:
-    """What it went on from, and which reasoning the model was not shown (responses/response.py:110-118)."""
-    said = request.received.body if request.received.body_as_sent is None else request.received.body_as_sent
-    before, columns = named_in(said), request.parsed.layout.columns
+def response_extras(request: ParsedRequest) -> dict[str, Json]:
+    """The response or conversation it continues, and the reasoning that was removed (responses/response.py:110-118)."""
+    body = request.received.body if request.received.body_as_sent is None else request.received.body_as_sent
+    before, columns = named_in(body), request.parsed.layout.columns
     went_on = {} if before is None else {before.field: before.name if before.field == PREVIOUS else {"id": before.name}}
     silent = [
         columns.body(index)
@@ -280,10 +288,10 @@ def told(request: ParsedRequest) -> dict[str, Json]:
     return {**went_on, **({"input_transformations": rows} if rows else {})}
 
 
-def kept(stored: Stored, request: ParsedRequest, answer: ResponseData) -> None:
-    """The response can be gone on from; one that only filled the cache says nothing that could be."""
+def store_response(stored: Stored, request: ParsedRequest, answer: ResponseData) -> None:
+    """Store a response so that it can be continued; one that only filled the cache has no content to store."""
     if CODEC.prewarm_ending(answer.request) is None:
-        stored.keep(request.received, whole(answer))
+        stored.keep(request.received, render_response(answer))
 
 
 CODEC = Codec(
@@ -298,30 +306,30 @@ CODEC = Codec(
     prompt_checks=refusals.PROMPT_CHECKS,
     refuse_unreadable=unreadable,
     refuse_unknown_model=unknown_model,
-    scripted_error=fault,
+    scripted_error=scripted_error,
     endings_as_errors={"overflow": refusals.TOO_LONG},
-    render_error=error,
+    render_error=render_error,
     render_error_event=_error_event,
-    status_by_error_type=STATUSES,
+    status_by_error_type=STATUS_BY_ERROR_TYPE,
     render_content=lambda parts: list(items(parts, "")),
-    render_response=whole,
-    render_stream=stream,
+    render_response=render_response,
+    render_stream=render_stream,
     prewarm_ending=lambda body: "done" if (body.get("prompt_cache_options") or {}).get("prewarm") else None,
     diagnose=openai_diagnosis,
     is_comparable=lambda body: True,
-    response_extras=told,
+    response_extras=response_extras,
     resolve_stored=Stored.resolved,
-    store_response=kept,
+    store_response=store_response,
     known_fields=RESPONSES_TYPE,
 )
 
 
-def whole_compact(answer: ResponseData) -> Json:
+def render_compacted_response(answer: ResponseData) -> Json:
     """A `CompactedResponse`."""
-    given = answer.request["input"]
-    listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    sent = answer.request["input"]
+    listed = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent
     users = [item for item in listed if item.get("type", "message") == "message" and item["role"] == "user"]
-    shown = [
+    messages = [
         {
             "type": "message",
             "id": f"msg_{answer.number}_{place}",
@@ -336,7 +344,7 @@ def whole_compact(answer: ResponseData) -> Json:
         "id": answer.id,
         "object": "response.compaction",
         "created_at": answer.created_at,
-        "output": [*shown, compaction(items(answer.parts, name), name)],
+        "output": [*messages, compaction(items(answer.parts, name), name)],
         **answer.render_usage(usage(answer.usage, answer.thinking_tokens)),
     }
 
@@ -348,7 +356,7 @@ def _parts(content: Json) -> list[Json]:
 COMPACT_CODEC = replace(
     CODEC,
     request_checks=COMPACT_CHECKS,
-    render_response=whole_compact,
+    render_response=render_compacted_response,
     response_extras=lambda request: {},
     store_response=lambda stored, request, answer: None,
     known_fields=COMPACT_TYPE,

@@ -1,19 +1,12 @@
-"""How both of OpenAI's endpoints spell what is neutral elsewhere: data URLs, argument strings, error texts, token
-counters.
+"""Common part of Chat Completions and Responses: conversions, cache rules, and the adapter of both.
 
-Takes and gives JSON values. Knows nothing of messages or items.
+The adapter renders log entries as blocks, prompts and parameters, and parses request bodies; `MessageFormat` is the
+table of an endpoint's own rendering. The messages before the first user, assistant or tool message are the system level.
 
-Where OpenAI's cache may break: at message endings and explicit marks; and what besides the text must be equal.
-
-Takes layouts and parameters, gives prompts. Source: the prompt-caching guide
+Cache rules: breakpoints stand at message endings and at explicit marks. Source: the prompt-caching guide
 (developers.openai.com/api/docs/guides/prompt-caching) and `openai.types` 3.52 (chat/completion_create_params.py,
-responses/response_create_params.py). Where the two disagree on how many marks a lookup considers, the smallest set is
-taken: first 2 and latest 50 explicit, 20 message endings, the initial developer group.
-
-What Chat Completions and Responses share: one adapter, told by a table how an endpoint words things.
-
-Takes log entries, gives pieces, prompts and parameters, and the same from a request body. The messages before the first
-user, assistant or tool message are the system level. Knows no field that only one of the two endpoints has.
+responses/response_create_params.py). Where the two disagree on how many breakpoints a lookup considers, the smallest set
+is taken: first 2 and latest 50 explicit, 20 message endings, the initial developer group.
 """
 
 from __future__ import annotations
@@ -77,12 +70,12 @@ def media_of(url: Json) -> dict[str, Json]:
 
 
 def filename(part: Mapping[str, Json]) -> str:
-    """What a document is called; OpenAI wants a name beside its data."""
+    """The file name of a document; OpenAI requires a name beside its data."""
     return str(part.get("title", "document.pdf" if part.get("media_type") == _PDF else "document"))
 
 
 def titled(media: Mapping[str, Json], name: Json) -> list[Json]:
-    """Neutral documents that might be spelled so: without a title, and with one."""
+    """Neutral documents that render to this file: without a title, and with one."""
     return [{"type": "document", **media}, {"type": "document", **media, "title": name}]
 
 
@@ -104,11 +97,10 @@ def at(block: Json, *keys: str) -> str:
 
 
 def read_arguments(written: str) -> Json:
-    """What a model wrote as arguments.
+    """Parse the arguments a model wrote; the text itself where it is not JSON, or JSON text, so that writing it again
+    gives the same.
 
-    Its text where that is not JSON, or JSON text, so that writing it again gives the same.
-
-    No text at all is no arguments: some models write nothing for a tool without parameters.
+    An empty text is no arguments: some models write nothing for a tool without parameters.
 
     >>> read_arguments('{"b":1,"a":2}'), read_arguments("{torn"), read_arguments("")
     ({'b': 1, 'a': 2}, '{torn', {})
@@ -124,8 +116,7 @@ def read_arguments(written: str) -> Json:
 
 
 def object_arguments(written: str) -> str:
-    """Arguments as servers take them that parse what was said before: as they came where they are an object, else as
-    one that holds them.
+    """Arguments for servers that parse the history: unchanged where they are an object, else an object that holds them.
 
     Source: vLLM before pull request 48922, llama.cpp (25510), SGLang (28035) and Alibaba's Qwen answer anything else
     with a 400.
@@ -145,7 +136,9 @@ def written_arguments(arguments: Json) -> str:
 
 
 def as_error(texts: list[Json], kind: str) -> list[Json]:
-    """The parts of a failed tool's output: OpenAI has no field for it, so the text says it, once."""
+    """The parts of a failed tool's output: OpenAI has no field for it, so the text begins with
+    `Error: `, once.
+    """
     if texts and texts[0].get("type") == kind:
         first = texts[0]["text"]
         return [{**texts[0], "text": first if first.startswith(_ERROR) else _ERROR + first}, *texts[1:]]
@@ -159,9 +152,10 @@ _MARKERS = {
     43200: b',"prompt_cache_breakpoint":{"mode":"explicit","ttl":"12h"}',
 }
 _WRITTEN = {"implicit": 3, "explicit": 4}
-"""Mode → how many of the latest explicit marks are written."""
+"""Mode → number of the latest explicit breakpoints that are written."""
 _FIRST, _LATEST, _ENDINGS = 2, 50, 21
-"""Explicit marks looked up from the front and from the back; endings the implicit mark looks up, its own included."""
+"""Explicit breakpoints looked up from the front and from the back; endings the implicit breakpoint looks up, its own
+included."""
 _ENDED: Mapping[str, Callable[[str, bool], bool]] = {
     "user": lambda run, opens: opens,
     "tool": lambda run, opens: run != "tool",
@@ -191,9 +185,8 @@ def advances(before: str, run: str, opens: bool) -> bool:
 
 
 def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
-    """What to mark: the head, since the implicit mark moves with the conversation.
-
-    The tail too where there is no implicit mark.
+    """The breakpoints to place: the static prefix, since the implicit breakpoint moves with the conversation, and the tail
+    where there is no implicit breakpoint.
 
     `auto` lets the long lifetime be chosen place by place, where the model has one. Raises `UsageError` for a lifetime
     it does not offer.
@@ -217,21 +210,21 @@ def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
 
 
 def marks_of(columns: PromptColumns, cuts: list[Cut], params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
-    """The explicit marks found while cutting.
+    """The explicit breakpoints of `cuts`.
 
-    `cuts[i]` became segment `i`. A mark's own lifetime wins over the request's.
+    `cuts[i]` became segment `i`. A breakpoint's own lifetime wins over the request's.
     """
     default = _seconds(_options(params))
     return tuple(
-        Breakpoint(index, TTLS.get(str(found.marker.get("ttl")), default), 1)
-        for index, found in enumerate(cuts)
-        if isinstance(found.marker, dict) and found.marker.get("mode") == "explicit"
+        Breakpoint(index, TTLS.get(str(rendered.marker.get("ttl")), default), 1)
+        for index, rendered in enumerate(cuts)
+        if isinstance(rendered.marker, dict) and rendered.marker.get("mode") == "explicit"
     )
 
 
 def layout_of(columns: PromptColumns, marks: tuple[Breakpoint, ...], model: Model) -> PromptLayout:
-    """The layout that renders `marks`: those inside a whole message or item, and those of a model that takes none, are
-    not of it.
+    """The layout that renders `marks`, without those inside a whole message or item and those of a model that accepts
+    none.
     """
     has_marks = model.cache == "breakpoints"
     return PromptLayout(
@@ -242,7 +235,7 @@ def layout_of(columns: PromptColumns, marks: tuple[Breakpoint, ...], model: Mode
 
 
 def prompt_of(layout: PromptLayout, marks: tuple[Breakpoint, ...], params: Mapping[str, Json], model: Model) -> Prompt:
-    """What the cache sees of a request with these explicit marks."""
+    """The prompt that the cache sees for a request with these explicit breakpoints."""
     columns, n = layout.columns, layout.n
     endpoint = "engines" if model.provider in ENGINES else "openai"
     if endpoint == "openai" and model.cache != "breakpoints":
@@ -252,7 +245,7 @@ def prompt_of(layout: PromptLayout, marks: tuple[Breakpoint, ...], params: Mappi
 
 
 def inherited(layout: PromptLayout, params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
-    """The marks of a layout as the wire says them: one without a lifetime takes the request's."""
+    """The breakpoints of a layout as sent: one without a lifetime takes the request's."""
     default = _seconds(_options(params))
     return tuple(replace(mark, ttl_seconds=max(mark.ttl_seconds, default)) for mark in layout.breakpoints)
 
@@ -261,29 +254,31 @@ def _effective(
     layout: PromptLayout, marks: tuple[Breakpoint, ...], options: Mapping[str, Json]
 ) -> tuple[Breakpoint, ...]:
     mode = options.get("mode", "implicit")
-    found = {mark.segment: replace(mark, lookback=1, is_written=False) for mark in (*marks[:_FIRST], *marks[-_LATEST:])}
-    found.update({mark.segment: replace(mark, lookback=1) for mark in marks[-_WRITTEN[mode] :]})
+    breakpoints = {
+        mark.segment: replace(mark, lookback=1, is_written=False) for mark in (*marks[:_FIRST], *marks[-_LATEST:])
+    }
+    breakpoints.update({mark.segment: replace(mark, lookback=1) for mark in marks[-_WRITTEN[mode] :]})
     if mode == "implicit":
-        _add_implicit(layout, found, _seconds(options))
-    return tuple(found[place] for place in sorted(found))
+        _add_implicit(layout, breakpoints, _seconds(options))
+    return tuple(breakpoints[place] for place in sorted(breakpoints))
 
 
-def _add_implicit(layout: PromptLayout, found: dict[int, Breakpoint], ttl: int) -> None:
+def _add_implicit(layout: PromptLayout, breakpoints: dict[int, Breakpoint], ttl: int) -> None:
     """The end of the latest eligible message is written and looks back; the initial developer group is looked up."""
     columns = layout.columns
     tools, head = (min(end, layout.n) for end in columns.level_ends)
     if head > tools:
-        found.setdefault(head - 1, Breakpoint(head - 1, ttl, 1, is_written=False))
+        breakpoints.setdefault(head - 1, Breakpoint(head - 1, ttl, 1, is_written=False))
     tail = next((index for index in range(layout.n - 1, -1, -1) if columns.runs[index] in _ENDED), None)
     if tail is not None:
-        own = found.get(tail)
-        found[tail] = Breakpoint(tail, own.ttl_seconds if own else ttl, _ENDINGS)
+        own = breakpoints.get(tail)
+        breakpoints[tail] = Breakpoint(tail, own.ttl_seconds if own else ttl, _ENDINGS)
 
 
 def _keyed(params: Mapping[str, Json]) -> dict[str, Json]:
     """Parameters with those that key by one of their fields reduced to it."""
-    given = params.get("reasoning") or {}
-    reasoning = {name: value for name, value in given.items() if name not in _UNKEYED_REASONING and value is not None}
+    options = params.get("reasoning") or {}
+    reasoning = {name: value for name, value in options.items() if name not in _UNKEYED_REASONING and value is not None}
     return {**params, "reasoning": reasoning, "prompt_cache_mode": _options(params).get("mode")}
 
 
@@ -308,55 +303,55 @@ _PARTS: Mapping[tuple[Level, str], Trait] = {
     ("messages", "system"): Trait(run="other"),
     ("messages", "user"): Trait(run="user"),
 }
-"""Messages written part by part, since each part can carry a mark."""
-Said = Callable[[Mapping[str, Json]], list[Json]]
-"""Body of an entry → messages or items."""
+"""Messages rendered part by part, since each part can hold a breakpoint."""
+RenderEntry = Callable[[Mapping[str, Json]], list[Json]]
+"""Renders the body of a log entry as messages or items."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
-    """How one endpoint words a conversation."""
+class MessageFormat:
+    """Rendering and parsing of one endpoint's messages."""
 
     wire: str
     """The endpoint."""
     grammar: Grammar
-    """How it is written and counted."""
+    """Grammar of its body."""
     array: str
     """Field that holds messages or items."""
     segments: frozenset[str]
     """Fields that are segments, not parameters."""
     text: str
     """Type of a text part."""
-    opened: Callable[[str, Json], list[Json]]
-    """(role, neutral parts) → the message that says them."""
-    replied: Said
-    """What the model said."""
-    answered: Said
-    """What a tool gave."""
-    said_by: Callable[[Mapping[str, Json], str], Iterator[Json]]
+    render_message: Callable[[str, Json], list[Json]]
+    """(role, neutral parts) → the messages that hold them."""
+    render_reply: RenderEntry
+    """Renders a reply of the model."""
+    render_result: RenderEntry
+    """Renders the result of a tool."""
+    neutral_parts: Callable[[Mapping[str, Json], str], Iterator[Json]]
     """(message, role it should have) → neutral parts."""
     tools: Tools
-    """How it spells tools."""
-    listed: Callable[[Mapping[str, Json]], tuple[list[Json], int]]
+    """Its tool definitions."""
+    messages_of: Callable[[Mapping[str, Json]], tuple[list[Json], int]]
     """Body → its messages or items, checked, and how many stand before the first of `array`."""
     role: Callable[[Mapping[str, Json]], str]
-    """Who says a message; "" for an item nobody says."""
-    besides: Callable[[Mapping[str, Json]], dict[str, Json]]
-    """What a message says besides role and content, in order."""
+    """The role of a message; "" for an item without one."""
+    other_fields: Callable[[Mapping[str, Json]], dict[str, Json]]
+    """Fields of a message besides role and content, sorted."""
     tool: Callable[[Mapping[str, Json]], Trait]
-    """A tool → what the cache makes of it."""
-    one: Callable[[Mapping[str, Json], str, str], Cut]
-    """(message, path, model) → one that is a single piece."""
+    """A tool → its trait for the cache."""
+    cut_whole: Callable[[Mapping[str, Json], str, str], Cut]
+    """(message, path, model) → the message as a single block."""
     turns: Callable[[list[Json], str], Iterable[Turn]]
-    """(messages behind the head, model) → turns."""
-    ways: Mapping[str, Said] = field(default_factory=dict)
-    """How a phase, a late tool or an event is told, where only this endpoint knows the way."""
+    """(messages after the system level, model) → turns."""
+    renderers: Mapping[str, RenderEntry] = field(default_factory=dict)
+    """Option of `telling`, `announcing` or `noticing` that only this endpoint has → its renderer."""
 
 
-class Speaker(Adapter):
-    """An adapter of one of OpenAI's endpoints; its words come from `words`."""
+class OpenAIAdapter(Adapter):
+    """An adapter of one of OpenAI's endpoints; `format` renders and parses its messages."""
 
-    words: ClassVar[Wording]
+    format: ClassVar[MessageFormat]
     path: str
     name = "openai"
     system_role = "developer"
@@ -364,132 +359,134 @@ class Speaker(Adapter):
     def __init__(self, endpoint: Endpoint, ttl: str, params: Mapping[str, Json]) -> None:
         self.affinity, params, self.headers = split(params, self.headers)
         super().__init__(endpoint, params)
-        self._kinds = _kinds(self.words, self.telling, self.announcing, self.noticing)
+        self._kinds = _kinds(self.format, self.telling, self.announcing, self.noticing)
         self.plan = plan_of(self.model, ttl, self.params)
 
     def render_static_prefix(self, system: Json, tools: Json, entry: int) -> Iterator[RenderedBlock]:
-        """Pieces of the tools, and of the one message that opens the conversation."""
-        cuts = [_tool(self.words, self.words.tools.sent(taken(one, self.model)), self.model.name) for one in tools]
-        for message in self.words.opened(self.system_role, system):
-            cuts += _message(self.words, message, "system", "system", self.model.name)
-        yield from (replace(found.block, entry=entry) for found in cuts)
+        """Render the tools, and the one message that opens the conversation."""
+        cuts = [_tool(self.format, self.format.tools.sent(taken(tool, self.model)), self.model.name) for tool in tools]
+        for message in self.format.render_message(self.system_role, system):
+            cuts += _message(self.format, message, "system", "system", self.model.name)
+        yield from (replace(rendered.block, entry=entry) for rendered in cuts)
 
     def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
-        """Pieces of one entry.
+        """Render one entry.
 
         `keeps_thinking=False` where its prefix has changed and the API would drop its reasoning.
         """
         for message in self._kinds[entry.kind](read_json(entry.body)):
-            for found in _message(self.words, message, "messages", self.words.array, self.model.name):
-                if keeps_thinking or not found.block.is_thinking:
-                    yield replace(found.block, entry=entry.sequence)
+            for rendered in _message(self.format, message, "messages", self.format.array, self.model.name):
+                if keeps_thinking or not rendered.block.is_thinking:
+                    yield replace(rendered.block, entry=entry.sequence)
 
     def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
-        """What the cache sees: explicit marks, and the implicit one where the request leaves it on."""
+        """The prompt that the cache sees: explicit breakpoints, and the implicit one where the request leaves it on."""
         return prompt_of(layout, inherited(layout, params), params, self.model)
 
     def parse(self, body: Json) -> Parsed:
-        """A request body of this endpoint."""
-        return understood(self.words, body)
+        """Parse a request body of this endpoint."""
+        return parse_body(self.format, body)
 
     def turns(self, body: Json) -> tuple[Json, Json, list[Turn]]:
         """System parts, tool definitions and turns of a request body."""
-        messages, _ = self.words.listed(body)
-        n_head = _n_head(self.words, messages)
+        messages, _ = self.format.messages_of(body)
+        n_head = _n_head(self.format, messages)
         role = self.system_role if n_head == 1 else ""
-        system = [part for message in messages[:n_head] for part in self.words.said_by(message, role)]
-        definitions = [self.words.tools.definition(tool) for tool in body.get("tools") or []]
-        return system, definitions, list(self.words.turns(messages[n_head:], self.model.name))
+        system = [part for message in messages[:n_head] for part in self.format.neutral_parts(message, role)]
+        definitions = [self.format.tools.definition(tool) for tool in body.get("tools") or []]
+        return system, definitions, list(self.format.turns(messages[n_head:], self.model.name))
 
 
-def _kinds(words: Wording, telling: str, announcing: str, noticing: str) -> dict[str, Said]:
-    """Entry kind → messages or items, where phases, late tools and events are told in these ways."""
+def _kinds(format: MessageFormat, telling: str, announcing: str, noticing: str) -> dict[str, RenderEntry]:
+    """Entry kind → its renderer, for these options for phases, late tools and events."""
 
-    def said(role: str, text: str) -> list[Json]:
-        return words.opened(role, [{"type": "text", "text": text}])
+    def say(role: str, text: str) -> list[Json]:
+        return format.render_message(role, [{"type": "text", "text": text}])
 
-    ways: dict[str, Said] = {
+    renderers: dict[str, RenderEntry] = {
         **dict.fromkeys(("allowed_tools", "decoding"), lambda body: []),
-        "developer": lambda body: said("developer", body["text"]),
-        "reminder": lambda body: said("user", reminder(body["text"])) if body.get("text") else [],
-        "bridge": lambda body: said("user", reminder(announcement(body))),
-        **words.ways,
+        "developer": lambda body: say("developer", body["text"]),
+        "reminder": lambda body: say("user", reminder(body["text"])) if body.get("text") else [],
+        "bridge": lambda body: say("user", reminder(announcement(body))),
+        **format.renderers,
     }
     return {
-        "user": lambda body: words.opened("user", heard(body)),
-        "assistant": words.replied,
-        "result": words.answered,
-        "epoch": lambda body: words.opened("user", body["summary"]),
-        "phase": ways[telling],
-        "tools": ways[announcing],
-        "notice": lambda body: ways[noticing](body) if "event" in body else said("user", body["text"]),
+        "user": lambda body: format.render_message("user", heard(body)),
+        "assistant": format.render_reply,
+        "result": format.render_result,
+        "epoch": lambda body: format.render_message("user", body["summary"]),
+        "phase": renderers[telling],
+        "tools": renderers[announcing],
+        "notice": lambda body: renderers[noticing](body) if "event" in body else say("user", body["text"]),
     }
 
 
-def understood(words: Wording, body: Json) -> Parsed:
-    """A request body: its segments, marks and parameters.
+def parse_body(format: MessageFormat, body: Json) -> Parsed:
+    """Parse a request body into its segments, breakpoints and parameters.
 
     Raises `UnreadableRequest` where it is not one.
     """
     fields = expect(body, dict, "body", "an object")
     model = model_named(expect(fields.get("model"), str, "model", "a string"), "openai")
-    params = {name: value for name, value in fields.items() if name not in words.segments}
+    params = {name: value for name, value in fields.items() if name not in format.segments}
     columns, cuts = (
-        PromptColumns(words.grammar, strips_thinking=strips(words.wire, model, params)),
-        list(_cuts(words, fields, model.name)),
+        PromptColumns(format.grammar, strips_thinking=strips(format.wire, model, params)),
+        list(_cuts(format, fields, model.name)),
     )
-    columns.extend(found.block for found in cuts)
+    columns.extend(rendered.block for rendered in cuts)
     marks = marks_of(columns, cuts, params)
     layout = layout_of(columns, marks, model)
     return Parsed(model.name, params, layout, prompt_of(layout, marks, params, model))
 
 
-def _cuts(words: Wording, fields: Mapping[str, Json], model: str) -> Iterator[Cut]:
+def _cuts(format: MessageFormat, fields: Mapping[str, Json], model: str) -> Iterator[Cut]:
     for index, tool in enumerate(expect(fields.get("tools") or [], list, "tools", "an array")):
-        yield _tool(words, expect(tool, dict, f"tools[{index}]", "an object"), model)
-    messages, offset = words.listed(fields)
-    n_head = _n_head(words, messages)
+        yield _tool(format, expect(tool, dict, f"tools[{index}]", "an object"), model)
+    messages, offset = format.messages_of(fields)
+    n_head = _n_head(format, messages)
     for index, message in enumerate(messages):
         yield from _message(
-            words, message, "system" if index < n_head else "messages", f"{words.array}[{index - offset}]", model
+            format, message, "system" if index < n_head else "messages", f"{format.array}[{index - offset}]", model
         )
 
 
-def _n_head(words: Wording, messages: list[Json]) -> int:
-    """How many messages open the conversation before anybody else speaks."""
-    return next((index for index, message in enumerate(messages) if words.role(message) not in SYSTEM), len(messages))
+def _n_head(format: MessageFormat, messages: list[Json]) -> int:
+    """The number of system messages that open the conversation."""
+    return next((index for index, message in enumerate(messages) if format.role(message) not in SYSTEM), len(messages))
 
 
-def _tool(words: Wording, tool: Mapping[str, Json], model: str) -> Cut:
-    return cut(tool, "tools", "", words.tool(tool), model)
+def _tool(format: MessageFormat, tool: Mapping[str, Json], model: str) -> Cut:
+    return cut(tool, "tools", "", format.tool(tool), model)
 
 
-def _message(words: Wording, message: Mapping[str, Json], level: Level, path: str, model: str) -> Iterable[Cut]:
+def _message(format: MessageFormat, message: Mapping[str, Json], level: Level, path: str, model: str) -> Iterable[Cut]:
     """One message, part by part or as a whole."""
-    trait = _PARTS.get((level, words.role(message)))
-    return [words.one(message, path, model)] if trait is None else _each(words, message, level, trait, path, model)
+    trait = _PARTS.get((level, format.role(message)))
+    return (
+        [format.cut_whole(message, path, model)] if trait is None else _each(format, message, level, trait, path, model)
+    )
 
 
 def _each(
-    words: Wording, message: Mapping[str, Json], level: Level, trait: Trait, path: str, model: str
+    format: MessageFormat, message: Mapping[str, Json], level: Level, trait: Trait, path: str, model: str
 ) -> Iterator[Cut]:
-    """The parts of a message; what it says besides role and content (a name) stands in its opening."""
-    more, role = words.besides(message), words.role(message)
-    said = {"role": role, **more}
-    opener, speaker = canonical(said)[:-1] + b',"content":[', canonical(said).decode() if more else role
-    for index, part in enumerate(_content(words, message.get("content"), f"{path}.content")):
+    """The parts of a message; its fields besides role and content (a name) stand in its opening."""
+    more, role = format.other_fields(message), format.role(message)
+    fields = {"role": role, **more}
+    opener, speaker = canonical(fields)[:-1] + b',"content":[', canonical(fields).decode() if more else role
+    for index, part in enumerate(_content(format, message.get("content"), f"{path}.content")):
         is_turn = trait.run == "user" and not index
         yield cut(part, level, "" if index else speaker, trait, model, (opener, b"]}"), is_turn=is_turn)
 
 
-def _content(words: Wording, content: Json, path: str) -> list[Json]:
+def _content(format: MessageFormat, content: Json, path: str) -> list[Json]:
     """Content as a list of parts: a string is one text part."""
     if isinstance(content, str):
-        return [{"type": words.text, "text": content}]
+        return [{"type": format.text, "text": content}]
     for index, part in enumerate(expect(content or None, list, path, "a string or a non-empty array")):
         kind = expect(
             expect(part, dict, f"{path}[{index}]", "an object").get("type"), str, f"{path}[{index}].type", "a string"
         )
-        if kind == words.text:
+        if kind == format.text:
             expect(part.get("text"), str, f"{path}[{index}].text", "a string")
     return list(content)

@@ -1,4 +1,4 @@
-"""What OpenAI refuses in a Chat Completions or Responses body.
+"""Validation of Chat Completions and Responses bodies, and the errors OpenAI returns.
 
 The shape is that of the SDK's own types (`openai.types`: chat/completion_create_params.py,
 responses/response_create_params.py, responses/response_compact_params.py and the params they name). Written by hand is
@@ -13,12 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from contextkit.canonical import Json
+from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.providers.sdk_types import Mismatch, Rules, SdkType
 from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
 
 
 def invalid(message: str, param: str | None = None, code: str | None = None) -> Refusal:
-    """A 400 in OpenAI's words."""
+    """A 400 as OpenAI phrases it."""
     return Refusal(400, "invalid_request_error", message, param, code)
 
 
@@ -30,13 +31,59 @@ TOO_LONG = invalid(
 
 
 def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Any key will do, and none is looked at."""
+    """Require a key; its value is not checked."""
     if not (received.headers.get("authorization") or received.headers.get("x-api-key")):
         yield Refusal(
             401,
             "invalid_request_error",
             "You didn't provide an API key in an Authorization header (Authorization: Bearer KEY).",
         )
+
+
+# Errors (https://platform.openai.com/docs/guides/error-codes)
+# -------------------------------------------------------------------------------------------------------------------
+
+_ERROR_TYPES: dict[int, tuple[str, str | None]] = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
+    403: ("invalid_request_error", "permission_denied"),
+    404: ("invalid_request_error", "not_found"),
+    405: ("invalid_request_error", "method_not_supported"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+    500: ("server_error", "server_error"),
+    503: ("service_unavailable_error", "server_overloaded"),
+}
+"""HTTP status → error type and code."""
+STATUS_BY_ERROR_TYPE: Mapping[str, int] = {
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "server_error": 500,
+    "overloaded_error": 503,
+    "service_unavailable_error": 503,
+    "invalid_request_error": 400,
+}
+
+
+def render_error(refusal: Refusal) -> Json:
+    """The body of an error."""
+    return {"error": {"message": refusal.message, "type": refusal.type, "param": refusal.param, "code": refusal.code}}
+
+
+def scripted_error(status: int, kind: str | None, message: str | None) -> Refusal:
+    """The refusal of a scripted error."""
+    usual, code = _ERROR_TYPES.get(status, ("server_error", None))
+    return Refusal(status, kind or usual, message or f"Scripted {kind or usual}", None, code)
+
+
+def unreadable(fault: UnreadableRequest) -> Refusal:
+    """A 400 for a body the adapter cannot parse."""
+    return invalid(f"Invalid value for '{fault.path}': {fault}", fault.path, "invalid_value")
+
+
+def unknown_model(name: str, fault: UnknownModel) -> Refusal:
+    """A 404 for a model without a row."""
+    text = f"The model `{name}` does not exist or you do not have access to it."
+    return Refusal(404, "invalid_request_error", text, None, "model_not_found")
 
 
 # Shapes
@@ -62,7 +109,7 @@ def _compact_type() -> Any:
 
 
 _CLOSED = frozenset({"role", "type", "mode", "ttl", "service_tier", "prompt_cache_retention"})
-"""Fields with a closed list of words; a later effort, verbosity or status is accepted."""
+"""Fields with a closed list of values; a later effort, verbosity or status is accepted."""
 _RESPONSES_RULES = Rules(
     # clients send items of a response back without what the API fills in itself (Codex, the Agents SDK)
     optional=frozenset({"id", "status", "annotations", "logprobs", "parameters", "strict", "execution"}),
@@ -117,15 +164,15 @@ def _shape(received: ReceivedRequest, declared: SdkType, array: str) -> Iterator
         yield invalid(message, array, "empty_array")
 
 
-def _refusal(found: Mismatch) -> Refusal:
-    """A mismatch in OpenAI's words."""
-    if found.kind == "missing":
-        return invalid(f"Missing required parameter: '{found.path}'.", found.path, "missing_required_parameter")
-    if found.kind == "value":
-        message = f"Invalid value for '{found.path}'. Supported values are: {found.expected}."
-        return invalid(message, found.path, "invalid_value")
-    message = f"Invalid type or value for '{found.path}': expected {found.expected}."
-    return invalid(message, found.path, "invalid_type")
+def _refusal(mismatch: Mismatch) -> Refusal:
+    """A mismatch as OpenAI phrases it."""
+    if mismatch.kind == "missing":
+        return invalid(f"Missing required parameter: '{mismatch.path}'.", mismatch.path, "missing_required_parameter")
+    if mismatch.kind == "value":
+        message = f"Invalid value for '{mismatch.path}'. Supported values are: {mismatch.expected}."
+        return invalid(message, mismatch.path, "invalid_value")
+    message = f"Invalid type or value for '{mismatch.path}': expected {mismatch.expected}."
+    return invalid(message, mismatch.path, "invalid_type")
 
 
 # Fields
@@ -176,9 +223,9 @@ def responses_choice(received: ReceivedRequest) -> Iterator[Refusal]:
     return _choice(received, tools, _responses_tool, types, "")
 
 
-def _tools_of_items(given: Json) -> list[Json]:
-    """Tools that items of the input bring: those that came late, and those that a search found."""
-    items = given if isinstance(given, list) else []
+def _tools_of_items(items: Json) -> list[Json]:
+    """Tools that items of the input declare: late tools, and results of a search."""
+    items = items if isinstance(items, list) else []
     bringing = [item for item in items if item.get("type") in ("additional_tools", "tool_search_output")]
     return [tool for item in bringing for tool in item.get("tools") or ()]
 
@@ -211,13 +258,13 @@ def _choice(
         if choice not in _CHOICES:
             yield _wrong("tool_choice", f"expected one of {', '.join(_CHOICES)}")
     else:
-        known = {identify(tool) for tool in tools}
+        declared = {identify(tool) for tool in tools}
         for path, tool in _chosen(choice, nested):
             if isinstance(tool, Refusal):
                 yield tool
             elif not isinstance(tool, dict) or str(tool.get("type")) not in types:
                 yield _wrong(f"{path}.type", f"expected one of {', '.join(sorted(set(types))) or 'the tools'}")
-            elif identify(tool) not in known:
+            elif identify(tool) not in declared:
                 yield _wrong(path, "this tool is not among 'tools'")
 
 
@@ -289,10 +336,10 @@ def chat_calls(received: ReceivedRequest) -> Iterator[Refusal]:
 
 def responses_calls(received: ReceivedRequest) -> Iterator[Refusal]:
     """Each call among the input items has its output behind it, and each output its call before it."""
-    given = received.body["input"] if isinstance(received.body["input"], list) else []
+    items = received.body["input"] if isinstance(received.body["input"], list) else []
     calls: dict[str, tuple[int, str]] = {}
     outputs: dict[str, tuple[int, str]] = {}
-    for index, item in enumerate(given):
+    for index, item in enumerate(items):
         kind = item.get("type")
         if kind in ("tool_search_call", "tool_search_output") and not _is_client_search(item):
             continue
@@ -304,7 +351,7 @@ def responses_calls(received: ReceivedRequest) -> Iterator[Refusal]:
         if outputs.get(call, (-1,))[0] < index:
             yield invalid(f"No tool output found for {kind.replace('_', ' ')} {call}.", "input")
     for call, (index, kind) in outputs.items():
-        if calls.get(call, (len(given),))[0] > index:
+        if calls.get(call, (len(items),))[0] > index:
             yield invalid(f"No tool call found for {kind.replace('_', ' ')} with call_id {call}.", "input")
 
 
