@@ -18,7 +18,7 @@ from contextkit.models import model_named
 from contextkit.providers.anthropic.rendering import COUNTED, INVOKE, MANTLE, PREDICT
 from contextkit.providers.codec import Codec
 from contextkit.providers.gemini.generate import parse as parsed_content
-from contextkit.providers.gemini.parts import spelled
+from contextkit.providers.gemini.parts import camel_cased
 from contextkit.providers.gemini.validation import CREATED, authenticated, invalid, shape
 from contextkit.providers.validation import MOST_LEVELS, ReceivedRequest, Refusal, first, is_nested_deeper
 from contextkit.server.answer import CONVERSE, GENERATE, Call, Outcome, admit, answered, count_tokens, refused
@@ -53,7 +53,7 @@ def converse(state: State, headers: Mapping[str, str], raw: bytes, model: str, *
 def generate(state: State, headers: Mapping[str, str], raw: bytes, model: str, *, is_stream: bool) -> Outcome | Call:
     """`POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`."""
     fields = _fields(raw)
-    whole = _addressed(GENERATE, canonical(spelled(fields)) if fields else raw, model, is_stream)
+    whole = _addressed(GENERATE, canonical(camel_cased(fields)) if fields else raw, model, is_stream)
     with state.lock:
         body = _with_content(state, whole)
     return refused(state, GENERATE, body) if isinstance(body, Refusal) else admit(state, GENERATE, headers, body)
@@ -107,7 +107,7 @@ def create(state: State, headers: Mapping[str, str], raw: bytes) -> Outcome:
         return refused(
             state, GENERATE, invalid("body", f"expected an object, nested no deeper than {MOST_LEVELS} levels")
         )
-    body = spelled(fields)
+    body = camel_cased(fields)
     received = ReceivedRequest(headers, body, is_strict=state.is_strict)
     refusal = first(check for check in (authenticated(received), shape(received, CREATED)))
     with state.lock:
@@ -127,7 +127,7 @@ def content(state: State, headers: Mapping[str, str], method: str, name: str, ra
             del state.contents[name]
             return answered(state, GENERATE, {})
         if method == "PATCH":
-            ttl_seconds = _lifetime(spelled(_fields(raw)))
+            ttl_seconds = _lifetime(camel_cased(_fields(raw)))
             if isinstance(ttl_seconds, Refusal):
                 return refused(state, GENERATE, ttl_seconds)
             cached = CachedContent(cached.body, cached.field, cached.n_tokens, state.clock.now() + ttl_seconds)

@@ -1,8 +1,8 @@
 """Gemini's `generateContent`: Google's models behind `client.models.generate_content` of google-genai.
 
 A body is what the API takes, `model` among its fields. Source of every rule:
-https://ai.google.dev/gemini-api/docs/caching and `google.genai.types` 3.4. Any prefix is cached unasked; what a content
-holds that a request names is left out of its body.
+https://ai.google.dev/gemini-api/docs/caching and `google.genai.types` 3.4. Every prefix is cached automatically;
+segments of the content that a request names are left out of its body.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _SEGMENTS = ("tools", "systemInstruction", "contents")
 
 
 def _opened(columns: PromptColumns, n: int, params: bytes) -> tuple[bytes, int]:
-    """The fields; where they name a content, the first message behind what it holds."""
+    """Render the fields; where they name a content, the first message after it too."""
     held, fields = 0, params
     if b'"cachedContent":' in params:
-        said = read_json(params)
-        held = n_held(columns, n, said.get("cachedContent"))
-        fields = canonical({**said, "cachedContent": _name(said.get("cachedContent"))})
-        if held and "toolConfig" in said:
+        values = read_json(params)
+        held = n_held(columns, n, values.get("cachedContent"))
+        fields = canonical({**values, "cachedContent": _name(values.get("cachedContent"))})
+        if held and "toolConfig" in values:
             raise UsageError(
                 "toolConfig: a request that names a cached content must not say it; leave it out, or leave cached_content out"
             )
@@ -47,7 +47,7 @@ def _opened(columns: PromptColumns, n: int, params: bytes) -> tuple[bytes, int]:
 
 
 def n_held(columns: PromptColumns, n: int, content: Json) -> int:
-    """How many of the first `n` segments stand in a content.
+    """The number of the first `n` segments that a content holds.
 
     Raises `UsageError` where it is not the beginning of this conversation.
     """
@@ -146,7 +146,7 @@ WORDS = Words(
     _params,
     _keyed,
     _trait,
-    parts.spelled,
+    parts.camel_cased,
     seen=_naming,
     provider="google",
 )
@@ -155,8 +155,8 @@ WORDS = Words(
 class Gemini(Speaker):
     """A model of Google's behind `client.models.generate_content`, where `client = genai.Client()`.
 
-    `max_tokens` goes out as `generationConfig.maxOutputTokens`; everything else is a field of the API and is sent as
-    given. What was sent before is cached unasked. `cached_content` is the name of a content that holds this
+    `max_tokens` is sent as `generationConfig.maxOutputTokens`; everything else is a field of the API and is sent
+    unchanged. Prefixes are cached automatically. `cached_content` is the name of a content that holds this
     conversation's tools and system prompt, or `"auto"`: then `open` makes one where it pays, and `close` deletes it.
 
     >>> Gemini("gemini-3.8-flash", max_tokens=4096).params["generationConfig"]
@@ -170,18 +170,18 @@ class Gemini(Speaker):
         self, model: str, *, max_tokens: int | None = None, cached_content: str | None = None, **params: Json
     ) -> None:
         limit = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
-        said = {"generationConfig": {**limit, **(params.pop("generationConfig", None) or {})}} if limit else {}
+        config = {"generationConfig": {**limit, **(params.pop("generationConfig", None) or {})}} if limit else {}
         named = {} if cached_content in (None, "auto") else {"cachedContent": cached_content}
         row = chosen_model(model, "google")
         super().__init__(
             row,
             f"/v1beta/models/{model}:generateContent",
-            {**said, **params, **named},
+            {**config, **params, **named},
             Plan(has_head=False, has_tail=False),
         )
         self._is_auto = cached_content == "auto"
         self.content: CachedContent | None = None
-        """What `open` stored."""
+        """Content that `open` stored."""
 
     def open(
         self,
@@ -191,7 +191,7 @@ class Gemini(Speaker):
         ttl_seconds: float = 3600,
         n_segments: int | None = None,
     ) -> CachedContent | None:
-        """Store the beginning of a conversation and name it from now on.
+        """Store the beginning of a conversation and name it in later requests.
 
         None where `reads` in that time do not pay for it.
 
@@ -208,7 +208,7 @@ class Gemini(Speaker):
         return self.content
 
     def close(self) -> None:
-        """Delete what `open` stored, and go on without."""
+        """Delete the content that `open` stored, and continue without it."""
         if self.content is not None:
             self.content.close()
             self.content, self.params = (
@@ -218,5 +218,7 @@ class Gemini(Speaker):
 
 
 def parse(body: Json) -> Parsed:
-    """A body: its segments and parameters; raises as `understood`. What a content holds that it names is not in it."""
+    """Parse a body into its segments and parameters; raises as `understood`. Segments of the content that it names are not
+    in it.
+    """
     return understood(WORDS, body)

@@ -1,14 +1,12 @@
-"""Gemini's parts: neutral parts, calls, results and tools in its words, and back.
+"""Gemini's parts: renders neutral parts, calls, results and tools, and parses them back; and stored contents.
 
-Field names are those of `google.genai.types` 3.4, in the spelling of the wire. Projected: the system prompt takes text
-only; what has another media type than a call of this API may carry is text; a result's text stands under `output`, or
-`error`, its media beside it.
+Field names are those of `google.genai.types` 3.4, as on the wire. Projected: the system prompt is text only; media of a
+type that a call of this API does not take is text; a result's text stands under `output`, or `error`, its media beside
+it.
 
-A content stored at Google: made by a call of its own from the beginning of a conversation, named by later requests,
-paid by the hour.
-
-Takes a google-genai client and a layout, gives a `CachedContent`, whose storage ends when it is closed. Source of every
-rule: https://ai.google.dev/gemini-api/docs/caching and `google.genai.types` 3.4 (CreateCachedContentConfig).
+A `CachedContent` is the beginning of a conversation stored at Google: made by a call of its own, named by later requests,
+billed by the hour until it is closed. Source of every rule: https://ai.google.dev/gemini-api/docs/caching and
+`google.genai.types` 3.4 (CreateCachedContentConfig).
 """
 
 from __future__ import annotations
@@ -42,17 +40,17 @@ _BY_ENDING = {
 }
 
 
-def spelled(value: Json) -> Json:
-    """A body or a response in the wire's own spelling: Google takes field names with underscores too, and its SDK
-    writes both.
+def camel_cased(value: Json) -> Json:
+    """A body or a response with the wire's field names: Google accepts names with underscores too, and its SDK writes
+    both.
 
-    >>> spelled({"inline_data": {"mime_type": "image/png"}, "args": {"file_name": "a"}})
+    >>> camel_cased({"inline_data": {"mime_type": "image/png"}, "args": {"file_name": "a"}})
     {'inlineData': {'mimeType': 'image/png'}, 'args': {'file_name': 'a'}}
     """
     if isinstance(value, dict):
-        named = ((_UNDERSCORED.sub(lambda found: found[1].upper(), key), item) for key, item in value.items())
-        return {key: item if key in FREE else spelled(item) for key, item in named}
-    return [spelled(item) for item in value] if isinstance(value, list) else value
+        named = ((_UNDERSCORED.sub(lambda match: match[1].upper(), key), item) for key, item in value.items())
+        return {key: item if key in FREE else camel_cased(item) for key, item in named}
+    return [camel_cased(item) for item in value] if isinstance(value, list) else value
 
 
 _UNDERSCORED = re.compile(r"(?<=[a-z0-9])_([a-z0-9])")
@@ -60,8 +58,8 @@ _UNDERSCORED = re.compile(r"(?<=[a-z0-9])_([a-z0-9])")
 
 def _media(part: Block) -> Json:
     if "url" in part:
-        kind = _BY_ENDING.get(part["url"].partition("?")[0].rpartition(".")[2].lower())
-        return {"fileData": {"fileUri": part["url"], **({"mimeType": kind} if kind else {})}}
+        media_type = _BY_ENDING.get(part["url"].partition("?")[0].rpartition(".")[2].lower())
+        return {"fileData": {"fileUri": part["url"], **({"mimeType": media_type} if media_type else {})}}
     if part["media_type"] == "text/plain":
         return text(f"{part['title']}\n\n{part['data']}" if "title" in part else part["data"])
     return {"inlineData": {"data": part["data"], "mimeType": part["media_type"]}}
@@ -102,48 +100,47 @@ def called(block: Block, index: int) -> ReplyCall | None:
 
 
 def result(body: Block) -> Json:
-    """What a tool gave."""
-    kept_whole = (
-        body["content"][0].get("block")
-        if len(body["content"]) == 1 and body["content"][0].get("wire") == WIRE
-        else None
-    )
-    if kept_whole and "functionResponse" in kept_whole:
-        return kept_whole
-    parts = PARTS.blocks(body["content"])
-    texts = [found["text"] for found in parts if found.keys() == {"text"}]
-    media = [found for found in parts if found.keys() != {"text"}]
-    given = {"error" if body["is_error"] else "output": texts[0] if len(texts) == 1 else texts}
+    """Render the result of a tool as a part."""
+    content = body["content"]
+    if len(content) == 1 and content[0].get("wire") == WIRE:
+        native = content[0].get("block")
+        if native and "functionResponse" in native:
+            return native
+    parts = PARTS.blocks(content)
+    texts = [part["text"] for part in parts if part.keys() == {"text"}]
+    media = [part for part in parts if part.keys() != {"text"}]
+    response = {"error" if body["is_error"] else "output": texts[0] if len(texts) == 1 else texts}
     beside = {"parts": media} if media else {}
     return {
         "functionResponse": {
             **_id(body["call_id"]),
             "name": body["name"] or body["call_id"],
             **beside,
-            "response": given,
+            "response": response,
         }
     }
 
 
 def resulted(block: Block, calls: list[ReplyCall]) -> Json:
-    """A part that answers a call, as the body of a result: by id, or as the first open call of that name, which is open
-    no more.
+    """A part that answers a call, as the body of a result: by id, or as the first open call of that name, which is
+    removed from `calls`.
     """
     inside = block.get("functionResponse")
     if not inside:
         return None
-    found = next(
-        (made for made in calls if made.id == inside.get("id") or ("id" not in inside and made.name == inside["name"])),
-        None,
-    )
-    calls[:] = [made for made in calls if made is not found]
-    told = inside.get("response") or {}
-    key = next(iter(told), "output")
-    texts = [told[key]] if isinstance(told.get(key), str) else told.get(key)
+    answered = None
+    for open_call in calls:
+        if open_call.id == inside.get("id") or ("id" not in inside and open_call.name == inside["name"]):
+            answered = open_call
+            break
+    calls[:] = [open_call for open_call in calls if open_call is not answered]
+    response = inside.get("response") or {}
+    key = next(iter(response), "output")
+    texts = [response[key]] if isinstance(response.get(key), str) else response.get(key)
     content = [
         {"type": "text", "text": one} for one in (texts if isinstance(texts, list) else ()) if isinstance(one, str)
     ]
-    name = found.id if found else str(inside.get("id", f"{UNNAMED}0"))
+    name = answered.id if answered else str(inside.get("id", f"{UNNAMED}0"))
     content += map(PARTS.part, inside.get("parts") or [])
     body = {"call_id": name, "name": inside["name"], "content": content, "is_error": key == "error"}
     is_whole = normal(result(body)) == normal(block)
@@ -154,10 +151,12 @@ _HOLDING_RAW = frozenset({"inlineData", "thoughtSignature", "functionResponse"})
 
 
 def tidied(block: Block) -> Block:
-    """A part in its one spelling: base64 in the standard alphabet, no nulls."""
+    """Normalize a part: base64 in the standard alphabet, no nulls."""
     plain = {key: value for key, value in block.items() if value is not None}
-    found: Block = standard(plain, RAW[WIRE]) if _HOLDING_RAW & block.keys() else plain
-    return found
+    if not _HOLDING_RAW & block.keys():
+        return plain
+    tidy: Block = standard(plain, RAW[WIRE])
+    return tidy
 
 
 def _tool(name: str, description: str, schema: Json) -> Json:
@@ -166,7 +165,7 @@ def _tool(name: str, description: str, schema: Json) -> Json:
 
 
 def _function(block: Block) -> tuple[Json, Json, Json]:
-    """What a tool of a request body says of a function."""
+    """Name, description and schema of a function in a request body."""
     return block.get("name"), block.get("description"), block.get("parametersJsonSchema")
 
 
@@ -174,37 +173,38 @@ TOOLS = Tools(WIRE, _tool, _function)
 
 
 def saying(block: Block) -> str:
-    """What a part says in words; nothing for a thought."""
+    """The text of a part; empty for a thought."""
     return "" if block.get("thought") else str(block.get("text", ""))
 
 
 STORAGE_USD: Mapping[str, float] = {"gemini-3.8-flash": 0.5, "gemini-3.7-flash": 0.5, "gemini-3.6-flash": 0.5}
 """Model → dollars for a million tokens and an hour (PyPI genai-prices 0.2.3, comments of these rows)."""
 MOST_USD = 4.5
-"""The highest such price there is (https://ai.google.dev/gemini-api/docs/pricing): assumed where a model's own is not
-at hand."""
+"""The highest of these prices (https://ai.google.dev/gemini-api/docs/pricing): assumed for a model without a price."""
 IMPLICIT_ONLY = ("gemini-4-argon",)
-"""Models that take no content (caching guide)."""
+"""Models that accept no cached content (caching guide)."""
 
 
 class CachedContent:
-    """One stored content. Close it, or use it in a `with`: storage is paid until then, and one that is forgotten warns."""
+    """One stored content. Close it, or use it in a `with`: storage is billed until then, and one that is never
+    closed warns.
+    """
 
-    def __init__(self, client: Any, name: str, layout: PromptLayout, n_segments: int, kept: Storage) -> None:
+    def __init__(self, client: Any, name: str, layout: PromptLayout, n_segments: int, storage: Storage) -> None:
         self.name = name
         """As requests name it, `cachedContents/…`."""
         self.n_segments = n_segments
         """Segments of the conversation that it holds."""
         self.digest = layout.columns.digests[n_segments - 1].hex()
-        """Of all of them: a conversation that begins otherwise cannot use it."""
-        self.storage = kept
+        """Digest of these segments: a conversation with another beginning cannot use it."""
+        self.storage = storage
         """Its size, what it costs, and how many reads pay for it."""
         self._client = client
-        self._forgotten = weakref.finalize(self, _warn, name, kept.kept_usd)
+        self._forgotten = weakref.finalize(self, _warn, name, storage.kept_usd)
 
     @property
     def field(self) -> Json:
-        """What a provider's parameters say of it."""
+        """Value of the `cachedContent` parameter."""
         return {"name": self.name, "segments": self.n_segments, "digest": self.digest}
 
     def extend(self, ttl_seconds: float) -> None:
@@ -214,7 +214,7 @@ class CachedContent:
     def close(self) -> None:
         """Delete it.
 
-        Closing twice is closing once. What the SDK raises is raised, and the content still counts as open then.
+        Closing again does nothing. An exception of the SDK is raised, and the content stays open then.
         """
         if self._forgotten.alive:
             self._client.caches.delete(name=self.name)
@@ -229,9 +229,10 @@ class CachedContent:
         self.close()
 
     def __str__(self) -> str:
-        kept, pays = self.storage, self.storage.reads_to_pay
+        storage, pays = self.storage, self.storage.reads_to_pay
         worth = "its price is not known" if pays is None else f"pays from {pays:.1f} reads on"
-        return f"{self.name}: {kept.n_tokens:,} tokens for {kept.ttl_seconds / 3600:.3g} h, ${kept.kept_usd:.4f} of storage, {worth}"
+        size = f"{storage.n_tokens:,} tokens for {storage.ttl_seconds / 3600:.3g} h"
+        return f"{self.name}: {size}, ${storage.kept_usd:.4f} of storage, {worth}"
 
 
 def cached_content(
@@ -267,7 +268,7 @@ def cached_content(
 def quoted(
     layout: PromptLayout, model: str, ttl_seconds: float, n_segments: int, usd_per_mtok_hour: float | None = None
 ) -> Storage:
-    """What storing the first `n_segments` would cost, by our own count of tokens."""
+    """The cost of storing the first `n_segments`, by the estimated count of tokens."""
     return _storage(
         model, layout.columns.ends_tokens[n_segments - 1] if n_segments else 0, ttl_seconds, usd_per_mtok_hour
     )
@@ -282,6 +283,6 @@ def _storage(model: str, n_tokens: int, ttl_seconds: float, usd: float | None) -
     return storage(n_tokens, ttl_seconds, per_hour, price)
 
 
-def _warn(name: str, kept_usd: float) -> None:
-    text = f"{name} was not closed: Google stores it, and bills it (${kept_usd:.4f}), until it expires"
+def _warn(name: str, storage_usd: float) -> None:
+    text = f"{name} was not closed: Google stores it, and bills it (${storage_usd:.4f}), until it expires"
     warnings.warn(sanitize(text), ResourceWarning, stacklevel=2)

@@ -46,32 +46,32 @@ def content(parts: tuple[Part, ...]) -> list[Json]:
 
 
 def usage(bill: Usage, thinking_tokens: int) -> Json:
-    """A bill in Gemini's counters, zeros left out: the prompt holds what was read."""
+    """Usage in Gemini's counters, zeros left out: the prompt includes cache reads."""
     prompt, output = bill.prompt or 0, bill.output or 0
-    told = {
+    counters = {
         "promptTokenCount": prompt,
         "cachedContentTokenCount": bill.read,
         "candidatesTokenCount": output - thinking_tokens,
         "thoughtsTokenCount": thinking_tokens,
         "totalTokenCount": prompt + output,
     }
-    return {name: count for name, count in told.items() if count}
+    return {name: count for name, count in counters.items() if count}
 
 
-def whole(answer: ResponseData) -> Json:
+def render_response(answer: ResponseData) -> Json:
     """A `GenerateContentResponse`."""
     return _chunk(answer, content(answer.parts), FINISHES[answer.ending], usage(answer.usage, answer.thinking_tokens))
 
 
-def stream(answer: ResponseData) -> Stream:
-    """Its chunks."""
+def render_stream(answer: ResponseData) -> Stream:
+    """The chunks of a `GenerateContentResponse`."""
     parts = tuple(b"".join(event(_chunk(answer, [piece])) for piece in _pieces(part)) for part in content(answer.parts))
     ending = _chunk(answer, [], FINISHES[answer.ending], usage(answer.usage, answer.thinking_tokens))
     return Stream(b"", parts, event(ending))
 
 
 def _pieces(part: Mapping[str, Any]) -> list[Json]:
-    """Text in deltas, its signature with the last; a call in one."""
+    """The deltas of a part: text in several, its signature with the last; a call in one."""
     texts = pieces(part.get("text", ""))
     if not texts:
         return [dict(part)]
@@ -82,9 +82,9 @@ def _pieces(part: Mapping[str, Any]) -> list[Json]:
 
 def _chunk(answer: ResponseData, parts: list[Json], finish: str | None = None, bill: Json = None) -> dict[str, Json]:
     ended = {} if finish is None else {"finishReason": finish}
-    told = {} if bill is None else {"usageMetadata": bill}
+    reported = {} if bill is None else {"usageMetadata": bill}
     candidate = {"content": {"role": "model", "parts": parts}, **ended, "index": 0}
-    return {"candidates": [candidate], **told, "modelVersion": answer.request["model"], "responseId": answer.id}
+    return {"candidates": [candidate], **reported, "modelVersion": answer.request["model"], "responseId": answer.id}
 
 
 def error(refusal: Refusal) -> Json:
@@ -93,7 +93,7 @@ def error(refusal: Refusal) -> Json:
 
 
 def fault(status: int, kind: str | None, message: str | None) -> Refusal:
-    """A scripted error."""
+    """The refusal of a scripted error."""
     named = kind or TYPES.get(status, "UNKNOWN")
     return Refusal(status, named, message or f"Scripted {named}")
 
@@ -126,10 +126,10 @@ CODEC = Codec(
     render_error_event=lambda refusal: event(error(refusal)),
     status_by_error_type={"overloaded_error": 503, **{kind: status for status, kind in TYPES.items()}},
     render_content=content,
-    render_response=whole,
-    render_stream=stream,
+    render_response=render_response,
+    render_stream=render_stream,
     prewarm_ending=lambda body: None,
-    diagnose=lambda kept, now, read: None,
+    diagnose=lambda previous, now, read: None,
     is_comparable=lambda body: False,
     known_fields=frozenset(refusals.FIELDS),
 )

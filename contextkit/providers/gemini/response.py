@@ -1,4 +1,4 @@
-"""What Gemini answers: a response, or the chunks of one.
+"""Parses responses of Gemini, and joins the chunks of a stream into one.
 
 Field names are those of `google.genai.types` 3.4: GenerateContentResponse, UsageMetadata, FinishReason.
 """
@@ -12,33 +12,32 @@ from typing import Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
-from contextkit.providers.gemini.parts import spelled
+from contextkit.providers.gemini.parts import camel_cased
 from contextkit.providers.keyed_blocks import Words, packed, reading
 from contextkit.providers.provider import Reply, plain, read_object
 from contextkit.providers.usage import GEMINI, read_usage
 
 STOPS = {"STOP": "done", "MAX_TOKENS": "truncated", "FINISH_REASON_UNSPECIFIED": "done", "CONTINUATION": "paused"}
-"""`finishReason` → what the loop does next; every other is a refusal, of what was asked or of what was about to be
-said."""
+"""`finishReason` → next step of the loop; every other is a refusal, of the prompt or of the reply."""
 
 
 def reply(words: Words, response: Any) -> Reply:
-    """A `GenerateContentResponse`, its dict, or what chunks amounted to."""
-    answer: dict[str, Any] = spelled(plain(packed(response)))
+    """Parse a `GenerateContentResponse`, its dict, or a joined stream."""
+    answer: dict[str, Any] = camel_cased(plain(packed(response)))
     candidates = answer.get("candidates") or []
     if not candidates and "promptFeedback" not in answer and "usageMetadata" not in answer:
         raise UnreadableReply(
             "not an answer of Gemini (no candidates): pass what client.models.generate_content returned"
         )
     first: dict[str, Any] = candidates[0] if candidates else {"finishReason": "SAFETY"}
-    said = [
+    parts = [
         _with_object(part) for part in (first.get("content") or {}).get("parts") or [] if part not in ({"text": ""}, {})
     ]
-    native, text, calls = reading(words, said, answer.get("modelVersion", ""))
+    native, text, calls = reading(words, parts, answer.get("modelVersion", ""))
     stop = STOPS.get(first.get("finishReason", "STOP"), "refused")
     name = (
         answer.get("responseId")
-        or f"gemini-{blake2b(canonical([said, answer.get('usageMetadata')]), digest_size=8).hexdigest()}"
+        or f"gemini-{blake2b(canonical([parts, answer.get('usageMetadata')]), digest_size=8).hexdigest()}"
     )
     return Reply(
         name,
@@ -51,7 +50,7 @@ def reply(words: Words, response: Any) -> Reply:
 
 
 def _with_object(part: Mapping[str, Json]) -> Mapping[str, Json]:
-    """A part with arguments that a request takes back."""
+    """A part whose arguments are an object, as requests require."""
     call = part.get("functionCall")
     if not isinstance(call, Mapping) or call.get("args") is None:
         return part
@@ -59,7 +58,7 @@ def _with_object(part: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def usage(counters: Mapping[str, Json]) -> Usage:
-    """Gemini's counters in ours: its prompt counts cached tokens in, zeros are left out, and writing costs nothing.
+    """The usage of Gemini's counters: its prompt includes cached tokens, zeros are left out, and writing costs nothing.
 
     >>> usage({"promptTokenCount": 100, "cachedContentTokenCount": 60, "candidatesTokenCount": 5, "thoughtsTokenCount": 7})
     Usage(fresh=40, read=60, writes={}, output=12)
@@ -73,25 +72,25 @@ def is_complete(response: Mapping[str, Json]) -> bool:
 
 
 def joined(events: Iterable[Any]) -> Mapping[str, Json]:
-    """The response that chunks amount to; what has arrived, where they were cut short."""
+    """Join chunks into a response; a truncated stream gives the part that arrived."""
     answer: dict[str, Json] = {}
-    said: list[dict[str, Json]] = []
-    for event in (spelled(plain(packed(event))) for event in events):
+    parts: list[dict[str, Json]] = []
+    for event in (camel_cased(plain(packed(event))) for event in events):
         first = (event.pop("candidates", None) or [{}])[0]
         for part in (first.get("content") or {}).get("parts") or []:
-            _grow(said, part)
+            _grow(parts, part)
         ended = {"finishReason": first["finishReason"]} if "finishReason" in first else {}
         answer = {**answer, **event, "candidates": [{**(answer.get("candidates") or [{}])[0], **ended}]}
     if not answer:
         raise UnreadableReply("the stream ended before its first chunk: nothing was said")
-    answer["candidates"][0]["content"] = {"role": "model", "parts": said}
+    answer["candidates"][0]["content"] = {"role": "model", "parts": parts}
     return answer
 
 
-def _grow(said: list[dict[str, Json]], part: dict[str, Json]) -> None:
-    """Text goes on in the part before it, where both are text, or both a thought, and neither is signed."""
-    last = said[-1] if said else {}
+def _grow(parts: list[dict[str, Json]], part: dict[str, Json]) -> None:
+    """Append a part; text continues the part before it where both are text, or both thoughts, and neither is signed."""
+    last = parts[-1] if parts else {}
     if "text" in part and part.keys() == last.keys() and part.keys() <= {"text", "thought"}:
         last["text"] += part["text"]
     else:
-        said.append(dict(part))
+        parts.append(dict(part))

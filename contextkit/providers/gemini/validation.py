@@ -1,8 +1,7 @@
-"""What the Gemini API refuses: fields, parts, the order of a conversation, and what must not stand beside a cached
-content.
+"""Validation of Gemini bodies: fields, parts, the order of a conversation, and fields that exclude a cached content.
 
-Nested shapes are those of `google.genai.types`, checked where google-genai is installed. Written by hand is what no type
-says; source: https://ai.google.dev/gemini-api/docs/caching.
+Nested shapes are those of `google.genai.types`, checked where google-genai is installed. Rules that no type
+expresses are written by hand; source: https://ai.google.dev/gemini-api/docs/caching.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "store": bool,
     "labels": dict,
 }
-"""Field of a call → its type. What a named content holds is put into the body by the server."""
+"""Field of a call → its type. The server merges the segments of a named content into the body."""
 CREATED: Mapping[str, type | tuple[type, ...]] = {**_PROMPT_FIELDS, "ttl": str, "displayName": str}
 """Field of a content that is created → its type."""
 _JSON_TYPES: Mapping[object, str] = {
@@ -59,12 +58,12 @@ _DATA_FIELDS: Mapping[str, tuple[str, ...]] = {
 
 
 def invalid(path: str, what: str) -> Refusal:
-    """A 400 in Google's words."""
+    """A 400 as Google phrases it."""
     return Refusal(400, "INVALID_ARGUMENT", f"Invalid value at '{path}': {what}")
 
 
 def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Any key will do, and none is looked at."""
+    """Require a key; its value is not checked."""
     if not (received.headers.get("x-goog-api-key") or received.headers.get("authorization")):
         yield Refusal(403, "PERMISSION_DENIED", "Method doesn't allow unregistered callers. Please use an API key.")
 
@@ -156,13 +155,13 @@ def _validator() -> tuple[Any, frozenset[str]] | None:
 
 
 def _mismatches(body: Mapping[str, Json], *, is_strict: bool) -> Iterator[Refusal]:
-    """What does not fit the SDK's types; a field of `generationConfig` that they lack is refused by a strict server."""
-    found = _validator()
-    if found is None:
+    """Mismatches with the SDK's types; a field of `generationConfig` that they lack is refused by a strict server."""
+    validator = _validator()
+    if validator is None:
         return
     from pydantic_core import ValidationError
 
-    model, generation_fields = found
+    model, generation_fields = validator
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a word that a later version of an enumeration has
@@ -173,8 +172,8 @@ def _mismatches(body: Mapping[str, Json], *, is_strict: bool) -> Iterator[Refusa
         for row in error.errors(include_url=False, include_input=False):
             field, *inside = row["loc"]
             is_open = field == "generationConfig" and len(inside) == 1
-            is_known = is_open and (inside[0] in generation_fields or not is_strict)
-            if row["type"] == "extra_forbidden" and is_known:
+            is_accepted = is_open and (inside[0] in generation_fields or not is_strict)
+            if row["type"] == "extra_forbidden" and is_accepted:
                 continue
             path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in row["loc"])
             words = row["msg"].removeprefix("Input should be ")
@@ -182,17 +181,17 @@ def _mismatches(body: Mapping[str, Json], *, is_strict: bool) -> Iterator[Refusa
 
 
 def conversation(received: ReceivedRequest) -> Iterator[Refusal]:
-    """The user speaks first and last, and as many functions answer as were called."""
-    said: list[tuple[str, list[Json]]] = []
+    """The user has the first and the last turn, with as many function responses as there were calls."""
+    turns: list[tuple[str, list[Json]]] = []
     for content in received.body["contents"]:
         role = content.get("role", "user")
-        if said and said[-1][0] == role:
-            said[-1][1].extend(content["parts"])
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(content["parts"])
         else:
-            said.append((role, list(content["parts"])))
-    if said[-1][0] != "user":
+            turns.append((role, list(content["parts"])))
+    if turns[-1][0] != "user":
         yield invalid("contents", "Please ensure that multiturn requests end with a user role.")
-    for (_, before), (role, after) in zip([("", []), *said], said, strict=False):
+    for (_, before), (role, after) in zip([("", []), *turns], turns, strict=False):
         calls = [part["functionCall"]["name"] for part in before if "functionCall" in part]
         answers = [part["functionResponse"]["name"] for part in after if "functionResponse" in part]
         if role == "user" and len(calls) != len(answers):

@@ -59,7 +59,7 @@ def messages_of(role: str, parts: Json) -> list[Json]:
 def normalize(message: Mapping[str, Json]) -> dict[str, Json]:
     """Normalize a message: no nulls, and content that is one text part is a string.
 
-    >>> whole({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "4"}], "name": None})
+    >>> normalize({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "4"}], "name": None})
     {'role': 'tool', 'tool_call_id': 'c', 'content': '4'}
     """
     is_function = (

@@ -93,7 +93,7 @@ def normalize(item: Mapping[str, Json]) -> dict[str, Json]:
 
     An output of one text part is a string.
 
-    >>> whole({"type": "function_call_output", "id": "fc_1", "call_id": "c", "output": [{"type": "input_text", "text": "4"}]})
+    >>> normalize({"type": "function_call_output", "id": "fc_1", "call_id": "c", "output": [{"type": "input_text", "text": "4"}]})
     {'type': 'function_call_output', 'call_id': 'c', 'output': '4'}
     """
     kind = item.get("type") or ("message" if "role" in item else None)
