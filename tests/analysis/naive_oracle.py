@@ -23,6 +23,8 @@ ORDERED = ("input", "input_schema", "parameters", "arguments")
 A_MESSAGE = 3
 """Tokens that the opening of a message counts as."""
 CLAUDE_MINIMUM = {"claude-opus-4-5": 4096}
+CLAUDE_TOOL_PROMPT = {"claude-opus-4-5": 496}
+"""Tokens of the system prompt that the provider adds to a request with tools."""
 OPENAI_MINIMUM = 1024
 ANTHROPIC_NEUTRAL = {"model", "max_tokens", "stream", "tools", "system", "messages"}
 OPENAI_NEUTRAL = {"stream", "stream_options", "store", "include", "tools", "messages", "input"}
@@ -88,6 +90,8 @@ class Oracle:
         keyed = {
             level: json.dumps(settings(self.wire, request, level, blocks)) for level in ("tools", "system", "messages")
         }
+        if any(block.level == "tools" for block in blocks):
+            tokens = CLAUDE_TOOL_PROMPT.get(request["model"], 0)
         for block in blocks:
             spelled = json.dumps(spell(block.value))
             if spelled not in self.sizes:
