@@ -2,7 +2,7 @@
 
 Takes a source, gives one exchange a line, with the body that was sent, so that a miss has its exact place. Bodies of
 Anthropic Messages, OpenAI Chat and Responses, Gemini generateContent, DeepSeek, Bedrock Converse, OpenRouter and any
-host that speaks like one of them, in one file or several. A response may be JSON, a list of the events it was streamed
+compatible host, in one file or several. A response may be JSON, a list of the events it was streamed
 in, or the text of the stream; a body may be JSON or its text, alone or in an envelope `{"url", "body"}`. A line that is
 only a request is a prompt without a bill; one that is only a response, a bill without a prompt. A response that stands
 there twice is counted once. Headers are read for the name of the session and for nothing else.
@@ -77,7 +77,7 @@ _TOOK = (
 """(field, its units in a second)."""
 _IDS = ("id", "request_id", "requestId", "call_id")
 _HEADERS = ("x-session-id", "x-grok-conv-id", "x-session-affinity")
-_SHOWN = (
+_BODY_MARKERS = (
     b'"usage"',
     b'"usageMetadata"',
     b'"messages"',
@@ -104,9 +104,9 @@ def is_raw_pairs(head: bytes) -> bool:
         return False
     try:
         record = orjson.loads(line)
-    except orjson.JSONDecodeError:  # longer than what was looked at, or cut
+    except orjson.JSONDecodeError:  # longer than the head, or truncated
         return any(b'"%s"' % name.encode() in line[:4096] for name in (*REQUESTS, *RESPONSES)) and any(
-            name in line for name in _SHOWN
+            name in line for name in _BODY_MARKERS
         )
     return isinstance(record, dict) and _is_pair(record)
 
@@ -129,11 +129,11 @@ class PairLines:
         self.source, self.pairs = source, Pairs(source)
 
     def hear(self, number: int, line: bytes) -> Iterable[Record]:
-        """The next line; gives its call."""
+        """Read the next line; gives its call."""
         record = _record(self.source, number, line, self.pairs.bodies)
-        heard = _heard(number, record) if record is not None else None
-        if heard:
-            return self.pairs.records(heard)
+        call = _recorded_call(number, record) if record is not None else None
+        if call:
+            return self.pairs.records(call)
         if record is not None and not record.get("error"):
             self.source.fault(number, "neither a request nor a response of a model; passed over")
         return ()
@@ -151,14 +151,11 @@ read = by_line(PairLines)
 
 
 _OPENING, _CLOSING, _BEFORE = re.compile(rb'"request":( ?)\{'), b'"response":', 1024
-"""What stands before a request and behind it, and in how many bytes the first is looked for."""
+"""Text before a request and after it, and the number of bytes in which the first is searched."""
 
 
 def _record(source: Source, number: int, line: bytes, bodies: GrowingBodies) -> dict[str, Any] | None:
-    """The object of a line.
-
-    Its request as the bytes that stand there, where they can be told apart without reading twice.
-    """
+    """Parse the object of a line, with its request as the original bytes where they can be located without parsing twice."""
     opening = _OPENING.search(line, 0, _BEFORE)
     # nothing else is open before it, so both names are of one object, and what stands between them is one value
     if opening and line.count(b"{", 0, opening.start()) == 1 and line.count(b"[", 0, opening.start()) == 0:
@@ -178,14 +175,14 @@ def _record(source: Source, number: int, line: bytes, bodies: GrowingBodies) -> 
 
 
 def _compact(bodies: GrowingBodies, fields: dict[str, Any]) -> bytes | None:
-    """What was sent, of a body that whoever logged it wrote anew with blanks."""
+    """The bytes that were sent, of a body that was logged with added blanks."""
     try:
         return bodies.compact(fields)
     except TypeError:
         return None
 
 
-def _heard(number: int, record: dict[str, Any]) -> RecordedCall | None:
+def _recorded_call(number: int, record: dict[str, Any]) -> RecordedCall | None:
     request, response = _named(record, REQUESTS), _named(record, RESPONSES)
     if request is None and response is None:
         request, response = (
@@ -198,31 +195,31 @@ def _heard(number: int, record: dict[str, Any]) -> RecordedCall | None:
     return openrouter.call_of(number, record) if isinstance(record.get("data"), dict) else None
 
 
-def _placed(number: int, record: dict[str, Any], request: Any, response: Any, heard: RecordedCall) -> RecordedCall:
-    """`heard` with what stands beside the bodies."""
+def _placed(number: int, record: dict[str, Any], request: Any, response: Any, call: RecordedCall) -> RecordedCall:
+    """Fill `call` with the fields beside the bodies."""
     envelopes = [one for one in (record, request, response) if isinstance(one, dict)]
-    beside = [one for one in envelopes if heard.body is None or one is not heard.body.fields or one is record]
-    heard.url = next((text for one in beside if (text := _text(one, _URLS))), "")
-    heard.provider = _text(record, ("provider", "custom_llm_provider", "vendor"))
-    heard.model = _text(record, ("model", "model_id", "modelId"))
-    heard.id = _text(record, _IDS) if record is not request else ""
-    heard.session = next((text for one in beside if (text := _text(one, SESSION_NAMES) or _in_headers(one))), "")
-    heard.lane = _text(record, ("lane", "agent", "agent_id"))
-    heard.at, heard.first_byte_at, heard.ended_at = _times(record)
-    heard.error = error_type(record) or "error" if record.get("error") else _status(record, response)
-    return heard
+    beside = [one for one in envelopes if call.body is None or one is not call.body.fields or one is record]
+    call.url = next((text for one in beside if (text := _text(one, _URLS))), "")
+    call.provider = _text(record, ("provider", "custom_llm_provider", "vendor"))
+    call.model = _text(record, ("model", "model_id", "modelId"))
+    call.id = _text(record, _IDS) if record is not request else ""
+    call.session = next((text for one in beside if (text := _text(one, SESSION_NAMES) or _in_headers(one))), "")
+    call.lane = _text(record, ("lane", "agent", "agent_id"))
+    call.at, call.first_byte_at, call.ended_at = _times(record)
+    call.error = error_type(record) or "error" if record.get("error") else _status(record, response)
+    return call
 
 
 def _named(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
-def _body(given: Any) -> Any:
-    """A body without the envelope it may stand in."""
-    if isinstance(given, dict) and not _is_request(given) and not _is_response(given):
-        inner = _named(given, _BODIES)
-        return given if inner is None else inner
-    return given
+def _body(value: Any) -> Any:
+    """A body without its envelope, if it has one."""
+    if isinstance(value, dict) and not _is_request(value) and not _is_response(value):
+        body = _named(value, _BODIES)
+        return value if body is None else body
+    return value
 
 
 def _is_request(value: Any) -> bool:
@@ -245,7 +242,7 @@ def _text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _in_headers(fields: Mapping[str, Any]) -> str:
-    """The session a request names in a header; no other header is looked at."""
+    """The session a request names in a header; no other header is read."""
     headers = fields.get("headers") or fields.get("request_headers")
     if not isinstance(headers, dict):
         return ""
@@ -254,7 +251,7 @@ def _in_headers(fields: Mapping[str, Any]) -> str:
 
 
 def _times(record: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:
-    """Start, first byte and end, as far as the record tells; one of start and end by how long it took."""
+    """Start, first byte and end, as far as the record has them; a missing start or end is derived from the duration."""
     at, ended, first = (_moment(record, names) for names in (_STARTS, _ENDS, _FIRSTS))
     took, ttft = (_seconds(record, names) for names in (_TOOK, _TTFTS))
     if at is None and ended is not None and took is not None:
@@ -267,16 +264,21 @@ def _times(record: Mapping[str, Any]) -> tuple[float | None, float | None, float
 
 
 def _moment(record: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
-    return next((found for name in names if name in record and (found := plausible(record[name])) is not None), None)
+    for name in names:
+        if name in record:
+            seconds = plausible(record[name])
+            if seconds is not None:
+                return seconds
+    return None
 
 
 def _seconds(record: Mapping[str, Any], names: tuple[tuple[str, float], ...]) -> float | None:
-    found = ((moment(record[name]), unit) for name, unit in names if isinstance(record.get(name), int | float))
-    return next((value / unit for value, unit in found if value is not None), None)
+    moments = ((moment(record[name]), unit) for name, unit in names if isinstance(record.get(name), int | float))
+    return next((value / unit for value, unit in moments if value is not None), None)
 
 
 def _status(record: Mapping[str, Any], response: Any) -> str | None:
-    """The HTTP status of a call that was refused."""
+    """The HTTP status of a refused call as an error type."""
     inside = response if isinstance(response, dict) else {}
-    given = (one.get(name) for one in (record, inside) for name in ("status", "status_code", "statusCode"))
-    return next((f"http_{code}" for code in given if isinstance(code, int) and code >= 400), None)
+    codes = (one.get(name) for one in (record, inside) for name in ("status", "status_code", "statusCode"))
+    return next((f"http_{code}" for code in codes if isinstance(code, int) and code >= 400), None)

@@ -209,8 +209,8 @@ class Codec:
     """Its diagnosis of a cache miss."""
     is_comparable: Callable[[Mapping[str, Json]], bool]
     """Whether a later request may be diagnosed against this one."""
-    known_fields: Container[str] | None = None
-    """Top-level fields that are known, None where every field is accepted without a notice."""
+    declared_fields: Container[str] | None = None
+    """Top-level fields of the endpoint; another one is accepted with a notice. None where every field is accepted without."""
     model_field: str = "model"
     """Field that names the model."""
     call_id_prefix: str = "call"

@@ -225,9 +225,9 @@ def _notices(state: State, codec: Codec, body: Mapping[str, Json], model: Model)
 
     Nothing where an engine answers, which takes any field and any model.
     """
-    if codec.known_fields is None:
+    if codec.declared_fields is None:
         return ()
-    return (*unknown_fields(codec.name, body, codec.known_fields), *of_model(codec.name, model, state.clock.now()))
+    return (*unknown_fields(codec.name, body, codec.declared_fields), *of_model(codec.name, model, state.clock.now()))
 
 
 def _resolved(state: State, codec: Codec, received: ReceivedRequest) -> ReceivedRequest | Refusal:

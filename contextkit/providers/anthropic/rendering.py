@@ -285,7 +285,7 @@ CODEC = Codec(
     refuse_moved_thinking=refusals.moved,
     drop_moved_thinking=dropped,
     response_extras=told,
-    known_fields=refusals.CREATE_TYPE,
+    declared_fields=refusals.CREATE_TYPE,
 )
 COUNT = replace(CODEC, request_checks=refusals.COUNT_CHECKS)
 """`POST /v1/messages/count_tokens`."""
@@ -298,7 +298,7 @@ INVOKE = replace(
     render_stream=framed,
     stream_media_type=CONTENT_TYPE,
     request_id_header="x-amzn-requestid",
-    known_fields=refusals.PLATFORM_CREATE_TYPE,
+    declared_fields=refusals.PLATFORM_CREATE_TYPE,
     render_error_event=lambda refusal: frame("modelStreamErrorException", {"message": refusal.message}, "exception"),
 )
 """`POST /model/{modelId}/invoke` of Amazon Bedrock: caches belong to an organisation, not to a workspace."""
@@ -309,8 +309,8 @@ PREDICT = replace(
     workspace_header="",
     opted_in=opted_in,
     request_checks=refusals.PLATFORM_CHECKS["Google Cloud"],
-    known_fields=refusals.PLATFORM_CREATE_TYPE,
+    declared_fields=refusals.PLATFORM_CREATE_TYPE,
 )
 """`POST …/publishers/anthropic/models/{model}:rawPredict` of Google Cloud."""
-COUNTED = replace(PREDICT, request_checks=refusals.PLATFORM_COUNT_CHECKS, known_fields=refusals.PLATFORM_COUNT_TYPE)
+COUNTED = replace(PREDICT, request_checks=refusals.PLATFORM_COUNT_CHECKS, declared_fields=refusals.PLATFORM_COUNT_TYPE)
 """The same for `count-tokens`, which stands where a model's name would."""

@@ -162,5 +162,5 @@ CODEC = Codec(
     stream_media_type=CONTENT_TYPE,
     request_id_header="x-amzn-requestid",
     refuse_moved_thinking=refusals.moved,
-    known_fields=refusals.REQUEST_SHAPE,
+    declared_fields=refusals.REQUEST_SHAPE,
 )

@@ -131,5 +131,5 @@ CODEC = Codec(
     prewarm_ending=lambda body: None,
     diagnose=lambda previous, now, read: None,
     is_comparable=lambda body: False,
-    known_fields=frozenset(refusals.FIELDS),
+    declared_fields=frozenset(refusals.FIELDS),
 )

@@ -163,5 +163,5 @@ CODEC = Codec(
     prewarm_ending=lambda body: None,
     diagnose=lambda previous, now, read: None,
     is_comparable=lambda body: False,
-    known_fields=CHAT_TYPE,
+    declared_fields=CHAT_TYPE,
 )

@@ -204,7 +204,7 @@ CHOICES: Mapping[str, Mapping[str, tuple[RequestCheck, ...]]] = {
     "sglang": {"openai_chat": (sglang_chat, reply_format), "openai_responses": (sglang_responses,)},
     "llamacpp": {"openai_chat": (llamacpp,), "openai_responses": (llamacpp,)},
 }
-"""Engine → endpoint → what it refuses; `tiered` is spoken to through vLLM."""
+"""Engine → endpoint → its checks; `tiered` is vLLM with LMCache."""
 
 
 def engine_usage(usage: Mapping[str, Json]) -> dict[str, Json]:

@@ -320,7 +320,7 @@ CODEC = Codec(
     response_extras=response_extras,
     resolve_stored=Stored.resolved,
     store_response=store_response,
-    known_fields=RESPONSES_TYPE,
+    declared_fields=RESPONSES_TYPE,
 )
 
 
@@ -359,5 +359,5 @@ COMPACT_CODEC = replace(
     render_response=render_compacted_response,
     response_extras=lambda request: {},
     store_response=lambda stored, request, answer: None,
-    known_fields=COMPACT_TYPE,
+    declared_fields=COMPACT_TYPE,
 )
