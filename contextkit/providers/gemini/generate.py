@@ -83,7 +83,7 @@ def _placed(level: Any, role: str, block: Block) -> Place:
         return Place(
             level, "functions" if is_function else next(iter(block)), block, _DECLARED if is_function else (b"", b"")
         )
-    return Place(level, role, parts.tidied(block), _FRAMES[role] if role else (b"", b""))
+    return Place(level, role, parts.normalize_part(block), _FRAMES[role] if role else (b"", b""))
 
 
 def _places(fields: Mapping[str, Json]) -> Iterator[Place]:
@@ -135,11 +135,11 @@ WORDS = Words(
     "model",
     "model",
     parts.PARTS,
-    parts.call,
-    parts.called,
-    parts.saying,
-    parts.result,
-    parts.resulted,
+    parts.render_call,
+    parts.parse_call,
+    parts.text_in,
+    parts.render_result,
+    parts.parse_result,
     parts.TOOLS,
     _placed,
     _places,

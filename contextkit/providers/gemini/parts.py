@@ -83,7 +83,7 @@ def _candidates(block: Block) -> list[Json]:
 PARTS = Parts(WIRE, text, dict.fromkeys(("image", "document"), _media), _candidates)
 
 
-def call(name: str, tool: str, arguments: Json) -> Json:
+def render_call(name: str, tool: str, arguments: Json) -> Json:
     """A call as a part."""
     return {"functionCall": {"args": arguments, **_id(name), "name": tool}}
 
@@ -93,13 +93,13 @@ def _id(name: str) -> dict[str, Json]:
     return {} if name.startswith(UNNAMED) else {"id": name}
 
 
-def called(block: Block, index: int) -> ReplyCall | None:
+def parse_call(block: Block, index: int) -> ReplyCall | None:
     """The call a part makes; this API may leave its id out."""
     made = block.get("functionCall")
     return ReplyCall(made.get("id") or f"{UNNAMED}{index}", made["name"], made.get("args") or {}) if made else None
 
 
-def result(body: Block) -> Json:
+def render_result(body: Block) -> Json:
     """Render the result of a tool as a part."""
     content = body["content"]
     if len(content) == 1 and content[0].get("wire") == WIRE:
@@ -121,7 +121,7 @@ def result(body: Block) -> Json:
     }
 
 
-def resulted(block: Block, calls: list[ReplyCall]) -> Json:
+def parse_result(block: Block, calls: list[ReplyCall]) -> Json:
     """A part that answers a call, as the body of a result: by id, or as the first open call of that name, which is
     removed from `calls`.
     """
@@ -143,14 +143,14 @@ def resulted(block: Block, calls: list[ReplyCall]) -> Json:
     name = answered.id if answered else str(inside.get("id", f"{UNNAMED}0"))
     content += map(PARTS.part, inside.get("parts") or [])
     body = {"call_id": name, "name": inside["name"], "content": content, "is_error": key == "error"}
-    is_whole = normal(result(body)) == normal(block)
+    is_whole = normal(render_result(body)) == normal(block)
     return body if is_whole else {**body, "content": [verbatim(WIRE, block)]}
 
 
 _HOLDING_RAW = frozenset({"inlineData", "thoughtSignature", "functionResponse"})
 
 
-def tidied(block: Block) -> Block:
+def normalize_part(block: Block) -> Block:
     """Normalize a part: base64 in the standard alphabet, no nulls."""
     plain = {key: value for key, value in block.items() if value is not None}
     if not _HOLDING_RAW & block.keys():
@@ -172,7 +172,7 @@ def _function(block: Block) -> tuple[Json, Json, Json]:
 TOOLS = Tools(WIRE, _tool, _function)
 
 
-def saying(block: Block) -> str:
+def text_in(block: Block) -> str:
     """The text of a part; empty for a thought."""
     return "" if block.get("thought") else str(block.get("text", ""))
 
