@@ -20,6 +20,8 @@ from contextkit.errors import UsageError
 from contextkit.providers import Gemini
 from contextkit.providers.gemini.generate import parse
 from contextkit.providers.gemini.parts import cached_content
+from contextkit.providers.gemini.validation import request_shape
+from contextkit.providers.validation import ReceivedRequest
 from contextkit.server import LocalServer
 from tests.laws.conversations import BREAKING, SAYING, Conversation, operations
 from tests.laws.every_block import ROWS, spoken_by
@@ -312,3 +314,9 @@ def test_errors_are_those_of_the_sdk(running: LocalServer, client: Any) -> None:
 
 def test_the_example_runs(example: Callable[[str], str]) -> None:
     assert "read from cache" in example("gemini")
+
+
+def test_arguments_with_integers_beyond_64_bits_are_accepted() -> None:
+    call = {"functionCall": {"name": "search", "args": {"query": -(2**63) - 1}}}
+    body = {"model": "gemini-3.8-flash", "contents": [{"role": "model", "parts": [call]}]}
+    assert not list(request_shape(ReceivedRequest({}, body)))

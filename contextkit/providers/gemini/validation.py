@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-import orjson
-
-from contextkit.canonical import Json
+from contextkit.canonical import Json, canonical
+from contextkit.errors import NotSerialisable
 from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
 
 TOO_LONG = Refusal(400, "INVALID_ARGUMENT", "The input token count exceeds the maximum number of tokens allowed.")
@@ -165,9 +164,13 @@ def _mismatches(body: Mapping[str, Json], *, is_strict: bool) -> Iterator[Refusa
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a word that a later version of an enumeration has
-            model.model_validate_json(orjson.dumps(body))
-    except (TypeError, AttributeError):  # of orjson; of the SDK's enumerations, which take anything for text
-        yield invalid("body", "expected texts for enumerations, and numbers of 64 bits")
+            model.model_validate_json(canonical(body))
+    except (
+        NotSerialisable,
+        TypeError,
+        AttributeError,
+    ):  # the last two of the SDK's enumerations, which take anything for text
+        yield invalid("body", "expected texts for enumerations")
     except ValidationError as error:
         for row in error.errors(include_url=False, include_input=False):
             field, *inside = row["loc"]

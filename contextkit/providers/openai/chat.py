@@ -190,7 +190,7 @@ def neutral_parts(message: Mapping[str, Json], role: str) -> Iterator[Json]:
         yield verbatim(WIRE, normal(plain))
 
 
-def result_of(message: Mapping[str, Json]) -> Json:
+def parse_result(message: Mapping[str, Json]) -> Json:
     """A tool message as the body of a result."""
     plain = normal(normalize(message))
     content = [_text(plain["content"])] if isinstance(plain["content"], str) else PARTS.neutral(plain["content"])
@@ -413,7 +413,7 @@ def _turn(message: Mapping[str, Json], model: str) -> Turn:
     if message["role"] == "assistant":
         return Turn("assistant", turn(message, model))
     if message["role"] == "tool":
-        return Turn("result", result_of(message))
+        return Turn("result", parse_result(message))
     return Turn("user", {"content": list(neutral_parts(message, "user"))})
 
 

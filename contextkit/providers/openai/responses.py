@@ -211,7 +211,7 @@ def neutral_parts(item: Mapping[str, Json], role: str) -> Iterator[Json]:
         yield verbatim(WIRE, normal(plain))
 
 
-def result_of(item: Mapping[str, Json]) -> Json:
+def parse_result(item: Mapping[str, Json]) -> Json:
     """An item that answers a call as the body of a result."""
     plain = normal(normalize(item))
     output = plain.get("output", plain.get("tools"))
@@ -500,7 +500,7 @@ def _turns(items: list[Json], model: str) -> Iterator[Turn]:
 
 def _user_turn(item: Mapping[str, Json]) -> Turn:
     return (
-        Turn("result", result_of(item))
+        Turn("result", parse_result(item))
         if answers(item) is not None
         else Turn("user", {"content": list(neutral_parts(item, "user"))})
     )
