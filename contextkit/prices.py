@@ -54,7 +54,7 @@ def cost_uncached_usd(provider: str, model: str, usage: Usage, at: float | None 
     5.0
     """
     rates = _rates(provider, model, _moment(at), usage.service_tier, _state())
-    prompt = _known(rates, usage).prompt
+    prompt = _with_zero_writes(rates, usage).prompt
     return None if prompt is None else _cost(rates, Usage(prompt, 0, 0, 0, usage.output))
 
 
@@ -136,7 +136,7 @@ def _moment(at: float | None) -> float:
 
 
 def _cost(rates: _Rates, usage: Usage) -> float | None:
-    known = _known(rates, usage)
+    known = _with_zero_writes(rates, usage)
     if known.prompt is None or known.output is None:
         return None
     prompt = known.prompt
@@ -150,7 +150,7 @@ def _cost(rates: _Rates, usage: Usage) -> float | None:
     return paid + known.output * output
 
 
-def _known(rates: _Rates, usage: Usage) -> Usage:
+def _with_zero_writes(rates: _Rates, usage: Usage) -> Usage:
     """`usage` with 0 for the writes of a model whose cache costs nothing to write: nobody reports those."""
     if rates.has_write_price:
         return usage

@@ -180,15 +180,15 @@ class CacheGuard:
         try:
             yield
         except BaseException:
-            found = self._taken()
+            found = self._new_findings()
             if found:
                 item.add_report_section(when, "cache guard", found)
             raise
-        found = self._taken()
+        found = self._new_findings()
         if found:
             pytest.fail(f"--cache-guard: {found}", pytrace=False)
 
-    def _taken(self) -> str:
+    def _new_findings(self) -> str:
         """What was found since it was asked last, in words; empty where nothing broke, or may."""
         from contextkit.watcher.breaks import listed
 

@@ -77,7 +77,7 @@ class _Answers:
     """
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], _Asked] = {}
+        self._last: dict[tuple[str, str], _LastCall] = {}
 
     def tell(self, cache: Any, exchange: Exchange, prompt: Any) -> None:
         """Say where the answer before this call ended; what was cut or refused has none."""
@@ -90,13 +90,13 @@ class _Answers:
     def note(self, exchange: Exchange, prompt: Any, lease: Lease) -> None:
         """Remember a call for the one that goes on with it."""
         if type(prompt) is Prompt and prompt.n and exchange.error is None and exchange.ended_at is not None:
-            self._last[exchange.session, exchange.lane] = _Asked(
+            self._last[exchange.session, exchange.lane] = _LastCall(
                 prompt.n, prompt.key(prompt.n - 1), exchange.ended_at, lease
             )
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _LastCall:
     """A lane's last call."""
 
     n: int

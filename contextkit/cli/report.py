@@ -93,7 +93,7 @@ def _redacted(record: Record) -> Record:
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
     from contextkit.ledger.calls import Record
-    from contextkit.ledger.misses import Judged, Judging
+    from contextkit.ledger.misses import Judged, MissDetector
     from contextkit.report.contents import Contents, Gathering
     from contextkit.report.html.columns import Columns
     from contextkit.report.progress import Watch
@@ -474,11 +474,11 @@ class _Growing:
 
     def _start(self) -> None:
         from contextkit.importers.live import LiveFiles
-        from contextkit.ledger.misses import Judging
+        from contextkit.ledger.misses import MissDetector
         from contextkit.report.contents import Chosen, Gathering
 
         chosen = Chosen(self._options.since, self._options.until, self._options.session)
-        self._files, self._judging, self._gathering = LiveFiles(), Judging(), Gathering(self._options.by, chosen)
+        self._files, self._judging, self._gathering = LiveFiles(), MissDetector(), Gathering(self._options.by, chosen)
 
     def read(self) -> Contents:
         """The report as it stands."""
@@ -503,7 +503,7 @@ class _Growing:
         return self._contents(self._gathering), Columns(), self._files.faults
 
     @staticmethod
-    def _add(records: Iterable[Record], judging: Judging, gathering: Gathering) -> None:
+    def _add(records: Iterable[Record], judging: MissDetector, gathering: Gathering) -> None:
         gathering.add_all(call for record in records if (call := judging.hear(record)) is not None)
 
     def _contents(self, gathering: Gathering) -> Contents:

@@ -49,7 +49,7 @@ from contextkit.errors import HeadChanged, InvalidCall, InvalidContent, MemoryRe
 from contextkit.ledger.account import Account, Passing, take
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
-from contextkit.log.content import binary_part, check_result_parts, content_parts, said_text
+from contextkit.log.content import binary_part, check_result_parts, checked_text, content_parts
 from contextkit.log.entry import Change, Entry, Kind
 from contextkit.log.log import Log, OpenCall, Turns, check_clock
 from contextkit.log.postgres import PostgresStorage, is_url
@@ -328,7 +328,7 @@ class Context:
             return self._notice_change(news, lifetime)
         # a temporary notice is rendered as events are: behind what the user says, by the program
         event = {"event": {"type": "words"}, **lifetime} if until_user else {}
-        return self._append("notice", {"text": said_text(news), **event})
+        return self._append("notice", {"text": checked_text(news), **event})
 
     def request(self, **overrides: Json) -> Request:
         """The next request.
@@ -913,7 +913,7 @@ class Context:
     def _receive(self, response: Any, request: Request, first_byte_at: float | None) -> Entry | None:
         try:
             body = take(
-                response, request, self._provider, self._account, self._turns.check, self._is_kept, first_byte_at
+                response, request, self._provider, self._account, self._turns.check, self._is_stored, first_byte_at
             )
             if not isinstance(body, dict):
                 return self._last_reply() if body else None
@@ -926,7 +926,7 @@ class Context:
     def _last_reply(self) -> Entry | None:
         return None if self._turns.last_assistant is None else self.log[self._turns.last_assistant]
 
-    def _is_kept(self, body: Json) -> bool:
+    def _is_stored(self, body: Json) -> bool:
         """Whether the log ends with this reply: it was kept, and whoever received it did not learn of that."""
         last = self._last_reply()
         if last is None or self._turns.has_pending_user or self.stop not in _ENDED | {"calls"}:

@@ -31,7 +31,7 @@ from contextkit.prices import cost_usd
 from contextkit.prompt.planner import NOTHING, Left, PlanningState
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.masking import Lowered
-from contextkit.providers.provider import Provider, Reply, kept, plain, sendable
+from contextkit.providers.provider import Provider, Reply, assistant_body, plain, sendable
 from contextkit.providers.rendering import as_read
 from contextkit.providers.request import Request
 from contextkit.providers.server_state import Continued
@@ -451,7 +451,10 @@ def _billed_anyway(provider: Provider, response: Any) -> tuple[str, Usage]:
 def _reply_body(reply: Reply, after: int) -> Json:
     """Body of the entry that keeps `reply` to a request that included entries up to `after`."""
     native = reply.native
-    return {"after": after, **kept(native.wire, native.model, parse(native.body), reply.text, reply.calls, reply.stop)}
+    return {
+        "after": after,
+        **assistant_body(native.wire, native.model, parse(native.body), reply.text, reply.calls, reply.stop),
+    }
 
 
 def take(

@@ -323,7 +323,7 @@ MOST_BYTES = 64 << 20
 """Bodies kept, all lanes together; of a lane whose body had to go only times and bills are compared."""
 
 
-class KeptBodies:
+class StoredBodies:
     """The body of the last billed call of each lane, the lanes used last at the end."""
 
     __slots__ = ("_kept", "_n_bytes")
@@ -353,7 +353,7 @@ class KeptBodies:
         found = divergence(older.layout, newer.layout)
         place = f"{found.path} byte {found.offset:,}" if found else ""
         lane = replace(pair.lane, kept=found.segment if found else older.prompt.n, entries=[])
-        before, now = _told(pair.before, older), _told(pair.now, newer)
+        before, now = _with_prompt_facts(pair.before, older), _with_prompt_facts(pair.now, newer)
         return replace(pair, lane=lane, before=before, now=now, prompt=newer.prompt, place=place, is_whole=True)
 
     def beside(self, now: Call, raw: bytes, siblings: Iterable[Call]) -> tuple[Call, Prompt | None, list[Call]]:
@@ -364,7 +364,11 @@ class KeptBodies:
         newer = _read(now, raw) if late else None
         if newer is None:
             return now, None, late
-        return _told(now, newer), newer.prompt, [_told(call, read) for call in late if (read := self._read(call))]
+        return (
+            _with_prompt_facts(now, newer),
+            newer.prompt,
+            [_with_prompt_facts(call, read) for call in late if (read := self._read(call))],
+        )
 
     def _read(self, call: Call) -> Read | None:
         raw = self._kept.get((call.exchange.session, call.exchange.lane))
@@ -375,7 +379,7 @@ def _read(call: Call, raw: bytes) -> Read | None:
     return read_body(raw, call.exchange.provider, call.exchange.model)
 
 
-def _told(call: Call, read: Read) -> Call:
+def _with_prompt_facts(call: Call, read: Read) -> Call:
     """`call` with the facts of its prompt."""
     said = outline(None, read.prompt, [-1] * read.prompt.n, 0)
     return call_of(replace(call.exchange, prompt=said), call.usage, read.prompt)
@@ -432,7 +436,7 @@ class Judge:
     __slots__ = ("_bodies", "_growing", "_lanes", "_seen")
 
     def __init__(self) -> None:
-        self._bodies = KeptBodies()
+        self._bodies = StoredBodies()
         self._growing = Growing()
         self._lanes: dict[str, dict[str, Lane]] = {}
         self._seen = -1
@@ -678,13 +682,13 @@ class Judged:
     """Who its lane is: a remark's word, else the lane's name."""
 
 
-class Judging:
+class MissDetector:
     """Is shown a recording record by record, and judges each call as it comes; a remark speaks of what comes after it."""
 
     __slots__ = ("_index", "_judge", "_said")
 
     def __init__(self) -> None:
-        self._judge, self._said, self._index = Judge(), _Said(), 0
+        self._judge, self._said, self._index = Judge(), _Remarks(), 0
 
     def hear(self, record: Record) -> Judged | None:
         """The next record; gives its call, None for a remark."""
@@ -695,18 +699,18 @@ class Judging:
         self._index += 1
         return call
 
-    def copied(self) -> Judging:
+    def copied(self) -> MissDetector:
         """Another one that knows what this one knows, and goes on by itself."""
         return deepcopy(self, {id(NOTHING_SAID): NOTHING_SAID})
 
 
 def judged(records: Iterable[Record]) -> Iterator[Judged]:
     """Each exchange of `records`, in order, as `Judging` sees it."""
-    hear = Judging().hear
+    hear = MissDetector().hear
     return (call for record in records if (call := hear(record)) is not None)
 
 
-class _Said:
+class _Remarks:
     """What the remarks said so far; a word about one call is forgotten once that call came."""
 
     __slots__ = ("_kept", "agents", "breaks", "projects", "sums", "verdicts")
@@ -738,7 +742,7 @@ BREAKS: dict[str, Cause] = {"compaction": "compaction", "setting": "params_chang
 """Kind of a remark → the cause it is of, should its call have missed."""
 
 
-def _judged(index: int, exchange: Exchange, miss: Miss | None, said: _Said) -> Judged:
+def _judged(index: int, exchange: Exchange, miss: Miss | None, said: _Remarks) -> Judged:
     usage = measured(exchange)
     cost, uncached, has_price = _priced(exchange, usage)
     return Judged(

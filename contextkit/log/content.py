@@ -278,7 +278,7 @@ def check_result_parts(parts: Iterable[Json]) -> None:
     check_media(parts)
 
 
-def said_text(text: str) -> str:
+def checked_text(text: str) -> str:
     """`text`, if a provider takes it. Raises `InvalidContent` for what is not text, or shows nothing."""
     if not isinstance(text, str):
         raise InvalidContent(f"a notice is text, not {type(text).__name__}")

@@ -95,7 +95,7 @@ class Steps:
     def feed(self, entry: Entry) -> None:
         """Take the next entry."""
         if entry.kind == "assistant":
-            self._calls = {call["id"]: _spoken(call) for call in parse(entry.body)["calls"]}
+            self._calls = {call["id"]: _variants(call) for call in parse(entry.body)["calls"]}
         elif entry.kind == "result":
             body = parse(entry.body)
             self.step(self._calls.get(body["call_id"], body["name"]), _text(body["content"]))
@@ -227,7 +227,7 @@ def _hashed(words: Iterable[str]) -> int:
     return int.from_bytes(blake2b("\0".join(words).encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-def _spoken(call: Mapping[str, Json]) -> str:
+def _variants(call: Mapping[str, Json]) -> str:
     return f"{call['name']} {canonical(call['arguments']).decode()}"
 
 

@@ -20,7 +20,7 @@ from threading import RLock
 
 from contextkit.errors import FileMissing, NotText, PathRefused, PathTaken, UsageError
 from contextkit.memory.files.folder import Folder, Sight, Slate, look, spelled, walk
-from contextkit.memory.files.names import Names, names_of, shown
+from contextkit.memory.files.names import Names, names_of, quoted_path
 from contextkit.memory.files.objects import Objects, check_digest, digest_of
 from contextkit.memory.files.opening import folder_at
 from contextkit.memory.files.quota import OPEN, Quota, Tally, read_tally
@@ -118,7 +118,7 @@ class FileMemory:
             return self.read_bytes(path).decode("utf-8")
         except UnicodeDecodeError as error:
             raise NotText(
-                f"{shown(path)} is not UTF-8 text at byte {error.start}: read_bytes gives it as it is"
+                f"{quoted_path(path)} is not UTF-8 text at byte {error.start}: read_bytes gives it as it is"
             ) from None
 
     def read_bytes(self, path: str) -> bytes:
@@ -198,10 +198,12 @@ class FileMemory:
             if found is None:
                 raise _missing(old)
             if target[: len(source)] == source:
-                raise PathTaken(f"{shown(new)} is {shown(old)} or stands below it: choose another path")
+                raise PathTaken(f"{quoted_path(new)} is {quoted_path(old)} or stands below it: choose another path")
             sight = look(self._folder, target)
             if sight.found is not None:
-                raise PathTaken(f"something stands at {shown(new)} already: delete it first, or choose another path")
+                raise PathTaken(
+                    f"something stands at {quoted_path(new)} already: delete it first, or choose another path"
+                )
             for at, _ in walk(self._folder, source) if found.kind == "folder" else ():
                 names_of(
                     "/".join((*target, *at[len(source) :]))
@@ -262,7 +264,7 @@ class FileMemory:
             holder = next((path for path, held in self._digests(n_bytes) if held == digest), None)
             if holder is not None:
                 raise PathTaken(
-                    f"{shown(holder)} still holds content {digest[:12]}…: delete or overwrite it first, then forget it"
+                    f"{quoted_path(holder)} still holds content {digest[:12]}…: delete or overwrite it first, then forget it"
                 )
             with self._changing(-n_bytes, 0):
                 self._folder.clear()  # a writer that died may have left a copy
@@ -337,10 +339,10 @@ class FileMemory:
         sight = look(self._folder, names)
         kind = sight.found.kind if sight.found else "file"
         if kind == "folder":
-            raise PathTaken(f"{shown(path)} is a folder: name a file in it, or choose another path")
+            raise PathTaken(f"{quoted_path(path)} is a folder: name a file in it, or choose another path")
         if kind == "other":
             raise PathRefused(
-                f"{shown(path)} is a link, has a second name, or is no regular file: delete it first, or choose another path"
+                f"{quoted_path(path)} is a link, has a second name, or is no regular file: delete it first, or choose another path"
             )
         return sight
 
@@ -349,7 +351,7 @@ class FileMemory:
         if found is None:
             raise _missing(path)
         if found.kind != "folder":
-            raise PathTaken(f"{shown(path)} is no folder: read it, or list the folder it is in")
+            raise PathTaken(f"{quoted_path(path)} is no folder: read it, or list the folder it is in")
 
     def _digests(self, n_bytes: int | None = None) -> Iterator[tuple[str, str]]:
         """Path and digest of every file at a path; with `n_bytes`, of those of that size."""
@@ -359,7 +361,7 @@ class FileMemory:
 
 
 def _missing(path: str) -> FileMissing:
-    return FileMissing(f"nothing is stored at {shown(path)}: list the store to see what there is")
+    return FileMissing(f"nothing is stored at {quoted_path(path)}: list the store to see what there is")
 
 
 def _file_names(path: str) -> Names:

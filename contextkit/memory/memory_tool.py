@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from contextkit.canonical import Json
 from contextkit.errors import MemoryRefused, ToolRefusal
-from contextkit.memory.files.names import shown
+from contextkit.memory.files.names import quoted_path
 from contextkit.memory.filestore import FileMemory
 from contextkit.tools.signature import misfit
 from contextkit.tools.tool import Tool
@@ -217,7 +217,7 @@ _COMMANDS = {
 def _inside(path: str) -> str:
     """The path in the store. Raises `ToolRefusal` for one that is not below `/memories`."""
     if path != ROOT and not path.startswith(f"{ROOT}/"):
-        raise ToolRefusal(f"Path must start with /memories, got: {path if path.isprintable() else shown(path)}")
+        raise ToolRefusal(f"Path must start with /memories, got: {path if path.isprintable() else quoted_path(path)}")
     return path.removeprefix(ROOT).lstrip("/").removesuffix("/")
 
 

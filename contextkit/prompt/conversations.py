@@ -220,7 +220,7 @@ def _is_fork(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
     It returns there, or says something else that no model has replied to yet.
     """
     rest, new = one[lead:], other[lead:]
-    if not new or _is_question_asked_again(one, other, lead):
+    if not new or _is_repeated_question(one, other, lead):
         return True
     if any(map(_is_reply, (*rest, *new))):
         return False
@@ -228,7 +228,7 @@ def _is_fork(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
     return not any(block.body in left for block in new) and not _continues_last_message(one, other, lead)
 
 
-def _is_question_asked_again(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
+def _is_repeated_question(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
     """Whether one question ends `other` behind a reply, where `one` has another question.
 
     A block that stands for all that followed is no question: a summary, or something from further down.

@@ -227,27 +227,27 @@ def _opaque(key: str, n_tokens: int) -> Rule:
 
 
 def _openai_file(block: dict[str, Json], tally: _Tally) -> str:
-    data = _letters(block, "file_data") or _letters(block.get("file"), "file_data")
+    data = _text_at(block, "file_data") or _text_at(block.get("file"), "file_data")
     tally.n_tokens += n_pdf_tokens(data.partition(",")[2] or data)
     return "file_url"
 
 
 def _openai_sound(block: dict[str, Json], tally: _Tally) -> str:
-    tally.n_tokens += n_sound_tokens(_letters(block.get("input_audio"), "data"))
+    tally.n_tokens += n_sound_tokens(_text_at(block.get("input_audio"), "data"))
     return "input_audio"
 
 
 def _inline(item: dict[str, Json]) -> int | None:
     """Gemini's `inlineData`; None where it holds none."""
     measure = _MEDIA.get(str(item.get("mimeType")).partition("/")[0])
-    return measure(_letters(item, "data")) if measure and "data" in item else None
+    return measure(_text_at(item, "data")) if measure and "data" in item else None
 
 
 def _in_bytes(measure: Callable[[str], int]) -> Callable[[dict[str, Json]], int | None]:
     """Bedrock's picture or document, whose base64 stands under `source.bytes`; None for one in words."""
 
     def measured(item: dict[str, Json]) -> int | None:
-        data = _letters(item.get("source"), "bytes")
+        data = _text_at(item.get("source"), "bytes")
         return measure(data) if data else None
 
     return measured
@@ -268,7 +268,7 @@ def _is_measured(key: str, item: Json, tally: _Tally) -> bool:
     return n_tokens is not None
 
 
-def _letters(holder: Json, key: str) -> str:
+def _text_at(holder: Json, key: str) -> str:
     """The text at `holder[key]`, "" where there is none: a body is counted before anybody has checked its shape."""
     found = holder.get(key) if type(holder) is dict else None
     return found if type(found) is str else ""

@@ -37,13 +37,13 @@ from contextkit.providers.provider import (
     Trait,
     Turn,
     announcement,
+    assistant_body,
     cut,
     expect,
-    heard,
-    kept,
     keyed,
     object_of,
     reminder,
+    user_content,
 )
 
 RAW: Mapping[str, frozenset[str]] = {
@@ -200,7 +200,7 @@ class Speaker(Adapter):
 
     def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
         """Pieces of one entry; `keeps_thinking=False` where its prefix has changed."""
-        role, blocks = self._said(entry.kind, read_json(entry.body))
+        role, blocks = self._role_and_blocks(entry.kind, read_json(entry.body))
         for block in blocks:
             piece = _cut(self.words, self.words.placed("messages", role, block), self.model).block
             if keeps_thinking or not piece.is_thinking:
@@ -223,26 +223,28 @@ class Speaker(Adapter):
         said = groupby((place for place in places if place.level == "messages"), key=lambda place: place.role)
         return system, tools, list(self._turns([(role, [place.block for place in group]) for role, group in said]))
 
-    def _said(self, kind: str, body: Any) -> tuple[str, list[Json]]:
+    def _role_and_blocks(self, kind: str, body: Any) -> tuple[str, list[Json]]:
         """The role and blocks of an entry."""
         words = self.words
         told: Mapping[str, Callable[[], tuple[str, list[Json]]]] = {
-            "user": lambda: self._heard(body),
+            "user": lambda: self._user_blocks(body),
             "assistant": lambda: (words.speaker, self._replied(body)),
             "result": lambda: ("user", [words.result(body)]),
             "epoch": lambda: ("user", words.parts.blocks(body["summary"])),
-            "phase": lambda: self._told(self.telling, body.get("text", "")),
-            "tools": lambda: self._told(self.announcing, announcement(body)),
-            "notice": lambda: self._told(self.noticing if "event" in body else "", body.get("text", "")),
+            "phase": lambda: self._notice_blocks(self.telling, body.get("text", "")),
+            "tools": lambda: self._notice_blocks(self.announcing, announcement(body)),
+            "notice": lambda: self._notice_blocks(self.noticing if "event" in body else "", body.get("text", "")),
         }
         return told[kind]()
 
-    def _heard(self, body: Block) -> tuple[str, list[Json]]:
+    def _user_blocks(self, body: Block) -> tuple[str, list[Json]]:
         """What a user said, or the program in a system message between turns, where the model takes one."""
         is_system = body.get("role") == "system" and self.noticing in _SYSTEM
-        return "system" if is_system else "user", self.words.parts.blocks(body["content"] if is_system else heard(body))
+        return "system" if is_system else "user", self.words.parts.blocks(
+            body["content"] if is_system else user_content(body)
+        )
 
-    def _told(self, how: str, news: str) -> tuple[str, list[Json]]:
+    def _notice_blocks(self, how: str, news: str) -> tuple[str, list[Json]]:
         """What the program says: in a system message, in the user's turn as a reminder, or as the user's own words."""
         role = "system" if how in _SYSTEM else "user"
         said = news if role == "system" or not how else reminder(news)
@@ -262,7 +264,7 @@ class Speaker(Adapter):
             if role == self.words.speaker:
                 native, said, calls = reading(self.words, blocks, self.model.name)
                 open_calls = list(calls)
-                yield Turn("assistant", kept(self.wire, native.model, read_json(native.body), said, calls))
+                yield Turn("assistant", assistant_body(self.wire, native.model, read_json(native.body), said, calls))
                 continue
             results = [self.words.resulted(block, open_calls) for block in blocks]
             yield from (Turn("result", body) for body in results if body is not None)

@@ -198,7 +198,7 @@ def answers_search(item: Mapping[str, Json]) -> bool:
     ) is not None
 
 
-def found(body: Mapping[str, Json], blocks: Iterable[Mapping[str, Json]]) -> Json:
+def search_result(body: Mapping[str, Json], blocks: Iterable[Mapping[str, Json]]) -> Json:
     """What a search found.
 
     Words beside the definitions have no place (responses/response_tool_search_output_item_param_param.py).

@@ -42,7 +42,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UsageError
 from contextkit.models import Model
 from contextkit.prompt.prompt import LEVELS, PromptColumns, PromptLayout
-from contextkit.providers.provider import Provider, taken
+from contextkit.providers.provider import Provider, definition_for
 from contextkit.tools.mask import Mask, Permit
 from contextkit.tools.tool import Tool, Toolbox
 
@@ -590,7 +590,7 @@ def _name(endpoint: Endpoint, tool: Tool) -> Json:
 
 def _block(endpoint: Endpoint, tool: Tool) -> Mapping[str, Json]:
     """The provider's own block of a tool; a custom tool's or a plain function's type where it has none."""
-    definition = taken(tool.definition, endpoint.model)
+    definition = definition_for(tool.definition, endpoint.model)
     native = definition.get("native")
     if native is None or (native["wire"] != endpoint.wire and "instead" in definition):
         return {"type": "custom" if "format" in definition else "function"}

@@ -90,7 +90,9 @@ class Reply:
     """Id of earlier reasoning that the model was not shown, or where it stood in the request → why."""
 
 
-def kept(wire: str, model: str, said: Json, text: str, calls: Iterable[ReplyCall], stop: str = "") -> dict[str, Json]:
+def assistant_body(
+    wire: str, model: str, said: Json, text: str, calls: Iterable[ReplyCall], stop: str = ""
+) -> dict[str, Json]:
     """What a model said as the body of an `assistant` entry; without `stop` it ended, with its calls or by itself."""
     listed = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
     native = {"wire": wire, "model": model, "body": said}
@@ -450,7 +452,7 @@ MAX_ARGUMENT_DEPTH = 200
 stack."""
 
 
-def spoken(block: Mapping[str, Json]) -> str:
+def block_text(block: Mapping[str, Json]) -> str:
     """The text of a block of another wire, or its type in brackets where it has none; a tool's definition as JSON.
 
     >>> spoken({"role": "system", "content": [{"type": "text", "text": "Be brief."}]})
@@ -462,14 +464,14 @@ def spoken(block: Mapping[str, Json]) -> str:
         return _row(block)
     inside = next((block[key] for key in ("text", "content", "output") if block.get(key)), None)
     if isinstance(inside, list):
-        inside = "".join(spoken(part) for part in inside if isinstance(part, dict))
+        inside = "".join(block_text(part) for part in inside if isinstance(part, dict))
     return inside if isinstance(inside, str) else _held(block)
 
 
 def _held(block: Mapping[str, Json]) -> str:
     """The same of a block that is named by the key of what it holds, as Bedrock and Gemini name theirs."""
     name, held = next(((key, value) for key, value in block.items() if isinstance(value, Mapping)), ("item", {}))
-    words = spoken(held) if "type" not in block and held else "["
+    words = block_text(held) if "type" not in block and held else "["
     return f"[{block.get('type', name)}]" if words.startswith("[") else words
 
 
@@ -539,7 +541,7 @@ def json_text(value: Json) -> str:
         return "(nested too deep, or no JSON at all)"
 
 
-def heard(body: Mapping[str, Json]) -> Json:
+def user_content(body: Mapping[str, Json]) -> Json:
     """What somebody said between replies, where a system message cannot stand there: the program's words as reminders.
 
     >>> heard({"role": "system", "content": [{"type": "text", "text": "Be brief."}]})
@@ -547,7 +549,7 @@ def heard(body: Mapping[str, Json]) -> Json:
     """
     if body.get("role") != "system":
         return body["content"]
-    return [{"type": "text", "text": reminder(spoken(part.get("block", part)))} for part in body["content"]]
+    return [{"type": "text", "text": reminder(block_text(part.get("block", part)))} for part in body["content"]]
 
 
 UNNAMED = "call#"
@@ -573,7 +575,7 @@ def announcement(body: Mapping[str, Json]) -> str:
     return "\n".join([body["text"], *map(_row, body["definitions"])])
 
 
-def taken(definition: Mapping[str, Json], model: Model) -> Mapping[str, Json]:
+def definition_for(definition: Mapping[str, Json], model: Model) -> Mapping[str, Json]:
     """The definition as `model` takes it: a function where it knows no custom tools, or cannot ask its caller for
     tools.
 
@@ -667,7 +669,7 @@ class Parts:
     def block(self, part: Block) -> Json:
         """One of them."""
         if part["type"] == "native":
-            return part["block"] if part["wire"] == self.wire else self.text(spoken(part["block"]))
+            return part["block"] if part["wire"] == self.wire else self.text(block_text(part["block"]))
         return self.text(part["text"]) if part["type"] == "text" else self.media[part["type"]](part)
 
     def neutral(self, blocks: Json) -> list[Json]:
@@ -705,14 +707,14 @@ class Tools:
         """The neutral definition that renders back to `tool`, or the tool verbatim."""
         name, description, schema = self.function(tool)
         if normal(self.tool(name, description, schema)) != normal(tool):
-            return {"native": _kept(self.wire, tool)}
+            return {"native": _native_part(self.wire, tool)}
         return {"name": name, "description": description, "parameters": schema}
 
 
 def verbatim(wire: str, block: Block) -> Json:
     """A block of `wire`, kept verbatim as a part."""
-    return {"type": "native", **_kept(wire, block)}
+    return {"type": "native", **_native_part(wire, block)}
 
 
-def _kept(wire: str, block: Block) -> dict[str, Json]:
+def _native_part(wire: str, block: Block) -> dict[str, Json]:
     return {"wire": wire, "block": dict(block)}

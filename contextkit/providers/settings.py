@@ -501,8 +501,8 @@ def split(
     params: Mapping[str, Any], headers: Mapping[str, Any]
 ) -> tuple[Affinity | None, dict[str, Json], Mapping[str, str]]:
     """Parameters and headers without the key that is to be derived, and that key."""
-    asked = {name: _asked(value) for name, value in params.items() if _is_requested(name, value)}
-    above = {name: _asked(value) for name, value in headers.items() if _is_requested("", value)}
+    asked = {name: _requested_output(value) for name, value in params.items() if _is_requested(name, value)}
+    above = {name: _requested_output(value) for name, value in headers.items() if _is_requested("", value)}
     found = [Affinity(key, name, False) for name, key in asked.items()] + [
         Affinity(key, name, True) for name, key in above.items()
     ]
@@ -551,7 +551,7 @@ def _is_requested(name: str, value: object) -> bool:
     return isinstance(value, CacheKey) or (name == _KEY and value == AUTO)
 
 
-def _asked(value: Any) -> CacheKey:
+def _requested_output(value: Any) -> CacheKey:
     return value if isinstance(value, CacheKey) else CacheKey()
 
 

@@ -44,7 +44,7 @@ class Mask:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PhaseNotice:
     """What the model is told when a phase begins; frozen in the log."""
 
     text: str
@@ -144,7 +144,7 @@ class Permit:
                 here = self.phases[here].leads(name, is_error) or here
         return here
 
-    def told(self, phase: str, removed: frozenset[str], *, is_first: bool) -> Told:
+    def told(self, phase: str, removed: frozenset[str], *, is_first: bool) -> PhaseNotice:
         """What is said when `phase` begins and `removed` are withdrawn.
 
         `is_first`: nothing was said of any phase before.
@@ -154,7 +154,7 @@ class Permit:
         text = "" if is_first and mask.is_all and mask.mode == "auto" else notice(mask, self.toolbox)
         gone, back = hidden - removed, removed - hidden
         is_told = self.is_in_band and not self.phases[phase].require and self._removable.issuperset(self.toolbox.names)
-        return Told(text, _ordered(gone, self.toolbox), _ordered(back, self.toolbox), is_told)
+        return PhaseNotice(text, _ordered(gone, self.toolbox), _ordered(back, self.toolbox), is_told)
 
     def _now(self, mask: Mask) -> str:
         if not mask.allowed:

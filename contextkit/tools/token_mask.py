@@ -102,7 +102,7 @@ OUTSIDE = -2
 """No state: what was said leads to none of the texts."""
 
 
-class Spelling:
+class TextTrie:
     """The texts, and for each place in them what may come next."""
 
     __slots__ = ("_alive", "_children", "_ends", "_inner", "_may_follow", "_merged", "_past", "_places", "_vocabulary")
@@ -241,7 +241,7 @@ class TokenMask:
         """The names allowed."""
         texts = sorted(f"{before}{name}{after}".encode() for name in self.names)
         _check(texts)
-        self._spelling = Spelling(texts, self._vocabulary, may_follow)
+        self._spelling = TextTrie(texts, self._vocabulary, may_follow)
         if missing := self._spelling.unspellable():
             raise UsageError(
                 f"{missing[0].decode()!r} cannot be spelled with this vocabulary: is it the one of the model?"

@@ -22,7 +22,7 @@ from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.requests.cost import Costs
 from contextkit.lint.requests.cut import compare, cut
-from contextkit.lint.requests.naming import UNREADABLE, Asked, Rules, evidence_of, finding_of, unnamed
+from contextkit.lint.requests.naming import UNREADABLE, HazardRule, Rules, evidence_of, finding_of, unnamed
 from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
 
 _KEYING = ("parameters",)
@@ -53,7 +53,7 @@ def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> lis
     read is read. One that no rule names carries the code `CK001`.
     """
     first = next((change for change in step.changes if change.is_first and change.is_cached), None)
-    keyed = list(islice(asked_of(step, rules, _KEYING), _MOST_STEPS))
+    keyed = list(islice(evidence_of_step(step, rules, _KEYING), _MOST_STEPS))
     if first is None and not keyed:
         return []
     cost = Costs().of(step)
@@ -62,10 +62,10 @@ def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> lis
     tokens, usd = (cost.tokens, cost.usd(cost.tokens)) if cost else (None, None)
     found = [] if first is None else [_of_change(step, first, rules, session, tokens, usd)]
     found += [finding_of(asked, said, step.after, session, step.turn, None, tokens, usd) for asked, said in keyed]
-    return [_seen_by_the_guard(finding, caller) for finding in found]
+    return [_as_guard_finding(finding, caller) for finding in found]
 
 
-def asked_of(step: Step, rules: Rules, levels: Sequence[str]) -> Iterator[tuple[Asked, Evidence]]:
+def evidence_of_step(step: Step, rules: Rules, levels: Sequence[str]) -> Iterator[tuple[HazardRule, Evidence]]:
     """What the rules on a step say, of the hazards of some levels; a rule that cannot read the call says nothing here."""
     for asked in rules.on("step"):
         if asked.hazard.level in levels:
@@ -77,7 +77,7 @@ def refused(sent: RecordedCall, turn: int, rules: Rules, session: str = "", call
     on_calls = (asked for asked in rules.on("call") if asked.hazard.level == "breakpoints")
     said = ((asked, said) for asked in on_calls for said in evidence_of(asked, sent) if said.path != UNREADABLE)
     return [
-        _seen_by_the_guard(finding_of(asked, one, sent, session, turn, None, None, None), caller) for asked, one in said
+        _as_guard_finding(finding_of(asked, one, sent, session, turn, None, None, None), caller) for asked, one in said
     ]
 
 
@@ -91,7 +91,7 @@ def _of_change(
     return unnamed(step, change, session, tokens, usd)
 
 
-def _seen_by_the_guard(finding: Finding, caller: str) -> Finding:
+def _as_guard_finding(finding: Finding, caller: str) -> Finding:
     place = finding.place
     return replace(
         finding, detector="guard", place=replace(place, caller=caller) if isinstance(place, RequestPlace) else place
@@ -169,7 +169,7 @@ def listed(findings: Iterable[Finding]) -> str:
     for finding in findings:
         together.setdefault((finding.code, _INDEX.sub("[]", _path_of(finding))), []).append(finding)
     told = [
-        "\n".join([shown(same[0]), *([f"  times   {len(same)}"] if len(same) > 1 else [])])
+        "\n".join([format_finding(same[0]), *([f"  times   {len(same)}"] if len(same) > 1 else [])])
         for same in together.values()
     ]
     if not told:
@@ -187,7 +187,7 @@ def _path_of(finding: Finding) -> str:
     return finding.place.path if isinstance(finding.place, RequestPlace) else str(finding.place)
 
 
-def shown(finding: Finding) -> str:
+def format_finding(finding: Finding) -> str:
     """A finding for a failing test: level, path, byte offset, and a window of both sides, one under the other."""
     place = finding.place
     if not isinstance(place, RequestPlace):

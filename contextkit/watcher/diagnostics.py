@@ -37,7 +37,7 @@ _ASKS: Mapping[str, Callable[[Mapping[str, Json], str], Json]] = {
 """Wire → the fields that ask; what the caller asks already is left as it is."""
 
 
-def asked(body: bytes, fields: Mapping[str, Json], wire: str, previous: str) -> bytes:
+def with_diagnostics(body: bytes, fields: Mapping[str, Json], wire: str, previous: str) -> bytes:
     """`body` with the question at its end; `fields` are its top-level fields, as far as they are known to matter.
 
     >>> asked(b'{"model":"m"}', {"model": "m"}, "anthropic_messages", "msg_1")

@@ -49,9 +49,9 @@ from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, 
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.redact import redact
 from contextkit.terminal import sanitize
-from contextkit.watcher.breaks import asked_of, broken, catalogue, recorded_call, refused, step_of
+from contextkit.watcher.breaks import broken, catalogue, evidence_of_step, recorded_call, refused, step_of
 from contextkit.watcher.conversations import RUN, Conversation, Conversations
-from contextkit.watcher.diagnostics import asked
+from contextkit.watcher.diagnostics import with_diagnostics
 from contextkit.watcher.naming import current
 from contextkit.watcher.notify import Caller, Teller, caller
 from contextkit.watcher.response import CUT
@@ -335,7 +335,7 @@ class Guard:
     def _asking(self, conversation: Conversation, departure: Departure) -> bytes:
         if not self._asks:
             return departure.body
-        return asked(departure.body, parse(departure.body), departure.wire, conversation.previous)
+        return with_diagnostics(departure.body, parse(departure.body), departure.wire, conversation.previous)
 
     # What comes back
     # ------------------------------------------------------------------------------------------------------
@@ -371,11 +371,11 @@ class Guard:
 
     def _afterwards(self, departure: Departure, answered: Answered | None, verdict: str) -> list[Finding]:
         if verdict:
-            return [self._said(departure, verdict)]
+            return [self._verdict_finding(departure, verdict)]
         short = self._shortfall(departure, answered) if answered is not None else None
         return [] if short is None else [short]
 
-    def _said(self, departure: Departure, verdict: str) -> Finding:
+    def _verdict_finding(self, departure: Departure, verdict: str) -> Finding:
         """A verdict: on what was told before the request left, of several findings the one it speaks of, or on what
         nobody had seen.
         """
@@ -413,7 +413,7 @@ class Guard:
         one = recorded_call(before.body, before.wire, at=before.at, began_at=before.began_at, usage=before.usage)
         other = recorded_call(departure.body, departure.wire, at=departure.at, usage=answered.usage, before=one)
         step = step_of(one, other, departure.turn)
-        explained = None if departure.findings else next(asked_of(step, self._all_rules(), _EXPLAINING), None)
+        explained = None if departure.findings else next(evidence_of_step(step, self._all_rules(), _EXPLAINING), None)
         if explained is not None:
             found = finding_of(*explained, other, departure.name, departure.turn, None, should - read)
             return replace(found, detector="provider", place=replace(found.place, caller=str(departure.where)))  # type: ignore[arg-type]

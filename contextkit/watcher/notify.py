@@ -157,10 +157,10 @@ billed again; sent from agent.py:12
     >>> print(described(Finding("CKS01", "confirmed by the provider", place, "provider", verdict="system_changed")))
     CKS01 confirmed by the provider: system_changed; sent from agent.py:12
     """
-    return "; ".join([_said(finding), *_sent_from(finding)])
+    return "; ".join([_description(finding), *_sent_from(finding)])
 
 
-def _said(finding: Finding) -> str:
+def _description(finding: Finding) -> str:
     """The same, for where the caller's line is shown already."""
     if finding.detector == "provider" and finding.verdict:
         return f"{finding.code} {finding.message}: {finding.verdict}"
@@ -219,7 +219,7 @@ class Teller:
         if not callable(self._on_break):
             kind = passing(PrefixWarning, self._sdk)
             warnings.warn_explicit(
-                kind(sanitize(_said(finding))), kind, where.file or "<unknown>", where.line, where.module or None
+                kind(sanitize(_description(finding))), kind, where.file or "<unknown>", where.line, where.module or None
             )
             return
         try:

@@ -26,7 +26,7 @@ from contextkit.memory.search.document import Document
 from contextkit.memory.search.index import Index
 from contextkit.memory.search.passages import cut, line_numbers, snippet
 from contextkit.memory.search.ranking.by_words import by_words
-from contextkit.memory.search.words import asked_groups, asked_terms, terms
+from contextkit.memory.search.words import query_groups, query_terms, terms
 
 HOSTILE = [
     "",
@@ -110,7 +110,7 @@ def test_any_text_can_be_asked_for_and_what_it_says_is_found(query: str, texts: 
         kept = [Document(str(number), text) for number, text in enumerate(texts) if text.isprintable()]
         index.add_all(kept)
         found = ids(index, query)
-        assert {document.id for document in kept if set(asked_terms(query)) & set(terms(document.text))} <= set(found)
+        assert {document.id for document in kept if set(query_terms(query)) & set(terms(document.text))} <= set(found)
 
 
 def test_every_word_of_a_text_finds_it() -> None:
@@ -185,11 +185,11 @@ def test_words_are_ranked_as_the_formula_of_bm25_says() -> None:
     with Index() as index:
         index.add_all(documents)
         for query in ("cache", "lochega", "caga capnor canor", "cativel cavel caxu", "catip"):
-            asked = asked_terms(query)
+            asked = query_terms(query)
             matching = [(-round(score(said, asked), 9), name) for name, said in texts.items() if set(asked) & set(said)]
             expected = [name for _, name in sorted(matching)]
             with index._database.reading() as connection:
-                assert [place.id for place in by_words(connection, asked_groups(query))] == expected
+                assert [place.id for place in by_words(connection, query_groups(query))] == expected
 
 
 def test_common_words_alone_give_the_newest_that_hold_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

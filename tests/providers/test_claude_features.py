@@ -20,7 +20,7 @@ from contextkit.canonical import canonical, parse
 from contextkit.errors import UsageError
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers import PARSERS
-from contextkit.providers.anthropic.blocks import PLACEHOLDER, seen
+from contextkit.providers.anthropic.blocks import PLACEHOLDER, edited_columns
 from contextkit.providers.notices import BLOCKS, COMPACT, CONTEXT_MANAGEMENT, FIELDS, SUMMARIZE
 from contextkit.server import LocalServer
 from contextkit.server.answer import MESSAGES, answer
@@ -148,7 +148,7 @@ def test_cleared_results_shrink_the_prompt_and_cost_what_stood_behind_them() -> 
     assert last is not None and before is not None and before.prompt == (last.prompt or 0) + cleared
     reads = cost_of_reading(context)
     assert reads[5] < reads[4] < cost_of_reading(plain)[5]  # from the first cleared result on, all is written anew
-    shadow, _ = seen(context.request().layout, context.request().params)
+    shadow, _ = edited_columns(context.request().layout, context.request().params)
     assert PLACEHOLDER.encode() in bytes(shadow.wire) and PLACEHOLDER.encode() not in context.request().body
 
 
@@ -169,7 +169,7 @@ def test_a_clearing_that_would_not_pay_is_not_made() -> None:
 def test_what_is_cleared_can_be_chosen(more: Any, shown: bool) -> None:
     few = {**CLEAR_USES, "trigger": {"type": "input_tokens", "value": 10}, "keep": {"type": "tool_uses", "value": 0}}
     context = run(claude({**few, **more}), turns=1)[0]
-    shadow, (told,) = seen(context.request().layout, context.request().params)
+    shadow, (told,) = edited_columns(context.request().layout, context.request().params)
     inputs = [parse(shadow.body(index))["input"] for index, kind in enumerate(shadow.runs) if kind == "tool_use"]
     assert [bool(each) for each in inputs] == [shown] * 6 and told["cleared_tool_uses"] == 6
     assert run(claude({**few, **more, "exclude_tools": ["fetch"]}), turns=1)[1][-1].context_management == {
@@ -669,9 +669,9 @@ def test_edits_cost_one_walk_and_nothing_where_there_are_none() -> None:
     context = Context(claude())
     context.user("Go.")
     layout = context.request().layout
-    assert seen(layout, {"model": MODEL})[0] is layout.columns
+    assert edited_columns(layout, {"model": MODEL})[0] is layout.columns
     managed = {"model": MODEL, "context_management": {"edits": [CLEAR_USES]}}
-    shadow, told = seen(PromptLayout(layout.columns, layout.n), managed)
+    shadow, told = edited_columns(PromptLayout(layout.columns, layout.n), managed)
     assert shadow is not layout.columns and told == [] and list(shadow.digests) == list(layout.columns.digests)
 
 

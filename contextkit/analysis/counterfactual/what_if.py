@@ -123,7 +123,7 @@ class _Work:
             bills[0] if bills else None,
             min(bills, default=None),
             max(bills, default=None),
-            _said(reasons) if is_whole else "",
+            _reasons_text(reasons) if is_whole else "",
             road.note(fix) if is_whole else "",
             fix.to_do,
             tuple(zip(readings_of(fix), bills, strict=True)) if bills else (),
@@ -139,6 +139,6 @@ def _is_used(road: Calibration) -> bool:
     return road.calls > 0
 
 
-def _said(reasons: Counter[str]) -> str:
+def _reasons_text(reasons: Counter[str]) -> str:
     """`412 calls: no request body in the record; 3 calls: the bill is unknown`."""
     return "; ".join(f"{n:,} call{'s' * (n != 1)}: {reason}" for reason, n in reasons.most_common())

@@ -219,7 +219,7 @@ def _continued(exchange: Exchange, raw: bytes, before: RecordedCall | None) -> L
         return None  # the array's name stands elsewhere once more
     old = before.body[shape.message_field]
     fields[shape.message_field] = messages = [*old[:kept], *new]
-    head = _kept_head(shape, fields, before, places)
+    head = _reused_head(shape, fields, before, places)
     cuts = _cut_messages(shape, new, kept, shape.n_system_messages(messages))
     blocks = [
         *head,
@@ -234,7 +234,7 @@ def _continued(exchange: Exchange, raw: bytes, before: RecordedCall | None) -> L
     return _made(exchange, raw, shape, fields, blocks, grown)
 
 
-def _kept_head(shape: BodyReader, fields: Mapping[str, Json], before: RecordedCall, places: Places) -> list[Block]:
+def _reused_head(shape: BodyReader, fields: Mapping[str, Json], before: RecordedCall, places: Places) -> list[Block]:
     """Blocks of tools and system; those of `before` where they are the same, so that they are one object, not two."""
     old = before.blocks[: places.first]
     new = list(shape.head_blocks(fields))
@@ -255,7 +255,7 @@ def _cut_messages(shape: BodyReader, messages: list[Json], first: int, head: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Spelling:
+class _JsonStyle:
     """One way clients write JSON."""
 
     opening: str
@@ -267,9 +267,9 @@ class _Spelling:
 
 
 _SPELLINGS = (
-    _Spelling('":[', b",", spelled),  # the SDKs of Anthropic and OpenAI, JavaScript
-    _Spelling('": [', b", ", lambda value: json.dumps(value).encode()),  # requests, aiohttp
-    _Spelling('":[', b",", lambda value: json.dumps(value, separators=(",", ":")).encode()),
+    _JsonStyle('":[', b",", spelled),  # the SDKs of Anthropic and OpenAI, JavaScript
+    _JsonStyle('": [', b", ", lambda value: json.dumps(value).encode()),  # requests, aiohttp
+    _JsonStyle('":[', b",", lambda value: json.dumps(value, separators=(",", ":")).encode()),
 )
 
 
@@ -287,7 +287,7 @@ def _located(raw: bytes, name: str, messages: list[Json]) -> tuple[int, array[in
     return None
 
 
-def _ends(raw: bytes, start: int, messages: list[Json], spelling: _Spelling) -> array[int] | None:
+def _ends(raw: bytes, start: int, messages: list[Json], spelling: _JsonStyle) -> array[int] | None:
     at, ends = start, array("q")
     for message in messages:
         body = spelling.dumps(message)

@@ -17,8 +17,8 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.cost import Cost, Costs
 from contextkit.lint.requests.cut import RECENT, compare, cut, nearest, reach_of, sent_of, slim
 from contextkit.lint.requests.naming import (
-    Asked,
     Group,
+    HazardRule,
     Rules,
     agreement,
     evidence_of,
@@ -207,7 +207,7 @@ def _name_of(session: str, lane: str, number: int) -> str:
     return name if number == 1 else f"{name}#{number}"
 
 
-def _named(rules: Sequence[Asked], step: Step, change: Change) -> tuple[Asked, Evidence] | None:
+def _named(rules: Sequence[HazardRule], step: Step, change: Change) -> tuple[HazardRule, Evidence] | None:
     """The first rule that knows a change, and why."""
     return next(((asked, evidence) for asked in rules for evidence in evidence_of(asked, step, change)), None)
 

@@ -36,7 +36,7 @@ Agreement = Literal["confirmed", "contradicted", "silent"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HazardRule:
     """One rule and the hazard it stands for."""
 
     hazard: Hazard
@@ -50,11 +50,13 @@ class Rules:
 
     def __init__(self, hazards: Iterable[Hazard]) -> None:
         self.hazards = {hazard.code: hazard for hazard in hazards}
-        asked = [Asked(hazard, rule) for hazard in self.hazards.values() for rule in hazard.requests]
+        asked = [HazardRule(hazard, rule) for hazard in self.hazards.values() for rule in hazard.requests]
         ranked = sorted(asked, key=lambda one: (one.rule.rank, one.hazard.code))
-        self._by_kind: dict[On, list[Asked]] = {kind: [one for one in ranked if one.rule.on == kind] for kind in _KINDS}
+        self._by_kind: dict[On, list[HazardRule]] = {
+            kind: [one for one in ranked if one.rule.on == kind] for kind in _KINDS
+        }
 
-    def on(self, kind: On) -> Sequence[Asked]:
+    def on(self, kind: On) -> Sequence[HazardRule]:
         """Rules asked of a change, a step, a call or a session."""
         return self._by_kind[kind]
 
@@ -62,7 +64,7 @@ class Rules:
 _KINDS: tuple[On, ...] = ("change", "step", "call", "session")
 
 
-def evidence_of(asked: Asked, *subject: object) -> Iterator[Evidence]:
+def evidence_of(asked: HazardRule, *subject: object) -> Iterator[Evidence]:
     """What a rule says of its subject. A rule that cannot read what it is shown says that."""
     try:
         said = asked.rule.ask(*subject)
@@ -75,7 +77,7 @@ def evidence_of(asked: Asked, *subject: object) -> Iterator[Evidence]:
 
 
 def finding_of(
-    asked: Asked,
+    asked: HazardRule,
     evidence: Evidence,
     sent: RecordedCall,
     session: str,

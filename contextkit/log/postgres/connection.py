@@ -191,7 +191,7 @@ def unreachable(fault: psycopg.Error) -> StorageError:
     what_now = _WHAT_NOW.get(
         fault.sqlstate or "", "check that it runs and what the connection string says; the next try connects anew"
     )
-    return StorageError(f"Postgres cannot be reached ({said(fault)}): {what_now}")
+    return StorageError(f"Postgres cannot be reached ({server_message(fault)}): {what_now}")
 
 
 def refused(fault: psycopg.Error, what: str) -> StorageError:
@@ -199,10 +199,10 @@ def refused(fault: psycopg.Error, what: str) -> StorageError:
     known = _WHAT_NOW.get(fault.sqlstate or "")
     lost = "the connection is gone: check that the server runs, the next try connects anew"
     what_now = known or (lost if is_passing(fault) else "look into the server's log")
-    return StorageError(f"{what} (Postgres says: {said(fault)}): {what_now}")
+    return StorageError(f"{what} (Postgres says: {server_message(fault)}): {what_now}")
 
 
-def said(fault: psycopg.Error) -> str:
+def server_message(fault: psycopg.Error) -> str:
     """The server's own sentence, without the details that repeat values."""
     return fault.diag.message_primary or str(fault).strip().partition("\n")[0] or type(fault).__name__
 

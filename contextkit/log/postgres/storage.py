@@ -262,9 +262,9 @@ class PostgresStorage:
 
     def _page(self, asked: Asked) -> Rows:
         """One answer of a reading."""
-        return self._asked(READ, asked)
+        return self._query(READ, asked)
 
-    def _asked(self, statement: LiteralString, values: dict[str, Any]) -> Rows:
+    def _query(self, statement: LiteralString, values: dict[str, Any]) -> Rows:
         """What a statement that only reads answers; a line that broke while nobody spoke on it is made anew."""
         try:
             return self._server.ask(statement, values)
@@ -293,11 +293,11 @@ class PostgresStorage:
 
         Makes the table where an older version made the database.
         """
-        [(has_entries, has_last, is_ours)] = self._asked(_HAS_LAST, {})
+        [(has_entries, has_last, is_ours)] = self._query(_HAS_LAST, {})
         if has_entries and not has_last:
             is_ours = _made_last(self._server)
         self._notes_last = bool(is_ours)
-        return self._asked(_NOTED, {"session": self.session}) if self._notes_last else []
+        return self._query(_NOTED, {"session": self.session}) if self._notes_last else []
 
     def _check_end(self, entries: list[Entry], noted: Rows) -> None:
         """Raise `LogCorrupt` where the entry that was noted as the last is not there."""

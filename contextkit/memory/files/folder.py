@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from contextkit.errors import PathTaken
-from contextkit.memory.files.names import Names, key_of, shown, why_not
+from contextkit.memory.files.names import Names, key_of, quoted_path, why_not
 
 Kind = Literal["file", "folder", "other"]
 """`other`: a link, a file with a second name, a device: never followed, opened or listed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FileStatus:
     """What stands under one name."""
 
     name: str
@@ -58,10 +58,10 @@ class Folder(Protocol):
     def sync(self, names: Names) -> None:
         """Make sure that what was put in this folder before is safe."""
 
-    def found(self, names: Names) -> Found | None:
+    def found(self, names: Names) -> FileStatus | None:
         """What stands there; None for nothing. Raises `PathRefused` where a folder on the way is a link."""
 
-    def scan(self, names: Names) -> list[Found]:
+    def scan(self, names: Names) -> list[FileStatus]:
         """What stands in a folder, in no order.
 
         The store's own folder is left out. Raises `FileMissing`, `PathTaken` for a file.
@@ -87,7 +87,7 @@ class Folder(Protocol):
 class Sight:
     """What stands at a path, and what a file put there would need."""
 
-    found: Found | None
+    found: FileStatus | None
     """None for nothing."""
     n_missing: int
     """Folders on the way that are yet to be made."""
@@ -98,16 +98,16 @@ def look(folder: Folder, names: Names) -> Sight:
 
     Raises `PathTaken` where a file stands on the way, or a name that differs from one of these by spelling only.
     """
-    found: Found | None = Found("", "folder", 0)
+    found: FileStatus | None = FileStatus("", "folder", 0)
     for depth, name in enumerate(names):
         found = folder.found(names[: depth + 1])
         if found is None or folder.folds:
-            _check_spelling(folder, names[:depth], name)
+            _check_case(folder, names[:depth], name)
         if found is None:
             return Sight(None, len(names) - depth - 1)
         if found.kind == "file" and depth + 1 < len(names):
             raise PathTaken(
-                f"{shown('/'.join(names[: depth + 1]))} is a file, so nothing can stand below it: choose another path"
+                f"{quoted_path('/'.join(names[: depth + 1]))} is a file, so nothing can stand below it: choose another path"
             )
     return Sight(found, 0)
 
@@ -118,7 +118,7 @@ def alike(folder: Folder, names: Names, name: str) -> str | None:
     return next((one for one in folder.names(names) if key_of(one) == key and one != name), None)
 
 
-def spelled(folder: Folder, names: Names) -> Found | None:
+def spelled(folder: Folder, names: Names) -> FileStatus | None:
     """What stands at `names`, spelled just so, also where the system would take another spelling; None for nothing."""
     found = folder.found(names)
     if not found or not folder.folds:
@@ -127,7 +127,7 @@ def spelled(folder: Folder, names: Names) -> Found | None:
     return found if is_exact else None
 
 
-def walk(folder: Folder, names: Names) -> Iterator[tuple[Names, Found]]:
+def walk(folder: Folder, names: Names) -> Iterator[tuple[Names, FileStatus]]:
     """All files and folders below, a folder before what is in it, names in order; nothing that no path can name."""
     for one in sorted(folder.scan(names), key=lambda one: one.name):
         if one.kind == "other" or why_not(one.name):
@@ -137,10 +137,10 @@ def walk(folder: Folder, names: Names) -> Iterator[tuple[Names, Found]]:
             yield from walk(folder, (*names, one.name))
 
 
-def _check_spelling(folder: Folder, names: Names, name: str) -> None:
+def _check_case(folder: Folder, names: Names, name: str) -> None:
     other = alike(folder, names, name)
     if other is not None:
-        path = shown("/".join((*names, other)))
+        path = quoted_path("/".join((*names, other)))
         raise PathTaken(
-            f"{path} stands there, and {shown(name)} differs from it by case or Unicode form only: use that name or another"
+            f"{path} stands there, and {quoted_path(name)} differs from it by case or Unicode form only: use that name or another"
         )

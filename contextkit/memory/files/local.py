@@ -18,9 +18,9 @@ from pathlib import Path
 
 from contextkit.errors import ContextKitError, FileMissing, PathRefused, PathTaken, QuotaExceeded, StorageError
 from contextkit.memory.files.alone import FileSlate, let_go, wait_for
-from contextkit.memory.files.folder import Found
+from contextkit.memory.files.folder import FileStatus
 from contextkit.memory.files.handles import HAS_HANDLES, Handle, Held, Watched, is_link
-from contextkit.memory.files.names import HIDDEN, Names, shown
+from contextkit.memory.files.names import HIDDEN, Names, quoted_path
 
 _UNFINISHED: Names = (HIDDEN, "unfinished")
 """Where files are written before they are moved to their places."""
@@ -96,17 +96,17 @@ class LocalFolder:
         with self._at(names) as folder:
             folder.sync()
 
-    def found(self, names: Names) -> Found | None:
+    def found(self, names: Names) -> FileStatus | None:
         """What stands there; None for nothing."""
         if not names:
-            return Found("", "folder", 0)
+            return FileStatus("", "folder", 0)
         try:
             with self._at(names[:-1], names) as folder:
                 return _found(names[-1], folder.look(names[-1]))
         except (FileMissing, PathTaken):  # below a file there is nothing either
             return None
 
-    def scan(self, names: Names) -> list[Found]:
+    def scan(self, names: Names) -> list[FileStatus]:
         """What stands in a folder."""
         with self._at(names) as folder:
             found = (_look(folder, name) for name in folder.names() if names or name != HIDDEN)
@@ -194,13 +194,13 @@ def _faults(path: str, root: Path) -> Iterator[None]:
         kind, text = _ANSWERS.get(fault.errno or 0, (StorageError, ""))
         if not text or not path:
             said = fault.strerror or type(fault).__name__
-            where = f"{shown(path)} in the store at {root}" if path else f"the store at {root}"
+            where = f"{quoted_path(path)} in the store at {root}" if path else f"the store at {root}"
             raise StorageError(f"{where}: {said}; make room there, or choose a folder you may write to") from fault
-        raise kind(text.format(shown(path))) from fault
+        raise kind(text.format(quoted_path(path))) from fault
 
 
 def _check_file(status: os.stat_result, names: Names, limit: int) -> None:
-    path = shown("/".join(names))
+    path = quoted_path("/".join(names))
     if stat.S_ISDIR(status.st_mode):
         raise PathTaken(f"{path} is a folder: list it, or name a file in it")
     if not stat.S_ISREG(status.st_mode):
@@ -213,14 +213,14 @@ def _check_file(status: os.stat_result, names: Names, limit: int) -> None:
         )
 
 
-def _found(name: str, status: os.stat_result) -> Found:
+def _found(name: str, status: os.stat_result) -> FileStatus:
     if stat.S_ISDIR(status.st_mode) and not is_link(status):
-        return Found(name, "folder", 0)
+        return FileStatus(name, "folder", 0)
     is_file = stat.S_ISREG(status.st_mode) and not is_link(status) and status.st_nlink <= 1
-    return Found(name, "file", status.st_size) if is_file else Found(name, "other", 0)
+    return FileStatus(name, "file", status.st_size) if is_file else FileStatus(name, "other", 0)
 
 
-def _look(folder: Handle, name: str) -> Found | None:
+def _look(folder: Handle, name: str) -> FileStatus | None:
     """What stands under a name just listed; None where it went meanwhile."""
     try:
         return _found(name, folder.look(name))
@@ -252,7 +252,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 def _take_apart(folder: Handle, name: str) -> None:
     """Take away a file, a link itself, or a folder with all in it."""
-    if _look(folder, name) != Found(name, "folder", 0):
+    if _look(folder, name) != FileStatus(name, "folder", 0):
         folder.unlink(name)
         return
     inner = folder.enter(name)

@@ -99,7 +99,7 @@ def key_of(name: str) -> str:
     return unicodedata.normalize("NFKC", folded).casefold()
 
 
-def shown(text: str) -> str:
+def quoted_path(text: str) -> str:
     """A path as an error quotes it: what nobody sees escaped, and short.
 
     >>> print(shown("Größe\u200b.md"), shown("a" * 200)[-6:])
@@ -147,7 +147,7 @@ def _is_padded(name: str) -> bool:
     return name != name.strip() or name.endswith(".")
 
 
-def _leads_elsewhere(name: str) -> bool:
+def _is_unsafe_name(name: str) -> bool:
     """Whether one of the name's other readings is a way up, a separator, or no text at all."""
     return any(_is_way(unicodedata.normalize("NFKC", one)) for one in _readings(name))
 
@@ -206,7 +206,7 @@ _FAULTS: tuple[tuple[Callable[[str], bool], str], ...] = (
     (_is_control, "holds a control character"),
     (_is_too_long, f"is longer than {LONGEST_NAME} bytes"),
     (_is_unseen, "holds a character that is invisible, unassigned or no text"),
-    (_leads_elsewhere, "is another spelling of a way out"),
+    (_is_unsafe_name, "is another spelling of a way out"),
     (_holds_forbidden, 'holds one of \\ : * ? " < > |, which not every system takes'),
     (_is_padded, "begins or ends with a blank, or ends with a dot"),
     (_is_decomposed, "is not in Unicode's composed form (NFC)"),

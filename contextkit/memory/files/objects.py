@@ -10,7 +10,7 @@ import re
 
 from contextkit.errors import FileCorrupt, FileErased, FileMissing
 from contextkit.memory.files.folder import Folder, walk
-from contextkit.memory.files.names import HIDDEN, Names, shown
+from contextkit.memory.files.names import HIDDEN, Names, quoted_path
 
 OBJECTS: Names = (HIDDEN, "objects")
 _ERASED: Names = (HIDDEN, "erased")
@@ -110,7 +110,7 @@ def check_digest(digest: str) -> None:
     """Raises `FileMissing` for what no content's digest can be."""
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         raise FileMissing(
-            f"{shown(str(digest))} is no digest: it is the 64 hexadecimal digits that write and keep gave"
+            f"{quoted_path(str(digest))} is no digest: it is the 64 hexadecimal digits that write and keep gave"
         )
 
 

@@ -25,8 +25,8 @@ from contextkit.errors import (
     StorageError,
     UsageError,
 )
-from contextkit.memory.files.folder import Found, Kind
-from contextkit.memory.files.names import HIDDEN, Names, shown
+from contextkit.memory.files.folder import FileStatus, Kind
+from contextkit.memory.files.names import HIDDEN, Names, quoted_path
 
 _UNFINISHED: Names = (HIDDEN, "unfinished")
 _WHOLE = frozenset(
@@ -94,10 +94,10 @@ class RemoteFolder:
     def sync(self, names: Names) -> None:
         """What was put is safe already."""
 
-    def found(self, names: Names) -> Found | None:
+    def found(self, names: Names) -> FileStatus | None:
         """What stands there; None for nothing."""
         if not names:
-            return Found("", "folder", 0)
+            return FileStatus("", "folder", 0)
         with _faults(names):
             self._files.invalidate_cache(self._path(names[:-1]))
             try:
@@ -105,7 +105,7 @@ class RemoteFolder:
             except (FileNotFoundError, NotADirectoryError):  # below a file there is nothing either
                 return None
 
-    def scan(self, names: Names) -> list[Found]:
+    def scan(self, names: Names) -> list[FileStatus]:
         """What stands in a folder."""
         with _faults(names):
             self._files.invalidate_cache(self._path(names))
@@ -148,7 +148,7 @@ class RemoteFolder:
 def _opened(url: str) -> tuple[Any, str]:
     if "::" in url:
         raise UsageError(
-            f"{shown(url)} is a chain of file systems: give the last of them, where a file is safe as soon as it is written"
+            f"{quoted_path(url)} is a chain of file systems: give the last of them, where a file is safe as soon as it is written"
         )
     try:
         fsspec = import_module("fsspec")
@@ -157,7 +157,7 @@ def _opened(url: str) -> tuple[Any, str]:
     try:
         files, root = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as unknown:
-        raise UsageError(f"fsspec cannot open {shown(url)}: {unknown}") from unknown
+        raise UsageError(f"fsspec cannot open {quoted_path(url)}: {unknown}") from unknown
     return files, root.rstrip("/")
 
 
@@ -166,13 +166,15 @@ def _protocols(files: Any) -> set[str]:
     return {protocol} if isinstance(protocol, str) else set(protocol)
 
 
-def _found(row: dict[str, Any]) -> Found:
+def _found(row: dict[str, Any]) -> FileStatus:
     kind = _KINDS.get(row["type"], "other")
-    return Found(posixpath.basename(row["name"].rstrip("/")), kind, int(row.get("size") or 0) if kind == "file" else 0)
+    return FileStatus(
+        posixpath.basename(row["name"].rstrip("/")), kind, int(row.get("size") or 0) if kind == "file" else 0
+    )
 
 
 def _shown(names: Names) -> str:
-    return shown("/".join(names))
+    return quoted_path("/".join(names))
 
 
 @contextmanager

@@ -58,13 +58,13 @@ def _ends(text: str, most: int, share: float) -> str:
     if len(lines) < 3 or max(map(len, (lines[0], lines[-1]))) > most * share:
         room = int(most * share)
         return f"{text[:room]}\n[… {len(text) - most:,} characters …]\n{text[len(text) - (most - room) :]}"
-    head = _taken(lines, int(most * share))
-    tail = _taken(lines[len(head) :][::-1], most - sum(map(len, head)))[::-1]
+    head = _first_lines(lines, int(most * share))
+    tail = _first_lines(lines[len(head) :][::-1], most - sum(map(len, head)))[::-1]
     n_left = len(lines) - len(head) - len(tail)
     return "\n".join([*head, *([f"[… {n_left:,} lines …]"] if n_left else []), *tail])
 
 
-def _taken(lines: list[str], room: int) -> list[str]:
+def _first_lines(lines: list[str], room: int) -> list[str]:
     """Lines from the first on that fit, one at least, long ones cut."""
     taken: list[str] = []
     for line in lines:

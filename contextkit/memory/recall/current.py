@@ -11,7 +11,7 @@ from threading import Lock
 
 from contextkit.log.log import Log
 from contextkit.memory.reference import Reference
-from contextkit.memory.search.document import Found
+from contextkit.memory.search.document import SearchHit
 from contextkit.memory.search.index import Index
 
 
@@ -31,7 +31,7 @@ class Current:
         opened = next(entry for entry in reversed(log) if entry.kind == "opened")
         self._logs[name_of(opened.digest)] = log
 
-    def search(self, query: str, limit: int = 8, *, leave_out: Collection[str] = ()) -> list[Found]:
+    def search(self, query: str, limit: int = 8, *, leave_out: Collection[str] = ()) -> list[SearchHit]:
         """As `Index.search`, with all that was said."""
         self._catch_up()
         return self._index.search(query, limit, leave_out=leave_out)

@@ -10,7 +10,7 @@ from contextkit.errors import InvalidCall, UsageError
 from contextkit.memory.facts.fact import day
 from contextkit.memory.recall.current import Current
 from contextkit.memory.reference import passage
-from contextkit.memory.search.document import Found
+from contextkit.memory.search.document import SearchHit
 from contextkit.memory.search.index import Index
 from contextkit.tools.tool import Tool, tool
 
@@ -37,7 +37,8 @@ def search_tools(index: Index | Current) -> list[Tool]:
         """
         found = index.search(query, max(1, min(limit, MOST_RESULTS)))
         return (
-            "\n".join(map(shown, found)) or "Nothing is kept that holds any of these words. Try other words, or fewer."
+            "\n".join(map(result_line, found))
+            or "Nothing is kept that holds any of these words. Try other words, or fewer."
         )
 
     def memory_read(id: str, start_line: int = 1, n_lines: int = 100) -> str:
@@ -58,7 +59,7 @@ def search_tools(index: Index | Current) -> list[Tool]:
     return [tool(memory_search), tool(memory_read)]
 
 
-def shown(found: Found) -> str:
+def result_line(found: SearchHit) -> str:
     """A result in one line: what it is opened by, where, what it says there.
 
     >>> print(shown(Found("entry/12", 1.0, "the cache missed", "result", 0.0, 0, 16, 1, ("words",))))

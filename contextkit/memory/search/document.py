@@ -39,7 +39,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """A document an index gave for a query, and the place in it that answers best."""
 
     id: str

@@ -51,9 +51,9 @@ class Reader:
         for entry in entries:
             if entry.kind in _READ and (document := self.document(entry)).text.strip():
                 yield document
-                yield from self._kept_outside(entry, document)
+                yield from self._offloaded(entry, document)
 
-    def _kept_outside(self, entry: Entry, document: Document) -> Iterator[Document]:
+    def _offloaded(self, entry: Entry, document: Document) -> Iterator[Document]:
         for reference in _references(parse(entry.body)) if self._content else ():
             content = self._content(reference) if self._content else None
             text = None if content is None else _decoded(content)

@@ -22,11 +22,11 @@ from contextkit.log.entry import Entry
 from contextkit.log.log import Log
 from contextkit.memory.reference import Reference
 from contextkit.memory.search.database import Database
-from contextkit.memory.search.document import Document, Found
+from contextkit.memory.search.document import Document, SearchHit
 from contextkit.memory.search.entries import Reader
 from contextkit.memory.search.ranking.answer import answer
 from contextkit.memory.search.ranking.by_meaning import Embed, Signs, by_meaning, keep_vector, vectors_of
-from contextkit.memory.search.words import asked_groups
+from contextkit.memory.search.words import query_groups
 from contextkit.memory.search.writing import remove, write
 
 BATCH = 5_000
@@ -109,14 +109,14 @@ class Index:
         with self._database.writing() as connection:
             return remove(connection, ids)
 
-    def search(self, query: str, limit: int = 8, *, leave_out: Collection[str] = ()) -> list[Found]:
+    def search(self, query: str, limit: int = 8, *, leave_out: Collection[str] = ()) -> list[SearchHit]:
         """The documents that answer `query`, best first, no text of it an error.
 
         `leave_out` names what must not come back.
 
         The same index content and query give the same answer, whatever the order the index was filled in.
         """
-        groups = asked_groups(query)
+        groups = query_groups(query)
         if limit < 1 or not groups:
             return []
         vector = self._vector_of(query)

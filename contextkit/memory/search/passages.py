@@ -79,7 +79,7 @@ def snippet(passage: str, asked: AbstractSet[str], size: int = SNIPPET_CHARACTER
     line = " ".join(passage.split())
     if len(line) <= size:
         return line
-    pieces = [(piece.start(), piece.end(), asked & _said(piece[0])) for piece in _PIECE.finditer(line)]
+    pieces = [(piece.start(), piece.end(), asked & _text_of(piece[0])) for piece in _PIECE.finditer(line)]
     best = _densest([(start, term) for start, _, said in pieces for term in said], size * 3 // 4)
     earliest = max(0, min(best - size // 4, len(line) - size))
     shown = [(start, end) for start, end, _ in pieces if start >= earliest and end <= earliest + size]
@@ -102,5 +102,5 @@ def _densest(hits: list[tuple[int, str]], width: int) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def _said(piece: str) -> frozenset[str]:
+def _text_of(piece: str) -> frozenset[str]:
     return frozenset(terms(piece))

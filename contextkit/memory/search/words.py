@@ -50,7 +50,7 @@ def terms(text: str) -> list[str]:
     ]
 
 
-def asked_terms(query: str) -> list[str]:
+def query_terms(query: str) -> list[str]:
     """The terms a query asks for, each once, in order.
 
     Never raises, and gives none for a query without a letter or digit.
@@ -58,10 +58,10 @@ def asked_terms(query: str) -> list[str]:
     >>> asked_terms('"cache" OR NEAR(-缓存前缀)*')
     ['cache', 'or', 'near', '缓存', '存前', '前缀']
     """
-    return list(dict.fromkeys(term for group in asked_groups(query) for term in group))
+    return list(dict.fromkeys(term for group in query_groups(query) for term in group))
 
 
-def asked_groups(query: str) -> list[list[str]]:
+def query_groups(query: str) -> list[list[str]]:
     """The terms of a query, those together that it wrote without a space: `memory/search.py` is one group of three."""
     groups = [[term for word in words(chunk) for term in _asked(word)] for chunk in query.split()]
     return [group for group in groups if group]

@@ -45,10 +45,10 @@ from contextkit.providers.provider import (
     announcement,
     call_id,
     expect,
-    heard,
     keyed,
     object_of,
     reminder,
+    user_content,
     verbatim,
 )
 
@@ -79,7 +79,7 @@ _KEPT_USES, _KEPT_TURNS = 3, 1
 """Defaults of context editing."""
 
 
-def seen(
+def edited_columns(
     layout: PromptLayout, params: Mapping[str, Json], dropped: Collection[int] = ()
 ) -> tuple[PromptColumns, list[Json]]:
     """The columns as the cache sees it, and `applied_edits`.
@@ -224,12 +224,12 @@ def _clear_thinking(columns: PromptColumns, edit: Mapping[str, Json], model: str
     if keep == "all" or keep.get("type") == "all":
         return None
     turns: dict[int, list[int]] = {}
-    said, speaker, thoughts = 0, "", set(thinking_in(columns, len(columns)))
+    user_renderer, speaker, thoughts = 0, "", set(thinking_in(columns, len(columns)))
     for index in range(columns.level_ends[1], len(columns)):
         speaker = columns.roles[index] or speaker
-        said += speaker == "user" and columns.runs[index] != "tool_result"
+        user_renderer += speaker == "user" and columns.runs[index] != "tool_result"
         if index in thoughts and index not in columns.silent:
-            turns.setdefault(said, []).append(index)
+            turns.setdefault(user_renderer, []).append(index)
     gone = list(turns.values())[: -keep.get("value", _KEPT_TURNS) or None]
     saved = hide(columns, [index for turn in gone for index in turn])
     return {"type": edit["type"], "cleared_thinking_turns": len(gone), "cleared_input_tokens": saved} if gone else None
@@ -248,17 +248,17 @@ WIRE = "anthropic_messages"
 
 def _flags(value: Mapping[str, Json]) -> tuple[str, ...]:
     """What a block holds, at any depth, that some level is keyed on or that changes the prompt elsewhere."""
-    return tuple(sorted(set(_found(value))))
+    return tuple(sorted(set(_flags_in(value))))
 
 
-def _found(value: Json) -> Iterator[str]:
+def _flags_in(value: Json) -> Iterator[str]:
     if isinstance(value, dict):
         yield from _FLAGGED.get(str(value.get("type")), ())
         citations = value.get("citations")
         yield from ("citations",) if isinstance(citations, dict) and citations.get("enabled") else ()
         value = [inner for key, inner in value.items() if key in ("content", "source", "tool_references", "tool")]
     for inner in value if isinstance(value, list) else ():
-        yield from _found(inner)
+        yield from _flags_in(inner)
 
 
 SERVER_RESULTS = (
@@ -310,13 +310,13 @@ def tool_trait(tool: Mapping[str, Json]) -> Trait:
 
 
 _SWITCH_TRAITS = {
-    name: Trait(is_silent=True, flags=lambda block, name=name: (name, *_found(block)))  # type: ignore[misc]
+    name: Trait(is_silent=True, flags=lambda block, name=name: (name, *_flags_in(block)))  # type: ignore[misc]
     for name in SWITCHES
 }
 
 
-def _text(said: str) -> Json:
-    return {"type": "text", "text": said}
+def _text(user_renderer: str) -> Json:
+    return {"type": "text", "text": user_renderer}
 
 
 def _source(part: Mapping[str, Json]) -> Json:
@@ -364,7 +364,7 @@ def unmarked(block: Mapping[str, Json]) -> dict[str, Json]:
 
 def neutral(blocks: Json) -> list[Json]:
     """Content blocks as neutral parts; what has no neutral form is kept verbatim, without its marker and nulls."""
-    return PARTS.neutral(_told(unmarked(block)) for block in blocks)
+    return PARTS.neutral(_without_nulls(unmarked(block)) for block in blocks)
 
 
 def tidied(block: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -375,13 +375,13 @@ def tidied(block: Mapping[str, Json]) -> Mapping[str, Json]:
     >>> tidied({"type": "tool_result", "tool_use_id": "a", "content": "4", "is_error": False})
     {'type': 'tool_result', 'tool_use_id': 'a', 'content': [{'type': 'text', 'text': '4'}]}
     """
-    plain = _told(block) if None in block.values() else block
+    plain = _without_nulls(block) if None in block.values() else block
     if plain["type"] != "tool_result":
         return plain
     content = plain.get("content")
     listed = [_text(content)] if isinstance(content, str) and content else content
     empty = {"content"} if not listed else set()
-    full = {**plain, "content": [_told(part) for part in listed] if isinstance(listed, list) else listed}
+    full = {**plain, "content": [_without_nulls(part) for part in listed] if isinstance(listed, list) else listed}
     return {
         key: value
         for key, value in full.items()
@@ -389,15 +389,15 @@ def tidied(block: Mapping[str, Json]) -> Mapping[str, Json]:
     }
 
 
-def _told(part: Json) -> Json:
+def _without_nulls(part: Json) -> Json:
     return {key: value for key, value in part.items() if value is not None} if isinstance(part, dict) else part
 
 
-def said(takes_system: bool) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]:
+def user_renderer(takes_system: bool) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]:
     """How a user speaks, and the program in a system message between turns, where the model takes one."""
     if takes_system:
         return lambda body: (body.get("role", "user"), PARTS.blocks(body["content"]))
-    return lambda body: ("user", PARTS.blocks(heard(body)))
+    return lambda body: ("user", PARTS.blocks(user_content(body)))
 
 
 def tool_result(call: str, **fields: Json) -> Json:
@@ -510,7 +510,7 @@ def prompt(layout: PromptLayout, params: Mapping[str, Json], dropped: Collection
 
     Without `dropped` segments.
     """
-    columns, n = seen(layout, params, dropped)[0], layout.n
+    columns, n = edited_columns(layout, params, dropped)[0], layout.n
     flags = layout.columns.raised(n)
     marks = _with_automatic(layout, params.get("cache_control"))
     marks = _with_served(columns, n, marks) if SERVED in flags and marks else marks

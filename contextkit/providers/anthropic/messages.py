@@ -35,7 +35,7 @@ from contextkit.providers.anthropic.body import BODY, api_path, head_parts, mess
 from contextkit.providers.codec import BodyPart
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import lacking, set_by, settings_for
-from contextkit.providers.provider import Cut, Parsed, Trait, Turn, cut, expect, kept
+from contextkit.providers.provider import Cut, Parsed, Trait, Turn, assistant_body, cut, expect
 from contextkit.providers.settings import BETA
 
 _MARKERS = {300: b',"cache_control":{"type":"ephemeral"}', 3600: b',"cache_control":{"type":"ephemeral","ttl":"1h"}'}
@@ -97,7 +97,7 @@ class AnthropicMessages(Adapter):
             "tools": words.LATE[self.announcing],
             "notice": words.noticed(self.noticing),
         }
-        self._kinds = {**words.KINDS, "user": words.said(self.model.accepts_mid_system), **told}
+        self._kinds = {**words.KINDS, "user": words.user_renderer(self.model.accepts_mid_system), **told}
         self.plan = Plan(
             head_ttl_seconds=TTLS[head_ttl],
             tail_ttl_seconds=TTLS[ttl],
@@ -284,4 +284,4 @@ def _turns(body: Json, model: str) -> Iterator[Turn]:
 
 def _assistant(blocks: list[Json], model: str) -> Json:
     read = answers.reply({"type": "message", "id": "", "model": model, "content": blocks})
-    return kept(WIRE, model, read_json(read.native.body), read.text, read.calls)
+    return assistant_body(WIRE, model, read_json(read.native.body), read.text, read.calls)

@@ -14,7 +14,7 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.providers.anthropic import validation as refusals
-from contextkit.providers.anthropic.blocks import seen
+from contextkit.providers.anthropic.blocks import edited_columns
 from contextkit.providers.anthropic.body import BODY
 from contextkit.providers.anthropic.messages import AnthropicMessages, parse
 from contextkit.providers.anthropic.validation import dropped, invalid, transformations
@@ -95,7 +95,7 @@ def _compacting(answer: ResponseData) -> Mapping[str, Json] | None:
     return edit if edit and (answer.usage.prompt or 0) > least else None
 
 
-def _said(answer: ResponseData) -> list[Json]:
+def _response_blocks(answer: ResponseData) -> list[Json]:
     """The blocks of an answer: what the script says, or a compaction of it, or one before it."""
     blocks, edit = content(answer.parts), _compacting(answer)
     if answer.request.get("compaction"):
@@ -130,7 +130,7 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
 def whole(answer: ResponseData) -> Json:
     """A `Message`."""
     return (
-        _message(answer, _said(answer), usage(answer.usage, answer.thinking_tokens))
+        _message(answer, _response_blocks(answer), usage(answer.usage, answer.thinking_tokens))
         | _ending(answer)
         | dict(answer.extras)
     )
@@ -145,7 +145,7 @@ def stream(answer: ResponseData) -> Stream:
     message = (
         _message(answer, [], at_start) | {"stop_reason": None, "stop_sequence": None, "stop_details": None} | early
     )
-    blocks = [_block(index, block) for index, block in enumerate(_said(answer))]
+    blocks = [_block(index, block) for index, block in enumerate(_response_blocks(answer))]
     at_end = {name: counters[name] for name in _CUMULATIVE}
     ending = _event({"type": "message_delta", "delta": _ending(answer), "usage": at_end, **edited}) + _event(
         {"type": "message_stop"}
@@ -214,7 +214,7 @@ def fault(status: int, kind: str | None, message: str | None) -> Refusal:
 def told(request: ParsedRequest) -> dict[str, Json]:
     """What was done to a request before the model saw it."""
     applied = (
-        seen(request.parsed.layout, request.received.body)[1]
+        edited_columns(request.parsed.layout, request.received.body)[1]
         if request.received.body.get("context_management")
         else None
     )

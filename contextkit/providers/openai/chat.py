@@ -34,11 +34,11 @@ from contextkit.providers.provider import (
     Tools,
     Trait,
     Turn,
+    assistant_body,
+    block_text,
     cut,
     expect,
-    kept,
     plain,
-    spoken,
     verbatim,
 )
 from contextkit.providers.settings import CacheKey
@@ -120,7 +120,9 @@ _RESULT_PARTS: dict[str, Callable[[Any], Json]] = {
     "image": lambda part: _text("[image]"),
     "document": lambda part: _text(shared.text_of(part) if shared.is_text(part) else "[document]"),
     "native": lambda part: (
-        part["block"] if part["wire"] == WIRE and part["block"].get("type") == "text" else _text(spoken(part["block"]))
+        part["block"]
+        if part["wire"] == WIRE and part["block"].get("type") == "text"
+        else _text(block_text(part["block"]))
     ),
 }
 """A tool message takes text only (chat/chat_completion_tool_message_param.py)."""
@@ -240,7 +242,7 @@ def reply(response: Any, reasoning_fields: frozenset[str] = frozenset()) -> Repl
 def turn(message: Mapping[str, Json], model: str) -> Json:
     """An assistant message of a request body as the body of an entry."""
     native = normal(normalize(message))
-    return kept(WIRE, model, [native], _chat_reply_text(native), _calls(native))
+    return assistant_body(WIRE, model, [native], _chat_reply_text(native), _calls(native))
 
 
 _COUNTERS = replace(OPENAI_CHAT, omits_zero_writes=True, ttls_seconds=(1800, 43200))

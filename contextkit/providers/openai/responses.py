@@ -25,7 +25,7 @@ from contextkit.log.entry import Native
 from contextkit.prompt.normal_form import VERBATIM, marker_of, normal
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.late_tools import SEARCHES_SEARCH as SEARCH
-from contextkit.providers.late_tools import TOOL, answers_search, found, is_ours
+from contextkit.providers.late_tools import TOOL, answers_search, is_ours, search_result
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import updates
 from contextkit.providers.openai import shared
@@ -39,12 +39,12 @@ from contextkit.providers.provider import (
     Tools,
     Trait,
     Turn,
+    assistant_body,
+    block_text,
     cut,
     expect,
-    kept,
     plain,
     read_object,
-    spoken,
     verbatim,
 )
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, continuing
@@ -161,8 +161,8 @@ def render_result(body: Mapping[str, Json]) -> list[Json]:
     if len(blocks) == 1 and answers(blocks[0]) is not None:
         return blocks
     if body["call_id"].startswith(SEARCH):
-        return [found(body, blocks)]
-    blocks = [block if block.get("type") in TYPES else _text(spoken(block)) for block in blocks]
+        return [search_result(body, blocks)]
+    blocks = [block if block.get("type") in TYPES else _text(block_text(block)) for block in blocks]
     output = shared.as_error(blocks, "input_text") if body["is_error"] else blocks
     kind = "custom_tool_call_output" if body["call_id"].startswith(CUSTOM) else "function_call_output"
     return [{"type": kind, "call_id": body["call_id"].removeprefix(CUSTOM), "output": output or ""}]
@@ -296,7 +296,7 @@ def reply(response: Any) -> Reply:
 def turn(items: list[Json], model: str) -> Json:
     """The body of a log entry for items of a request body that the model generated."""
     native = normal(items)
-    return kept(WIRE, model, native, _responses_reply_text(native), _calls(native))
+    return assistant_body(WIRE, model, native, _responses_reply_text(native), _calls(native))
 
 
 def is_output(item: Mapping[str, Json]) -> bool:

@@ -35,11 +35,11 @@ from contextkit.providers.provider import (
     Turn,
     announcement,
     cut,
+    definition_for,
     expect,
-    heard,
     keyed,
     reminder,
-    taken,
+    user_content,
 )
 from contextkit.providers.rendering import strips
 from contextkit.providers.settings import split
@@ -364,7 +364,10 @@ class OpenAIAdapter(Adapter):
 
     def render_static_prefix(self, system: Json, tools: Json, entry: int) -> Iterator[RenderedBlock]:
         """Render the tools, and the one message that opens the conversation."""
-        cuts = [_tool(self.format, self.format.tools.sent(taken(tool, self.model)), self.model.name) for tool in tools]
+        cuts = [
+            _tool(self.format, self.format.tools.sent(definition_for(tool, self.model)), self.model.name)
+            for tool in tools
+        ]
         for message in self.format.render_message(self.system_role, system):
             cuts += _message(self.format, message, "system", "system", self.model.name)
         yield from (replace(rendered.block, entry=entry) for rendered in cuts)
@@ -411,7 +414,7 @@ def _kinds(format: MessageFormat, telling: str, announcing: str, noticing: str) 
         **format.renderers,
     }
     return {
-        "user": lambda body: format.render_message("user", heard(body)),
+        "user": lambda body: format.render_message("user", user_content(body)),
         "assistant": format.render_reply,
         "result": format.render_result,
         "epoch": lambda body: format.render_message("user", body["summary"]),

@@ -49,7 +49,7 @@ class Hosts:
 
     def __init__(self, bound: str = "127.0.0.1", allowed: Iterable[str] = ()) -> None:
         """Raises `UsageError` for an allowed host that is not one."""
-        self._allowed = frozenset(map(_name_given, allowed))
+        self._allowed = frozenset(map(_host_name, allowed))
         self._names = self._allowed | {"localhost", _canonical(bound)}
         self._takes_addresses = bound in ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound to
 
@@ -128,7 +128,7 @@ def _canonical(name: str) -> str:
     return name.lower().strip("[]").rstrip(".") if address is None else str(address).partition("%")[0]
 
 
-def _name_given(name: str) -> str:
+def _host_name(name: str) -> str:
     """The host name of `--allow-host`, without its port."""
     parts = _AUTHORITY.fullmatch(name.strip().lower()) or _AUTHORITY.fullmatch(f"[{name.strip().lower()}]")
     if parts is None:

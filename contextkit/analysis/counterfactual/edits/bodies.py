@@ -111,13 +111,13 @@ class FreezeClock:
             for old, now in zip(was, are, strict=True)
             if old != now
         ]
-        at = next((i for i in range(len(messages) - 1, -1, -1) if _is_asked(messages[i])), None)
+        at = next((i for i in range(len(messages) - 1, -1, -1) if _is_question(messages[i])), None)
         if new and at is not None and not any(index == at for index, _ in frozen.notes):
             frozen.notes.append((at, f"[Now: {', '.join(new)}]"))
             frozen.last = words
 
 
-def _is_asked(message: Json) -> bool:
+def _is_question(message: Json) -> bool:
     return isinstance(message, dict) and message.get("role") != "assistant"
 
 

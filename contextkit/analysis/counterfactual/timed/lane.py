@@ -66,7 +66,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AdjustedCall:
     """What the reference cache had to be told about a call, so that it bills what was billed."""
 
     is_read_seeded: bool
@@ -103,7 +103,7 @@ class LaneRun:
         """Of a run with pings: how many were sent, how many gaps were longer than the lifetime, in how many of those
         pings pay."""
 
-    def see(self, call: Call, told: Told | None = None) -> tuple[list[Paid], Told]:
+    def see(self, call: Call, told: AdjustedCall | None = None) -> tuple[list[Paid], AdjustedCall]:
         """The next call: the bills since the last one, its own at the end.
 
         And what had to be told, found out where it is not given.
@@ -131,16 +131,16 @@ class LaneRun:
     # What is said
     # ---------------------------------------------------------------------------------------------------------
 
-    def _find_out(self, cache: PrefixCache[Prompt], call: Call) -> Told:
+    def _find_out(self, cache: PrefixCache[Prompt], call: Call) -> AdjustedCall:
         """Ask the reference cache what it would read, and compare."""
         marks = dict(self._marks)
-        read = cache.lookup(self._say(call, Told(False, False)), call.exchange.at).read_tokens
+        read = cache.lookup(self._say(call, AdjustedCall(False, False)), call.exchange.at).read_tokens
         self._marks = marks
         if read <= call.read:
-            return Told(read < call.read, False)
-        return Told(True, True)
+            return AdjustedCall(read < call.read, False)
+        return AdjustedCall(True, True)
 
-    def _say(self, call: Call, told: Told) -> Prompt:
+    def _say(self, call: Call, told: AdjustedCall) -> Prompt:
         """The prompt of a call, on what is left of the one before."""
         is_new = told.is_unexplained and self._reading.get("unexplained") != "vanish"
         repeats = call.read if is_new else call.repeats

@@ -14,7 +14,7 @@ from dataclasses import replace
 from contextkit import prices
 from contextkit.analysis.counterfactual.answer import Calibration, Sums
 from contextkit.analysis.counterfactual.fix import Fix, LaneChange, Reading, readings_of
-from contextkit.analysis.counterfactual.timed.lane import AS_IT_WAS, Call, LaneRun, Paid, Told
+from contextkit.analysis.counterfactual.timed.lane import AS_IT_WAS, AdjustedCall, Call, LaneRun, Paid
 from contextkit.cache.usage import Usage
 from contextkit.ledger.misses import Judged
 from contextkit.ledger.summary import dollars
@@ -136,12 +136,12 @@ class _Lane:
         self.paid_usd: defaultdict[_Key, float] = defaultdict(float)
         self._change_of = [(change, reading) for _, change, readings in fixes for reading in readings]
 
-    def see(self, call: Call, recorded_usd: float) -> Told:
+    def see(self, call: Call, recorded_usd: float) -> AdjustedCall:
         """The next call; gives what had to be told under the first reading of lifetimes."""
         if not self._runs:
             self._open(call.row)
         self.recorded_usd += recorded_usd
-        told: dict[str, Told] = {}
+        told: dict[str, AdjustedCall] = {}
         for lifetime, run in self._was.items():
             bills, told[lifetime] = run.see(call)
             self.was_usd[lifetime] += _usd(bills, AS_IT_WAS)

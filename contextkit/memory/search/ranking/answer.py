@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 
 from contextkit.canonical import Json, canonical
-from contextkit.memory.search.document import Found
+from contextkit.memory.search.document import SearchHit
 from contextkit.memory.search.passages import snippet
 from contextkit.memory.search.ranking.by_links import by_links
 from contextkit.memory.search.ranking.by_words import CANDIDATES, Place, by_words
@@ -34,7 +34,7 @@ def answer(
     by_meaning: Callable[[int], list[Place]] | None,
     limit: int,
     leave_out: frozenset[str],
-) -> list[Found]:
+) -> list[SearchHit]:
     """The `limit` best documents for the terms of `groups`; `by_meaning` gives so many passages, nearest first."""
     keep = max(CANDIDATES, limit) + _n_passages(connection, leave_out)
     heard = by_words(connection, groups, keep)
@@ -73,10 +73,10 @@ def _passages(connection: sqlite3.Connection, wanted: list[tuple[str, int]]) -> 
     return {found[0]: found[1:] for found in connection.execute(_PASSAGES, (_json(wanted),))}
 
 
-def _shown(id: str, score: float, passage: _Passage, asked: set[str], lists: dict[str, list[str]]) -> Found:
+def _shown(id: str, score: float, passage: _Passage, asked: set[str], lists: dict[str, list[str]]) -> SearchHit:
     start, line, text, at, kind = passage
     by = tuple(name for name, ids in lists.items() if id in ids)
-    return Found(id, score, snippet(text, asked), kind, at, start, start + len(text), line, by)
+    return SearchHit(id, score, snippet(text, asked), kind, at, start, start + len(text), line, by)
 
 
 def _json(value: Json) -> str:
