@@ -165,7 +165,7 @@ def test_the_seed_of_hashes_changes_nothing() -> None:
     command = [sys.executable, "-c", program, str(Path(__file__).parent)]
     environments = [{**os.environ, "PYTHONHASHSEED": seed} for seed in "12"]
     ran = [subprocess.run(command, env=one, capture_output=True, text=True, check=True) for one in environments]
-    assert ran[0].stdout == ran[1].stdout and "Found(" in ran[0].stdout
+    assert ran[0].stdout == ran[1].stdout and "SearchHit(" in ran[0].stdout
 
 
 def test_words_are_ranked_as_the_formula_of_bm25_says() -> None:
