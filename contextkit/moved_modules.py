@@ -50,7 +50,9 @@ class _Alias(Loader):
         """Replace a moved module by the one that holds its names now."""
         new = MOVED.get(module.__name__)
         if new is not None:
-            warnings.warn(f"{module.__name__} is now {new}", DeprecationWarning, stacklevel=2)
+            from contextkit.terminal import sanitize
+
+            warnings.warn(sanitize(f"{module.__name__} is now {new}"), DeprecationWarning, stacklevel=2)
             sys.modules[module.__name__] = importlib.import_module(new)
 
 

@@ -21,10 +21,10 @@ PACKAGE = ROOT / "contextkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = {
-    0: {"errors", "moved_modules"},
+    0: {"errors"},
     1: {"facts"},
     2: {"canonical", "content_encoding", "private_files", "redact", "terminal"},
-    3: {"models"},
+    3: {"models", "moved_modules"},
     4: {"cache"},
     5: {"economics", "log", "prices", "tools", "transformer"},
     6: {"memory", "prompt"},

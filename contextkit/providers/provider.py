@@ -455,9 +455,9 @@ stack."""
 def block_text(block: Mapping[str, Json]) -> str:
     """The text of a block of another wire, or its type in brackets where it has none; a tool's definition as JSON.
 
-    >>> spoken({"role": "system", "content": [{"type": "text", "text": "Be brief."}]})
+    >>> block_text({"role": "system", "content": [{"type": "text", "text": "Be brief."}]})
     'Be brief.'
-    >>> spoken({"type": "thinking", "thinking": "…"}), spoken({"video": {"format": "mp4"}})
+    >>> block_text({"type": "thinking", "thinking": "…"}), block_text({"video": {"format": "mp4"}})
     ('[thinking]', '[video]')
     """
     if isinstance(block.get("parameters"), Mapping) and "name" in block:
@@ -544,7 +544,7 @@ def json_text(value: Json) -> str:
 def user_content(body: Mapping[str, Json]) -> Json:
     """What somebody said between replies, where a system message cannot stand there: the program's words as reminders.
 
-    >>> heard({"role": "system", "content": [{"type": "text", "text": "Be brief."}]})
+    >>> user_content({"role": "system", "content": [{"type": "text", "text": "Be brief."}]})
     [{'type': 'text', 'text': '<system>Be brief.</system>'}]
     """
     if body.get("role") != "system":
@@ -581,7 +581,7 @@ def definition_for(definition: Mapping[str, Json], model: Model) -> Mapping[str,
 
     >>> from contextkit.models import model_named
     >>> sql = {"name": "sql", "description": "", "parameters": {}, "format": {"type": "text"}}
-    >>> [list(taken(sql, model_named(name))) for name in ("gpt-5.2", "gpt-4o")]
+    >>> [list(definition_for(sql, model_named(name))) for name in ("gpt-5.2", "gpt-4o")]
     [['name', 'description', 'parameters', 'format'], ['name', 'description', 'parameters']]
     """
     is_custom, is_search = "format" in definition, is_tool_search(definition) and "instead" in definition

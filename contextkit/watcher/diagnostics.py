@@ -40,7 +40,7 @@ _ASKS: Mapping[str, Callable[[Mapping[str, Json], str], Json]] = {
 def with_diagnostics(body: bytes, fields: Mapping[str, Json], wire: str, previous: str) -> bytes:
     """`body` with the question at its end; `fields` are its top-level fields, as far as they are known to matter.
 
-    >>> asked(b'{"model":"m"}', {"model": "m"}, "anthropic_messages", "msg_1")
+    >>> with_diagnostics(b'{"model":"m"}', {"model": "m"}, "anthropic_messages", "msg_1")
     b'{"model":"m","diagnostics":{"previous_message_id":"msg_1"}}'
     """
     more = _ASKS[wire](fields, previous)

@@ -102,7 +102,7 @@ def key_of(name: str) -> str:
 def quoted_path(text: str) -> str:
     """A path as an error quotes it: what nobody sees escaped, and short.
 
-    >>> print(shown("Größe\u200b.md"), shown("a" * 200)[-6:])
+    >>> print(quoted_path("Größe\u200b.md"), quoted_path("a" * 200)[-6:])
     'Größe\\u200b.md' aaa...
     """
     return _short(repr(text))

@@ -62,7 +62,7 @@ def search_tools(index: Index | Current) -> list[Tool]:
 def result_line(found: SearchHit) -> str:
     """A result in one line: what it is opened by, where, what it says there.
 
-    >>> print(shown(Found("entry/12", 1.0, "the cache missed", "result", 0.0, 0, 16, 1, ("words",))))
+    >>> print(result_line(SearchHit("entry/12", 1.0, "the cache missed", "result", 0.0, 0, 16, 1, ("words",))))
     entry/12 line 1 (result, 1970-01-01): the cache missed
     """
     return f"{found.id} line {found.line} ({found.kind}, {day(found.at)}): {found.snippet}"

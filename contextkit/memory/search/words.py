@@ -55,7 +55,7 @@ def query_terms(query: str) -> list[str]:
 
     Never raises, and gives none for a query without a letter or digit.
 
-    >>> asked_terms('"cache" OR NEAR(-缓存前缀)*')
+    >>> query_terms('"cache" OR NEAR(-缓存前缀)*')
     ['cache', 'or', 'near', '缓存', '存前', '前缀']
     """
     return list(dict.fromkeys(term for group in query_groups(query) for term in group))
