@@ -103,7 +103,13 @@ def _betas(received: ReceivedRequest) -> set[str]:
 def _create_type() -> Any:
     from anthropic.types.beta.message_create_params import MessageCreateParamsNonStreaming
 
-    return MessageCreateParamsNonStreaming
+    # SDKs from 2.13 on leave the sampling fields out; the API takes them with every version before NEW_VERSION.
+    class CreateParams(MessageCreateParamsNonStreaming, total=False):
+        temperature: float
+        top_k: int
+        top_p: float
+
+    return CreateParams
 
 
 def _count_type() -> Any:
