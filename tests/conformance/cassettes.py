@@ -72,7 +72,7 @@ class Report:
     n_reads_equal: int = 0
     """Calls where the prediction and the bill agree on whether anything was read."""
     above: list[str] = field(default_factory=list)
-    """Calls that read more in the prediction than in the bill, by more than 5 % and a larger part of the prompt."""
+    """Calls that read in the prediction and not in the bill, or more than billed by 5 % and by 5 points of the prompt."""
     larger: list[str] = field(default_factory=list)
     """Calls where that is so in tokens only, as the prompt is estimated larger, or by less than 5 %."""
     errors: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -193,7 +193,8 @@ def _replay(report: Report, name: str, call: dict[str, Any], server: LocalServer
     if read > billed_read:
         share, billed_share = read / row.usage.prompt, billed_read / bill[0]
         text = f"{name}: {read} ({share:.0%}) read in the prediction, {billed_read} ({billed_share:.0%}) in the bill"
-        (report.above if read > 1.05 * billed_read and share > billed_share + 0.05 else report.larger).append(text)
+        is_above = billed_read == 0 or (read > 1.05 * billed_read and share > billed_share + 0.05)
+        (report.above if is_above else report.larger).append(text)
     group = (
         f"{host}, {'with' if call['request'].get('tools') or call['request'].get('toolConfig') else 'without'} tools"
     )
