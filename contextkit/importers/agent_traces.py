@@ -21,10 +21,10 @@ from hashlib import blake2b
 from typing import Any
 
 from contextkit.cache.usage import Usage
+from contextkit.importers.provider_names import UNKNOWN
 from contextkit.importers.rows import bare, in_time, rows
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
-from contextkit.importers.whose import UNKNOWN
 from contextkit.ledger.calls import Exchange, Outline, Record
 
 BYTES_PER_TOKEN = 4

@@ -21,11 +21,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from contextkit.cache.usage import Usage
+from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, in_time, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Reading, Span, Traces, counted_usage
 from contextkit.importers.transcript import natural, plausible
-from contextkit.importers.whose import whose
 from contextkit.ledger.calls import Exchange, Record
 
 WRAPPERS = {"data": 2, "observations": 2}
@@ -151,7 +151,7 @@ def _span(source: Source, line: int, name: str, at: float, row: Mapping[str, Any
 
 def _call(source: Source, line: int, name: str, at: float, row: Mapping[str, Any]) -> Exchange:
     metadata = table(row.get("metadata"))
-    provider, model = whose(
+    provider, model = provider_and_model(
         str(metadata.get("ls_provider") or ""), str(row.get("providedmodelname") or row.get("model") or "")
     )
     first, ended = (plausible(row.get(moment)) for moment in ("completionstarttime", "endtime"))

@@ -21,10 +21,10 @@ from typing import Any
 import orjson
 
 from contextkit.cache.usage import Usage
+from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import Row, bare, in_time, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
-from contextkit.importers.whose import whose
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
 from contextkit.providers.usage import usage_of
 
@@ -168,7 +168,7 @@ def _records_of_row(
 def _exchange(
     source: Source, line: int, name: str, session: str, at: float, row: dict[str, Any], metadata: dict[str, Any]
 ) -> Exchange:
-    provider, model = whose(
+    provider, model = provider_and_model(
         str(row.get("customllmprovider") or ""), str(row.get("model") or row.get("modelgroup") or "")
     )
     first, ended = (plausible(row.get(moment)) for moment in ("completionstarttime", "endtime"))

@@ -17,10 +17,10 @@ from typing import Any
 
 import orjson
 
+from contextkit.importers.provider_names import UNKNOWN, provider_and_model
 from contextkit.importers.rows import bare, rows
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import EARLIEST, plausible
-from contextkit.importers.whose import UNKNOWN, whose
 from contextkit.ledger.calls import Bodies, Exchange, Record
 
 MESSAGES = ("traj", "messages", "trajectory")
@@ -85,7 +85,7 @@ def _calls(session: str, run: dict[str, Any], messages: list[dict[str, Any]], sa
     """A call for each assistant message; a body grows by what was said since the one before."""
     model_said = run.get("model")
     named = model_said if isinstance(model_said, str) else ""
-    provider, model = whose("", named) if named else ("openai", UNKNOWN)
+    provider, model = provider_and_model("", named) if named else ("openai", UNKNOWN)
     front = b'{"model":%b,"messages":[' % orjson.dumps(named) if named else b'{"messages":['
     sent, number, last = bytearray(), 0, EARLIEST
     for message, spelling in zip(messages, said, strict=True):

@@ -21,11 +21,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Span, Traces, counted_usage, reading_by_total
 from contextkit.importers.transcript import plausible
-from contextkit.importers.whose import whose
 from contextkit.ledger.calls import Exchange, Record, RemarkKind
 from contextkit.models import find_model
 
@@ -295,7 +295,7 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
     named = (
         answering if not asked or (not find_model(asked) and find_model(answering)) else asked
     )  # a deployment may have any name
-    provider, model = whose(str(raw.get("provider", "")), named)
+    provider, model = provider_and_model(str(raw.get("provider", "")), named)
     at, ended = _times(source, normalized)
     first, wait = None, raw.get("first")
     if isinstance(wait, int | float) and ended is not None and 0 <= wait <= ended - at + 1:

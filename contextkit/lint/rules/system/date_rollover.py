@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
-from contextkit.lint.rules.wording import DATE, added_with, front_name, varies_in
+from contextkit.lint.rules.edits import DATE, added_with, front_name, varies_in
 from contextkit.lint.source.rule import Flow
 
 

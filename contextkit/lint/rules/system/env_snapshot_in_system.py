@@ -44,9 +44,9 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
+from contextkit.lint.rules.edits import GIT_LINE, PATH, Edited, between, edited, front_name, is_front
 from contextkit.lint.rules.openings import Calls, Opening, openings
 from contextkit.lint.rules.shapes import differs_only_in
-from contextkit.lint.rules.wording import GIT_LINE, PATH, Edited, between, edited, front_name, is_front
 from contextkit.lint.source.rule import Flow
 
 _ENDS = re.compile(r"^\s*</[\w-]+>\s*$", re.MULTILINE)

@@ -46,7 +46,7 @@ import re
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
-from contextkit.lint.rules.wording import ABOUT, GIT_LINE, ID, added_with, edited, front_name, is_about, varies_in
+from contextkit.lint.rules.edits import ABOUT, GIT_LINE, ID, added_with, edited, front_name, is_about, varies_in
 from contextkit.lint.source.rule import Flow
 
 _SHORT = re.compile(r"\b(?=\w*\d)\w{1,64}\b")

@@ -45,10 +45,10 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
+from contextkit.lint.rules.edits import ID, MOMENT, PATH, Edited, between, edited
 from contextkit.lint.rules.history import is_switch
 from contextkit.lint.rules.openings import Calls, Opening, openings
 from contextkit.lint.rules.shapes import differs_only_in, texts_of
-from contextkit.lint.rules.wording import ID, MOMENT, PATH, Edited, between, edited
 from contextkit.lint.source.rule import Flow
 
 _SPAN, _BEHIND, _FRONT = 80, 2_000, 0.25

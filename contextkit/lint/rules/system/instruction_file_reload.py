@@ -48,9 +48,9 @@ from difflib import SequenceMatcher
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
+from contextkit.lint.rules.edits import Edited, edited, front_name, is_about
 from contextkit.lint.rules.lifetimes import pause_of
 from contextkit.lint.rules.syntax import AnyFunction, last_name, text_in
-from contextkit.lint.rules.wording import Edited, edited, front_name, is_about
 from contextkit.lint.source import sanitizers
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax import is_system_message, walk

@@ -48,7 +48,7 @@ from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
-from contextkit.lint.rules.wording import front_name, is_about, new_turn
+from contextkit.lint.rules.edits import front_name, is_about, new_turn
 from contextkit.lint.source.rule import Flow
 
 

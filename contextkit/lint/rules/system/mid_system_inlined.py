@@ -48,9 +48,9 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
+from contextkit.lint.rules.edits import edited
 from contextkit.lint.rules.history import messages
 from contextkit.lint.rules.syntax import FUNCTIONS, IN_HISTORY, AnyFunction, last_name, messages_of
-from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax import walk, way_to
 from contextkit.prompt.block import text_of

@@ -44,8 +44,8 @@ import re
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
+from contextkit.lint.rules.edits import BOX, edited, front_name, is_front
 from contextkit.lint.rules.history import tail
-from contextkit.lint.rules.wording import BOX, edited, front_name, is_front
 from contextkit.lint.source.rule import Flow
 
 _PLANNER = re.compile(rb'"name":\s*"[^"]*(?:todo|plan|task|checklist)[^"]*"', re.IGNORECASE)

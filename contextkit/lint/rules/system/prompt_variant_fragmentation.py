@@ -42,7 +42,7 @@ from itertools import groupby
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
-from contextkit.lint.rules.wording import edited
+from contextkit.lint.rules.edits import edited
 from contextkit.lint.source.rule import Flow
 
 

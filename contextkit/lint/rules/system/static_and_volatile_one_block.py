@@ -47,8 +47,8 @@ from collections.abc import Iterator
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
+from contextkit.lint.rules.edits import edited
 from contextkit.lint.rules.syntax import constant_keys, last_name, words_in
-from contextkit.lint.rules.wording import edited
 from contextkit.lint.source import sanitizers
 from contextkit.lint.source.rule import Hit, Kind, Pattern, View
 from contextkit.lint.source.syntax import walk

@@ -53,9 +53,9 @@ from itertools import pairwise
 
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
+from contextkit.lint.rules.edits import edited
 from contextkit.lint.rules.history import is_switch, model_of
 from contextkit.lint.rules.syntax import last_name, words_in
-from contextkit.lint.rules.wording import edited
 from contextkit.lint.source.rule import Flow, Hit, Pattern, View
 from contextkit.providers.server_state import named_in
 

@@ -49,8 +49,8 @@ import orjson
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import last_name
+from contextkit.lint.rules.edits import ID, MOMENT, PATH
 from contextkit.lint.rules.shapes import differing_span, differing_strings, differs_only_in, paired
-from contextkit.lint.rules.wording import ID, MOMENT, PATH
 from contextkit.lint.source import sanitizers
 from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
 from contextkit.prompt.block import Block

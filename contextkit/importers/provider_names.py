@@ -1,4 +1,4 @@
-"""Whose model a call went to, by the names that gateways and tracers use, as the id that prices are looked up under.
+"""The provider and model of a call, from the names that gateways and tracers use; prices are looked up under the id.
 
 Takes a provider's name in anybody's words and a model's, gives a provider's id and the model's own name. Knows no
 format.
@@ -79,14 +79,16 @@ PROVIDERS: dict[str, str] = {
 
 
 @lru_cache(maxsize=1024)
-def whose(provider: str, model: str) -> tuple[str, str]:
+def provider_and_model(provider: str, model: str) -> tuple[str, str]:
     """The provider's id and the model's own name; the provider is empty where neither name tells.
 
-    >>> whose("aws.bedrock", "anthropic.claude-opus-5"), whose("", "openai/gpt-5.2"), whose("openrouter", "openai/gpt-5.2")
-    (('aws', 'anthropic.claude-opus-5'), ('openai', 'gpt-5.2'), ('openrouter', 'openai/gpt-5.2'))
+    >>> provider_and_model("aws.bedrock", "anthropic.claude-opus-5"), provider_and_model("", "openai/gpt-5.2")
+    (('aws', 'anthropic.claude-opus-5'), ('openai', 'gpt-5.2'))
+    >>> provider_and_model("openrouter", "openai/gpt-5.2")
+    ('openrouter', 'openai/gpt-5.2')
     """
-    said = provider.strip().lower()
-    known = PROVIDERS.get(said, said)
+    name = provider.strip().lower()
+    known = PROVIDERS.get(name, name)
     prefix, slash, rest = model.partition("/")
     prefixed = PROVIDERS.get(prefix.lower()) if slash else None
     if prefixed and known in ("", prefixed):
