@@ -56,10 +56,10 @@ class _Host:
     provider: str
     """The id prices are looked up under."""
     name: str | None
-    """The model that is asked instead of the recorded one."""
+    """The model that is requested instead of the recorded one."""
     cache_of: Callable[[str], Any]
     """A model's name → an empty cache."""
-    asked: Callable[[Exchange, Outline], Outline]
+    outline_for: Callable[[Exchange, Outline], Outline]
     """A prompt as this provider would have been sent it."""
     storage_usd_per_mtok_hour: float = 0.0
     """What storing costs."""
@@ -85,7 +85,7 @@ def replay_hosted(
     asked = Ledger()
     for exchange in ledger:
         if isinstance(exchange.prompt, Outline):
-            asked.append(_asked(exchange, exchange.prompt, host))
+            asked.append(_as_sent(exchange, exchange.prompt, host))
     if not len(asked):
         has_ids = any(isinstance(exchange.prompt, BlockIds | Tokens) for exchange in ledger)
         way = "replay it on an engine, as vllm" if has_ids else "contextkit whatif FILE works with bodies and bills"
@@ -153,12 +153,12 @@ def _by_model(provider: str, model: str | None, servers: int | None, per_minute:
             else reference_cache(row)
         )
 
-    def asked(exchange: Exchange, outline: Outline) -> Outline:
+    def outline_for(exchange: Exchange, outline: Outline) -> Outline:
         row = _row(provider, model) if model else _recorded(provider, exchange.model)
         is_marked = row.cache != "breakpoints" or outline.breakpoints
         return outline if is_marked else _marked(outline, (row.default_ttl_seconds,), has_marks=True)
 
-    return _Host(provider, model, cache_of, asked)
+    return _Host(provider, model, cache_of, outline_for)
 
 
 def _row(provider: str, model: str) -> Model:
@@ -200,13 +200,13 @@ def _offered(ttl_seconds: int, offered: tuple[int, ...]) -> int:
     return next((other for other in offered if other >= ttl_seconds), offered[-1])
 
 
-def _asked(exchange: Exchange, outline: Outline, host: _Host) -> Exchange:
+def _as_sent(exchange: Exchange, outline: Outline, host: _Host) -> Exchange:
     began = exchange.first_byte_at
     if began is None and exchange.usage is not None:
         began = exchange.ended_at
-    asked = host.asked(exchange, outline)
+    outline = host.outline_for(exchange, outline)
     return replace(
-        exchange, prompt=asked, provider=host.provider, model=host.name or exchange.model, first_byte_at=began
+        exchange, prompt=outline, provider=host.provider, model=host.name or exchange.model, first_byte_at=began
     )
 
 

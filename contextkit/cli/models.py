@@ -187,7 +187,7 @@ def _lines(row: Model) -> Iterator[str]:
         if value == "":
             continue
         assumed = "assumed" if row.is_assumed or name in row.assumed else ""
-        yield f"  {name:<23} {_shown(name, value):<14} {assumed:<8} {meaning}".rstrip()
+        yield f"  {name:<23} {_formatted(name, value):<14} {assumed:<8} {meaning}".rstrip()
     if row.note:
         yield f"  note: {row.note}"
     for key in row.source.split():
@@ -213,7 +213,7 @@ def _origin(source: str, date: str, grade: str) -> str:
     return ", ".join([*parts, *([f"read {date}"] if date else [])])
 
 
-def _shown(name: str, value: object) -> str:
+def _formatted(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):

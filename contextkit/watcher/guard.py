@@ -66,7 +66,7 @@ class Pasts:
     """Of the responses that passed by.
 
     >>> pasts = Pasts()
-    >>> pasts.heard("resp_1", b'{"input":"hi"}', [{"role": "assistant", "content": "Hello."}])
+    >>> pasts.add_response("resp_1", b'{"input":"hi"}', [{"role": "assistant", "content": "Hello."}])
     >>> pasts.whole(b'{"input":"and?","previous_response_id":"resp_1"}').count(b'"role"')
     3
     """
@@ -78,7 +78,7 @@ class Pasts:
         self._waiting: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
         self._histories, self._has_heard = Histories(most_bytes), False
 
-    def heard(self, name: str, body: bytes, output: list[Json]) -> None:
+    def add_response(self, name: str, body: bytes, output: list[Json]) -> None:
         """The response `name` answered `body`, as it was sent, with these items."""
         if name in self._waiting:
             return
@@ -362,7 +362,7 @@ class Guard:
         if self._recording is not None:
             if bill.items is not None:
                 with self._lock:
-                    self._pasts.heard(bill.id, passage.body, bill.items)
+                    self._pasts.add_response(bill.id, passage.body, bill.items)
             if bill.verdict:
                 self._recording.remark(Remark("verdict", exchange.id, bill.verdict))
             self._recording.keep(exchange, passage.whole)

@@ -161,7 +161,7 @@ def test_a_recording_says_what_each_call_was_asked_with(server: LocalServer, tmp
 def test_the_oldest_pasts_go_first() -> None:
     pasts = Pasts(most_bytes=100)
     for number in range(4):
-        pasts.heard(f"resp_{number}", b'{"input":"%s"}' % (b"x" * 30), [])
+        pasts.add_response(f"resp_{number}", b'{"input":"%s"}' % (b"x" * 30), [])
     asks = [b'{"input":"y","previous_response_id":"resp_%d"}' % number for number in range(4)]
     assert [b"xxx" in pasts.whole(ask) for ask in asks] == [False, False, True, True]
     assert pasts.whole(asks[0]) == asks[0]

@@ -39,10 +39,10 @@ def what_if(
     so far is answered. Raises `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
     """
     work = _Work(fixes_named(fixes, models), by_session)
-    for call in judged(work.heard(watch(records))):
+    for call in judged(work.noting_sums(watch(records))):
         work.see(call)
     work.finish(watch_replay or watch)
-    return work.told()
+    return work.result()
 
 
 def what_if_judged(calls: Iterable[Judged], fixes: Sequence[str]) -> WhatIf:
@@ -51,7 +51,7 @@ def what_if_judged(calls: Iterable[Judged], fixes: Sequence[str]) -> WhatIf:
     for call in calls:
         work.see(call)
     work.finish(iter)
-    return work.told()
+    return work.result()
 
 
 class _Work:
@@ -65,8 +65,8 @@ class _Work:
         self._counts: Counter[str] = Counter()
         self._left: Counter[str] = Counter()
 
-    def heard(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The same; what is said of rows that are no calls is noted."""
+    def noting_sums(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the records, noting the lanes whose rows are sums and not calls."""
         for record in records:
             if isinstance(record, Remark) and record.kind == "sum":
                 self._sums.add(record.about)
@@ -92,8 +92,8 @@ class _Work:
         self._lanes.finish()
         self._prompts.finish(watch)
 
-    def told(self) -> WhatIf:
-        """All answers."""
+    def result(self) -> WhatIf:
+        """Return all answers."""
         groups = sorted(self._recorded) if self._by_session else []
         roads = (self._lanes.calibration, self._prompts.calibration)
         return WhatIf(

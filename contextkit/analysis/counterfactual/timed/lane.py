@@ -151,10 +151,10 @@ class LaneRun:
         self._marks = {kind: place for kind, place in self._marks.items() if place <= kept}
         places = [(place, self._ttl(call, is_long), False) for is_long, place in self._marks.items()]
         places += [(call.read, self._ttl(call, False), False)] if call.read else []
-        return self._grown.prompt(call.size, [*places, *self._asked(call)], call.row.name.encode())
+        return self._grown.prompt(call.size, [*places, *self._billed_breakpoints(call)], call.row.name.encode())
 
-    def _asked(self, call: Call) -> Iterator[tuple[int, int, bool]]:
-        """Where the bill says that marks stood."""
+    def _billed_breakpoints(self, call: Call) -> Iterator[tuple[int, int, bool]]:
+        """Breakpoints where the bill implies that they stood."""
         long, short = call.usage.write_1h or 0, call.usage.write_5m or 0
         is_unmarked = not long and not short
         place = call.read if is_unmarked else call.read + long
