@@ -21,9 +21,9 @@ from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodies, Exchange, Record, Remark
-from contextkit.ledger.prompts import wire_of
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.calls import BlockReader, BodyCall, session_in
+from contextkit.providers.codecs import codec_of, endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import Histories, Unknown, named_in
 from contextkit.providers.usage import usage_fields_of, usage_of
@@ -79,7 +79,7 @@ def body_of(given: Any, bodies: GrowingBodies | None = None) -> Body | None:
             fields = bodies.parsed(raw) if bodies else orjson.loads(raw)
         except orjson.JSONDecodeError:
             return None
-    return Body(fields, raw) if isinstance(fields, dict) and wire_of(fields) else None
+    return Body(fields, raw) if isinstance(fields, dict) and codec_of(fields, "") else None
 
 
 @dataclass(slots=True)
@@ -252,7 +252,7 @@ class Pairs:
 
     def _provider(self, heard: RecordedCall, fields: Mapping[str, Any], answer: ResponseFacts, model: str) -> str:
         shape = usage_fields_of(answer.counts)
-        wire = shape.name if shape else wire_of(fields, model.lower()) or ""
+        wire = shape.name if shape else endpoint_of(fields, model.lower())
         if answer.id.startswith("gen-") and answer.upstream:
             wire = "openrouter_generation"
         return provider_of(heard.url, _text(heard.provider), wire, model, _text(fields.get("anthropic_version")))

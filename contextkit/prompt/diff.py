@@ -169,7 +169,8 @@ def path_of(columns: PromptColumns, segment: int) -> str:
     if not openings:
         return f"{array}[{len(same) - 1}]"
     whole = columns.closers[segment] == b""
-    return f"{array}[{len(openings) - 1}]" + ("" if whole else f".content[{segment - openings[-1]}]")
+    inside = "" if whole else f".{columns.grammar.content_field}[{segment - openings[-1]}]"
+    return f"{array}[{len(openings) - 1}]{inside}"
 
 
 def _body(layout: PromptLayout, segment: int) -> bytes:

@@ -119,6 +119,8 @@ class Grammar:
     """What opening a message costs."""
     brackets: Mapping[str, tuple[bytes, bytes]] = field(default_factory=dict)
     """Body field → what opens and closes it, where that is not `"field":[` and `]`."""
+    content_field: str = "content"
+    """Field of a message that holds its blocks, as paths name it."""
     has_breakpoint_blocks: bool = False
     """Whether a marker is a block of its own behind the marked one, and not a field inside it."""
     opened: Callable[[PromptColumns, int, bytes], tuple[bytes, int]] | None = None

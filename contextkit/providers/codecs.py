@@ -8,7 +8,7 @@ from importlib import import_module
 from contextkit.canonical import Json
 from contextkit.providers.codec import Codec, has_chat_messages
 
-__all__ = ["CODECS", "codec_of"]
+__all__ = ["CODECS", "codec_of", "endpoint_of"]
 
 _MODULES = {
     "gemini": "gemini.rendering",
@@ -61,3 +61,9 @@ def codec_of(fields: Mapping[str, Json], hint: str) -> Codec | None:
     ):
         return CODECS["anthropic_messages"]
     return next((codec for codec in CODECS.values() if codec.is_body(fields)), None)
+
+
+def endpoint_of(fields: Mapping[str, Json], hint: str) -> str:
+    """Key in `CODECS` of a body's endpoint, empty where it is no model call."""
+    codec = codec_of(fields, hint)
+    return codec.name if codec else ""

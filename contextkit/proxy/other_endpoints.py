@@ -19,11 +19,11 @@ from contextkit.errors import ContextKitError
 from contextkit.importers.answers import amazon_events, answer_of
 from contextkit.importers.billed import model_in, provider_of
 from contextkit.ledger.calls import Bodies, Exchange
-from contextkit.ledger.prompts import wire_of
 from contextkit.lint.finding import Finding
 from contextkit.lint.requests.cut import RECENT, cut, nearest
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.prompt.conversations import Conversations
+from contextkit.providers.codecs import endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import named_in
 from contextkit.providers.usage import usage_of
@@ -130,7 +130,7 @@ def _breaks(before: RecordedCall, call: RecordedCall, turn: int, session: str) -
 
 def billed_by(upstream: str, call: Departed, model: str, fields: dict[str, Json]) -> str:
     """The id prices are looked up under: by who is called, then by wire and model; empty where nobody knows."""
-    wire = wire_of(fields, model.lower()) or call.wire
+    wire = endpoint_of(fields, model.lower()) or call.wire
     provider = provider_of(f"{upstream}{call.path}", "", wire, model, str(fields.get("anthropic_version") or ""))
     # a router's names have a slash, but so have those of models on a host of one's own
     return "" if provider == "openrouter" and provider not in upstream else provider

@@ -11,7 +11,8 @@ from contextkit.cache.usage import Usage
 from contextkit.ledger import misses as comparing
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.misses import Judge, misses
-from contextkit.ledger.prompts import read_body, wire_of
+from contextkit.ledger.prompts import read_body
+from contextkit.providers.codecs import endpoint_of
 
 MARKED = {"cache_control": {"type": "ephemeral"}}
 
@@ -99,7 +100,7 @@ def test_no_more_is_kept_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_the_wire_is_told_by_the_body(fields: dict[str, Any], wire: str | None) -> None:
-    assert wire_of(fields) == wire
+    assert (endpoint_of(fields, "") or None) == wire
 
 
 def test_bedrocks_markers_are_no_part_of_what_is_said() -> None:

@@ -26,9 +26,10 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable
 from contextkit.ledger.calls import Bodies, Exchange, Outline
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.prompts import Growing, outline, read_body, wire_of
+from contextkit.ledger.prompts import Growing, outline, read_body
 from contextkit.models import model_named
 from contextkit.providers.body_places import BODY_PLACES
+from contextkit.providers.codecs import endpoint_of
 
 LIFETIMES = ("from start", "from end")
 _BODY_LANE = "\x00body"
@@ -122,8 +123,8 @@ class Prompts:
             fields: Json = parse(raw)
         except NotSerialisable:
             return None
-        wire = wire_of(fields, f"{exchange.provider} {model}".lower()) if isinstance(fields, dict) else None
-        if wire is None or wire not in BODY_PLACES or not editor.edit((exchange.session, exchange.lane), wire, fields):
+        wire = endpoint_of(fields, f"{exchange.provider} {model}".lower()) if isinstance(fields, dict) else ""
+        if wire not in BODY_PLACES or not editor.edit((exchange.session, exchange.lane), wire, fields):
             return None
         read = read_body(canonical(fields), exchange.provider, model)
         return read.prompt if read else None

@@ -74,6 +74,7 @@ GRAMMAR = Grammar(
     message_tokens=3,
     brackets={"systemInstruction": (b'"systemInstruction":{"parts":[', b"]}")},
     opened=_opened,
+    content_field="parts",
 )
 
 
