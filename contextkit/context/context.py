@@ -45,6 +45,7 @@ from contextkit.context.reducers import (
     permit_of,
     widened,
 )
+from contextkit.economics.residency import Prices, ResidencyKind
 from contextkit.errors import HeadChanged, InvalidCall, InvalidContent, MemoryRefused, StorageError, UsageError
 from contextkit.ledger.account import Account, Passing, take
 from contextkit.ledger.ledger import Ledger
@@ -59,10 +60,11 @@ from contextkit.memory.compaction import INSTRUCTION, goal_of, replaced
 from contextkit.memory.compaction import opening as epoch_opening
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
-from contextkit.memory.offload import Offload, bytes_of
+from contextkit.memory.offload import EXTRACT, NOT_PART_OF_READING, Offload, bytes_of, extracted
 from contextkit.memory.recall.current import name_of
 from contextkit.memory.recall.recall import recall
 from contextkit.memory.reference import Reference, references_of
+from contextkit.memory.residency import Surroundings
 from contextkit.memory.search.entries import entry_id
 from contextkit.prompt.planner import Planned, PlanningState
 from contextkit.prompt.prompt import PromptLayout
@@ -76,7 +78,7 @@ from contextkit.providers.adoption import (
     renewed,
 )
 from contextkit.providers.provider import Provider
-from contextkit.providers.rendering import PromptStore
+from contextkit.providers.rendering import PromptStore, binds_reasoning
 from contextkit.providers.request import Request
 from contextkit.providers.server_state import ServerState, apart, summed_up
 from contextkit.providers.settings import (
@@ -162,7 +164,7 @@ class Context:
         """Refusals of calls that could not be written when the calls came; whoever asked for the calls meanwhile may
         answer them too."""
 
-        self._memory.check(provider.model.name, provider.model.binds_thinking)
+        self._memory.check(provider.model.name, binds_reasoning(provider), provider.model.binds_thinking)
         toolbox = Toolbox(() if tools is None else tools)
         if origin is not None and origin.plan is not None:
             toolbox = Toolbox(self._memory.rebound(toolbox))
@@ -400,22 +402,77 @@ class Context:
         lone surrogates are written as text; for a value that has no form, and for parts no provider takes, the answer
         is an error that says so.
 
-        With a memory, what is large is stored and shown as a reference; `source` is the URL or path it came from.
-        Raises `InvalidCall` for a call that is not open.
+        With a memory, what is large is stored and shown as a reference, or as its `Residency` chooses; `source` is the
+        URL or path it came from. `value` may be the branch made by `delegate`, once its reply is received: its extract
+        is the result. Raises `InvalidCall` for a call that is not open.
         """
-        call_id = call if isinstance(call, str) else str(getattr(call, "id", call))
+        call_id = _call_id(call)
         with self._lock:
             self._settle()
         if call_id in self._late_refusals:
             return self._late_refusals[call_id]
+        if isinstance(value, Context):
+            return self._append("result", value._extracted(call_id))
+        body = self._result_body(call_id, value, is_error=is_error)
+        return self._append("result", self._memory.written(body, source, self._surroundings))
+
+    def residency(self, call: Call | str, value: object, *, is_error: bool = False) -> ResidencyKind:
+        """How the result of a call would live: `stay`, `pass`, `reference` or `delegate`.
+
+        `stay` for what is not large. Where it is `delegate`, `delegate(call, value)` makes the side call; a result that
+        is given without one lives as the cheapest of the others.
+        """
+        body = self._result_body(_call_id(call), value, is_error=is_error)
+        decision = self._memory.residency(body, self._surroundings, can_delegate=True)
+        if decision is not None:
+            return decision.kind
+        return "reference" if self._memory.is_large(body) else "stay"
+
+    def delegate(
+        self,
+        call: Call | str,
+        value: object,
+        question: Any = EXTRACT,
+        *,
+        is_error: bool = False,
+        source: str | None = None,
+    ) -> Self:
+        """A branch that reads a large result whole and answers with an extract, on the prefix that is cached already.
+
+        Send its request, give it the reply, then answer the call with it: `context.result(call, side)`. The result is
+        billed once, as uncached input; this conversation never holds it, so no reasoning is bound to it. Its bill is in
+        this context's ledger. Other open calls stay open here. Needs a memory; raises `UsageError` for a result that is
+        not large, and `InvalidCall` for a call that is not open.
+        """
+        self._required_memory("delegate")
+        call_id = _call_id(call)
+        if call_id not in self._turns.open:
+            raise InvalidCall(f"call {call_id!r} is not open: context.calls names those that are")
+        body = self._result_body(call_id, value, is_error=is_error)
+        written = self._memory.written(body, source, self._surroundings, "pass")
+        if "whole" not in written:
+            raise UsageError(
+                "delegate takes a result that the memory's offload rule calls large, and that its files take: "
+                "context.residency(call, value) says whether it is"
+            )
+        side = self.fork()
+        side._bill_to(self)
+        for other in self._turns.open_calls:
+            if other.call_id != call_id:
+                side._append("result", side._result_body(other.call_id, NOT_PART_OF_READING))
+        side._append("result", written)
+        side._append("user", {"content": content_parts(question)})
+        return side
+
+    def _result_body(self, call_id: str, value: object, *, is_error: bool = False) -> dict[str, Json]:
+        """Body of a result before anything of it is stored."""
         open_call = self._turns.open.get(call_id)
         rendered = answer(value, is_error, binary_part)
         try:
             check_result_parts(rendered["content"])
         except InvalidContent as fault:
             rendered = unrenderable(fault)
-        body = {"call_id": call_id, "name": open_call.name if open_call else "", **rendered}
-        return self._append("result", self._memory.written(body, source))
+        return {"call_id": call_id, "name": open_call.name if open_call else "", **rendered}
 
     async def run_calls(self, limit: int = 8, tries: int = 1) -> list[Entry]:
         """Run every open call, at most `limit` at a time; each result is kept as it comes and rendered in call order.
@@ -469,7 +526,7 @@ class Context:
                 self.log, self._turns, self._provider, self._planning_state(), self._n_shared_entries()
             )
             route = routing(self._provider, self._layout(), self._root)
-        return Planned(choice, self._provider.model, route.key, route.why)
+        return Planned(choice, self._provider.model, route.key, route.why, tuple(self._memory.residencies))
 
     # Changing course
     # ------------------------------------------------------------------------------------------------------------------
@@ -984,9 +1041,29 @@ class Context:
         """The answer of the model to `summarising`."""
         if self._turns.has_pending_user or self._turns.open:
             raise UsageError(
-                "the branch has no summary yet: send its request, then side.receive(reply), and compact(side)"
+                "the branch has no answer yet: send its request, then side.receive(reply), before compact(side) or "
+                "result(call, side)"
             )
         return self.last_text
+
+    def _extracted(self, call_id: str) -> Json:
+        """Body of the result of a call that this branch was made to read: its reply in place of the large parts."""
+        extract = self._summary_text()
+        entries = (entry for entry in reversed(self.log) if entry.kind == "result")
+        body = next((body for entry in entries if (body := parse(entry.body))["call_id"] == call_id), None)
+        if body is None or "whole" not in body:
+            raise UsageError(f"this branch did not read the result of call {call_id!r}: context.delegate(call, value)")
+        return extracted(body, extract)
+
+    def _surroundings(self) -> Surroundings:
+        """What a result comes into now."""
+        model = self._provider.model
+        with self._lock:
+            state, n_tokens = self._planning_state(), self._prompts.n_tokens(self.log, self._turns, self._provider)
+        ttl_seconds = self._provider.plan.tail_ttl_seconds
+        return Surroundings(
+            Prices.of(state.price, model, n_tokens, ttl_seconds), n_tokens, binds_reasoning(self._provider)
+        )
 
     def _required_memory(self, what: str) -> Memory:
         if self.memory is None:
@@ -1084,3 +1161,7 @@ class Context:
             if not len(log):
                 return lane, log
             log.close()  # another process, or an earlier one, took this name
+
+
+def _call_id(call: Call | str) -> str:
+    return call if isinstance(call, str) else str(getattr(call, "id", call))

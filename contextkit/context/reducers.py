@@ -11,20 +11,22 @@ what a server keeps.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from contextkit.canonical import Json, canonical, parse
+from contextkit.economics.residency import ResidencyKind, Sizes
 from contextkit.errors import InvalidCall, InvalidTool, MemoryRefused, UsageError
 from contextkit.log.content import without_binary
 from contextkit.log.entry import Change, Entry, Kind
 from contextkit.log.log import Log, Turns
 from contextkit.log.variation import Steps, Variation, unvaried, varied
 from contextkit.memory.memory import Memory
-from contextkit.memory.offload import Offloaded, offload, restore, size_of, store_binary
+from contextkit.memory.offload import BYTES_PER_TOKEN, Offloaded, offload, restore, size_of, store_binary
 from contextkit.memory.recitation import Recital
 from contextkit.memory.reference import references_of
+from contextkit.memory.residency import Decision, ReadBacks, Residency, Surroundings, choose
 from contextkit.providers.late_tools import BY_NAME, check_possible, is_direct, is_possible, searching
 from contextkit.providers.masking import NOTHING, Endpoint, Lowered, lower
 from contextkit.providers.provider import Provider
@@ -477,7 +479,18 @@ _EVERY: frozenset[Kind] = frozenset(
 class MemoryState:
     """A memory, or none, at work in one conversation: previews of large results, recitation, variation of results."""
 
-    __slots__ = ("_recital", "_steps", "_tools", "_turns", "can_read", "memory", "reads", "variation")
+    __slots__ = (
+        "_observed",
+        "_recent",
+        "_recital",
+        "_steps",
+        "_tools",
+        "_turns",
+        "can_read",
+        "memory",
+        "reads",
+        "variation",
+    )
 
     def __init__(self, memory: Memory | None, variation: Variation | None, turns: Turns) -> None:
         if not isinstance(variation, Variation | None):
@@ -489,10 +502,21 @@ class MemoryState:
         """Whether the model has the tool that reads references: not where the conversation was begun without a memory.
         """
         self._recital = None if memory is None else Recital()
+        self._observed = ReadBacks()
+        self._recent: list[tuple[str, Decision]] = []
+        """Tool and decision of each large result since the last reply."""
         self._steps = None if variation is None else Steps(variation.window, variation.similarity)
 
-    def check(self, model: str, binds_thinking: bool) -> None:
+    def check(self, model: str, binds_reasoning: bool, binds_thinking: bool) -> None:
         """Raises `UsageError` where the rules ask for what a model does not take."""
+        policy = None if self.memory is None else self.memory.residency
+        passing = [] if policy is None or policy.drops_reasoning else [*policy.by_tool.values(), policy.default]
+        if binds_reasoning and "pass" in passing:
+            raise UsageError(
+                f"the residency 'pass' takes a result out of the history, and {model} binds its reasoning to what stood "
+                "before it: give Residency(drops_reasoning=True), which leaves the reasoning of that reply out of later "
+                "prompts, or choose 'auto' or 'delegate'"
+            )
         rule = None if self.memory is None else self.memory.recitation
         if rule is not None and not rule.stays and binds_thinking:
             raise UsageError(
@@ -534,6 +558,12 @@ class MemoryState:
         if self.memory is None or self._recital is None:
             return
         self._recital.feed(entry)
+        self._observed.feed(entry)
+        if entry.kind == "assistant":
+            self._recent = []
+        elif entry.kind == "result" and b'"residency":' in entry.body:
+            body = parse(entry.body)
+            self._recent.append((body["name"], Decision.of(body["residency"])))
         if entry.kind == "tools":
             self.can_read = self.can_read or _has_reader(parse(entry.body)["definitions"])
         elif entry.kind in ("opened", "epoch") and (definitions := parse(entry.body).get("tools")) is not None:
@@ -550,33 +580,93 @@ class MemoryState:
         body = self._recital.due(self.memory.recitation, self._turns, self.memory.todo.told())
         return None if body is None else ("notice", body)
 
-    def written(self, body: Mapping[str, Json], source: str | None = None) -> Json:
-        """Body of a result about to be written: large parts stored, in another form where variation is due."""
+    @property
+    def residencies(self) -> list[str]:
+        """How each large result since the last reply lives, and why; one line each."""
+        return [decision.explain(tool) for tool, decision in self._recent]
+
+    def written(
+        self,
+        body: Mapping[str, Json],
+        source: str | None,
+        around: Callable[[], Surroundings],
+        kind: ResidencyKind | None = None,
+    ) -> Json:
+        """Body of a result about to be written: large parts stored, in another form where variation is due.
+
+        `around` is asked where a policy has to choose; `kind` fixes the choice.
+        """
         if not isinstance(source, str | None):
             raise UsageError(f"source is the URL or path a result came from, not {type(source).__name__}")
-        stored = self._stored(body, source)
+        stored = self._stored(body, source, around, kind)
         if self.variation is None or self._steps is None or not (self.variation.is_always or self._steps.is_in_rut):
             return stored
         return varied(stored, self.variation.form(body["call_id"], self._steps.forms))
 
-    def _stored(self, body: Mapping[str, Json], source: str | None = None) -> Json:
+    def is_large(self, body: Mapping[str, Json]) -> bool:
+        """Whether a part of a result is larger than the offload rule leaves in the window."""
+        rule = None if self.memory is None or body["name"] == _READER else self.memory.offload
+        return rule is not None and any(size_of(part, rule) > rule.above_bytes for part in body["content"])
+
+    def residency(
+        self,
+        body: Mapping[str, Json],
+        around: Callable[[], Surroundings],
+        *,
+        can_delegate: bool,
+        kind: ResidencyKind | None = None,
+    ) -> Decision | None:
+        """How a result is to live; None where it is not large, or there is neither a policy nor a fixed `kind`."""
+        memory = self.memory
+        if memory is None or memory.offload is None or body["name"] == _READER:
+            return None
+        policy = memory.residency if memory.residency is not None or kind is None else Residency()
+        if policy is None:
+            return None
+        rule = memory.offload
+        large = [size for part in body["content"] if (size := size_of(part, rule)) > rule.above_bytes]
+        if not large:
+            return None
+        surroundings = around()
+        sizes = Sizes(
+            sum(large) // BYTES_PER_TOKEN,
+            len(large) * rule.preview_tokens,
+            surroundings.prefix_tokens,
+        )
+        decision = choose(policy, body["name"], sizes, self._observed, surroundings, can_delegate=can_delegate)
+        return decision if kind is None else replace(decision, kind=kind, is_fixed=True)
+
+    def _stored(
+        self,
+        body: Mapping[str, Json],
+        source: str | None,
+        around: Callable[[], Surroundings],
+        kind: ResidencyKind | None,
+    ) -> Json:
         """Body of a result, its large parts stored.
 
         Where the store takes no more, they stay in the window, with a warning.
         """
         if self.memory is None:
             return {**body, "content": without_binary(body["content"])}
+        decision = self.residency(body, around, can_delegate=False, kind=kind)
+        more: dict[str, Json] = {} if decision is None else {"residency": decision.body}
+        keeps_large = decision is not None and decision.kind == "stay"
         try:
-            offloaded = self._offloaded(body, self.memory, source)
+            stored = store_binary(body["content"], self.memory.files)
+            offloaded = stored if keeps_large else self._offloaded(body, stored, self.memory, source)
         except (MemoryRefused, OSError) as refused:
             warnings.warn(sanitize(f"a result of {body['name']!r} stays in the window: {refused}"), stacklevel=5)
             return {**body, "content": without_binary(body["content"])}
         references = [reference.body for reference in offloaded.references]
-        return {**body, "content": offloaded.content, **({"references": references} if references else {})}
+        if decision is not None and decision.kind == "pass":
+            more["whole"] = stored.content
+            if decision.drops_reasoning:
+                more["drops_reasoning"] = True
+        return {**body, "content": offloaded.content, **({"references": references} if references else {}), **more}
 
-    def _offloaded(self, body: Mapping[str, Json], memory: Memory, source: str | None) -> Offloaded:
-        """The parts with the large ones, and those that no provider takes, stored."""
-        stored = store_binary(body["content"], memory.files)
+    def _offloaded(self, body: Mapping[str, Json], stored: Offloaded, memory: Memory, source: str | None) -> Offloaded:
+        """The parts with the large ones stored too."""
         rule = memory.offload
         if rule is None or body["name"] == _READER:
             return stored

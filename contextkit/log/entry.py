@@ -30,9 +30,10 @@ user        {"content": [part…], "role"?: "system"}     a system message betwe
              "stored"?: {"id", "model", "conversation"?}, "withheld"?: [id…]}     where the server keeps it, and can go
              on from it;
             earlier reasoning that it says it left out
-result      {"call_id", "name", "content": [part…], "is_error", "references"?: [reference…], "form"?: name}     parts
-that stand in files
-            are previews here, and `references` bring them back; `form` says how its text is told (`variation.py`)
+result      {"call_id", "name", "content": [part…], "is_error", "references"?: [reference…], "form"?: name,
+            "residency"?: {"kind", …}, "whole"?: [part…], "drops_reasoning"?: true}     parts that stand in files are
+            previews here, and `references` bring them back; `form` says how its text is told (`variation.py`); `whole`
+            is what the next reply sees in place of `content`, and no later one
 begun       {"call_id"}                     a side effect was started (a crash may follow); renders nothing notice
 {"text", "event"?: {"type", …}, "until"?: "reply"}     said by the program, in band; `event` where something changed
             (`change.py`) or is said again; what holds until the reply is not part of the history

@@ -103,6 +103,10 @@ class Turns:
     """Those of them that an epoch takes out: whoever opens one tells them anew."""
     until_reply: list[int] = field(default_factory=list)
     """Notices that only the next reply is to see."""
+    shown_once: list[int] = field(default_factory=list)
+    """Results of which the next reply sees the whole, and every later one a preview."""
+    _drops_reasoning: bool = False
+    """Whether the model binds the reasoning of that reply to the whole result, so that it must leave the prompt too."""
     _silent_epochs: set[int] = field(default_factory=set)
     """Epochs that say nothing themselves."""
 
@@ -155,6 +159,20 @@ class Turns:
     def passing(self) -> list[int]:
         """Sequences that stand behind `ordered` until the model has replied, and are never said again."""
         return [] if self.open or self._ends_with_reply() else self.until_reply
+
+    @property
+    def n_settled(self) -> int:
+        """Entries of `ordered` that every later request repeats: those before the first result that is shown once."""
+        remaining, n = set(self.shown_once), len(self.ordered)
+        if self.open or not remaining:
+            return n
+        for index in range(n - 1, -1, -1):
+            if self.ordered[index] in remaining:
+                remaining.discard(self.ordered[index])
+                n = index
+                if not remaining:
+                    break
+        return n
 
     def is_behind_reply(self, sequence: int) -> bool:
         """Whether an entry is something the model has not replied to yet."""
@@ -232,6 +250,10 @@ class Turns:
         self.waiting = self._take_back(body["after"])
         self.until_reply = [sequence for sequence in self.until_reply if sequence > body["after"]]
         self._expects_reply = {waiting: self._expects_reply[waiting] for waiting in self.waiting}
+        if self.shown_once:
+            if self._drops_reasoning:
+                self.without_thinking.add(sequence)
+            self.shown_once, self._drops_reasoning = [], False
         self.written_by[sequence] = str((body.get("native") or {}).get("model", ""))
         if body.get("withheld"):
             self.withheld[sequence] = body["withheld"]
@@ -250,6 +272,9 @@ class Turns:
     def _feed_result(self, sequence: int, body: Json) -> None:
         del self.open[body["call_id"]]
         self._answers[body["call_id"]] = sequence
+        if body.get("whole"):
+            self.shown_once.append(sequence)
+            self._drops_reasoning = self._drops_reasoning or bool(body.get("drops_reasoning"))
         if not self.open and self.last_assistant is not None:
             results = [result for result in self._answers.values() if result is not None]
             self.ordered.extend(results)
@@ -267,6 +292,7 @@ class Turns:
         self.waiting = [waiting for waiting in self.waiting if waiting not in self._epoch_bound]
         self._trailing -= self._epoch_bound
         self.until_reply = []
+        self.shown_once = [old for old in self.shown_once if old in kept or old not in self.ordered]
         self._epoch_bound = set()
         if not _is_user_text(body):
             self._silent_epochs = self._silent_epochs | {sequence}
@@ -296,6 +322,7 @@ class Turns:
         """Results told shorter from here on; thinking is dropped from the first entry whose prefix is not what it was."""
         shorter = {int(sequence): result["content"] for sequence, result in body.get("replaced", {}).items()}
         self.replaced.update(shorter)
+        self.shown_once = [old for old in self.shown_once if old not in shorter]
         first = next((place for place, old in enumerate(kept) if old in shorter), len(kept)) if shorter else 0
         self.without_thinking.update(kept[first:])
 

@@ -5,6 +5,7 @@ from contextkit.memory.memory import Memory
 from contextkit.memory.offload import Offload
 from contextkit.memory.recitation import Recitation
 from contextkit.memory.reference import Reference
+from contextkit.memory.residency import Residency
 from contextkit.memory.todo import Todo
 
-__all__ = ["FileMemory", "Memory", "Offload", "Recitation", "Reference", "Todo"]
+__all__ = ["FileMemory", "Memory", "Offload", "Recitation", "Reference", "Residency", "Todo"]

@@ -18,6 +18,7 @@ from contextkit.memory.recall.current import Current
 from contextkit.memory.recall.toolset import search_tools
 from contextkit.memory.recitation import Recitation
 from contextkit.memory.reference import Reference, References, passage
+from contextkit.memory.residency import Residency, Rule
 from contextkit.memory.search.index import Index
 from contextkit.memory.todo import Todo
 from contextkit.tools.tool import Tool, tool
@@ -45,8 +46,12 @@ class Memory:
         fetch: Callable[[str], bytes] | None = None,
         index: Index | None = None,
         facts: Facts | None = None,
+        residency: Residency | Rule | None = None,
     ) -> None:
         """`todo` is a path in `files`.
+
+        `residency` chooses how each result that `offload` calls large lives in the window; None keeps all of them as
+        references.
 
         `fetch` gets the bytes of a source that was not stored; an `index` makes all of it searchable.
         """
@@ -61,6 +66,7 @@ class Memory:
         self.index, self.facts = None if index is None else Current(index, self._content), facts
         self.references = References()
         """What was offloaded in any conversation that uses this memory."""
+        self.residency = Residency.of(residency)
         self._has_file_tool = has_file_tool
         for name, kind in _RULES.items():
             if not isinstance(getattr(self, name), kind | None):

@@ -9,7 +9,7 @@ Takes the parts of a result, gives the parts that stand in the window and the re
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -23,6 +23,13 @@ from contextkit.memory.reference import Reference
 BYTES_PER_TOKEN = 4
 """What a threshold in tokens is in bytes; a rule of thumb, the same for every model, so that the log does not depend on
 one."""
+EXTRACT = (
+    "Read the tool result above. Answer with what matters of it for the task: facts, numbers, names, exact wordings, and "
+    "where in it the rest can be found. Call no tool. Answer with the extract alone, in at most 400 words."
+)
+"""What a side call is asked that reads a result whole."""
+NOT_PART_OF_READING = "[This result is not part of this reading.]"
+"""Stands, in such a side call, for the results of the other calls of the same reply."""
 _VISUAL = frozenset({"image"})
 """Parts a model looks at: a preview in words is not what it would have seen."""
 
@@ -166,11 +173,38 @@ def bytes_of(reference: Reference, files: FileMemory, fetch: Callable[[str], byt
 
 def preview_text(reference: Reference, content: bytes, rule: Offload) -> str:
     """What stands in the window: what it is, its head and tail, and how the rest is read."""
-    came = f", from {reference.source}" if reference.source else ""
-    about = f"{reference.n_bytes:,} bytes, about {reference.n_bytes // BYTES_PER_TOKEN:,} tokens{came}"
-    head = f"[Kept outside: reference {reference.id}, {reference.kind}, {about}]"
-    more = f'[The rest: read_reference(id="{reference.id}", start_line=…)]'
-    return "\n".join([head, preview(content, reference.kind, rule.preview_tokens * BYTES_PER_TOKEN), more])
+    head = f"[Kept outside: {_about(reference)}]"
+    shown = preview(content, reference.kind, rule.preview_tokens * BYTES_PER_TOKEN)
+    return "\n".join([head, shown, _rest(reference)])
+
+
+def extract_text(reference: Reference, extract: str) -> str:
+    """What stands in the window where a side call read the content whole and returned an extract."""
+    head = f"[Read by a side call, and kept outside: {_about(reference)}. Its extract:]"
+    return "\n".join([head, extract, _rest(reference)])
+
+
+def extracted(body: Mapping[str, Json], extract: str) -> dict[str, Json]:
+    """Body of a result whose first large part stands as an extract, the others as previews.
+
+    `body` is that of the branch that read it; `restore` gives the whole parts of either.
+    """
+    references = [Reference.of(reference) for reference in body["references"]]
+    content = list(body["content"])
+    first = next((one for one in references if one.kind != "binary"), references[0])
+    content[first.part] = _text(extract_text(first, extract))
+    kept = {name: value for name, value in body.items() if name not in ("whole", "drops_reasoning", "content")}
+    return {**kept, "content": content, "residency": {**body["residency"], "kind": "delegate"}}
+
+
+def _about(reference: Reference) -> str:
+    source = f", from {reference.source}" if reference.source else ""
+    size = f"{reference.n_bytes:,} bytes, about {reference.n_bytes // BYTES_PER_TOKEN:,} tokens"
+    return f"reference {reference.id}, {reference.kind}, {size}{source}"
+
+
+def _rest(reference: Reference) -> str:
+    return f'[The rest: read_reference(id="{reference.id}", start_line=…)]'
 
 
 def _content(part: Json, rule: Offload) -> tuple[str, bytes] | None:

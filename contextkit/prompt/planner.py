@@ -382,6 +382,8 @@ class Planned:
     """The cache key it carries."""
     why: str = ""
     """Why it carries that one, or none, where nobody thought it up."""
+    residencies: tuple[str, ...] = ()
+    """How each large result since the last reply lives, and why; a line each."""
 
     @property
     def marks(self) -> tuple[MarkPlan, ...]:
@@ -390,7 +392,7 @@ class Planned:
 
     def explain(self) -> str:
         """The whole choice: marks, lifetimes, key, prewarm, and what was rejected; a line a fact."""
-        return explain(self.choice, self.model, self.key, self.why)
+        return "\n".join([explain(self.choice, self.model, self.key, self.why), *self.residencies])
 
     def prewarm(self, n_waiting: int) -> Prewarm:
         """What filling the cache first is worth before `n_waiting` calls that start together."""

@@ -13,7 +13,7 @@ adapter, the marks from the planner.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -50,6 +50,16 @@ def strips(wire: str, model: Model, params: Mapping[str, Json]) -> bool:
     return _CONTEXTS.get(
         str(context), model.strips_thinking or (model.provider == "openai" and model.cache == "implicit")
     )
+
+
+def binds_reasoning(provider: Provider) -> bool:
+    """Whether replayed reasoning is checked against the prompt before it.
+
+    Claude from 5.5 (5.1 of Fable) on answers 400 to a changed past. Responses leaves such reasoning out and reports it
+    (openai/types/responses/response.py:110-118, 2026-11); Chat takes no reasoning back.
+    """
+    is_dropped = provider.wire == "openai_responses" and provider.model.provider == "openai"
+    return provider.model.binds_thinking or is_dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +156,8 @@ class PromptStore:
             marks = plan(grown.columns, len(grown.columns.ends), previous, provider.plan, shared)
         else:
             marks = choose(grown.columns, len(grown.columns.ends), previous, provider.plan, state, shared).marks
-        columns = (
-            _passed(grown.columns, (log[sequence] for sequence in turns.passing), provider)
-            if turns.passing
-            else grown.columns
-        )
+        temporary = [*_shown_once(log, turns), *(log[sequence] for sequence in turns.passing)]
+        columns = _passed(grown.columns, temporary, provider) if temporary else grown.columns
         return PromptLayout(columns, len(columns), marks)
 
     def choice(
@@ -165,7 +172,7 @@ class PromptStore:
         """Tokens of the prompt from entry `first` of the order on; of all of it without one."""
         grown = self._synced(log, turns, provider)
         ends, n = grown.columns.ends_tokens, len(grown.columns.ends)
-        start = 0 if first is None else grown.n_after(turns.ordered.index(first))
+        start = 0 if first is None else grown.n_after(min(turns.ordered.index(first), len(grown.ends)))
         return (ends[n - 1] if n else 0) - (ends[start - 1] if start else 0)
 
     def _synced(self, log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
@@ -183,7 +190,7 @@ class PromptStore:
             grown = _headed(log, turns, provider)
             self._grown[key] = turns.epoch, grown
         _rewind(grown, turns.ordered)
-        for sequence in turns.ordered[len(grown.rendered) :]:
+        for sequence in turns.ordered[len(grown.rendered) : turns.n_settled]:
             model = turns.written_by.get(sequence)
             holds = sequence not in turns.without_thinking and not (model and is_of_another(model, provider.model))
             entry = log[sequence]
@@ -205,7 +212,14 @@ def _ends(grown: _Grown, turns: Turns, n_shared: int) -> tuple[int, int]:
     """Segments of the request before, and of what siblings send too."""
     before = turns.n_before_last_assistant
     previous = grown.n_after(before) if before is not None else 0
-    return previous, grown.n_after(min(n_shared, len(turns.ordered)))
+    return previous, grown.n_after(min(n_shared, len(grown.ends)))
+
+
+def _shown_once(log: Sequence[Entry], turns: Turns) -> Iterator[Entry]:
+    """What stands behind the settled entries: results that the next reply sees whole, and what follows them."""
+    for sequence in turns.ordered[turns.n_settled :]:
+        entry = log[sequence]
+        yield _with_content(entry, parse(entry.body)["whole"]) if sequence in turns.shown_once else entry
 
 
 def _with_content(entry: Entry, content: Json) -> Entry:

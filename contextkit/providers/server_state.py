@@ -184,7 +184,7 @@ class ServerState:
         for entry in self._log[self._n_fed :]:
             self.feed(entry)
         self._n_fed = len(self._log)
-        is_kept = not turns.passing and params.get("store") is not False
+        is_kept = not turns.passing and not turns.shown_once and params.get("store") is not False
         reply, why = self._reply(provider.model.name, turns)
         start, why = (_behind(layout, reply), why) if not why else (0, why)
         why = why or ("" if 0 < start < layout.n else "nothing was said since the last reply")

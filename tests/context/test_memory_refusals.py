@@ -117,7 +117,7 @@ def test_what_is_no_memory_rule_or_change_is_refused(
             FileMissing,
             "the store it was written to",
         ),
-        (lambda kept: kept.context.compact(kept.context.summarising()), UsageError, "no summary yet"),
+        (lambda kept: kept.context.compact(kept.context.summarising()), UsageError, "no answer yet"),
         (lambda kept: kept.context.compact_results(3, above_tokens=1), UsageError, "2 or more"),
         (lambda kept: kept.context.compact_results(3, above_tokens="x"), UsageError, "above_tokens='x'"),
     ],

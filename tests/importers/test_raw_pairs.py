@@ -428,7 +428,10 @@ def test_gemini_and_bedrock_bodies_show_the_place_too(tmp_path: Path) -> None:
     edited[2] = "c" * 10 + "C" * 20
     path = put(tmp_path / "a", gemini(0, texts[:1], 0), gemini(1, texts[:3], 29_000), gemini(2, [*edited, "e"], 9_000))
     found = [row.miss for row in judged(read(path)) if row.miss]
-    assert [(miss.cause, miss.where.split(" byte ")[0]) for miss in found][-1] == ("messages_changed", "contents[2].parts[0]")
+    assert [(miss.cause, miss.where.split(" byte ")[0]) for miss in found][-1] == (
+        "messages_changed",
+        "contents[2].parts[0]",
+    )
 
 
 def test_verdicts_come_before_their_calls() -> None:
