@@ -19,7 +19,7 @@
     │   └── FileCorrupt              a stored content is not what its digest says
     ├── MemoryRefused            whoever named the file, often the model, must ask for another thing
     │   ├── PathRefused              a path leads out of the store, or is spelled as no system keeps it
-    │   ├── PathTaken                something else stands at that path
+    │   ├── PathOccupied             something else stands at that path
     │   ├── FileMissing              nothing is stored there
     │   ├── FileErased               the content was erased for good, on purpose
     │   ├── SourceChanged            what a reference names has changed where it came from
@@ -163,8 +163,12 @@ class PathRefused(MemoryRefused):
     """A path leads out of the store, or is spelled in a way that some system would read as another file."""
 
 
-class PathTaken(MemoryRefused):
-    """Something else stands at that path: a folder, a file, a link, or a name that differs by case only."""
+class PathOccupied(MemoryRefused):
+    """Something else exists at that path: a folder, a file, a link, or a name that differs by case only."""
+
+
+PathTaken = PathOccupied
+"""The earlier name of `PathOccupied`; an alias until the next minor version."""
 
 
 class FileMissing(MemoryRefused):

@@ -1,7 +1,7 @@
 """Prompt caching in your tests: a provider on loopback, its ledger, and assertions that show the byte where a prefix
 broke.
 
-Fixtures `provider_server`, `ledger`, `assert_prefix_kept` and `assert_hit_rate`; the last two can be imported as well.
+Fixtures `provider_server`, `ledger`, `assert_prefix_stable` and `assert_hit_rate`; the last two can be imported as well.
 With `pytest --cache-guard` every client of anthropic and openai made during the run is watched, and a test that breaks
 a prefix fails. Without the option nothing is touched, and nothing heavy is imported before a fixture is used.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _GUARD, _MARK = "contextkit-cache-guard", "cache_guard"
 
 
-def assert_prefix_kept(before: Any, after: Any) -> None:
+def assert_prefix_stable(before: Any, after: Any) -> None:
     """Fail unless `after` begins as `before` did, as far as a cache can tell.
 
     Both are request bodies: a dict, bytes, a contextkit `Request` or `PromptLayout`. A change behind the last breakpoint
@@ -34,7 +34,7 @@ def assert_prefix_kept(before: Any, after: Any) -> None:
 
     >>> said = {"role": "user", "content": "hello"}
     >>> before = {"model": "gpt-5", "messages": [said]}
-    >>> assert_prefix_kept(before, {"model": "gpt-5", "messages": [said, {"role": "assistant", "content": "hi"}]})
+    >>> assert_prefix_stable(before, {"model": "gpt-5", "messages": [said, {"role": "assistant", "content": "hi"}]})
     """
     __tracebackhide__ = True
     from contextkit.watcher.breaks import breaks
@@ -42,6 +42,10 @@ def assert_prefix_kept(before: Any, after: Any) -> None:
     found = breaks(before, after)
     if found:
         raise AssertionError(f"the prefix was not kept\n{found}")
+
+
+assert_prefix_kept = assert_prefix_stable
+"""The earlier name of `assert_prefix_stable`; an alias until the next minor version."""
 
 
 def assert_hit_rate(ledger: Ledger | str | os.PathLike[str] | Iterable[Record], at_least: float = 0.95) -> None:
@@ -104,10 +108,16 @@ def ledger(provider_server: LocalServer) -> Ledger:
     return provider_server.ledger
 
 
+@pytest.fixture(name="assert_prefix_stable")
+def _prefix_stable() -> Callable[[Any, Any], None]:
+    """`assert_prefix_stable(before, after)`."""
+    return assert_prefix_stable
+
+
 @pytest.fixture(name="assert_prefix_kept")
-def _prefix_kept() -> Callable[[Any, Any], None]:
-    """`assert_prefix_kept(before, after)`."""
-    return assert_prefix_kept
+def _earlier_name() -> Callable[[Any, Any], None]:
+    """`assert_prefix_stable` under its earlier name, until the next minor version."""
+    return assert_prefix_stable
 
 
 @pytest.fixture(name="assert_hit_rate")

@@ -15,7 +15,7 @@ from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, StorageError, UsageError
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
-from contextkit.pytest_plugin import assert_hit_rate, assert_prefix_kept
+from contextkit.pytest_plugin import assert_hit_rate, assert_prefix_stable
 
 pytest.importorskip("uvicorn", reason="the local server is the extra `server`")
 pytest_plugins = "pytester"
@@ -52,8 +52,8 @@ def said(*texts: str) -> list[dict[str, Any]]:
     ids=["chat", "messages", "responses", "bytes"],
 )
 def test_a_kept_prefix_passes(before: Any, after: Any) -> None:
-    assert_prefix_kept(before, after)
-    assert_prefix_kept(before, before)
+    assert_prefix_stable(before, after)
+    assert_prefix_stable(before, before)
 
 
 def test_a_broken_prefix_shows_level_path_offset_and_both_sides() -> None:
@@ -63,7 +63,7 @@ def test_a_broken_prefix_shows_level_path_offset_and_both_sides() -> None:
         "messages": [{"role": "system", "content": HEAD + "It is 10:31:00."}, *said("a", "b", "c")],
     }
     with pytest.raises(AssertionError) as caught:
-        assert_prefix_kept(before, after)
+        assert_prefix_stable(before, after)
     text = str(caught.value)
     offset = len('"' + HEAD + "It is 10:3")
     for part in (
@@ -79,9 +79,9 @@ def test_a_broken_prefix_shows_level_path_offset_and_both_sides() -> None:
 def test_what_stands_behind_the_last_marker_is_free() -> None:
     block = {"type": "text", "text": HEAD, "cache_control": {"type": "ephemeral"}}
     before = {"model": "claude-sonnet-5-5", "max_tokens": 5, "system": [block], "messages": said("a")}
-    assert_prefix_kept(before, {**before, "messages": said("another")})
+    assert_prefix_stable(before, {**before, "messages": said("another")})
     with pytest.raises(AssertionError):
-        assert_prefix_kept({**before, "system": HEAD}, {**before, "messages": said("another")})
+        assert_prefix_stable({**before, "system": HEAD}, {**before, "messages": said("another")})
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_requests_and_layouts_of_contextkit_can_be_compared(provider: Any) -> No
     context.user("hello")
     before = context.request()
     context.user("and more")
-    assert_prefix_kept(before, context.request())
-    assert_prefix_kept(before.layout, context.request().layout)
+    assert_prefix_stable(before, context.request())
+    assert_prefix_stable(before.layout, context.request().layout)
     other.user("hello")
     with pytest.raises(AssertionError, match="system"):
-        assert_prefix_kept(before, other.request())
+        assert_prefix_stable(before, other.request())
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_requests_and_layouts_of_contextkit_can_be_compared(provider: Any) -> No
 )
 def test_what_is_no_request_is_said(value: Any) -> None:
     with pytest.raises(ContextKitError):
-        assert_prefix_kept(value, value)
+        assert_prefix_stable(value, value)
     with pytest.raises(UsageError):
-        assert_prefix_kept({"messages": said("a")}, 5)
+        assert_prefix_stable({"messages": said("a")}, 5)
 
 
 KEPT = {"model": "gpt-5", "messages": said("a")}
@@ -129,7 +129,7 @@ KEPT = {"model": "gpt-5", "messages": said("a")}
 def test_of_two_bodies_the_one_that_cannot_be_read_is_named_with_the_reason(value: Any, words: str) -> None:
     for side, pair in (("before", (value, KEPT)), ("after", (KEPT, value)), ("before", (value, value))):
         with pytest.raises(ContextKitError, match=rf"^{side}\b.*{words}") as caught:
-            assert_prefix_kept(*pair)
+            assert_prefix_stable(*pair)
         assert "\n" not in str(caught.value)
 
 
@@ -137,7 +137,7 @@ def test_a_broken_prefix_names_the_page_of_its_hazard() -> None:
     heads = [[{"role": "system", "content": f"{HEAD}It is {clock}."}] for clock in ("10:30", "10:31")]
     before, after = ({"model": "gpt-5", "messages": head} for head in heads)
     with pytest.raises(AssertionError, match=r"contextkit lint --explain CKS01$"):
-        assert_prefix_kept(before, after)
+        assert_prefix_stable(before, after)
 
 
 def recorded(*read: int) -> list[Exchange]:
@@ -199,9 +199,9 @@ def test_the_fixtures_serve_a_real_client(pytester: pytest.Pytester) -> None:
             client.close()
             return bodies
 
-        def test_good(provider_server, ledger, assert_prefix_kept, assert_hit_rate):
+        def test_good(provider_server, ledger, assert_prefix_stable, assert_hit_rate):
             before, *_, after = ask(provider_server, 30)
-            assert_prefix_kept(before, after)
+            assert_prefix_stable(before, after)
             assert_hit_rate(ledger, at_least=0.8)
             assert len(ledger) == 30
 

@@ -50,7 +50,7 @@ class Following:
             connection.execute(self._listen())
             while (wait := self._wait()) is not None:
                 found = read(self._look(), ask)
-                yield from self._given(found)
+                yield from self._advance(found)
                 if not found:
                     list(connection.notifies(timeout=wait, stop_after=1))
 
@@ -69,7 +69,7 @@ class Following:
                 await connection.execute(self._listen())
                 while (wait := self._wait()) is not None:
                     found = await aread(self._look(), ask)
-                    for entry in self._given(found):
+                    for entry in self._advance(found):
                         yield entry
                     if not found:
                         [_ async for _ in connection.notifies(timeout=wait, stop_after=1)]
@@ -77,7 +77,7 @@ class Following:
     def _look(self) -> Reading:
         return reading(self._session, self._after, self._prev)
 
-    def _given(self, found: list[Entry]) -> Iterator[Entry]:
+    def _advance(self, found: list[Entry]) -> Iterator[Entry]:
         for entry in found:
             self._after, self._prev = entry.sequence, entry.digest
             yield entry
