@@ -27,7 +27,7 @@ MOVED = {
     "contextkit.server.proxy.repairs.repairs": "contextkit.proxy.repairs.repairs",
     "contextkit.server.proxy.repairs.splices": "contextkit.proxy.repairs.splices",
     "contextkit.simulator.blocks.caches": "contextkit.analysis.blocks.caches",
-    "contextkit.simulator.compactions.recorded": "contextkit.analysis.compactions.recorded",
+    "contextkit.simulator.compactions.recorded": "contextkit.analysis.compactions",
     "contextkit.simulator.compare": "contextkit.analysis.compare",
     "contextkit.simulator.counterfactual.what_if": "contextkit.analysis.counterfactual.what_if",
     "contextkit.simulator.engines": "contextkit.analysis.engines",

@@ -13,7 +13,7 @@ from typing import Any
 
 from contextkit.analysis.blocks.caches import Setting
 from contextkit.analysis.compare import Counts, Outcome
-from contextkit.analysis.engines.named import engine, sizes_of
+from contextkit.analysis.engines import engine, sizes_of
 from contextkit.analysis.simulate import Watch, simulate
 from contextkit.cache.usage import ZERO, Usage
 from contextkit.errors import UsageError

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from itertools import count, pairwise
 from typing import Any
 
-from contextkit.analysis.engines.recorded import TokenLanes
+from contextkit.analysis.token_lanes import TokenLanes
 from contextkit.cache.block.ids import BlockIds as Blocks
 from contextkit.cache.block.ids import TokenIds
 from contextkit.cache.prefix_cache import Lease, PrefixCache

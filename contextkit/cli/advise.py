@@ -11,7 +11,7 @@ from contextkit.cli.terminal import for_programs, interruptible
 from contextkit.terminal import echo, echo_error, echo_json, sanitize
 
 if TYPE_CHECKING:
-    from contextkit.analysis.compactions.recorded import Advised, Compaction, Standing
+    from contextkit.analysis.compactions import Advised, Compaction, Standing
     from contextkit.economics.break_even import Advice
 
 SHOWN = 10
@@ -42,7 +42,7 @@ def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_js
     contextkit advise session.jsonl
     contextkit advise ~/.claude/projects/app --json
     """
-    from contextkit.analysis.compactions.recorded import advised
+    from contextkit.analysis.compactions import advised
     from contextkit.importers.registry import check_any_read, records_in
     from contextkit.importers.source import Faults
     from contextkit.ledger.misses import judged

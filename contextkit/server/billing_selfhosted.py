@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from contextkit.analysis.engines import Engine
-from contextkit.analysis.engines.recorded import TokenLanes, token_prompt
+from contextkit.analysis.token_lanes import TokenLanes, token_prompt
 from contextkit.cache.block.ids import TokenIds
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.usage import Usage

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.analysis.compactions.recorded import Advised, advised
+from contextkit.analysis.compactions import Advised, advised
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults

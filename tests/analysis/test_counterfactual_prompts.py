@@ -13,7 +13,7 @@ import anthropic
 import pytest
 
 from contextkit.analysis.counterfactual.answer import Answer
-from contextkit.analysis.counterfactual.edits.bodies import VOLATILE, FreezeClock, KeepResults, SortTools
+from contextkit.analysis.counterfactual.body_edits import VOLATILE, FreezeClock, KeepResults, SortTools
 from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.analysis.simulate import simulate
 from contextkit.ledger.calls import Bodies, Exchange

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from contextkit.analysis.counterfactual.edits.bodies import FreezeClock, KeepResults, SortTools
-from contextkit.analysis.counterfactual.edits.outlines import bridged, leader_first
+from contextkit.analysis.counterfactual.body_edits import FreezeClock, KeepResults, SortTools
 from contextkit.analysis.counterfactual.fix import Fix, LaneChange
+from contextkit.analysis.counterfactual.outline_edits import bridged, leader_first
 from contextkit.errors import UsageError
 from contextkit.models import Model
 

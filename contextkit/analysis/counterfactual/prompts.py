@@ -15,10 +15,10 @@ from typing import Any
 
 from contextkit import prices
 from contextkit.analysis.counterfactual.answer import Calibration, Sums
-from contextkit.analysis.counterfactual.edits.bodies import Lane
+from contextkit.analysis.counterfactual.body_edits import Lane
 from contextkit.analysis.counterfactual.fix import BodyEdit, Edited, Fix, Outlined, readings_of
 from contextkit.analysis.counterfactual.from_end import cache_for
-from contextkit.analysis.counterfactual.timed.lane import Call
+from contextkit.analysis.counterfactual.timed_lane import Call
 from contextkit.analysis.simulate import simulate
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage

@@ -14,8 +14,8 @@ from contextkit.analysis.counterfactual.answer import Answer, Calibration, WhatI
 from contextkit.analysis.counterfactual.fix import Fix, readings_of
 from contextkit.analysis.counterfactual.fixes import fixes_named
 from contextkit.analysis.counterfactual.prompts import Prompts, Watch
-from contextkit.analysis.counterfactual.timed.lane import Call
-from contextkit.analysis.counterfactual.timed.lanes import Lanes, call_of
+from contextkit.analysis.counterfactual.timed_lane import Call
+from contextkit.analysis.counterfactual.timed_lanes import Lanes, call_of
 from contextkit.ledger.calls import Record, Remark
 from contextkit.ledger.misses import Judged, judged
 from contextkit.models import Model

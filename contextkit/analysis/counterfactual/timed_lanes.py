@@ -14,7 +14,7 @@ from dataclasses import replace
 from contextkit import prices
 from contextkit.analysis.counterfactual.answer import Calibration, Sums
 from contextkit.analysis.counterfactual.fix import Fix, LaneChange, Reading, readings_of
-from contextkit.analysis.counterfactual.timed.lane import AS_IT_WAS, AdjustedCall, Call, LaneRun, Paid
+from contextkit.analysis.counterfactual.timed_lane import AS_IT_WAS, AdjustedCall, Call, LaneRun, Paid
 from contextkit.cache.usage import Usage
 from contextkit.ledger.misses import Judged
 from contextkit.ledger.summary import dollars

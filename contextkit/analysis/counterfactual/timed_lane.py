@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from contextkit import prices
 from contextkit.analysis.counterfactual.fix import LaneChange, Reading
 from contextkit.analysis.counterfactual.from_end import cache_for
-from contextkit.analysis.counterfactual.timed.grown import Grown
+from contextkit.analysis.counterfactual.prompt_sizes import Grown
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage, is_long_ttl
