@@ -37,7 +37,6 @@ from contextkit.analysis.blocks.request import BlockRequest
 from contextkit.errors import UnreadableLog
 from contextkit.importers.source import Source, open_file, standard_input
 from contextkit.ledger.calls import BlockIds, Exchange
-from contextkit.ledger.ledger import Ledger
 
 MOONCAKE_BLOCK = 512
 """Tokens in a block of a Mooncake trace, whose lines do not say (FAST25 release)."""
@@ -284,14 +283,6 @@ def _of_lines(source: Source) -> Iterator[BlockRequest]:
             source.fault(number, f"{_fault_text(fault)}; passed over")
     if n_known:
         source.fault(0, f"{n_known:,} of its lines stand in it more than once; counted once")
-
-
-def ledger_of(requests: Iterable[BlockRequest]) -> Ledger:
-    """The requests as a ledger in memory."""
-    ledger = Ledger()
-    for exchange in exchanges_of(requests):
-        ledger.append(exchange)
-    return ledger
 
 
 def exchanges_of(requests: Iterable[BlockRequest]) -> Iterator[Exchange]:

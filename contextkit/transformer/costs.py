@@ -7,7 +7,6 @@ parameters, s bytes a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from contextkit.transformer.ops import n_pairs
@@ -143,20 +142,6 @@ def stored_vectors(shape: Shape, n_rows: int) -> int:
     return 2 * shape.n_layers * shape.n_kv_heads * n_rows
 
 
-def positions_uncached(lengths: Iterable[int]) -> int:
-    """Rows computed when every request starts from nothing. Token by token that is n(n+1)/2.
-
-    >>> positions_uncached(range(1, 1001)), positions_cached(range(1, 1001))
-    (500500, 1000)
-    """
-    return sum(lengths)
-
-
-def positions_cached(lengths: Iterable[int]) -> int:
-    """The same when every request begins with all of the one before: each row once."""
-    return max(lengths, default=0)
-
-
 @dataclass(frozen=True, slots=True)
 class PriceRow:
     """List price of a model, dollars a million input tokens."""
@@ -175,10 +160,8 @@ class Miss:
     """Dollars more."""
     seconds: float
     """Longer until the first token."""
-    hit_share_of_price: float
-    """Price of the prompt with the prefix read, as a share of its price without."""
     hit_share_of_seconds: float
-    """Likewise its time to first token."""
+    """Time to the first token with the prefix read, as a share of the time without."""
 
 
 def miss(
@@ -197,4 +180,4 @@ def miss(
     without = forward(shape, lost + new, 0, 1, n_parameters).seconds(chip) + other_seconds
     with_it = forward(shape, new, lost, 1, n_parameters).seconds(chip) + other_seconds
     full, reduced = (lost + new) * price.fresh / 1e6, (lost * price.read + new * price.fresh) / 1e6
-    return Miss(full - reduced, without - with_it, reduced / full, with_it / without)
+    return Miss(full - reduced, without - with_it, with_it / without)

@@ -75,16 +75,6 @@ class KvCache(Protocol):
         """Forget all rows from `n_rows` on."""
 
 
-def row_bytes(shape: Shape, kept_as: str) -> int:
-    """Bytes one row takes in all layers."""
-    kind = FORMATS[kept_as]
-    return (
-        shape.n_layers
-        * shape.n_kv_heads
-        * (sum(shape.cached_widths) * np.dtype(kind.dtype).itemsize + 2 * 4 * kind.n_scales)
-    )
-
-
 class ContiguousCache:
     """One array for all rows of a sequence; it doubles when it is full."""
 

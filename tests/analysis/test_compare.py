@@ -12,7 +12,7 @@ from contextkit.analysis.compare import compare
 from contextkit.analysis.hosted import replay_hosted
 from contextkit.cache.usage import Usage
 from contextkit.errors import UsageError
-from contextkit.importers.block_trace import ledger_of
+from contextkit.importers.block_trace import exchanges_of
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 
@@ -119,7 +119,7 @@ def test_what_there_is_not_is_refused_naming_what_there_is(setting: Setting, sai
 
 def test_a_ledger_of_block_ids_is_a_trace() -> None:
     assert (
-        compare(requests_of(ledger_of(TRACE)), [Setting(capacity=40)]).outcomes
+        compare(requests_of(exchanges_of(TRACE)), [Setting(capacity=40)]).outcomes
         == compare(TRACE, [Setting(capacity=40)]).outcomes
     )
 

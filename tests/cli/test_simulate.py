@@ -21,7 +21,7 @@ import pytest
 
 from contextkit.analysis.engines import engine
 from contextkit.analysis.hosted import PROVIDERS
-from contextkit.importers.block_trace import BlockTraces, ledger_of
+from contextkit.importers.block_trace import BlockTraces, exchanges_of
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
 from tests.cli.conftest import COMMAND, Run, Start, pi_session
@@ -119,7 +119,7 @@ def test_standard_input_and_a_ledger_say_what_the_file_says(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(trace).read_bytes())))
     assert said(run, "-", "--capacity", 50) == expected
     with Ledger(tmp_path / "kept" / "ledger.jsonl") as ledger:
-        for exchange in ledger_of(BlockTraces().read(trace)):
+        for exchange in exchanges_of(BlockTraces().read(trace)):
             ledger.append(exchange)
     from_ledger = said(run, tmp_path / "kept", "--capacity", 50)
     assert (from_ledger["hit_blocks"], from_ledger["evictions"]) == (expected["hit_blocks"], expected["evictions"])

@@ -9,7 +9,7 @@ import pytest
 
 from contextkit.errors import UsageError
 from contextkit.transformer.engine import Engine, Run
-from contextkit.transformer.kv_cache import ContiguousCache, KvCache, PagedCache, Pool, row_bytes
+from contextkit.transformer.kv_cache import ContiguousCache, KvCache, PagedCache, Pool
 from contextkit.transformer.model import Bytes, Model
 from contextkit.transformer.ops import rope
 from contextkit.transformer.weights import Shape, Weights, load, seeded
@@ -63,11 +63,6 @@ def test_shorter_formats_are_as_wrong_as_they_are_short(kept_as: str, error: flo
     (logits,) = engine.feed([(engine.open(), tokens)])
     expected, _ = run(engine.model.weights, tokens)
     assert error / 1e4 < abs(logits[0] - expected[-1]).max() < error
-
-
-def test_a_cache_takes_the_bytes_its_format_says() -> None:
-    shape = Shape(n_layers=3, n_heads=4, n_kv_heads=2, d_head=16)
-    assert [row_bytes(shape, kind) for kind in ("float64", "float32", "float16", "int8")] == [1536, 768, 384, 192 + 48]
 
 
 def test_float32_weights_compute_in_float32() -> None:

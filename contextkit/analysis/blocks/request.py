@@ -5,11 +5,10 @@ Takes block ids with their sizes and times, gives requests; knows nothing of fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from contextkit.ledger.calls import BlockIds
-from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.calls import BlockIds, Exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +41,9 @@ class BlockRequest:
         return min(n_blocks * self.size, self.n_tokens)
 
 
-def requests_of(ledger: Ledger) -> Iterator[BlockRequest]:
-    """The exchanges of a ledger whose prompts are block ids, in the order they started."""
-    for exchange in sorted(ledger, key=lambda exchange: exchange.at):
+def requests_of(exchanges: Iterable[Exchange]) -> Iterator[BlockRequest]:
+    """Yield the exchanges whose prompts are block ids, in the order they started."""
+    for exchange in sorted(exchanges, key=lambda exchange: exchange.at):
         if isinstance(exchange.prompt, BlockIds):
             size, ids = exchange.prompt.size, list(exchange.prompt.ids)
             billed = exchange.usage.prompt if exchange.usage else None

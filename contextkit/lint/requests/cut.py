@@ -54,23 +54,14 @@ class Located(RecordedCall):
     """None where the body is spelled in a way that nobody's SDK writes: it is then always parsed whole."""
 
 
-def sent_of(
-    exchange: Exchange, before: RecordedCall | None = None, *, index: int = 0, verdict: str = ""
-) -> RecordedCall | None:
-    """The call cut into blocks; None where no body was recorded, or none that is a model call.
-
-    `before` is an earlier call it may go on from: what both say in the same bytes is not parsed again.
-    """
-    try:
-        return cut(exchange, before, index=index, verdict=verdict)
-    except UnreadableRequest:
-        return None
-
-
 def cut(
     exchange: Exchange, before: RecordedCall | None = None, *, index: int = 0, verdict: str = "", rerouted: str = ""
 ) -> RecordedCall | None:
-    """As `sent_of`, but raises `UnreadableRequest` with the place for a body that cannot be read."""
+    """Cut the call into blocks; None where no body was recorded, or the body is not a model call.
+
+    Blocks in front of the first byte that differs from `before`, an earlier call, are reused without parsing. Raises
+    `UnreadableRequest` with the place for a body that cannot be read.
+    """
     if not isinstance(exchange.prompt, Bodies):
         return None
     raw = exchange.prompt.request

@@ -15,7 +15,7 @@ from contextkit.ledger.calls import INFERRED_LANE, Bodies, Exchange
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.cost import Cost, Costs
-from contextkit.lint.requests.cut import RECENT, compare, cut, nearest, reach_of, sent_of, slim
+from contextkit.lint.requests.cut import RECENT, compare, cut, nearest, reach_of, slim
 from contextkit.lint.requests.naming import (
     Group,
     HazardRule,
@@ -40,7 +40,6 @@ __all__ = [
     "find_in_requests",
     "grouped",
     "reach_of",
-    "sent_of",
     "verdict_of",
 ]
 

@@ -13,7 +13,6 @@ from typing import Literal
 from contextkit.ledger.calls import Exchange
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.cut import reach_of
 from contextkit.lint.requests.rule import Change, Evidence, On, RecordedCall, RequestRule, Step
 from contextkit.redact import redact
 
@@ -191,11 +190,6 @@ def verdict_of(response: object) -> str:
     if isinstance(reason, dict):
         return str(reason.get("type") or "")
     return str(openai.get("reason") or openai.get("type") or "") if isinstance(openai, dict) else ""
-
-
-def has_cache(sent: RecordedCall) -> bool:
-    """Whether the call left anything in a cache."""
-    return reach_of(sent) > 0
 
 
 @dataclass(frozen=True, slots=True)

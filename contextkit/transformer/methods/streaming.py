@@ -22,7 +22,7 @@ from contextkit.transformer.weights import Shape, Weights
 class SinkCache(ContiguousCache):
     """Holds at most `sinks + window` rows."""
 
-    __slots__ = ("n_dropped", "sinks", "window")
+    __slots__ = ("sinks", "window")
 
     def __init__(self, shape: Shape, sinks: int = 4, window: int = 60) -> None:
         """`UsageError` for another kind of positions, and for no window."""
@@ -31,7 +31,7 @@ class SinkCache(ContiguousCache):
                 'a cache that drops rows moves the others: take positions="rope_at_read", and a window of at least 1'
             )
         super().__init__(shape, n_reserved=sinks + window)
-        self.sinks, self.window, self.n_dropped = sinks, window, 0
+        self.sinks, self.window = sinks, window
 
     def make_room(self, n: int) -> None:
         """Drop the oldest rows behind the sinks, until `n` more fit."""
@@ -42,7 +42,6 @@ class SinkCache(ContiguousCache):
             k, v = self.read(i, self.n_rows)
             self.write(i, self.sinks, k[:, self.sinks + gone :].copy(), v[:, self.sinks + gone :].copy())
         self.cut(self.n_rows - gone)
-        self.n_dropped += gone
 
 
 def stream(model: Model, cache: SinkCache, tokens: Sequence[int], work: Work) -> Array:  # -> (n, vocabulary)

@@ -8,7 +8,7 @@ from typing import Any
 
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.detect import sent_of
+from contextkit.lint.requests.cut import cut
 from contextkit.lint.requests.rule import Change, Evidence, On, RecordedCall, RequestRule, Step
 
 Json = Any
@@ -37,7 +37,7 @@ def call(
 
 
 def sent(body: Json, wire: str = "anthropic_messages", before: RecordedCall | None = None) -> RecordedCall:
-    made = sent_of(call(body, wire=wire), before)
+    made = cut(call(body, wire=wire), before)
     assert made is not None
     return made
 

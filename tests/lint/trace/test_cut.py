@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from contextkit.lint.requests.cut import sent_of
+from contextkit.lint.requests.cut import cut
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model
 from contextkit.prompt.block import text_of
@@ -172,7 +172,7 @@ def test_a_string_and_a_list_of_one_text_are_two_shapes_of_one_text() -> None:
     "body", [{"model": "m", "prompt": "x"}, {"model": "text-embedding-3-small", "input": "x"}, {"input": ["a", "b"]}]
 )
 def test_what_is_no_model_call_is_none(body: Json) -> None:
-    assert sent_of(call(body)) is None
+    assert cut(call(body)) is None
 
 
 def grown(random: Random, n: int) -> list[Json]:
@@ -204,7 +204,7 @@ def test_a_call_cut_from_where_the_last_one_ended_is_the_call_cut_whole(spelling
     before: RecordedCall | None = None
     for body in grown(Random(seed), 30):
         raw = SPELLINGS[spelling](body)
-        before, whole = sent_of(call(raw), before), sent_of(call(raw))
+        before, whole = cut(call(raw), before), cut(call(raw))
         assert before is not None
         assert whole is not None
         assert (before.blocks, before.body, before.params) == (whole.blocks, whole.body, whole.params)

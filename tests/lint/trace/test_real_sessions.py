@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from contextkit.lint.finding import RequestPlace
-from contextkit.lint.requests.detect import Detector, find_in_requests, sent_of
+from contextkit.lint.requests.cut import cut
+from contextkit.lint.requests.detect import Detector, find_in_requests
 from contextkit.lint.requests.rule import RecordedCall
 from tests.lint.injection.sessions import WIRES, body_of, coding_session, service_runs, with_body
 
@@ -49,7 +50,7 @@ def test_real_calls_are_cut_alike_from_the_front_and_from_the_call_before(wire: 
     for run in service_runs(shared, wire, 12):
         before: RecordedCall | None = None
         for exchange in run:
-            before, whole = sent_of(exchange, before), sent_of(exchange)
+            before, whole = cut(exchange, before), cut(exchange)
             assert before is not None
             assert whole is not None
             assert (before.blocks, before.body) == (whole.blocks, whole.body)
