@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 
 
 def made_up(folder: str) -> str:
@@ -40,7 +40,7 @@ def made_up(folder: str) -> str:
 
 with tempfile.TemporaryDirectory() as folder:
     faults = Faults()
-    for call in judged(records_in(sys.argv[1:] or [made_up(folder)], faults)):
+    for call in analyzed_calls(records_in(sys.argv[1:] or [made_up(folder)], faults)):
         if call.miss and call.miss.lost_tokens:
             cost = "unknown" if call.miss.cost_usd is None else f"${call.miss.cost_usd:.2f}"
             print(f"{call.exchange.id}  {call.miss.cause}  {call.miss.lost_tokens:,} tokens  {cost}  {call.miss.where}")

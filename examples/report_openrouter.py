@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 
 
 def record(number: int, host: str, cached: int) -> str:
@@ -35,7 +35,7 @@ with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "generations.jsonl"
     path.write_text("\n".join((record(0, "OpenAI", 11_000), record(1, "Azure", 0))), encoding="utf-8")
     faults = Faults()
-    for row in judged(records_in(sys.argv[1:] or [str(path)], faults)):
+    for row in analyzed_calls(records_in(sys.argv[1:] or [str(path)], faults)):
         cause = f", {row.miss.cause}: {row.miss.where}" if row.miss else ""
         print(f"{row.exchange.id}: read {row.usage.read if row.usage else '?'} tokens{cause}")
     for fault in faults.kept:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 
 
 def call(number: int, rules: str, read: int, written: int) -> str:
@@ -38,7 +38,7 @@ with tempfile.TemporaryDirectory() as folder:
     lines = call(0, "You book trains. Be kind.", 0, 9_000), call(1, "You book trains. Be brief.", 0, 9_400)
     path.write_text("\n".join(lines), encoding="utf-8")
     faults = Faults()
-    for row in judged(records_in(sys.argv[1:] or [str(path)], faults)):
+    for row in analyzed_calls(records_in(sys.argv[1:] or [str(path)], faults)):
         if row.miss:
             print(f"{row.exchange.id}: {row.miss.cause}, {row.miss.where}, {row.miss.lost_tokens:,} tokens")
     for fault in faults.kept:

@@ -19,7 +19,7 @@ from contextkit.economics.break_even import OUTPUT_RESERVE, Advice, SleepTime, a
 from contextkit.economics.rewrite import Bills, Rewrite
 from contextkit.economics.rhythm import Rhythm
 from contextkit.ledger.calls import Exchange
-from contextkit.ledger.misses import Judged
+from contextkit.ledger.misses import AnalyzedCall
 from contextkit.models import Model, model_named
 
 SUMMARY_TOKENS, KEPT_TOKENS = 3_000, 20_000
@@ -101,7 +101,9 @@ class Advised:
     """Models without a price: their calls are left out."""
 
 
-def advised(calls: Iterable[Judged], summary_tokens: int = SUMMARY_TOKENS, kept_tokens: int = KEPT_TOKENS) -> Advised:
+def advised(
+    calls: Iterable[AnalyzedCall], summary_tokens: int = SUMMARY_TOKENS, kept_tokens: int = KEPT_TOKENS
+) -> Advised:
     """What the compactions of a recording were worth, and what to do now; holds sizes and times of all calls in memory."""
     lanes: dict[tuple[str, str], _Lane] = {}
     unknown: set[str] = set()

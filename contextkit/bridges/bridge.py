@@ -35,7 +35,7 @@ from contextkit.canonical import parse
 from contextkit.errors import ContextKitError, MissingExtra, StorageError, UsageError
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger, Recorder
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.lint.finding import Finding
 from contextkit.models import model_named
@@ -382,7 +382,7 @@ class Bridge:
     def report(self, width: int = 100) -> str:
         """Hit rate, cost, every miss with its cause, then what broke and where; for a terminal."""
         gathered = Gathering()
-        gathered.add_all(judged(self.ledger.records))
+        gathered.add_all(analyzed_calls(self.ledger.records))
         told = [described(finding) for finding in self.findings]
         if self.n_unmarked:
             told.append(

@@ -25,7 +25,7 @@ from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.report.contents import Gathering
 from contextkit.report.terminal import text
@@ -83,5 +83,5 @@ class Transcripts:
     def report(self, width: int = 100) -> str:
         """Hit rate, cost, and every miss with its cause, for a terminal."""
         gathered = Gathering()
-        gathered.add_all(judged(self.ledger.records))
+        gathered.add_all(analyzed_calls(self.ledger.records))
         return text(gathered.contents(""), width)

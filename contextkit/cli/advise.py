@@ -45,11 +45,11 @@ def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_js
     from contextkit.analysis.compactions import advised
     from contextkit.importers.registry import check_any_read, records_in
     from contextkit.importers.source import Faults
-    from contextkit.ledger.misses import judged
+    from contextkit.ledger.misses import analyzed_calls
 
     faults = Faults()
     with interruptible("advice needs the whole recording; no figures"):
-        found = advised(judged(records_in(paths, faults)), summary_tokens, kept_tokens)
+        found = advised(analyzed_calls(records_in(paths, faults)), summary_tokens, kept_tokens)
     check_any_read(faults)
     if as_json:
         for_programs()

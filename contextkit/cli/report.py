@@ -93,7 +93,7 @@ def _redacted(record: Record) -> Record:
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
     from contextkit.ledger.calls import Record
-    from contextkit.ledger.misses import Judged, MissDetector
+    from contextkit.ledger.misses import AnalyzedCall, LedgerAnalyzer
     from contextkit.report.contents import Contents, Gathering
     from contextkit.report.html.columns import Columns
     from contextkit.report.progress import Watch
@@ -356,19 +356,19 @@ def _read(
     """
     from contextkit.importers.registry import files_at
     from contextkit.importers.source import Faults
-    from contextkit.ledger.misses import judged
+    from contextkit.ledger.misses import analyzed_calls
     from contextkit.report.contents import Chosen, Gathering
     from contextkit.report.html.columns import Columns
 
     faults, columns = Faults(), Columns()
     files = files_at(paths, faults)
-    also: list[Callable[[Judged], None]] = [columns] if options.html else []
+    also: list[Callable[[AnalyzedCall], None]] = [columns] if options.html else []
     if options.face == "csv" and not options.by:
         from contextkit.report.csv import Calls
 
         also.append(Calls(sys.stdout))
     gathering = Gathering(options.by, Chosen(options.since, options.until, options.session), also)
-    gathering.add_all(judged(_records(files, set(paths) if watch else set(), faults, watch)))
+    gathering.add_all(analyzed_calls(_records(files, set(paths) if watch else set(), faults, watch)))
     said = [(fault.file, fault.line, fault.what) for fault in faults.kept]
     name = title or (files[0] if len(files) == 1 else f"{len(files):,} files")
     is_partial = bool(watch and watch.is_stopped)
@@ -474,11 +474,11 @@ class _Growing:
 
     def _start(self) -> None:
         from contextkit.importers.live import LiveFiles
-        from contextkit.ledger.misses import MissDetector
+        from contextkit.ledger.misses import LedgerAnalyzer
         from contextkit.report.contents import Chosen, Gathering
 
         chosen = Chosen(self._options.since, self._options.until, self._options.session)
-        self._files, self._judging, self._gathering = LiveFiles(), MissDetector(), Gathering(self._options.by, chosen)
+        self._files, self._judging, self._gathering = LiveFiles(), LedgerAnalyzer(), Gathering(self._options.by, chosen)
 
     def read(self) -> Contents:
         """The report as it stands."""
@@ -489,7 +489,7 @@ class _Growing:
         if not waiting:
             return self._contents(self._gathering)
         ahead = self._gathering.copied()
-        self._add(waiting, self._judging.copied(), ahead)
+        self._add(waiting, self._judging.copy(), ahead)
         return self._contents(ahead)
 
     def rest(self) -> tuple[Contents, Columns, Faults]:
@@ -503,8 +503,8 @@ class _Growing:
         return self._contents(self._gathering), Columns(), self._files.faults
 
     @staticmethod
-    def _add(records: Iterable[Record], judging: MissDetector, gathering: Gathering) -> None:
-        gathering.add_all(call for record in records if (call := judging.hear(record)) is not None)
+    def _add(records: Iterable[Record], judging: LedgerAnalyzer, gathering: Gathering) -> None:
+        gathering.add_all(call for record in records if (call := judging.feed(record)) is not None)
 
     def _contents(self, gathering: Gathering) -> Contents:
         faults = self._files.faults

@@ -25,7 +25,7 @@ from contextkit import prices
 from contextkit.cache.usage import COUNTERS, OLD_TTLS, QUALITIES, ZERO, Usage, is_long_ttl
 from contextkit.errors import MissingExtra, StorageError, UnknownModel
 from contextkit.ledger.calls import Exchange, Record, decode
-from contextkit.ledger.misses import Judged, Miss, judged, measured
+from contextkit.ledger.misses import AnalyzedCall, Miss, analyzed_calls, complete_usage
 from contextkit.ledger.summary import MOST_LANES, MOST_MISSES, MOST_RATES, Row, Summary, dearest, unpriced_name
 
 COLUMNS: dict[str, str] = {
@@ -66,14 +66,14 @@ def judged_rows(lines: Iterable[bytes | str]) -> Iterator[dict[str, Any]]:
 
     Raises `LogCorrupt` for what is no line of a ledger.
     """
-    return map(_row, judged(_records(lines)))
+    return map(_row, analyzed_calls(_records(lines)))
 
 
 def _records(lines: Iterable[bytes | str]) -> Iterator[Record]:
     return (decode(line.encode("utf-8") if isinstance(line, str) else line) for line in lines)
 
 
-def _row(call: Judged) -> dict[str, Any]:
+def _row(call: AnalyzedCall) -> dict[str, Any]:
     exchange, miss = call.exchange, call.miss
     usage = call.usage or Usage()
     writes = None if usage.writes is None else dict(usage.writes)
@@ -354,7 +354,7 @@ def _join_prices(table: DuckDBPyConnection) -> None:
 def _is_free_to_write(provider: str, model: str) -> bool:
     """As the judge sees it: a bill that says nothing of writes is whole."""
     bill = Usage(fresh=1, read=0, output=0)
-    return measured(Exchange("", "", "", 0.0, None, None, provider, model, None, bill, None, None)) is not None
+    return complete_usage(Exchange("", "", "", 0.0, None, None, provider, model, None, bill, None, None)) is not None
 
 
 def _written(
@@ -382,7 +382,7 @@ def _judged(table: DuckDBPyConnection) -> tuple[list[Miss], _Said]:
     kept, said, lost = list[Miss](), _Said(), list[tuple[Any, ...]]()
     for session, lines in groupby(_rows(table, _BY_SESSION), key=lambda line: line[0]):
         places = list[int]()
-        for call in judged(record for _, n, body in lines if (record := _placed(places, n, body))):
+        for call in analyzed_calls(record for _, n, body in lines if (record := _placed(places, n, body))):
             if call.miss:
                 place = places[call.index]
                 kept.append(replace(call.miss, index=place))

@@ -1,24 +1,9 @@
-"""The table of causes: what can be seen in two neighbouring calls that explains why the second read less.
+"""Cache misses of a ledger: the calls that read less than they could, with the cause of each.
 
-Takes what is known of a call, of the one before it and of their lane; gives evidence or None, one function a cause. The
-order of `CAUSES` is the order they are asked in: what changed the prompt comes before what time or timing did.
-
-Two recorded bodies side by side, only where a call missed: what exactly is not what it was.
-
-Takes the calls of a recording as they come, keeps the body of each lane's last billed call, within a bound; gives a
-`Pair` whose calls know their segments and marks, and the place of the first difference. A call that read what it could
-costs nothing here.
-
-Why each cache miss happened: the first cause in one ordered table that the record bears out.
-
-Takes exchanges, gives a `Miss` for every call that read clearly less than the calls before it had left in the cache,
-and for every call that had nothing to read yet. Bills decide whether there is a miss; prompts and times only name its
-cause. Where nothing that was recorded explains it, the cause is `unknown`. Knows nothing of reports.
-
-A recording judged call by call: each with its bill, its two prices, its miss, and what was said of it.
-
-Takes records as they come, gives one `Judged` an exchange; keeps one call a lane and what the remarks said, so a
-recording may be larger than memory. Whoever adds up, draws or lists reads this.
+`LedgerAnalyzer` takes records one by one and returns an `AnalyzedCall` per exchange; it stores one call per lane, so a
+recording may be larger than memory. `MissDetector` decides by the bills whether a call missed. Only then the prompts
+and times of the call and of the one before it are compared, and the first entry of `CAUSES` with evidence is the cause:
+changes of the prompt come before time and concurrency. Where the record explains nothing, the cause is `unknown`.
 """
 
 from __future__ import annotations
@@ -42,7 +27,7 @@ from contextkit.prompt.diff import divergence
 from contextkit.prompt.prompt import LEVELS
 
 DEFAULT_TTL_SECONDS, LONG_TTL_SECONDS = 300, 3600
-"""Assumed where neither the prompt nor the model table says; the second for lanes that were billed long writes
+"""Lifetimes assumed where neither the prompt nor the model table states one; the second where 1 h writes were billed
 (https://platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
 
 Cause = Literal[
@@ -61,174 +46,172 @@ Cause = Literal[
     "unknown",
 ]
 
-NOTHING_SAID: Mapping[Cause, str] = MappingProxyType({})
-"""Where nobody remarked anything."""
+NO_REMARKS: Mapping[Cause, str] = MappingProxyType({})
+"""No remarks since the call before."""
 
 Evidence = tuple[str, bool]
-"""Where, and whether it was recorded rather than assumed."""
+"""The evidence as text, and whether it was recorded rather than assumed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """The end of a prefix that a call may have left in the cache."""
+class CachedPrefix:
+    """A prefix that a call may have left in the cache."""
 
     segment: int
-    """Index of its last segment."""
+    """Index of its last block."""
     digest: bytes
-    """Running digest there."""
+    """Running digest at its end."""
     position: int
-    """Lookback position there."""
+    """Lookback position of its end."""
     n_tokens: int
-    """Its size."""
+    """Size."""
     ttl_seconds: int | None
-    """Lifetime; None where the prompt names no breakpoints, and the end of the prompt stands in for one."""
+    """Lifetime; None where the prompt has no breakpoints and its end is used instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """What must be kept of a call to judge the next one; prompts are borrowed, so their facts are copied."""
+class CallFacts:
+    """The facts of a call needed to judge the next one, copied because prompts are borrowed."""
 
     exchange: Exchange
-    """The row."""
+    """The ledger row."""
     usage: Usage
-    """Its bill, every part of the prompt known."""
+    """Its bill, with every part of the prompt known."""
     prompt_tokens: int
     """Size of the prompt, as billed."""
     outline: Outline | None
-    """Its prompt, as a difference; None where it was not recorded."""
+    """The prompt as a difference; None where it was not recorded."""
     namespaces: tuple[bytes, ...]
-    """Of the prompt; empty where it was not recorded."""
+    """Cache namespaces of the prompt; empty where it was not recorded."""
     n: int
-    """Its segments."""
-    marks: tuple[Mark, ...]
-    """What it may have left readable, in rising order."""
+    """Number of blocks."""
+    cached: tuple[CachedPrefix, ...]
+    """Prefixes it may have left readable, shortest first."""
 
     @property
     def began_at(self) -> float | None:
-        """When its writes became readable, the end standing in for an unknown beginning."""
+        """Time at which its writes became readable: its first byte, or its end where that is unknown."""
         return self.exchange.ended_at if self.exchange.first_byte_at is None else self.exchange.first_byte_at
 
 
 @dataclass(slots=True)
-class Lane:
-    """What one lane has shown so far."""
+class LaneState:
+    """State of one lane between two of its calls."""
 
-    before: Call | None = None
+    before: CallFacts | None = None
     """The last call with a bill."""
     high_tokens: int = 0
-    """High-water mark of what is in the cache; starts again after a miss or a shorter prompt."""
-    kept: int = 0
-    """Leading segments unchanged since `before`."""
+    """Most tokens in the cache so far; restarts after a miss or a shorter prompt."""
+    n_unchanged: int = 0
+    """Leading blocks unchanged since `before`."""
     unbilled: int = 0
-    """Calls without a bill since `before`: they may have kept the cache warm, or not."""
+    """Calls without a bill since `before`, which may or may not have kept the cache warm."""
     is_long: bool = False
-    """Whether long writes were billed."""
+    """True where 1 h writes were billed."""
     entries: list[int] = field(default_factory=list)
-    """Log sequence of each segment."""
-    said: Mapping[Cause, str] = field(default_factory=lambda: NOTHING_SAID)
-    """Causes that were remarked since `before`, with the words."""
+    """Log sequence of each block."""
+    remarks: Mapping[Cause, str] = field(default_factory=lambda: NO_REMARKS)
+    """Causes recorded as remarks since `before`, with their text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A call beside the one before it."""
+class CallPair:
+    """A call and the call before it in its lane."""
 
-    lane: Lane
-    """Where both stand."""
-    before: Call
+    lane: LaneState
+    """Their lane."""
+    before: CallFacts
     """The last call with a bill."""
-    now: Call
-    """The call that is judged."""
+    now: CallFacts
+    """The call under examination."""
     prompt: Prompt | None
-    """What `now` sent."""
+    """Prompt of `now`."""
     row: Model | None
-    """The model table on `now`."""
+    """Model of `now`."""
     place: str = ""
-    """Where the two bodies first differ, where they were recorded: `messages[4] byte 812`."""
+    """First difference of the two bodies where they were recorded: `messages[4] byte 812`."""
     is_whole: bool = False
-    """Whether bodies were compared, which hold all that was sent."""
+    """True where whole request bodies were compared."""
 
 
-def call_of(exchange: Exchange, usage: Usage, prompt: Prompt | None) -> Call:
-    """The facts of one call, copied out of its borrowed prompt."""
+def call_facts(exchange: Exchange, usage: Usage, prompt: Prompt | None) -> CallFacts:
+    """Copy the facts of one call out of its borrowed prompt."""
     outline = exchange.prompt if isinstance(exchange.prompt, Outline) else None
     size = usage.prompt or 0
     if prompt is None or not prompt.n:
-        return Call(exchange, usage, size, outline, (), 0, ())
-    return Call(exchange, usage, size, outline, prompt.namespaces, prompt.n, _marks(prompt))
+        return CallFacts(exchange, usage, size, outline, (), 0, ())
+    return CallFacts(exchange, usage, size, outline, prompt.namespaces, prompt.n, _cached_prefixes(prompt))
 
 
-def _marks(prompt: Prompt) -> tuple[Mark, ...]:
+def _cached_prefixes(prompt: Prompt) -> tuple[CachedPrefix, ...]:
     ends: list[tuple[int, int | None]] = [
         (mark.segment, mark.ttl_seconds) for mark in prompt.breakpoints if mark.is_written
     ]
     ends = ends or [(prompt.n - 1, None)]
-    return tuple(Mark(i, prompt.digests[i], prompt.positions[i], prompt.ends_tokens[i], ttl) for i, ttl in ends)
+    return tuple(CachedPrefix(i, prompt.digests[i], prompt.positions[i], prompt.ends_tokens[i], ttl) for i, ttl in ends)
 
 
-def _model_changed(pair: Pair) -> Evidence | None:
-    was, now = pair.before.exchange, pair.now.exchange
-    is_same = (was.provider, was.model) == (now.provider, now.model)
-    return None if is_same else (f"{was.provider}/{was.model} → {now.provider}/{now.model}", True)
+def _model_changed(pair: CallPair) -> Evidence | None:
+    before, now = pair.before.exchange, pair.now.exchange
+    is_same = (before.provider, before.model) == (now.provider, now.model)
+    return None if is_same else (f"{before.provider}/{before.model} → {now.provider}/{now.model}", True)
 
 
-def _compaction(pair: Pair) -> Evidence | None:
-    was, now = pair.before.outline, pair.now.outline
-    said = pair.lane.said.get("compaction")
+def _compaction(pair: CallPair) -> Evidence | None:
+    before, now = pair.before.outline, pair.now.outline
+    remarks = pair.lane.remarks.get("compaction")
     sizes = f"prompt {pair.before.prompt_tokens:,} → {pair.now.prompt_tokens:,} tokens"
-    if was is None or now is None or was.epoch == now.epoch:
-        return (f"{said}, {sizes}", True) if said else None
-    return f"epoch {was.epoch} → {now.epoch}, {sizes}", True
+    if before is None or now is None or before.epoch == now.epoch:
+        return (f"{remarks}, {sizes}", True) if remarks else None
+    return f"epoch {before.epoch} → {now.epoch}, {sizes}", True
 
 
-def _params_changed(pair: Pair) -> Evidence | None:
+def _params_changed(pair: CallPair) -> Evidence | None:
     levels = zip(LEVELS, pair.before.namespaces, pair.now.namespaces, strict=False)
-    level = next((level for level, was, now in levels if was != now), None)
+    level = next((level for level, before, now in levels if before != now), None)
     if level:
         return f"{level}: a request setting outside the prompt's text", True
-    said = pair.lane.said.get("params_changed")
-    return (said, True) if said else None
+    remarks = pair.lane.remarks.get("params_changed")
+    return (remarks, True) if remarks else None
 
 
-def _text_changed(level: int) -> Callable[[Pair], Evidence | None]:
-    def ask(pair: Pair) -> Evidence | None:
-        segment = first_change(pair)
+def _text_changed(level: int) -> Callable[[CallPair], Evidence | None]:
+    def check(pair: CallPair) -> Evidence | None:
+        segment = first_changed_block(pair)
         if segment is None or _level(pair, segment) != level:
             return None
         if pair.place:
             return pair.place, True
         entry = pair.lane.entries[segment] if segment < len(pair.lane.entries) else -1
-        place = f"{LEVELS[level]} segment {segment}"
+        place = f"{LEVELS[level]} block {segment}"
         return (f"{place}, entry {entry}" if entry >= 0 else place), True
 
-    return ask
+    return check
 
 
-def first_change(pair: Pair) -> int | None:
-    """Index of the first segment that is not what it was, None where all that was cached is still there.
+def first_changed_block(pair: CallPair) -> int | None:
+    """Index of the first changed block; None where everything that was cached is unchanged.
 
-    A change behind the last breakpoint was never in the cache, and is none here.
+    A change behind the last breakpoint does not count, because it was never in the cache.
     """
     prompt = pair.prompt
-    if prompt is None or not pair.before.marks:
+    if prompt is None or not pair.before.cached:
         return None
-    last = pair.before.marks[-1]
+    last = pair.before.cached[-1]
     if prompt.n > last.segment and prompt.digests[last.segment] == last.digest:
         return None
-    return pair.lane.kept
+    return pair.lane.n_unchanged
 
 
-def _level(pair: Pair, segment: int) -> int:
-    """The level it stands on in either prompt, the earlier one where they differ: a tool put behind the tools moves all
-    the rest.
-    """
+def _level(pair: CallPair, segment: int) -> int:
+    """Level of a block in either prompt, the earlier where they differ: an added tool moves every later block."""
     ends = [(call.outline.level_ends, call.n) for call in (pair.before, pair.now) if call.outline]
     return min((segment >= tools) + (segment >= system) for (tools, system), n in ends if segment < n)
 
 
-def _ttl(pair: Pair) -> tuple[int, bool]:
-    """Lifetime of what the lane left in the cache, and whether it was recorded."""
-    recorded = pair.before.marks[-1].ttl_seconds if pair.before.marks else None
+def _ttl(pair: CallPair) -> tuple[int, bool]:
+    """Lifetime of the last cached prefix, and whether it was recorded."""
+    recorded = pair.before.cached[-1].ttl_seconds if pair.before.cached else None
     if recorded is not None:
         return recorded, True
     if pair.row:
@@ -236,19 +219,19 @@ def _ttl(pair: Pair) -> tuple[int, bool]:
     return (LONG_TTL_SECONDS if pair.lane.is_long else DEFAULT_TTL_SECONDS), False
 
 
-def _gap(pair: Pair) -> float:
-    """From start to start: a lifetime counts from the start of the request that wrote or read."""
+def _gap(pair: CallPair) -> float:
+    """Seconds from start to start: a lifetime counts from the start of the request that wrote or read."""
     return pair.now.exchange.at - pair.before.exchange.at
 
 
-def _ttl_expired(pair: Pair) -> Evidence | None:
+def _ttl_expired(pair: CallPair) -> Evidence | None:
     gap, (ttl, is_recorded) = _gap(pair), _ttl(pair)
     shown = f"{gap:.1f}" if int(gap) == ttl else f"{int(gap)}"
     return (f"gap {shown} s > {ttl} s", is_recorded and not pair.lane.unbilled) if gap > ttl else None
 
 
-def not_yet(call: Call, now: Call) -> Evidence | None:
-    """Whether `now` started before `call` began to answer, so that it could not read what `call` wrote."""
+def starts_too_early(call: CallFacts, now: CallFacts) -> Evidence | None:
+    """Evidence that `now` started before `call` began to answer, so that it could not read what `call` wrote."""
     if call.began_at is None or now.exchange.at >= call.began_at:
         return None
     early = call.began_at - now.exchange.at
@@ -258,28 +241,28 @@ def not_yet(call: Call, now: Call) -> Evidence | None:
     )
 
 
-def _cold_fan_out(pair: Pair) -> Evidence | None:
-    return not_yet(pair.before, pair.now)
+def _cold_fan_out(pair: CallPair) -> Evidence | None:
+    return starts_too_early(pair.before, pair.now)
 
 
-def _out_of_reach(pair: Pair) -> Evidence | None:
-    if pair.prompt is None or not pair.before.marks or pair.before.marks[-1].ttl_seconds is None:
+def _out_of_reach(pair: CallPair) -> Evidence | None:
+    if pair.prompt is None or not pair.before.cached or pair.before.cached[-1].ttl_seconds is None:
         return None
-    last, positions = pair.before.marks[-1], pair.prompt.positions
+    last, positions = pair.before.cached[-1], pair.prompt.positions
     behind = [
         (positions[mark.segment] - last.position, mark.lookback)
         for mark in pair.prompt.breakpoints
         if mark.segment >= last.segment
     ]
     if not behind:
-        return f"no breakpoint at or behind segment {last.segment}, up to which the call before was cached", True
+        return f"no breakpoint at or behind block {last.segment}, up to which the call before was cached", True
     if any(distance < lookback for distance, lookback in behind):
         return None
     distance, lookback = min(behind)
     return f"{distance} positions behind the last breakpoint, a lookup visits {lookback}", True
 
 
-def _aborted(pair: Pair) -> Evidence | None:
+def _aborted(pair: CallPair) -> Evidence | None:
     call = pair.before
     has_begun = call.exchange.first_byte_at is not None or bool(call.usage.output)
     return (
@@ -289,7 +272,7 @@ def _aborted(pair: Pair) -> Evidence | None:
     )
 
 
-CAUSES: tuple[tuple[Cause, Callable[[Pair], Evidence | None]], ...] = (
+CAUSES: tuple[tuple[Cause, Callable[[CallPair], Evidence | None]], ...] = (
     ("model_changed", _model_changed),
     ("compaction", _compaction),
     ("params_changed", _params_changed),
@@ -301,11 +284,11 @@ CAUSES: tuple[tuple[Cause, Callable[[Pair], Evidence | None]], ...] = (
     ("out_of_reach", _out_of_reach),
     ("aborted", _aborted),
 )
-"""Asked from the top; the first that has evidence is the cause."""
+"""Causes in order of precedence; the first with evidence applies."""
 
 
-def nothing_visible(pair: Pair) -> str:
-    """What can be said of a miss that nothing explains."""
+def without_evidence(pair: CallPair) -> str:
+    """Describe a miss for which no cause has evidence."""
     gap, (ttl, _) = _gap(pair), _ttl(pair)
     if pair.prompt and pair.before.outline:
         intact = (
@@ -314,52 +297,52 @@ def nothing_visible(pair: Pair) -> str:
             else "messages intact, tools and system not in the record"
         )
         return f"{intact}, gap {int(gap)} s ≤ {ttl} s"
-    was, now = pair.before.prompt_tokens, pair.now.prompt_tokens
-    shrunk = f", and shrank from {was:,} to {now:,} tokens" if now < was else ""
+    before, now = pair.before.prompt_tokens, pair.now.prompt_tokens
+    shrunk = f", and shrank from {before:,} to {now:,} tokens" if now < before else ""
     return f"the prompt was not recorded{shrunk}; gap {int(gap)} s ≤ {ttl} s"
 
 
 MOST_BYTES = 64 << 20
-"""Bodies kept, all lanes together; of a lane whose body had to go only times and bills are compared."""
+"""Limit of stored bodies over all lanes; a lane whose body was evicted is compared by times and bills only."""
 
 
 class StoredBodies:
-    """The body of the last billed call of each lane, the lanes used last at the end."""
+    """Bodies of the last billed call of each lane; the least recently used are evicted first."""
 
-    __slots__ = ("_kept", "_n_bytes")
+    __slots__ = ("_n_bytes", "_stored")
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._stored: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._n_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._stored)
 
     def keep(self, exchange: Exchange) -> None:
-        """`exchange` is its lane's last billed call from now on."""
+        """Store the body of `exchange`, its lane's last billed call from now on."""
         place = exchange.session, exchange.lane
-        self._n_bytes -= len(self._kept.pop(place, b""))
+        self._n_bytes -= len(self._stored.pop(place, b""))
         if isinstance(exchange.prompt, Bodies):
-            self._kept[place] = exchange.prompt.request
+            self._stored[place] = exchange.prompt.request
             self._n_bytes += len(exchange.prompt.request)
-            while self._n_bytes > MOST_BYTES and len(self._kept) > 1:
-                self._n_bytes -= len(self._kept.popitem(last=False)[1])
+            while self._n_bytes > MOST_BYTES and len(self._stored) > 1:
+                self._n_bytes -= len(self._stored.popitem(last=False)[1])
 
-    def compared(self, pair: Pair, raw: bytes) -> Pair:
-        """`pair` with what both bodies say; as it was where either cannot be read. `raw` is the body of `pair.now`."""
+    def compared(self, pair: CallPair, raw: bytes) -> CallPair:
+        """Add the facts of both bodies to `pair`; unchanged where either is unreadable. `raw` is the body of `pair.now`."""
         older, newer = self._read(pair.before), _read(pair.now, raw)
         if older is None or newer is None:
             return pair
-        found = divergence(older.layout, newer.layout)
-        place = f"{found.path} byte {found.offset:,}" if found else ""
-        lane = replace(pair.lane, kept=found.segment if found else older.prompt.n, entries=[])
+        difference = divergence(older.layout, newer.layout)
+        place = f"{difference.path} byte {difference.offset:,}" if difference else ""
+        lane = replace(pair.lane, n_unchanged=difference.segment if difference else older.prompt.n, entries=[])
         before, now = _with_prompt_facts(pair.before, older), _with_prompt_facts(pair.now, newer)
         return replace(pair, lane=lane, before=before, now=now, prompt=newer.prompt, place=place, is_whole=True)
 
-    def beside(self, now: Call, raw: bytes, siblings: Iterable[Call]) -> tuple[Call, Prompt | None, list[Call]]:
-        """A lane's first call and those of other lanes that had not begun to answer when it started, each with its
-        segments.
-        """
+    def beside(
+        self, now: CallFacts, raw: bytes, siblings: Iterable[CallFacts]
+    ) -> tuple[CallFacts, Prompt | None, list[CallFacts]]:
+        """A lane's first call, its prompt, and the calls of other lanes that had not begun to answer when it started."""
         late = [call for call in siblings if call.began_at is not None and call.began_at > now.exchange.at]
         newer = _read(now, raw) if late else None
         if newer is None:
@@ -370,19 +353,19 @@ class StoredBodies:
             [_with_prompt_facts(call, read) for call in late if (read := self._read(call))],
         )
 
-    def _read(self, call: Call) -> Read | None:
-        raw = self._kept.get((call.exchange.session, call.exchange.lane))
+    def _read(self, call: CallFacts) -> Read | None:
+        raw = self._stored.get((call.exchange.session, call.exchange.lane))
         return _read(call, raw) if raw else None
 
 
-def _read(call: Call, raw: bytes) -> Read | None:
+def _read(call: CallFacts, raw: bytes) -> Read | None:
     return read_body(raw, call.exchange.provider, call.exchange.model)
 
 
-def _with_prompt_facts(call: Call, read: Read) -> Call:
-    """`call` with the facts of its prompt."""
-    said = outline(None, read.prompt, [-1] * read.prompt.n, 0)
-    return call_of(replace(call.exchange, prompt=said), call.usage, read.prompt)
+def _with_prompt_facts(call: CallFacts, read: Read) -> CallFacts:
+    """Add the facts of its prompt to `call`."""
+    remarks = outline(None, read.prompt, [-1] * read.prompt.n, 0)
+    return call_facts(replace(call.exchange, prompt=remarks), call.usage, read.prompt)
 
 
 SHARE = 0.05
@@ -393,101 +376,96 @@ TOKENS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """One call that read less than it could have."""
+    """A call that read less than it could have."""
 
     exchange_id: str
-    """Which call."""
+    """Id of the call."""
     index: int
-    """Its place in the ledger, from 0."""
+    """Position in the ledger, from 0."""
     lane: str
     """Its lane."""
     at: float
-    """When it started, seconds since 1970."""
+    """Start, in seconds since 1970."""
     cause: Cause
-    """Why, as far as the record tells."""
+    """Cause, as far as the record shows it."""
     expected_tokens: int
-    """What the calls before it had left in the cache, at most its own prompt."""
+    """Tokens that the calls before it had left in the cache, at most its own prompt."""
     read_tokens: int
-    """What it read."""
+    """Tokens it read."""
     lost_tokens: int
     """The difference, paid as a write or as plain input. 0 for a call that had nothing to read yet."""
     cost_usd: float | None
-    """What the lost tokens cost above the price of reading them; None where no price is known."""
+    """Price of the lost tokens above that of reading them; None where no price is known."""
     where: str
-    """The evidence: the segment that changed, the gap and the lifetime, …"""
+    """Evidence: the changed block, the gap and the lifetime, …"""
     certain: bool
-    """Whether the evidence was recorded; otherwise something, such as a lifetime, was assumed."""
+    """True where the evidence was recorded; False where something, such as a lifetime, was assumed."""
 
 
 def misses(exchanges: Iterable[Exchange]) -> list[Miss]:
-    """Every miss of a ledger in its order, each with the first cause that the record bears out."""
-    judge = Judge()
-    found = (judge.see(exchange) for exchange in exchanges)
-    return [miss for miss in found if miss]
+    """List the misses of a ledger in order."""
+    detector = MissDetector()
+    fed = (detector.feed(exchange) for exchange in exchanges)
+    return [miss for miss in fed if miss]
 
 
-class Judge:
-    """Is shown a recording call by call, and says which calls missed.
+class MissDetector:
+    """Finds the calls of a recording that missed, fed one by one.
 
-    A miss is a shortfall above `SHARE` and `TOKENS`, or the first write of a lane. Calls whose bill is unknown, or
-    lacks a counter, are passed over. Costs what each exchange added; keeps one call a lane.
+    A miss is a shortfall above `SHARE` and `TOKENS`, or the first write of a lane. Calls whose bill is unknown or
+    lacks a counter are skipped. Each call costs time linear in what it added; one call per lane is stored.
     """
 
-    __slots__ = ("_bodies", "_growing", "_lanes", "_seen")
+    __slots__ = ("_bodies", "_growing", "_index", "_lanes")
 
     def __init__(self) -> None:
         self._bodies = StoredBodies()
         self._growing = Growing()
-        self._lanes: dict[str, dict[str, Lane]] = {}
-        self._seen = -1
+        self._lanes: dict[str, dict[str, LaneState]] = {}
+        self._index = -1
 
-    def pass_over(self) -> None:
-        """A row of the recording that is no call: it has its place, and neither misses nor leaves anything in the
-        cache.
-        """
-        self._seen += 1
+    def skip(self) -> None:
+        """Count a row that is not a single call: it cannot miss and leaves nothing in the cache."""
+        self._index += 1
 
-    def see(self, exchange: Exchange, said: Mapping[Cause, str] = NOTHING_SAID) -> Miss | None:
-        """The next call of the recording.
-
-        Gives its miss, if it is one. `said` is what was remarked of the time since the call before.
-        """
-        self._seen += 1
+    def feed(self, exchange: Exchange, remarks: Mapping[Cause, str] = NO_REMARKS) -> Miss | None:
+        """Add the next call and return its miss, if it is one; `remarks` are causes recorded since the call before."""
+        self._index += 1
         lanes = self._lanes.setdefault(exchange.session, {})
-        lane = lanes.setdefault(exchange.lane, Lane())
+        lane = lanes.setdefault(exchange.lane, LaneState())
         prompt = self._growing.prompt(exchange)
-        _follow(lane, exchange)
-        if said:
-            lane.said = {**lane.said, **said}
-        usage = measured(exchange)
+        _update_outline(lane, exchange)
+        if remarks:
+            lane.remarks = {**lane.remarks, **remarks}
+        usage = complete_usage(exchange)
         if usage is None:
             lane.unbilled += 1
             return None
         siblings = [] if lane.before else [sibling.before for sibling in lanes.values() if sibling.before]
         if isinstance(exchange.prompt, Bodies):
-            now, miss = self._see_body(lane, exchange, exchange.prompt.request, usage, siblings)
+            now, miss = self._feed_body(lane, exchange, exchange.prompt.request, usage, siblings)
         else:
-            now = call_of(exchange, usage, prompt)
-            miss = _judge(lane, now, prompt, siblings)
+            now = call_facts(exchange, usage, prompt)
+            miss = _find_miss(lane, now, prompt, siblings)
         if self._bodies or isinstance(exchange.prompt, Bodies):
             self._bodies.keep(exchange)
         _advance(lane, now, is_miss=miss is not None)
-        return replace(miss, index=self._seen) if miss else None
+        return replace(miss, index=self._index) if miss else None
 
-    def _see_body(
-        self, lane: Lane, exchange: Exchange, raw: bytes, usage: Usage, siblings: list[Call]
-    ) -> tuple[Call, Miss | None]:
-        """A call whose body was recorded: the body is read only where a cause is looked for."""
-        now = call_of(replace(exchange, prompt=None), usage, None)
+    def _feed_body(
+        self, lane: LaneState, exchange: Exchange, raw: bytes, usage: Usage, siblings: list[CallFacts]
+    ) -> tuple[CallFacts, Miss | None]:
+        """Add a call whose body was recorded; the body is parsed only where a cause is needed."""
+        now = call_facts(replace(exchange, prompt=None), usage, None)
         if siblings and not usage.read:
-            return now, _judge(lane, *self._bodies.beside(now, raw, siblings))
-        return now, _judge(lane, now, None, siblings, lambda pair: self._bodies.compared(pair, raw))
+            return now, _find_miss(lane, *self._bodies.beside(now, raw, siblings))
+        return now, _find_miss(lane, now, None, siblings, lambda pair: self._bodies.compared(pair, raw))
 
 
-def measured(exchange: Exchange) -> Usage | None:
-    """The bill of `exchange` where every part of the prompt is known, else None.
+def complete_usage(exchange: Exchange) -> Usage | None:
+    """Usage of `exchange` where every part of the prompt is known, else None.
 
-    Where the cache is free to write nobody reports writes: they count 0.
+    Unreported writes count as 0 where writing to the cache is free.
     """
     usage = exchange.usage
     if usage is None or usage.prompt is not None:
@@ -498,19 +476,18 @@ def measured(exchange: Exchange) -> Usage | None:
 
 
 def _is_free_to_write(provider: str, model: str) -> bool:
-    """By the model table.
+    """True where the model table lists a cache that is free to write.
 
-    For a model without a row by the price list, or as its nearest relative's host reports writes.
+    A model without a row is looked up in the price list, then judged by the host of its nearest relative.
     """
     row = find_model(model)
     return row.cache in _FREE if row else _is_listed_free(provider, model)
 
 
 _FREE = ("implicit", "units")
-"""Kinds of caches that cost nothing to write."""
+"""Kinds of cache that are free to write."""
 _REPORTING = ("anthropic", "aws")
-"""Hosts whose input count leaves out what was written: without a count of writes the size of the prompt is not known.
-"""
+"""Hosts whose input count excludes written tokens: without a count of writes the prompt size is unknown."""
 
 
 @lru_cache(maxsize=256)
@@ -526,7 +503,7 @@ def _row_of(exchange: Exchange) -> Model:
 
 
 def is_shortfall(expected_tokens: int, read_tokens: int) -> bool:
-    """Whether reading this little is more than noise.
+    """True where the difference exceeds the noise limits.
 
     >>> is_shortfall(40_000, 37_000), is_shortfall(100_000, 96_000), is_shortfall(1_500, 0)
     (True, False, False)
@@ -534,57 +511,55 @@ def is_shortfall(expected_tokens: int, read_tokens: int) -> bool:
     return expected_tokens - read_tokens > max(SHARE * expected_tokens, TOKENS)
 
 
-def _follow(lane: Lane, exchange: Exchange) -> None:
+def _update_outline(lane: LaneState, exchange: Exchange) -> None:
     if isinstance(exchange.prompt, Outline):
-        lane.kept = min(lane.kept, exchange.prompt.keep)
+        lane.n_unchanged = min(lane.n_unchanged, exchange.prompt.keep)
         lane.entries[exchange.prompt.keep :] = exchange.prompt.entries
 
 
-def _advance(lane: Lane, now: Call, *, is_miss: bool) -> None:
+def _advance(lane: LaneState, now: CallFacts, *, is_miss: bool) -> None:
     cached = _cached_tokens(now, _row_of(now.exchange))
     starts_again = is_miss or now.prompt_tokens < lane.high_tokens
     lane.high_tokens = cached if starts_again else max(cached, lane.high_tokens)
     lane.is_long = bool(now.usage.write_1h) or (lane.is_long and not is_miss)
-    lane.before, lane.kept, lane.unbilled, lane.said = now, now.n, 0, NOTHING_SAID
+    lane.before, lane.n_unchanged, lane.unbilled, lane.remarks = now, now.n, 0, NO_REMARKS
 
 
-def _cached_tokens(call: Call, row: Model) -> int:
-    """What a call leaves readable; an implicit cache keeps every prompt that is long enough, in whole steps."""
+def _cached_tokens(call: CallFacts, row: Model) -> int:
+    """Tokens that a call leaves readable; an implicit cache holds every long enough prompt in whole steps."""
     if row.cache == "implicit":
         whole = call.prompt_tokens - call.prompt_tokens % row.granularity_tokens
         return whole if call.prompt_tokens >= row.min_tokens else 0
     return sum(part or 0 for part in (call.usage.read, call.usage.write_5m, call.usage.write_1h))
 
 
-def _judge(
-    lane: Lane,
-    now: Call,
+def _find_miss(
+    lane: LaneState,
+    now: CallFacts,
     prompt: Prompt | None,
-    siblings: Sequence[Call],
-    told: Callable[[Pair], Pair] = lambda pair: pair,
+    siblings: Sequence[CallFacts],
+    with_bodies: Callable[[CallPair], CallPair] = lambda pair: pair,
 ) -> Miss | None:
-    """The miss of a call, if it is one; `told` adds to a pair what its bodies say."""
+    """Return the miss of a call, if it is one; `with_bodies` adds the facts of recorded bodies to a pair."""
     row = _row_of(now.exchange)
     if lane.before is None or not lane.high_tokens:
-        return _opening(now, prompt, siblings, row)
+        return _first_call(now, prompt, siblings, row)
     expected = min(lane.high_tokens, now.prompt_tokens)
     if not is_shortfall(expected, now.usage.read or 0):
         return None
-    pair = told(Pair(lane, lane.before, now, prompt, row))
-    for cause, ask in CAUSES:
-        evidence = ask(pair)
+    pair = with_bodies(CallPair(lane, lane.before, now, prompt, row))
+    for cause, check in CAUSES:
+        evidence = check(pair)
         if evidence:
             return _miss(now, cause, expected, *evidence)
-    return _miss(now, "unknown", expected, nothing_visible(pair), False)
+    return _miss(now, "unknown", expected, without_evidence(pair), False)
 
 
-def _opening(now: Call, prompt: Prompt | None, siblings: Sequence[Call], row: Model) -> Miss | None:
-    """A call of a lane that has nothing in the cache yet: a shared prefix may be on its way, or this is the first
-    write.
-    """
+def _first_call(now: CallFacts, prompt: Prompt | None, siblings: Sequence[CallFacts], row: Model) -> Miss | None:
+    """Judge a call whose lane has nothing in the cache yet: a concurrent write, a short prompt, or the first write."""
     if now.usage.read:
         return None
-    late = _on_its_way(now, prompt, siblings)
+    late = _concurrent_write(now, prompt, siblings)
     if late:
         return late
     if now.prompt_tokens < row.min_tokens and not _written(now):
@@ -596,35 +571,35 @@ def _opening(now: Call, prompt: Prompt | None, siblings: Sequence[Call], row: Mo
     return _miss(now, "first_write", 0, f"nothing was cached in lane {now.exchange.lane!r} before", True)
 
 
-def _on_its_way(now: Call, prompt: Prompt | None, siblings: Sequence[Call]) -> Miss | None:
-    """The longest prefix that a sibling lane was writing while this call started."""
+def _concurrent_write(now: CallFacts, prompt: Prompt | None, siblings: Sequence[CallFacts]) -> Miss | None:
+    """Find the longest shared prefix that a sibling lane was still writing when this call started."""
     shared = [
         (mark.n_tokens, call)
         for call in siblings
-        for mark in call.marks
+        for mark in call.cached
         if _is_shared(mark, call, prompt) and _overlap(call, now)
     ]
     expected, call = max(shared, key=lambda pair: pair[0], default=(0, now))
-    evidence = not_yet(call, now) if is_shortfall(min(expected, now.prompt_tokens), 0) else None
+    evidence = starts_too_early(call, now) if is_shortfall(min(expected, now.prompt_tokens), 0) else None
     return _miss(now, "cold_fan_out", min(expected, now.prompt_tokens), *evidence) if evidence else None
 
 
-def _is_shared(mark: Mark, call: Call, prompt: Prompt | None) -> bool:
+def _is_shared(mark: CachedPrefix, call: CallFacts, prompt: Prompt | None) -> bool:
     if prompt is None or prompt.n <= mark.segment or prompt.namespaces != call.namespaces:
         return False
     return prompt.digests[mark.segment] == mark.digest
 
 
-def _overlap(call: Call, now: Call) -> bool:
-    """Whether `call` started before `now` began to answer: the ledger may hold them in the order they ended."""
+def _overlap(call: CallFacts, now: CallFacts) -> bool:
+    """True where `call` started before `now` began to answer; the ledger may list them in the order they ended."""
     return now.began_at is None or call.exchange.at < now.began_at
 
 
-def _written(call: Call) -> int:
+def _written(call: CallFacts) -> int:
     return call.usage.written or 0
 
 
-def _miss(now: Call, cause: Cause, expected: int, where: str, certain: bool) -> Miss:
+def _miss(now: CallFacts, cause: Cause, expected: int, where: str, certain: bool) -> Miss:
     exchange, read = now.exchange, now.usage.read or 0
     lost = max(0, expected - read)
     return Miss(
@@ -632,22 +607,24 @@ def _miss(now: Call, cause: Cause, expected: int, where: str, certain: bool) -> 
     )
 
 
-def _extra_usd(call: Call, lost: int) -> float | None:
-    """The bill less the bill had the lost tokens been read."""
+def _extra_usd(call: CallFacts, lost: int) -> float | None:
+    """Cost of the call minus its cost had the lost tokens been read."""
     exchange, paid = call.exchange, replace(call.usage, output=0)
     try:
         bills = [
             prices.cost_usd(exchange.provider, exchange.model, usage, exchange.at)
-            for usage in (paid, _had_it_been_read(paid, lost))
+            for usage in (paid, _usage_if_read(paid, lost))
         ]
     except UnknownModel:
-        return None  # an unknown price is said as unknown by whoever shows this
+        return None  # the report marks the price as unknown
     return None if bills[0] is None or bills[1] is None else bills[0] - bills[1]
 
 
-def _had_it_been_read(usage: Usage, lost: int) -> Usage:
-    """Lost tokens stand right behind what was read, so they were paid as long writes first, then short ones, then plain
-    input.
+def _usage_if_read(usage: Usage, lost: int) -> Usage:
+    """Usage had the lost tokens been read.
+
+    They follow directly behind what was read, so they were billed as 1 h writes first, then as 5 m writes, then as
+    uncached input.
     """
     long = min(lost, usage.write_1h or 0)
     short = min(lost - long, usage.write_5m or 0)
@@ -657,95 +634,102 @@ def _had_it_been_read(usage: Usage, lost: int) -> Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """One call."""
+class AnalyzedCall:
+    """A call of a recording with its bill, prices, miss and remarks."""
 
     index: int
-    """Its place in the recording, from 0."""
+    """Position in the recording, from 0."""
     exchange: Exchange
-    """As recorded."""
+    """The ledger row."""
     usage: Usage | None
-    """Its bill, None where a part of its prompt is unknown."""
+    """Bill; None where a part of the prompt is unknown."""
     cost_usd: float | None
-    """What it cost at the list price of its day, None where the bill or the price is unknown."""
+    """Cost at the list price of its day; None where the bill or the price is unknown."""
     cost_uncached_usd: float | None
-    """What it would have cost without any cache."""
+    """Cost without any cache."""
     has_model_price: bool
-    """Whether its model has a price."""
+    """True where the model has a price."""
     miss: Miss | None
-    """Why it read less than it could have, None where it did not."""
+    """Its miss; None where it read what it could."""
     verdict: str
-    """The provider's own diagnosis, empty where it gave none."""
+    """The provider's own diagnosis; empty where there is none."""
     project: str
-    """Where its conversation was held, empty where nobody says."""
+    """Project folder of its session; empty where it is unknown."""
     agent: str
-    """Who its lane is: a remark's word, else the lane's name."""
+    """Name of its agent: from a remark, else the lane's name."""
 
 
-class MissDetector:
-    """Is shown a recording record by record, and judges each call as it comes; a remark speaks of what comes after it."""
+class LedgerAnalyzer:
+    """Analyzes a recording record by record; a remark applies to the calls behind it."""
 
-    __slots__ = ("_index", "_judge", "_said")
+    __slots__ = ("_detector", "_index", "_remarks")
 
     def __init__(self) -> None:
-        self._judge, self._said, self._index = Judge(), _Remarks(), 0
+        self._detector, self._remarks, self._index = MissDetector(), _Remarks(), 0
 
-    def hear(self, record: Record) -> Judged | None:
-        """The next record; gives its call, None for a remark."""
+    def feed(self, record: Record) -> AnalyzedCall | None:
+        """Add the next record; return its analyzed call, or None for a remark."""
         if isinstance(record, Remark):
-            self._said.hear(record)
+            self._remarks.feed(record)
             return None
-        call = _judged(self._index, record, self._said.judged(self._judge, record), self._said)
+        call = _analyzed_call(self._index, record, self._remarks.miss(self._detector, record), self._remarks)
         self._index += 1
         return call
 
-    def copied(self) -> MissDetector:
-        """Another one that knows what this one knows, and goes on by itself."""
-        return deepcopy(self, {id(NOTHING_SAID): NOTHING_SAID})
+    def copy(self) -> LedgerAnalyzer:
+        """Return an independent copy with the same state."""
+        return deepcopy(self, {id(NO_REMARKS): NO_REMARKS})
 
 
-def judged(records: Iterable[Record]) -> Iterator[Judged]:
-    """Each exchange of `records`, in order, as `Judging` sees it."""
-    hear = MissDetector().hear
-    return (call for record in records if (call := hear(record)) is not None)
+def analyzed_calls(records: Iterable[Record]) -> Iterator[AnalyzedCall]:
+    """Yield an analyzed call for each exchange of `records`, in order."""
+    analyzer = LedgerAnalyzer()
+    for record in records:
+        call = analyzer.feed(record)
+        if call is not None:
+            yield call
+
+
+judged = analyzed_calls
+"""The earlier name of `analyzed_calls`; an alias until the next minor version."""
 
 
 class _Remarks:
-    """What the remarks said so far; a word about one call is forgotten once that call came."""
+    """Remarks read so far; one about a single call is dropped once that call was read."""
 
-    __slots__ = ("_kept", "agents", "breaks", "projects", "sums", "verdicts")
+    __slots__ = ("_by_kind", "agents", "causes", "projects", "sums", "verdicts")
 
     def __init__(self) -> None:
         self.verdicts: dict[str, str] = {}
         self.projects: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self.sums: dict[str, str] = {}
-        self.breaks: dict[str, Mapping[Cause, str]] = {}
-        self._kept = {"verdict": self.verdicts, "project": self.projects, "agent": self.agents, "sum": self.sums}
+        self.causes: dict[str, Mapping[Cause, str]] = {}
+        self._by_kind = {"verdict": self.verdicts, "project": self.projects, "agent": self.agents, "sum": self.sums}
 
-    def hear(self, remark: Remark) -> None:
-        kept, cause = self._kept.get(remark.kind), BREAKS.get(remark.kind)
-        if kept is not None:
-            kept[remark.about] = remark.text
+    def feed(self, remark: Remark) -> None:
+        texts, cause = self._by_kind.get(remark.kind), CAUSE_OF_REMARK.get(remark.kind)
+        if texts is not None:
+            texts[remark.about] = remark.text
         if cause is not None:
-            self.breaks[remark.about] = {**self.breaks.get(remark.about, NOTHING_SAID), cause: remark.text}
+            self.causes[remark.about] = {**self.causes.get(remark.about, NO_REMARKS), cause: remark.text}
 
-    def judged(self, judge: Judge, exchange: Exchange) -> Miss | None:
-        """The miss of a call; a row that adds up several calls has none."""
+    def miss(self, detector: MissDetector, exchange: Exchange) -> Miss | None:
+        """Return the miss of a call; a row that adds up several calls has none."""
         if self.sums and f"{exchange.session}/{exchange.lane}" in self.sums:
-            judge.pass_over()
+            detector.skip()
             return None
-        return judge.see(exchange, self.breaks.pop(exchange.id, NOTHING_SAID) if self.breaks else NOTHING_SAID)
+        return detector.feed(exchange, self.causes.pop(exchange.id, NO_REMARKS) if self.causes else NO_REMARKS)
 
 
-BREAKS: dict[str, Cause] = {"compaction": "compaction", "setting": "params_changed"}
-"""Kind of a remark → the cause it is of, should its call have missed."""
+CAUSE_OF_REMARK: dict[str, Cause] = {"compaction": "compaction", "setting": "params_changed"}
+"""Kind of a remark → the cause it gives a miss of the call it is about."""
 
 
-def _judged(index: int, exchange: Exchange, miss: Miss | None, said: _Remarks) -> Judged:
-    usage = measured(exchange)
+def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _Remarks) -> AnalyzedCall:
+    usage = complete_usage(exchange)
     cost, uncached, has_price = _priced(exchange, usage)
-    return Judged(
+    return AnalyzedCall(
         index,
         exchange,
         usage,
@@ -753,16 +737,16 @@ def _judged(index: int, exchange: Exchange, miss: Miss | None, said: _Remarks) -
         uncached,
         has_price,
         miss,
-        said.verdicts.pop(exchange.id, ""),
-        said.projects.get(exchange.session, ""),
-        said.agents.get(f"{exchange.session}/{exchange.lane}", exchange.lane),
+        remarks.verdicts.pop(exchange.id, ""),
+        remarks.projects.get(exchange.session, ""),
+        remarks.agents.get(f"{exchange.session}/{exchange.lane}", exchange.lane),
     )
 
 
 def _priced(exchange: Exchange, usage: Usage | None) -> tuple[float | None, float | None, bool]:
-    asked = exchange.provider, exchange.model, usage or ZERO, exchange.at
+    call = exchange.provider, exchange.model, usage or ZERO, exchange.at
     try:
-        cost, uncached = prices.cost_usd(*asked), prices.cost_uncached_usd(*asked)
+        cost, uncached = prices.cost_usd(*call), prices.cost_uncached_usd(*call)
     except UnknownModel:
         return None, None, False  # the summary names the model
     return (None, None, True) if usage is None or cost is None or uncached is None else (cost, uncached, True)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from contextkit.cache.usage import Quality, Usage, Writes, add_writes, worst_qualities
 from contextkit.canonical import Json, canonical
 from contextkit.ledger.calls import Record
-from contextkit.ledger.misses import Judged, Miss, judged
+from contextkit.ledger.misses import AnalyzedCall, Miss, analyzed_calls
 
 MOST_RATES = 1 << 20
 """Hit rates kept; of a longer recording each is the mean of as many neighbours together as it takes, a power of two."""
@@ -154,12 +154,12 @@ def summarise(records: Iterable[Record], by: str = "") -> Summary:
     `by` names a key of `GROUPS`, whose rows `Summary.groups` then holds.
     """
     tally = Tally(by)
-    for call in judged(records):
+    for call in analyzed_calls(records):
         tally.add(call)
     return tally.summary()
 
 
-GROUPS: dict[str, Callable[[Judged], str]] = {
+GROUPS: dict[str, Callable[[AnalyzedCall], str]] = {
     "day": lambda call: datetime.fromtimestamp(call.exchange.at, UTC).strftime("%Y-%m-%d"),
     "session": lambda call: call.exchange.session,
     "model": lambda call: call.exchange.model,
@@ -187,7 +187,7 @@ class Tally:
         self._rates = _Rates()
         self._without_price: dict[str, None] = {}
 
-    def add(self, call: Judged) -> None:
+    def add(self, call: AnalyzedCall) -> None:
         """One more call."""
         exchange = call.exchange
         sums = [self._total, self._models[exchange.model], self._lanes[exchange.session, exchange.lane]]
@@ -287,7 +287,7 @@ class _Sum:
         self.estimated = False
         self.cost = self.uncached = 0.0
 
-    def add(self, call: Judged) -> None:
+    def add(self, call: AnalyzedCall) -> None:
         self.calls += 1
         self.n_misses += bool(call.miss and call.miss.lost_tokens)
         if call.usage:

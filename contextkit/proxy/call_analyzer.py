@@ -17,7 +17,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.content_encoding import UndecodableBody, decoded
 from contextkit.errors import NotSerialisable
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
-from contextkit.ledger.misses import Judged, judged
+from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
 from contextkit.ledger.summary import Tally
 from contextkit.lint.finding import Finding
 from contextkit.providers.response_facts import error_type
@@ -84,7 +84,7 @@ class CallAnalyzer:
         self._under_way: dict[int, _Open] = {}
         self._credentials: OrderedDict[str, None] = OrderedDict()
         self._pending: deque[Record] = deque()
-        self._analysed = judged(_drained(self._pending))
+        self._analysed = analyzed_calls(_drained(self._pending))
         self._tally = Tally()
         self._breaks: Counter[str] = Counter()
 
@@ -310,7 +310,7 @@ def _type_of(text: bytes) -> str:
     )  # Gemini answers an array to who asked for a stream
 
 
-def _report(analysed: Judged, begun: _Open) -> Json:
+def _report(analysed: AnalyzedCall, begun: _Open) -> Json:
     exchange, miss = analysed.exchange, analysed.miss
     return {
         "exchange": parse(encode(replace(exchange, prompt=None))),

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from contextkit.cache.usage import Usage, ttl_name
-from contextkit.ledger.misses import Judged, Miss
+from contextkit.ledger.misses import AnalyzedCall, Miss
 from contextkit.ledger.summary import MOST_MISSES, Row, Summary, Tally
 
 RAMP = "▁▂▃▄▅▆▇█"
@@ -120,7 +120,7 @@ class Chosen:
     session: str = ""
     """Calls of the session of this id, or whose id starts so."""
 
-    def has(self, call: Judged) -> bool:
+    def has(self, call: AnalyzedCall) -> bool:
         """Whether a call counts."""
         at = call.exchange.at
         if (self.since is not None and at < self.since) or (self.until is not None and at >= self.until):
@@ -141,7 +141,7 @@ class LeftOut:
     last_at: float = -math.inf
     """When the latest started."""
 
-    def add(self, call: Judged) -> None:
+    def add(self, call: AnalyzedCall) -> None:
         """One more."""
         at, session = call.exchange.at, call.exchange.session
         self.calls += 1
@@ -197,7 +197,7 @@ class Gathering:
     )
 
     def __init__(
-        self, by: str = "", chosen: Chosen | None = None, also: Sequence[Callable[[Judged], None]] = ()
+        self, by: str = "", chosen: Chosen | None = None, also: Sequence[Callable[[AnalyzedCall], None]] = ()
     ) -> None:
         """`also` is shown each call that counts."""
         self.by = by
@@ -208,7 +208,7 @@ class Gathering:
         self._without_usage: Counter[str] = Counter()
         self._left_out = LeftOut()
 
-    def add(self, call: Judged) -> None:
+    def add(self, call: AnalyzedCall) -> None:
         """One more call, if it is one of those chosen."""
         if not self._chosen.has(call):
             self._left_out.add(call)
@@ -223,7 +223,7 @@ class Gathering:
         for other in self._also:
             other(call)
 
-    def _note(self, miss: Miss, call: Judged) -> None:
+    def _note(self, miss: Miss, call: AnalyzedCall) -> None:
         """Whose miss it was; of misses that are in the report no more, as dearer ones came, nothing is kept."""
         self._sessions[miss.index] = call.exchange.session
         if call.verdict:
@@ -248,7 +248,7 @@ class Gathering:
         ahead._without_writes, ahead._without_usage = self._without_writes.copy(), self._without_usage.copy()
         return ahead
 
-    def add_all(self, calls: Iterable[Judged]) -> None:
+    def add_all(self, calls: Iterable[AnalyzedCall]) -> None:
         """Each of them."""
         for call in calls:
             self.add(call)
@@ -273,7 +273,7 @@ class Gathering:
         )
 
 
-def _lacks_writes(call: Judged) -> bool:
+def _lacks_writes(call: AnalyzedCall) -> bool:
     """Whether a bill is unknown for want of what was written."""
     bill = call.exchange.usage
     return call.usage is None and bill is not None and bill.read is not None and None in (bill.write_5m, bill.write_1h)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TextIO
 
-from contextkit.ledger.misses import Judged, Miss
+from contextkit.ledger.misses import AnalyzedCall, Miss
 from contextkit.ledger.summary import Row
 from contextkit.terminal import sanitized_cells
 
@@ -36,11 +36,11 @@ def when(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _missed(take: Callable[[Miss], Cell]) -> Callable[[Judged], Cell]:
+def _missed(take: Callable[[Miss], Cell]) -> Callable[[AnalyzedCall], Cell]:
     return lambda call: take(call.miss) if call.miss else None
 
 
-CALLS: tuple[tuple[str, Callable[[Judged], Cell]], ...] = (
+CALLS: tuple[tuple[str, Callable[[AnalyzedCall], Cell]], ...] = (
     ("call", lambda call: call.index + 1),
     ("id", lambda call: safe(call.exchange.id)),
     ("session", lambda call: safe(call.exchange.session)),
@@ -91,7 +91,7 @@ class Calls:
         self._out = csv.writer(file, lineterminator="\n")
         self._out.writerow([name for name, _ in CALLS])
 
-    def __call__(self, call: Judged) -> None:
+    def __call__(self, call: AnalyzedCall) -> None:
         """One more."""
         self._out.writerow(sanitized_cells(cell(call) for _, cell in CALLS))
 

@@ -12,7 +12,7 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Record, Remark
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 
 START = 1_765_000_000.0
 
@@ -47,7 +47,7 @@ def session(n_after: int) -> Iterator[Record]:
 
 
 def found(n_after: int) -> Advised:
-    return advised(judged(session(n_after)), summary_tokens=2_000)
+    return advised(analyzed_calls(session(n_after)), summary_tokens=2_000)
 
 
 def test_cost_and_savings_by_hand() -> None:
@@ -78,11 +78,11 @@ def test_what_now() -> None:
 
 
 def test_models_without_rules_are_named() -> None:
-    assert advised(judged([call(0, 0, 0, 10, "somebody-elses-7b")])).unknown == ("somebody-elses-7b",)
+    assert advised(analyzed_calls([call(0, 0, 0, 10, "somebody-elses-7b")])).unknown == ("somebody-elses-7b",)
 
 
 def test_the_two_compactions_of_a_real_session(shared: Path) -> None:
-    told = advised(judged(records_in([str(shared / "data" / "pi" / "before-compaction.jsonl")], Faults())))
+    told = advised(analyzed_calls(records_in([str(shared / "data" / "pi" / "before-compaction.jsonl")], Faults())))
     first, second = told.compactions
     assert [one.before_tokens for one in (first, second)] == [175_004, 185_014]  # as pi wrote them down
     assert [one.after_tokens for one in (first, second)] == [25_739, 28_617]

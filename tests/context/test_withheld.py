@@ -12,7 +12,7 @@ from openai.types.responses import Response
 
 from contextkit import AnthropicMessages, Context, OpenAIResponses
 from contextkit.canonical import parse
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.providers.anthropic.response import joined
 from contextkit.server import LocalServer
 from tests.context.desk import WIRES, Desk, asks, bill, says
@@ -99,7 +99,7 @@ def test_reasoning_that_a_reply_says_was_left_out_counts_no_more(
     assert parse(context.log[-1].body)["withheld"] == [thought]
     [remark] = context.ledger.remarks
     assert (remark.kind, remark.about, remark.text) == ("verdict", answer["id"], f"reasoning removed: {reason}")
-    assert [call.verdict for call in judged(context.ledger.records)] == ["", f"reasoning removed: {reason}"]
+    assert [call.verdict for call in analyzed_calls(context.ledger.records)] == ["", f"reasoning removed: {reason}"]
     if is_on_disk:
         context.close()
         context = Context.open(tmp_path / "run", provider, **options)

@@ -18,7 +18,7 @@ from contextkit.importers.claude_code import is_claude_code
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
-from contextkit.ledger.misses import Judged, judged
+from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
 from contextkit.ledger.summary import summarise
 
 FIXTURES = Path(__file__).parent / "fixtures" / "claude_code"
@@ -123,7 +123,7 @@ def test_sub_agents_are_lanes_with_a_name_and_the_session_has_a_project() -> Non
 
 
 def test_why_each_call_missed() -> None:
-    rows: list[Judged] = list(judged(records_in([str(TRANSCRIPT)], Faults())))
+    rows: list[AnalyzedCall] = list(analyzed_calls(records_in([str(TRANSCRIPT)], Faults())))
     assert [row.miss.cause if row.miss else None for row in rows] == ["first_write", None, "ttl_expired", "compaction"]
     assert [row.verdict for row in rows] == ["", "", "messages_changed", ""]
     assert rows[3].miss is not None

@@ -16,7 +16,7 @@ from contextkit.importers.codex import is_codex
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 
 ROLLOUT = Path(__file__).parent / "fixtures" / "codex" / "rollout-2026-07-03T18-15-10-019c846c.jsonl"
 SESSION = "019c846c-made-up"
@@ -75,7 +75,7 @@ def test_effort_and_compaction_are_causes_and_the_folder_is_the_project() -> Non
         ("setting", f"{SESSION}/3", "effort medium → high"),
         ("compaction", f"{SESSION}/4", "Codex compacted the history"),
     ]
-    causes = [row.miss.cause for row in judged(records) if row.miss]
+    causes = [row.miss.cause for row in analyzed_calls(records) if row.miss]
     assert causes == ["params_changed", "compaction"]
 
 

@@ -12,7 +12,7 @@ from contextkit.importers.openrouter import is_openrouter
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.report.contents import Gathering
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.page import page
@@ -46,7 +46,7 @@ def test_native_tokens_are_the_bill_and_each_generation_counts_once() -> None:
 
 
 def test_another_host_is_the_cause_of_the_miss() -> None:
-    rows = {row.exchange.id: row.miss for row in judged(records_in([str(GENERATIONS)], Faults()))}
+    rows = {row.exchange.id: row.miss for row in analyzed_calls(records_in([str(GENERATIONS)], Faults()))}
     miss = rows["gen-made-up-2"]
     assert miss is not None
     assert (miss.cause, miss.where) == ("params_changed", "upstream OpenAI → Azure")
@@ -103,7 +103,7 @@ def test_why_a_bill_is_unknown_is_said_with_the_model_and_what_to_do(
     path = tmp_path / "generations.jsonl"
     path.write_text(GENERATIONS.read_text("utf-8").replace("openai/gpt-4o", model), "utf-8")
     gathering = Gathering()
-    gathering.add_all(judged(records_in([str(path)], Faults())))
+    gathering.add_all(analyzed_calls(records_in([str(path)], Faults())))
     contents = gathering.contents("generations")
     unbilled = f"bill unknown in {n_calls} of the calls of {model}: they tell what was read from the cache, not what was written"
     unpriced = f"no price is known for {model} (4 calls): their tokens are counted, their dollars are not, so totals with ≥ are"

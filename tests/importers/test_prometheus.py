@@ -13,7 +13,7 @@ from contextkit.importers.prometheus import is_scrape
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 
 FIXTURES = Path(__file__).parent / "fixtures" / "prometheus"
 LABELS = '{engine="0",model_name="m"}'
@@ -61,7 +61,7 @@ def test_rows_that_add_up_calls_are_never_misses(tmp_path: Path) -> None:
     text = "".join(page(*counts, when=f" {1775696400 + n}000") for n, counts in enumerate(seen))
     records = list(records_in([str(put(tmp_path / "a.prom", text))], Faults()))
     assert [record.kind for record in records if isinstance(record, Remark)] == ["sum"]
-    found = list(judged(records))
+    found = list(analyzed_calls(records))
     assert [(row.index, row.miss) for row in found] == [(0, None), (1, None)]
 
 

@@ -21,7 +21,7 @@ from contextkit.importers.raw_pairs import is_raw_pairs
 from contextkit.importers.registry import ledger_at, records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.providers.usage import usage_of
 
 FIXTURES = Path(__file__).parent / "fixtures" / "raw_pairs"
@@ -80,7 +80,7 @@ def test_totals_are_those_of_an_independent_count() -> None:
 
 
 def test_a_miss_has_its_exact_place_and_the_provider_agrees() -> None:
-    found = [row for row in judged(read(ANTHROPIC)) if row.miss and row.miss.cause != "first_write"]
+    found = [row for row in analyzed_calls(read(ANTHROPIC)) if row.miss and row.miss.cause != "first_write"]
     assert [(row.miss.cause, row.verdict) for row in found if row.miss] == [
         ("tools_changed", "tools_changed"),
         ("messages_changed", "messages_changed"),
@@ -126,7 +126,7 @@ def test_times_under_their_usual_names() -> None:
 
 
 def test_another_upstream_is_the_cause() -> None:
-    rows = [row for row in judged(read(EVERY_WIRE)) if row.exchange.id == "gen-9"]
+    rows = [row for row in analyzed_calls(read(EVERY_WIRE)) if row.exchange.id == "gen-9"]
     assert [(row.miss.cause, row.miss.where) for row in rows if row.miss] == [
         ("params_changed", "upstream Anthropic → Amazon Bedrock")
     ]
@@ -427,7 +427,7 @@ def test_gemini_and_bedrock_bodies_show_the_place_too(tmp_path: Path) -> None:
     edited = copy.copy(texts)
     edited[2] = "c" * 10 + "C" * 20
     path = put(tmp_path / "a", gemini(0, texts[:1], 0), gemini(1, texts[:3], 29_000), gemini(2, [*edited, "e"], 9_000))
-    found = [row.miss for row in judged(read(path)) if row.miss]
+    found = [row.miss for row in analyzed_calls(read(path)) if row.miss]
     assert [(miss.cause, miss.where.split(" byte ")[0]) for miss in found][-1] == (
         "messages_changed",
         "contents[2].parts[0]",

@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from contextkit.ledger.calls import Bodies, Exchange
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.prompts import read_body
 from contextkit.server import LocalServer
 from tests.importers.test_raw_pairs import AT, calls, put, read
@@ -61,7 +61,7 @@ def ends(found: list[Exchange]) -> list[bytes | None]:
 def test_a_request_that_says_only_what_is_new_is_put_together_from_the_calls_before_it(tmp_path: Path) -> None:
     rows, served = recorded()
     assert ends(calls(put(tmp_path / "a", *rows))) == served
-    found = list(judged(read(tmp_path / "a")))
+    found = list(analyzed_calls(read(tmp_path / "a")))
     assert [call.miss.cause for call in found if call.miss] == ["first_write", "below_minimum"]
     assert [bool(call.usage and call.usage.read) for call in found] == [False, True, True, True, False]
 

@@ -34,7 +34,7 @@ import pytest
 from contextkit import Ledger, watch
 from contextkit.importers.registry import records_at
 from contextkit.ledger.calls import Exchange
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
@@ -128,7 +128,7 @@ def before_of(names: Sequence[object]) -> list[int | None]:
 
 
 def ledger_view(calls: Sequence[Exchange]) -> View:
-    causes = [{call.miss.cause} if call.miss else set() for call in judged(calls)]
+    causes = [{call.miss.cause} if call.miss else set() for call in analyzed_calls(calls)]
     return View(before_of([(call.session, call.lane) for call in calls]), causes)
 
 

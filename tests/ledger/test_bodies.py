@@ -10,7 +10,7 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.ledger import misses as comparing
 from contextkit.ledger.calls import Bodies, Exchange
-from contextkit.ledger.misses import Judge, misses
+from contextkit.ledger.misses import MissDetector, misses
 from contextkit.ledger.prompts import read_body
 from contextkit.providers.codecs import endpoint_of
 
@@ -78,11 +78,11 @@ def test_lanes_that_start_at_once_share_a_prefix_nobody_had_written() -> None:
 
 def test_no_more_is_kept_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparing, "MOST_BYTES", 5_000)
-    judge = Judge()
+    judge = MissDetector()
     for number in range(50):
-        judge.see(call(number, body("x" * 1_000), 0, 9_000, lane=str(number)))
+        judge.feed(call(number, body("x" * 1_000), 0, 9_000, lane=str(number)))
     assert len(judge._bodies) <= 5
-    forgotten = judge.see(call(50, body("y" * 1_000), 0, 9_000, lane="0"))
+    forgotten = judge.feed(call(50, body("y" * 1_000), 0, 9_000, lane="0"))
     assert forgotten is not None
     assert forgotten.cause != "messages_changed"
 

@@ -21,7 +21,7 @@ from contextkit.ledger import summary as summary_module
 from contextkit.ledger.calls import Exchange, Outline, Record, Remark, decode, encode
 from contextkit.ledger.duckdb_ledger import COLUMNS, judged_rows
 from contextkit.ledger.ledger import HEADER
-from contextkit.ledger.misses import Miss, judged
+from contextkit.ledger.misses import Miss, analyzed_calls
 from contextkit.ledger.summary import GROUPS, Tally, dearest, summarise
 
 MODELS = (
@@ -90,7 +90,7 @@ def test_duckdb_gives_the_summary_of_this_process(by: str, tmp_path: Path) -> No
     assert found.n_unread == 1
     for field in fields(expected):
         assert is_like(getattr(expected, field.name), getattr(found.summary, field.name)), field.name
-    calls = list(judged(records))
+    calls = list(analyzed_calls(records))
     assert found.sessions == {miss.index: calls[miss.index].exchange.session for miss in expected.misses}
     assert found.verdicts == {
         miss.index: calls[miss.index].verdict for miss in expected.misses if calls[miss.index].verdict
@@ -195,7 +195,7 @@ def test_a_long_recording_keeps_a_bounded_number_of_rates_and_misses(monkeypatch
     monkeypatch.setattr(summary_module, "MOST_RATES", 32)
     monkeypatch.setattr(summary_module, "MOST_MISSES", 10)
     tally = Tally()
-    for call in judged(records):
+    for call in analyzed_calls(records):
         tally.add(call)
     bounded = tally.summary()
     assert bounded.total == exact.total

@@ -8,7 +8,7 @@ from random import Random
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.report.contents import Contents, Gathering
 from contextkit.report.html.columns import Columns
 
@@ -73,5 +73,5 @@ def gathered(records: Iterator[Record], title: str = "made-up.jsonl", by: str = 
     """What the page is made of."""
     columns = Columns()
     gathering = Gathering(by, also=[columns])
-    gathering.add_all(judged(records))
+    gathering.add_all(analyzed_calls(records))
     return gathering.contents(title), columns

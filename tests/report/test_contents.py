@@ -11,7 +11,7 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.ledger import summary
 from contextkit.ledger.calls import Exchange, Record
-from contextkit.ledger.misses import judged
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.report import contents
 from contextkit.report.contents import Contents, Gathering
 from contextkit.report.html.columns import Columns
@@ -31,7 +31,7 @@ def calls_of(model: str, *usages: Usage | None) -> Iterator[Record]:
 def report_of(*records: Iterator[Record]) -> Contents:
     gathering = Gathering()
     for some in records:
-        gathering.add_all(judged(some))
+        gathering.add_all(analyzed_calls(some))
     return gathering.contents("made-up")
 
 
@@ -77,7 +77,7 @@ def test_whose_the_misses_were_is_kept_for_those_in_the_report_only(monkeypatch:
     monkeypatch.setattr(summary, "MOST_MISSES", 20)
     made = [record for number in range(150) for record in one_session(2, f"session {number}")]
     gathering = Gathering()
-    gathering.add_all(judged(made))
+    gathering.add_all(analyzed_calls(made))
     found = gathering.contents("all")
     assert found.summary.total.calls == 300 and len(found.summary.misses) == 20
     assert len(found.sessions) <= 41

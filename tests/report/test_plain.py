@@ -14,7 +14,7 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import Exchange, Remark
-from contextkit.ledger.misses import Cause, judged
+from contextkit.ledger.misses import Cause, analyzed_calls
 from contextkit.report.contents import Chosen, Gathering
 from contextkit.report.csv import CALLS, Calls, write_groups
 from contextkit.report.fixes import FIXES, is_agreed, provider_says
@@ -63,7 +63,7 @@ def test_json_says_of_each_miss_whether_it_lost_something_and_the_count_is_that_
 def test_csv_has_a_row_a_call_that_adds_up_to_the_summary() -> None:
     file = io.StringIO()
     gathering = Gathering(also=[Calls(file)])
-    gathering.add_all(judged(one_session(300)))
+    gathering.add_all(analyzed_calls(one_session(300)))
     summary = gathering.contents("").summary
     rows = list(csv.DictReader(io.StringIO(file.getvalue())))
     assert list(rows[0]) == [name for name, _ in CALLS] and len(rows) == 300
@@ -75,7 +75,9 @@ def test_csv_has_a_row_a_call_that_adds_up_to_the_summary() -> None:
 
 def test_csv_leaves_the_unknown_empty_and_makes_no_formula() -> None:
     file = io.StringIO()
-    Calls(file)(next(judged([Exchange("=1+1", "@s", "a,\nb", START, None, None, "x", '"m"', None, None, None, None)])))
+    Calls(file)(
+        next(analyzed_calls([Exchange("=1+1", "@s", "a,\nb", START, None, None, "x", '"m"', None, None, None, None)]))
+    )
     row = next(csv.DictReader(io.StringIO(file.getvalue())))
     assert (row["id"], row["session"], row["lane"], row["model"]) == ("'=1+1", "'@s", "a,\nb", '"m"')
     assert row["read"] == row["cost_usd"] == row["cause"] == ""
@@ -109,13 +111,13 @@ def test_markdown_takes_no_name_for_markup() -> None:
 
 
 def test_only_the_calls_chosen_count_but_the_others_leave_their_cache() -> None:
-    calls = list(judged(one_session(50)))
+    calls = list(analyzed_calls(one_session(50)))
     later = Gathering(chosen=Chosen(since=calls[10].exchange.at, until=calls[40].exchange.at))
     later.add_all(calls)
     summary = later.contents("").summary
     assert summary.calls == 30 and summary.misses == ()
     of = Gathering(chosen=Chosen(session="gpu"))
-    of.add_all([*calls, *judged(one_session(5, "other"))])
+    of.add_all([*calls, *analyzed_calls(one_session(5, "other"))])
     assert of.contents("").summary.calls == 50
 
 

@@ -16,7 +16,7 @@ from contextkit.analysis.counterfactual.answer import Calibration, Sums
 from contextkit.analysis.counterfactual.fix import Fix, LaneChange, Reading, readings_of
 from contextkit.analysis.counterfactual.timed_lane import AS_IT_WAS, AdjustedCall, Call, LaneRun, Paid
 from contextkit.cache.usage import Usage
-from contextkit.ledger.misses import Judged
+from contextkit.ledger.misses import AnalyzedCall
 from contextkit.ledger.summary import dollars
 from contextkit.models import Model, find_model, model_named
 
@@ -28,7 +28,7 @@ _SCALES = {"as listed": 1.0, "20 % fewer": 0.8, "20 % more": 1.2}
 _Key = tuple[LaneChange, tuple[tuple[str, str], ...]]
 
 
-def call_of(judged: Judged) -> Call | str:
+def call_of(judged: AnalyzedCall) -> Call | str:
     """What a lane needs to know of a call; why not, where it cannot."""
     row = find_model(judged.exchange.model) or model_named(judged.exchange.model, judged.exchange.provider)
     if judged.usage is None:

@@ -17,7 +17,7 @@ from contextkit.analysis.counterfactual.prompts import Prompts, Watch
 from contextkit.analysis.counterfactual.timed_lane import Call
 from contextkit.analysis.counterfactual.timed_lanes import Lanes, call_of
 from contextkit.ledger.calls import Record, Remark
-from contextkit.ledger.misses import Judged, judged
+from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
 from contextkit.models import Model
 
 SUMMED = "a row that adds up several calls"
@@ -39,13 +39,13 @@ def what_if(
     so far is answered. Raises `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
     """
     work = _Work(fixes_named(fixes, models), by_session)
-    for call in judged(work.noting_sums(watch(records))):
+    for call in analyzed_calls(work.noting_sums(watch(records))):
         work.see(call)
     work.finish(watch_replay or watch)
     return work.result()
 
 
-def what_if_judged(calls: Iterable[Judged], fixes: Sequence[str]) -> WhatIf:
+def what_if_judged(calls: Iterable[AnalyzedCall], fixes: Sequence[str]) -> WhatIf:
     """The same for calls that were judged before; raises `UsageError` for a fix there is not."""
     work = _Work(fixes_named(fixes), by_session=False)
     for call in calls:
@@ -72,7 +72,7 @@ class _Work:
                 self._sums.add(record.about)
             yield record
 
-    def see(self, row: Judged) -> None:
+    def see(self, row: AnalyzedCall) -> None:
         """One more call."""
         exchange = row.exchange
         call: Call | str = SUMMED if f"{exchange.session}/{exchange.lane}" in self._sums else call_of(row)

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from math import isnan, nan
 
 from contextkit.ledger.calls import Bodies
-from contextkit.ledger.misses import Judged, Miss, measured
+from contextkit.ledger.misses import AnalyzedCall, Miss, complete_usage
 from contextkit.ledger.prompts import read_body
 from contextkit.prompt.diff import Divergence, divergence
 from contextkit.prompt.prompt import PromptLayout
@@ -38,10 +38,10 @@ class Windows:
         self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._n_bytes = 0
 
-    def see(self, call: Judged) -> Sides | None:
+    def see(self, call: AnalyzedCall) -> Sides | None:
         """The next call; gives both sides of what it broke."""
         exchange = call.exchange
-        if not isinstance(exchange.prompt, Bodies) or measured(exchange) is None:
+        if not isinstance(exchange.prompt, Bodies) or complete_usage(exchange) is None:
             return None
         place, raw = (exchange.session, exchange.lane), exchange.prompt.request
         before = self._kept.pop(place, b"")
@@ -113,7 +113,7 @@ class Session:
     def __len__(self) -> int:
         return len(self.at)
 
-    def add(self, call: Judged, sides: Sides | None) -> None:
+    def add(self, call: AnalyzedCall, sides: Sides | None) -> None:
         """One more call."""
         exchange, usage = call.exchange, call.usage
         if call.miss:
@@ -152,7 +152,7 @@ class Columns:
         """What a replay says of the fixes."""
         self._windows = Windows()
 
-    def __call__(self, call: Judged) -> None:
+    def __call__(self, call: AnalyzedCall) -> None:
         """One more call."""
         name = call.exchange.session
         session = self.sessions.get(name)

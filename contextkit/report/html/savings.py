@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from contextkit.analysis.counterfactual.answer import Answer
 from contextkit.analysis.counterfactual.what_if import what_if_judged
 from contextkit.ledger.calls import Bodies
-from contextkit.ledger.misses import Judged
+from contextkit.ledger.misses import AnalyzedCall
 
 MOST_HELD, MOST_REPLAYED, MOST_BODY_BYTES = 20_000, 1_200, 32 << 20
 """Calls held until it is known which of them missed; calls replayed for one cause; bytes of bodies held."""
@@ -53,10 +53,10 @@ class Savings:
     __slots__ = ("_calls", "_n_bytes", "_n_seen")
 
     def __init__(self) -> None:
-        self._calls: list[Judged] = []
+        self._calls: list[AnalyzedCall] = []
         self._n_bytes = self._n_seen = 0
 
-    def see(self, call: Judged) -> None:
+    def see(self, call: AnalyzedCall) -> None:
         """The next call."""
         self._n_seen += 1
         if self._n_seen > MOST_HELD:
@@ -96,9 +96,9 @@ def _saving(answer: Answer) -> Saving | None:
     return Saving(answer.fix, saved, low, high, answer.calls, answer.answered_from)
 
 
-def _has_body(call: Judged) -> bool:
+def _has_body(call: AnalyzedCall) -> bool:
     return isinstance(call.exchange.prompt, Bodies)
 
 
-def _bare(call: Judged) -> Judged:
+def _bare(call: AnalyzedCall) -> AnalyzedCall:
     return replace(call, exchange=replace(call.exchange, prompt=None))
