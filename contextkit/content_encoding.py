@@ -243,11 +243,11 @@ def _first_of(*names: tuple[str, str]) -> Callable[..., Any]:
     """The first class of these that is installed. Raises `UndecodableBody` naming the packages."""
     for module, name in names:
         try:
-            found = getattr(import_module(module), name, None)
+            value = getattr(import_module(module), name, None)
         except ImportError:
             continue
-        if isclass(found):
-            return found
+        if isclass(value):
+            return value
     raise UndecodableBody(f"needs the package {' or '.join(module for module, _ in names)}")
 
 

@@ -170,9 +170,9 @@ class _Table(Mapping[str, Model]):
         """Rows that a program registered: they come before every file."""
         self._read: tuple[int, str] | None = None
         """`facts.load.state()` of the files that `_rows` was built from."""
-        self._rows_by_spelling: dict[str, Model] | None = None
+        self._rows_by_name: dict[str, Model] | None = None
         self._rows_by_parts: list[tuple[tuple[str, ...], Model]] | None = None
-        self._found_rows: dict[str, Model | None] = {}
+        self._cached_rows: dict[str, Model | None] = {}
         self._resolved_rows: dict[tuple[str, str], Model] = {}
 
     def __getitem__(self, name: str) -> Model:
@@ -199,9 +199,9 @@ class _Table(Mapping[str, Model]):
         return self._rows
 
     def _forget(self) -> None:
-        self._rows_by_spelling = None
+        self._rows_by_name = None
         self._rows_by_parts = None
-        self._found_rows = {}
+        self._cached_rows = {}
         self._resolved_rows = {}
 
     def register(self, model: Model) -> None:
@@ -223,11 +223,11 @@ class _Table(Mapping[str, Model]):
             return row
         if len(name) > _LONGEST_NAME:
             return None
-        if name not in self._found_rows:
+        if name not in self._cached_rows:
             index = self._index()
             row = next((index[spelling] for spelling in _spellings(name) if spelling in index), None)
-            _remember(self._found_rows, name, row)
-        return self._found_rows[name]
+            _remember(self._cached_rows, name, row)
+        return self._cached_rows[name]
 
     def resolve(self, name: str, provider: str) -> Model:
         """Return the row of a model, or one made after its nearest relative."""
@@ -261,14 +261,14 @@ class _Table(Mapping[str, Model]):
 
     def _index(self) -> dict[str, Model]:
         """Every row by its spelling; a vendor's own row before that of a host."""
-        if self._rows_by_spelling is None:
+        if self._rows_by_name is None:
             index: dict[str, Model] = {}
             for row in sorted(self.rows().values(), key=_is_on_bedrock):
                 index.setdefault(_key(row.name), row)
                 if "/" not in row.name:  # a host's own row, `openai/gpt-oss-120b`, is not the same model elsewhere
                     index.setdefault(_key(_bare(row.name)), row)
-            self._rows_by_spelling = index
-        return self._rows_by_spelling
+            self._rows_by_name = index
+        return self._rows_by_name
 
     def _by_parts(self) -> list[tuple[tuple[str, ...], Model]]:
         """Every row's parts, from each word on that a name may begin with; a vendor's own rows before those of hosts.
@@ -419,7 +419,7 @@ def read_user_rows() -> None:
 
 def _model_of(row: FactRow, table: Mapping[str, Model]) -> Model:
     """The model a row describes; with `like` it begins as another row of the table."""
-    given = {key: value for key, value in row.fields.items() if key in _COLUMNS}
+    values = {key: value for key, value in row.fields.items() if key in _COLUMNS}
     source = row.fields.get("source")
     origin = {
         "source": source or f"registered by the user in {row.where}",
@@ -430,12 +430,12 @@ def _model_of(row: FactRow, table: Mapping[str, Model]) -> Model:
     }
     like = row.fields.get("like")
     if like is None:
-        missing = [name for name in _COLUMNS if name not in given and name not in (*_OPTIONAL, *origin)]
+        missing = [name for name in _COLUMNS if name not in values and name not in (*_OPTIONAL, *origin)]
         if missing:
             raise UsageError(
                 f'{row.where}: {missing[0]!r} is missing; give it, or begin with another row\'s columns: like = "gpt-5.5"'
             )
-        model = Model(**{**given, **origin})
+        model = Model(**{**values, **origin})
     else:
         start = table.get(like) or next((table[name] for name in _spellings(like) if name in table), None)
         if start is None:
@@ -444,8 +444,8 @@ def _model_of(row: FactRow, table: Mapping[str, Model]) -> Model:
             close = difflib.get_close_matches(like, table, n=3, cutoff=0.4)
             near = f"; close to it are {', '.join(close)}" if close else ""
             raise UsageError(f"{row.where}: like: the table has no model {like!r}{near}")
-        model = replace(start, **{"retired_on": "", **given, **origin})
-    if "ttls_seconds" in given and "default_ttl_seconds" not in given:
+        model = replace(start, **{"retired_on": "", **values, **origin})
+    if "ttls_seconds" in values and "default_ttl_seconds" not in values:
         model = replace(model, default_ttl_seconds=model.ttls_seconds[0])
     if model.default_ttl_seconds not in model.ttls_seconds:
         raise UsageError(f"{row.where}: default_ttl_seconds must be one of ttls_seconds, {list(model.ttls_seconds)}")

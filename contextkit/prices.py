@@ -136,18 +136,18 @@ def _moment(at: float | None) -> float:
 
 
 def _cost(rates: _Rates, usage: Usage) -> float | None:
-    known = _with_zero_writes(rates, usage)
-    if known.prompt is None or known.output is None:
+    zeroed = _with_zero_writes(rates, usage)
+    if zeroed.prompt is None or zeroed.output is None:
         return None
-    prompt = known.prompt
+    prompt = zeroed.prompt
     fresh, read, short, long, output = next(rate for above, rate in rates.per_token if prompt > above)
     paid = (
-        (known.fresh or 0) * fresh
-        + (known.read or 0) * read
-        + (known.write_5m or 0) * short
-        + (known.write_1h or 0) * long
+        (zeroed.fresh or 0) * fresh
+        + (zeroed.read or 0) * read
+        + (zeroed.write_5m or 0) * short
+        + (zeroed.write_1h or 0) * long
     )
-    return paid + known.output * output
+    return paid + zeroed.output * output
 
 
 def _with_zero_writes(rates: _Rates, usage: Usage) -> Usage:
@@ -181,7 +181,7 @@ def _rates(provider: str, model: str, at: float, service_tier: str, state: objec
 def _listed_rates(provider: str, model: str, at: float) -> _Rates:
     """Of genai-prices, or of the rows that ship with this package."""
     try:
-        found = _listed(provider, model)
+        matched = _listed(provider, model)
     except LookupError:
         built_in = _row_in(_built_in().prices, provider, model, at)
         if built_in is None:
@@ -190,12 +190,12 @@ def _listed_rates(provider: str, model: str, at: float) -> _Rates:
                 "the file (--models, CONTEXTKIT_MODELS, docs/models.md)"
             ) from None
         return _rates_of(built_in)
-    listed = found.get_prices(datetime.fromtimestamp(at, UTC))
-    known = _WORKED_OUT.get((provider, id(listed)))
-    if known is None or known[0] is not listed:
+    listed = matched.get_prices(datetime.fromtimestamp(at, UTC))
+    cached = _WORKED_OUT.get((provider, id(listed)))
+    if cached is None or cached[0] is not listed:
         price = _with_long_writes(provider, listed)
-        known = _WORKED_OUT[provider, id(listed)] = listed, _Rates(price.cache_write_mtok is not None, _tiers(price))
-    return known[1]
+        cached = _WORKED_OUT[provider, id(listed)] = listed, _Rates(price.cache_write_mtok is not None, _tiers(price))
+    return cached[1]
 
 
 _WORKED_OUT: dict[tuple[str, int], tuple[ModelPrice, _Rates]] = {}
@@ -274,7 +274,7 @@ def register_price(
     >>> cost_usd("openai", "our-deployment", Usage(fresh=1_000_000, read=1_000_000, output=0))
     2.5
     """
-    given = {
+    values = {
         "provider": provider,
         "model": model,
         "input": input,
@@ -286,7 +286,7 @@ def register_price(
         "tiers": [dict(tier) for tier in tiers],
         "source": source,
     }
-    fields = {key: value for key, value in given.items() if value is not None}
+    fields = {key: value for key, value in values.items() if value is not None}
     where = f"register_price({provider!r}, {model!r})"
     _add(Facts(prices=(FactRow(where, load.checked_row(where, "prices", fields)),)))
 

@@ -39,9 +39,9 @@ def assert_prefix_stable(before: Any, after: Any) -> None:
     __tracebackhide__ = True
     from contextkit.watcher.breaks import breaks
 
-    found = breaks(before, after)
-    if found:
-        raise AssertionError(f"the prefix was not kept\n{found}")
+    difference = breaks(before, after)
+    if difference:
+        raise AssertionError(f"the prefix was not kept\n{difference}")
 
 
 assert_prefix_kept = assert_prefix_stable
@@ -156,9 +156,9 @@ class CacheGuard:
     def __init__(self) -> None:
         from contextkit.watcher.client import watch_all
 
-        self._found: list[Finding] = []
+        self._findings: list[Finding] = []
         self._is_exempt = False
-        self._watching = watch_all(self._found.append)
+        self._watching = watch_all(self._findings.append)
 
     def stop(self) -> None:
         """Watch no new clients."""
@@ -168,7 +168,7 @@ class CacheGuard:
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
         """Conversations do not go on from one test to the next."""
         self._watching.forget()
-        self._found.clear()
+        self._findings.clear()
         self._is_exempt = _is_exempt(item)
         return (yield from self._held(item, "setup"))
 
@@ -190,20 +190,20 @@ class CacheGuard:
         try:
             yield
         except BaseException:
-            found = self._new_findings()
-            if found:
-                item.add_report_section(when, "cache guard", found)
+            findings = self._new_findings()
+            if findings:
+                item.add_report_section(when, "cache guard", findings)
             raise
-        found = self._new_findings()
-        if found:
-            pytest.fail(f"--cache-guard: {found}", pytrace=False)
+        findings = self._new_findings()
+        if findings:
+            pytest.fail(f"--cache-guard: {findings}", pytrace=False)
 
     def _new_findings(self) -> str:
         """What was found since it was asked last, in words; empty where nothing broke, or may."""
         from contextkit.watcher.breaks import listed
 
-        broken = [finding for finding in self._found if finding.detector == "guard" and not self._is_exempt]
-        self._found.clear()
+        broken = [finding for finding in self._findings if finding.detector == "guard" and not self._is_exempt]
+        self._findings.clear()
         return f"a prefix was broken\n{listed(broken)}" if broken else ""
 
 

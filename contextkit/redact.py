@@ -69,7 +69,7 @@ def redact_path(path: str, credentials: Iterable[str] = ()) -> str:
     raw = head.encode("utf-8", "surrogateescape")
     spans = [
         *_spans(raw, _searched(credentials), 0),
-        *(found.span() for found in _RANDOM.finditer(raw) if _is_mixed(found[0])),
+        *(match.span() for match in _RANDOM.finditer(raw) if _is_mixed(match[0])),
     ]
     return _covered(raw, spans).decode("utf-8", "surrogateescape") + slash + last
 
@@ -82,19 +82,19 @@ def _searched(credentials: Iterable[str]) -> tuple[bytes, ...]:
     """What to search for: the credentials, and what all base64 has in common in which they stand, wherever they begin
     in it.
     """
-    found: dict[bytes, None] = {}
+    written_forms: dict[bytes, None] = {}
     for credential in (*credentials, *_registered):
         value = credential.encode("utf-8", "surrogateescape")
         if len(value) < MIN_CREDENTIAL_BYTES:
             continue
-        found[value] = None
+        written_forms[value] = None
         for is_ascii in (True, False):  # as it stands in JSON
             written = json.dumps(credential, ensure_ascii=is_ascii)[1:-1]
-            found[written.encode("utf-8", "surrogateescape")] = None
+            written_forms[written.encode("utf-8", "surrogateescape")] = None
         for shift, first in ((0, 0), (1, 2), (2, 3)):
             whole = b64encode(b"\0" * shift + value)[first : 8 * (shift + len(value)) // 6]
-            found[whole] = found[whole.translate(_TO_URL_SAFE)] = None
-    return tuple(found)
+            written_forms[whole] = written_forms[whole.translate(_TO_URL_SAFE)] = None
+    return tuple(written_forms)
 
 
 _RANDOM = re.compile(rb"(?<![A-Za-z0-9])[A-Za-z0-9]{32,}(?![A-Za-z0-9])")
@@ -128,16 +128,16 @@ _LENGTHS = {**dict.fromkeys(b"nrtbfv", 1), 0x75: 5, 0x78: 3}
 """First letter of an escape, behind its backslash, and how many it has."""
 
 
-def _spans(raw: bytes, known: tuple[bytes, ...], depth: int) -> list[Span]:
+def _spans(raw: bytes, secrets: tuple[bytes, ...], depth: int) -> list[Span]:
     """What to cover in `raw`, found in every view of it."""
-    spans = list(_matches(raw, known, depth))
+    spans = list(_matches(raw, secrets, depth))
     view = _unescaped(raw)
     to_raw: list[_View] = []
     for _ in range(_ROUNDS):
         if view is None:
             break
         to_raw.append(view)
-        spans.extend(_in_original(span, to_raw) for span in _matches(view.text, known, depth))
+        spans.extend(_in_original(span, to_raw) for span in _matches(view.text, secrets, depth))
         view = _unescaped(view.text)
     return spans
 
@@ -194,12 +194,12 @@ _RUN_AFTER = re.compile(rb"[A-Za-z0-9_.+/=~:\-]*")
 _MAX_MARGIN_BYTES = 4096
 
 
-def _hexadecimal(found: re.Match[bytes]) -> bytes:
-    return bytes([int(found[1], 16)])
+def _hexadecimal(match: re.Match[bytes]) -> bytes:
+    return bytes([int(match[1], 16)])
 
 
-def _decimal(found: re.Match[bytes]) -> bytes:
-    return bytes([number]) if 32 <= (number := int(found[1])) < 127 else b""
+def _decimal(match: re.Match[bytes]) -> bytes:
+    return bytes([number]) if 32 <= (number := int(match[1])) < 127 else b""
 
 
 _NAMED = {b"amp": b"&", b"quot": b'"', b"lt": b"<", b"gt": b">", b"apos": b"'"}
@@ -220,18 +220,18 @@ def _unescaped(raw: bytes) -> _View | None:
 
     Backslashes in front of a JSON escape belong to it: JSON in JSON.
     """
-    found = [
+    escapes = [
         (one.start(), one.end(), char)
         for pattern, char_of in _ESCAPES
         for one in pattern.finditer(raw)
         if (char := char_of(one))
     ]
-    if not found:
+    if not escapes:
         return None
-    found.sort()
+    escapes.sort()
     pieces, starts, origins, length, last = list[bytes](), list[int](), list[int](), 0, 0
     window_end = -1
-    for at, end, char in found:
+    for at, end, char in escapes:
         start = at
         while start > last and raw[start] == 0x5C and raw[start - 1] == 0x5C:
             start -= 1
@@ -269,17 +269,17 @@ def _window_end(raw: bytes, end: int) -> int:
 # -----------------------------------------------------------------------------------------------------------------
 
 
-def _matches(text: bytes, known: tuple[bytes, ...], depth: int) -> Iterator[Span]:
+def _matches(text: bytes, secrets: tuple[bytes, ...], depth: int) -> Iterator[Span]:
     """Secrets in one view."""
-    for value in known:
+    for value in secrets:
         yield from _everywhere(text, value)
     lower = text.lower()
     yield from _named_values(text, lower)
     yield from _schemes(text, lower)
     yield from _url_passwords(text)
     if b"PRIVATE KEY" in text:
-        yield from (found.span(1) for found in _PEM.finditer(text))
-    yield from _in_runs(text, lower, known, depth)
+        yield from (match.span(1) for match in _PEM.finditer(text))
+    yield from _in_runs(text, lower, secrets, depth)
 
 
 def _everywhere(text: bytes, value: bytes) -> Iterator[Span]:
@@ -446,23 +446,23 @@ def _value(text: bytes, at: int, word: bytes, name: bytes, *, is_query: bool, is
             yield start, end
         return
     scheme = _SCHEME.match(text, at)
-    found = _WORD.match(text, scheme.end() if scheme else at)
-    if found is None or _PLACEHOLDER.fullmatch(found[0]):
+    match = _WORD.match(text, scheme.end() if scheme else at)
+    if match is None or _PLACEHOLDER.fullmatch(match[0]):
         return
-    value = found[0]
+    value = match[0]
     is_variable = name[: len(word)].isupper() and name.endswith(b"=") and b" " not in name
     if is_query:
         is_secret = len(value) >= 6 and (is_named or word in (b"key", b"token"))
     elif is_variable:
         is_secret = len(value) >= 4 and (is_named or word.endswith((b"key", b"token"))) and not value.startswith(b"$")
     else:
-        is_joined = not is_option and name.endswith(b"=") and text[found.end() : found.end() + 1] in (b"&", b";")
+        is_joined = not is_option and name.endswith(b"=") and text[match.end() : match.end() + 1] in (b"&", b";")
         is_joined = is_joined and not _ATTRIBUTE.fullmatch(value)
         is_secret = is_named and (
             scheme is not None or is_option or is_joined or (len(value) >= 8 and _is_mixed(value))
         )
     if is_secret:
-        yield found.span()
+        yield match.span()
 
 
 def _end_of_quoted(text: bytes, quote: re.Match[bytes]) -> int:
@@ -498,28 +498,28 @@ _SIGNATURE = re.compile(rb"(?<=[?&])(?:x-(?:amz|goog)-)?sig(?:nature)?=([^&\s\"'
 
 def _schemes(text: bytes, lower: bytes) -> Iterator[Span]:
     for at in _hits(lower, b"bearer"):
-        if found := _BEARER.match(text, at):
-            yield found.span(1)
+        if match := _BEARER.match(text, at):
+            yield match.span(1)
     for at in _hits(lower, b"basic"):
-        found = _BASIC.match(text, at)
-        if found and b":" in (decoded := _from_base64(found[1])) and _is_printable(decoded):
-            yield found.span(1)
+        match = _BASIC.match(text, at)
+        if match and b":" in (decoded := _from_base64(match[1])) and _is_printable(decoded):
+            yield match.span(1)
     for at in _hits(lower, b"sig"):
-        found = _SIGNATURE.match(text, at) or (_SIGNATURE.match(text, at - 6) if at >= 6 else None)
-        found = found or (_SIGNATURE.match(text, at - 7) if at >= 7 else None)
-        if found:
-            yield found.span(1)
+        match = _SIGNATURE.match(text, at) or (_SIGNATURE.match(text, at - 6) if at >= 6 else None)
+        match = match or (_SIGNATURE.match(text, at - 7) if at >= 7 else None)
+        if match:
+            yield match.span(1)
 
 
 def _url_passwords(text: bytes) -> Iterator[Span]:
     for at in _hits(text, b"://"):
-        found = _USERINFO.match(text, at + 3, at + 3 + 4096)
-        if found is None:
+        match = _USERINFO.match(text, at + 3, at + 3 + 4096)
+        if match is None:
             continue
-        if found[2]:
-            yield found.span(2)
-        if len(found[1]) >= 16 and _is_mixed(found[1]):  # a token in place of a user's name
-            yield found.span(1)
+        if match[2]:
+            yield match.span(2)
+        if len(match[1]) >= 16 and _is_mixed(match[1]):  # a token in place of a user's name
+            yield match.span(1)
 
 
 # 3. Patterns in long runs
@@ -533,13 +533,13 @@ _RUN_CLASS = bytes(
 )
 
 
-def _in_runs(text: bytes, lower: bytes, known: tuple[bytes, ...], depth: int) -> Iterator[Span]:
+def _in_runs(text: bytes, lower: bytes, secrets: tuple[bytes, ...], depth: int) -> Iterator[Span]:
     """Secrets in runs of characters that keys are made of: found fast, as prose has few long ones."""
     starts, offsets, pieces, length = list[int](), list[int](), list[bytes](), 0
     for at, end in _runs(text):
         start = at
         if end - start >= _DATA_BYTES and (data := _DATA.match(text, start, end)):
-            yield from _in_data(text, *data.span(), known, depth)
+            yield from _in_data(text, *data.span(), secrets, depth)
             start = data.end()
         starts.append(start)
         offsets.append(length)
@@ -551,22 +551,22 @@ def _in_runs(text: bytes, lower: bytes, known: tuple[bytes, ...], depth: int) ->
         index = bisect_right(offsets, offset) - 1
         return starts[index] + offset - offsets[index]
 
-    for first, last in (*_keys(joined), *_in_base64(joined, known, depth)):
+    for first, last in (*_keys(joined), *_in_base64(joined, secrets, depth)):
         start = origin(first)
         yield start, start + last - first
-    for found in _CONTEXTUAL.finditer(joined):
-        start = origin(found.start())
-        if _is_behind_a_name(lower[max(0, start - _CONTEXT_BYTES) : start], found[0]):
-            yield start, start + len(found[0])
+    for match in _CONTEXTUAL.finditer(joined):
+        start = origin(match.start())
+        if _is_behind_a_name(lower[max(0, start - _CONTEXT_BYTES) : start], match[0]):
+            yield start, start + len(match[0])
 
 
 def _keys(joined: bytes) -> Iterator[Span]:
     """Matches of the patterns."""
-    for found in _PATTERN.finditer(joined):
-        yield found.span(found.lastindex or 0)
+    for match in _PATTERN.finditer(joined):
+        yield match.span(match.lastindex or 0)
     for sign, pattern in _SHAPES:
         if sign in joined:
-            yield from (found.span(1) for found in pattern.finditer(joined))
+            yield from (match.span(1) for match in pattern.finditer(joined))
 
 
 def _runs(text: bytes) -> Iterator[Span]:
@@ -737,8 +737,8 @@ def _combined() -> re.Pattern[bytes]:
     for beginning, rest in sorted(PATTERNS, key=lambda pair: -len(pair[0])):
         by_letter[beginning[0]].append(re.escape(beginning[1:]) + rest)
     branches = [f"{re.escape(letter)}(?:{'|'.join(rests)})" for letter, rests in by_letter.items()]
-    letters = "".join(by_letter)
-    return re.compile(f"(?<![A-Za-z0-9])(?=[{letters}])(?:{'|'.join(branches)})".encode())
+    text_of = "".join(by_letter)
+    return re.compile(f"(?<![A-Za-z0-9])(?=[{text_of}])(?:{'|'.join(branches)})".encode())
 
 
 _PATTERN = _combined()
@@ -766,7 +766,7 @@ def _is_printable(decoded: bytes) -> bool:
     return len(decoded.translate(None, _NOT_PRINTABLE)) >= len(decoded) * 0.9
 
 
-def _in_base64(joined: bytes, known: tuple[bytes, ...], depth: int) -> Iterator[Span]:
+def _in_base64(joined: bytes, secrets: tuple[bytes, ...], depth: int) -> Iterator[Span]:
     """Secrets in what short runs decode to.
 
     One may begin with letters that belong to something else: all four offsets are tried.
@@ -774,14 +774,14 @@ def _in_base64(joined: bytes, known: tuple[bytes, ...], depth: int) -> Iterator[
     if depth >= _DEPTH:
         return
     for start, end in _base64_runs(joined):
-        letters = joined[start:end]
+        text_of = joined[start:end]
         for offset in range(4):
-            groups = letters[offset + 4 * _GROUPS_BEFORE :: 4]
+            groups = text_of[offset + 4 * _GROUPS_BEFORE :: 4]
             if len(groups.translate(None, _FIRST_OF_ASCII)) * 10 > len(groups):
                 continue
-            decoded = _from_base64(letters[offset:])
+            decoded = _from_base64(text_of[offset:])
             if _is_printable(decoded[3 * _GROUPS_BEFORE :]):
-                yield from _re_encoded(_spans(decoded, known, depth + 1), start + offset, end)
+                yield from _re_encoded(_spans(decoded, secrets, depth + 1), start + offset, end)
 
 
 _GROUPS_BEFORE = 2
@@ -793,22 +793,22 @@ def _base64_runs(joined: bytes) -> Iterator[Span]:
     one of them.
     """
     for run in _BASE64.finditer(joined):
-        letters = run[0]
-        if letters.islower() or letters.isupper():  # hexadecimal digits, names
+        text_of = run[0]
+        if text_of.islower() or text_of.isupper():  # hexadecimal digits, names
             continue
         yield run.span()
-        if b"/" in letters:
+        if b"/" in text_of:
             yield from (piece.span() for piece in _URL_SAFE_BASE64.finditer(joined, *run.span()))
-        if b"-" in letters or b"_" in letters:
+        if b"-" in text_of or b"_" in text_of:
             yield from (piece.span() for piece in _STANDARD_BASE64.finditer(joined, *run.span()))
 
 
-def _in_data(text: bytes, start: int, end: int, known: tuple[bytes, ...], depth: int) -> Iterator[Span]:
+def _in_data(text: bytes, start: int, end: int, secrets: tuple[bytes, ...], depth: int) -> Iterator[Span]:
     """Secrets in what a long run decodes to: a file."""
     if depth >= _DEPTH:
         return
     decoded = _from_base64(text[start:end])
-    spans = _spans(decoded, known, depth + 1) if _is_printable(decoded) else _in_binary(decoded, known)
+    spans = _spans(decoded, secrets, depth + 1) if _is_printable(decoded) else _in_binary(decoded, secrets)
     yield from _re_encoded(spans, start, end)
 
 
@@ -818,11 +818,11 @@ def _re_encoded(spans: Iterable[Span], start: int, end: int) -> Iterator[Span]:
         yield start + low * 4 // 3, min(start - (-high * 4 // 3), end)
 
 
-def _in_binary(data: bytes, known: tuple[bytes, ...]) -> Iterator[Span]:
+def _in_binary(data: bytes, secrets: tuple[bytes, ...]) -> Iterator[Span]:
     """Secrets in an image or another file: metadata is text."""
-    for value in known:
+    for value in secrets:
         yield from _everywhere(data, value)
-    yield from _in_runs(data, data.lower(), known, _DEPTH)
+    yield from _in_runs(data, data.lower(), secrets, _DEPTH)
 
 
 # 1. The credentials of a connection
@@ -842,20 +842,20 @@ def credentials_of(headers: Iterable[tuple[bytes, bytes]], target: bytes = b"") 
     >>> credentials_of([(b"Authorization", b"Bearer abcdefgh"), (b"Content-Length", b"12345678")], b"/v1?key=ijklmnop")
     ('abcdefgh', 'ijklmnop')
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for raw_name, raw_value in headers:
         name = raw_name.lower()
         if _is_credential(name) or _AUTH_SCHEME.match(raw_value):
-            found.update(dict.fromkeys(_in_header(name.decode("latin-1"), raw_value.decode("latin-1").strip())))
+            names.update(dict.fromkeys(_in_header(name.decode("latin-1"), raw_value.decode("latin-1").strip())))
     for pair in target.partition(b"?")[2].split(b"&"):
         key, _, value = pair.partition(b"=")
-        asked = unquote_to_bytes(key).lower()
-        if asked in _QUERY_NAMES or _is_credential(asked):
-            found.update(
+        parameter = unquote_to_bytes(key).lower()
+        if parameter in _QUERY_NAMES or _is_credential(parameter):
+            names.update(
                 dict.fromkeys([value.decode("latin-1"), unquote_to_bytes(value).decode("utf-8", "surrogateescape")])
             )
     return tuple(
-        sorted((value for value in found if len(value) >= MIN_CREDENTIAL_BYTES), key=lambda value: (-len(value), value))
+        sorted((value for value in names if len(value) >= MIN_CREDENTIAL_BYTES), key=lambda value: (-len(value), value))
     )
 
 

@@ -33,7 +33,7 @@ def sanitize(text: str, keep: str = "\n\t") -> str:
     >>> sanitize("red: \x1b[31m"), sanitize("a\nb", keep="")
     ('red: \\x1b[31m', 'a\\nb')
     """
-    return _UNSAFE.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+    return _UNSAFE.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
 
 
 def _escape(character: str) -> str:
@@ -58,7 +58,7 @@ def sanitize_json(text: str) -> str:
     >>> sanitize_json('{"model":"\x9b31m"}')
     '{"model":"\\u009b31m"}'
     """
-    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def echo(text: str = "", *, nl: bool = True) -> None:

@@ -22,7 +22,7 @@ from contextkit.ledger.calls import Exchange
 from contextkit.ledger.misses import AnalyzedCall
 from contextkit.models import Model, model_named
 
-SUMMARY_TOKENS, KEPT_TOKENS = 3_000, 20_000
+SUMMARY_TOKENS, KEEP_TOKENS = 3_000, 20_000
 """Of a summary, and of the tail that is kept behind it, where nobody says otherwise."""
 
 
@@ -102,7 +102,7 @@ class Advised:
 
 
 def advised(
-    calls: Iterable[AnalyzedCall], summary_tokens: int = SUMMARY_TOKENS, kept_tokens: int = KEPT_TOKENS
+    calls: Iterable[AnalyzedCall], summary_tokens: int = SUMMARY_TOKENS, kept_tokens: int = KEEP_TOKENS
 ) -> Advised:
     """What the compactions of a recording were worth, and what to do now; holds sizes and times of all calls in memory."""
     lanes: dict[tuple[str, str], _Lane] = {}
@@ -117,9 +117,9 @@ def advised(
             lane = lanes.pop(key, None) or _Lane(summary_tokens, kept_tokens)
             lanes[key] = lane
             lane.see(_Call(call.index, exchange, usage, row, call.miss is not None and call.miss.cause == "compaction"))
-    found = sorted((one for lane in lanes.values() for one in lane.compactions()), key=lambda one: one.index)
+    compactions = sorted((one for lane in lanes.values() for one in lane.compactions()), key=lambda one: one.index)
     standings = [standing for lane in lanes.values() if (standing := lane.standing())]
-    return Advised(tuple(found), tuple(standings), summary_tokens, tuple(sorted(unknown)))
+    return Advised(tuple(compactions), tuple(standings), summary_tokens, tuple(sorted(unknown)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +270,9 @@ class _Lane:
 
     def _rhythm(self, end: int) -> Rhythm:
         """What the lane had shown before its call `end`."""
-        known = zip(self.calls[: end - 1], self.calls[1:end], strict=False)
+        pairs = zip(self.calls[: end - 1], self.calls[1:end], strict=False)
         return Rhythm().see_all(
             (after.exchange.at - before.exchange.at, after.prompt - before.prompt)
-            for before, after in known
+            for before, after in pairs
             if not after.is_rewritten
         )

@@ -95,9 +95,9 @@ def engine(name: str, **options: Any) -> Engine:
     'first_write'
     """
     make = _maker(name)
-    given = {option: value for option, value in options.items() if value is not None}
-    _check(name, given, list(signature(make).parameters))
-    return Engine(name, make(**given))
+    options_used = {option: value for option, value in options.items() if value is not None}
+    _check(name, options_used, list(signature(make).parameters))
+    return Engine(name, make(**options_used))
 
 
 def sizes_of(name: str) -> dict[str, Any]:
@@ -118,12 +118,12 @@ def _maker(name: str) -> Callable[..., PrefixCache[TokenIds]]:
     return make
 
 
-def _check(name: str, given: Mapping[str, Any], known: list[str]) -> None:
+def _check(name: str, given: Mapping[str, Any], allowed: list[str]) -> None:
     for option, value in given.items():
-        if option not in known:
-            flags = ", ".join(f"--{one.replace('_', '-')}" for one in known)
+        if option not in allowed:
+            flags = ", ".join(f"--{one.replace('_', '-')}" for one in allowed)
             raise UsageError(
-                f"{name} has no {option}", in_code=f"it takes {', '.join(known)}", in_shell=f"it takes {flags}"
+                f"{name} has no {option}", in_code=f"it takes {', '.join(allowed)}", in_shell=f"it takes {flags}"
             )
         least = 0 if option in _MAY_BE_NONE else 1
         if option not in _WORDS and (not isinstance(value, int) or value < least):

@@ -82,32 +82,32 @@ def replay_hosted(
     to have a row and has none.
     """
     host = _host(provider, model, servers, per_minute)
-    asked = Ledger()
+    calls = Ledger()
     for exchange in ledger:
         if isinstance(exchange.prompt, Outline):
-            asked.append(_as_sent(exchange, exchange.prompt, host))
-    if not len(asked):
+            calls.append(_as_sent(exchange, exchange.prompt, host))
+    if not len(calls):
         has_ids = any(isinstance(exchange.prompt, BlockIds | Tokens) for exchange in ledger)
         way = "replay it on an engine, as vllm" if has_ids else "contextkit whatif FILE works with bodies and bills"
         raise UsageError(f"{provider} bills prompts, and no call of this trace has the outline of one: {way}")
     caches: dict[str, Any] = {}
-    replayed = simulate(asked, cache_of=lambda name: caches.setdefault(name, host.cache_of(name)), watch=watch)
+    replayed = simulate(calls, cache_of=lambda name: caches.setdefault(name, host.cache_of(name)), watch=watch)
     return _outcome(provider, servers, replayed, _extra_usd(host, caches, replayed))
 
 
 def why_no_price(ledger: Ledger, provider: str, model: str | None = None) -> str:
     """Why `replay_hosted` gives no dollars for the same; empty where nothing is missing."""
-    asked = [exchange for exchange in ledger if isinstance(exchange.prompt, Outline)]
+    calls = [exchange for exchange in ledger if isinstance(exchange.prompt, Outline)]
     vendor = _host(provider, model, None, None).provider
-    names = dict.fromkeys(model or exchange.model for exchange in asked)
+    names = dict.fromkeys(model or exchange.model for exchange in calls)
     if provider in HOSTED and not HOSTED[provider].provider:
         return f"prices of {provider} are not known here"
-    missing = [name for name in names if _price(vendor, name, ZERO, asked[-1].at) is None]
+    missing = [name for name in names if _price(vendor, name, ZERO, calls[-1].at) is None]
     if missing:
         return f"{provider} has no known price for model {', '.join(map(repr, missing[:3]))}: name one that has with --model"
-    n_silent = sum(exchange.usage is None or exchange.usage.output is None for exchange in asked)
+    n_silent = sum(exchange.usage is None or exchange.usage.output is None for exchange in calls)
     return (
-        f"{n_silent:,} of {len(asked):,} calls do not say how many tokens were generated, and those cost too"
+        f"{n_silent:,} of {len(calls):,} calls do not say how many tokens were generated, and those cost too"
         if n_silent
         else ""
     )
@@ -119,8 +119,8 @@ def _host(provider: str, model: str | None, servers: int | None, per_minute: int
     if provider not in HOSTED:
         raise UsageError(f"{provider!r} is no provider: use one of {', '.join(PROVIDERS)}")
     rule = HOSTED[provider]
-    given = {"n_servers": servers, "per_minute": per_minute}
-    rule = replace(rule, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    options = {"n_servers": servers, "per_minute": per_minute}
+    rule = replace(rule, **{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
 
     def cache_of(name: str) -> Any:
         row = MODELS.get(name)
@@ -246,7 +246,7 @@ def _price(provider: str, model: str, usage: Usage, at: float) -> float | None:
 
 
 def _counts(usages: Iterable[Usage]) -> Counts:
-    known = list(usages)
+    counted = list(usages)
     return Counts(
-        len(known), None, None, sum(usage.prompt or 0 for usage in known), sum(usage.read or 0 for usage in known)
+        len(counted), None, None, sum(usage.prompt or 0 for usage in counted), sum(usage.read or 0 for usage in counted)
     )

@@ -164,8 +164,8 @@ def _distances(np: Any, previous: Ints, starts: Ints, request: Ints, n_distinct:
     is_first_of_stretch[1:] = (previous[1:] != previous[:-1] + 1) | (previous[1:] < 1) | (request[1:] != request[:-1])
     first = np.flatnonzero(is_first_of_stretch)
     length = np.diff(np.append(first, n))
-    known = previous[first] >= 0
-    first, length = first[known], length[known]
+    is_repeat = previous[first] >= 0
+    first, length = first[is_repeat], length[is_repeat]
     last_use, begins = previous[first], starts[request[first]]
     at_begin = begins - last_use - _again_since(np, request[first], last_use, length)
     at_use = first - last_use - _again_since(np, np.arange(len(first)), last_use, length)

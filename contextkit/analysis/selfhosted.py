@@ -46,18 +46,18 @@ def replay_engine(ledger: Ledger, name: str, *, watch: Watch = iter, **options: 
     stops, the figures are those of the calls before. Raises `UsageError` for an engine, an option or a size there is
     not, and where no call recorded token ids.
     """
-    asked = Ledger()
+    calls = Ledger()
     for exchange in ledger:
         if type(exchange.prompt) is Tokens:
-            asked.append(exchange)
-    if not len(asked):
+            calls.append(exchange)
+    if not len(calls):
         raise UsageError(
             f"{name} reads token ids, and no call of this ledger recorded any: record one with `contextkit serve --cache`"
         )
     cache = engine(name, **options).cache
     setting, size = _setting(name, options), block_tokens(name, options.get("block_size"))
     sessions: dict[str, list[Usage]] = {}
-    for exchange in simulate(asked, cache, watch=watch):
+    for exchange in simulate(calls, cache, watch=watch):
         sessions.setdefault(exchange.session, []).append(exchange.usage or ZERO)
     everything = _counts((usage for usages in sessions.values() for usage in usages), size)
     evicted = _EVICTED[name](cache.stats(), size) if name in _EVICTED else None
@@ -96,6 +96,6 @@ def _setting(name: str, options: Mapping[str, Any]) -> Setting:
 
 
 def _counts(usages: Iterable[Usage], size: int) -> Counts:
-    known = [(usage.prompt or 0, usage.read or 0) for usage in usages]
-    blocks, hit_blocks = (sum(-(-row[place] // size) for row in known) for place in (0, 1))
-    return Counts(len(known), blocks, hit_blocks, sum(prompt for prompt, _ in known), sum(read for _, read in known))
+    sizes = [(usage.prompt or 0, usage.read or 0) for usage in usages]
+    blocks, hit_blocks = (sum(-(-row[place] // size) for row in sizes) for place in (0, 1))
+    return Counts(len(sizes), blocks, hit_blocks, sum(prompt for prompt, _ in sizes), sum(read for _, read in sizes))

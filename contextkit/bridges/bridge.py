@@ -214,13 +214,13 @@ class Notes(Protocol):
 class Crossing:
     """One bridge's watcher: mending, then the guard, then the notes."""
 
-    __slots__ = ("_guards", "_mend", "_notes", "_told")
+    __slots__ = ("_guards", "_mend", "_notes", "_on_repair")
 
     def __init__(
-        self, guards: Mapping[str, Guard], mend: Mending, notes: Notes, told: Callable[[tuple[str, ...]], None]
+        self, guards: Mapping[str, Guard], mend: Mending, notes: Notes, on_repair: Callable[[tuple[str, ...]], None]
     ) -> None:
         """`guards` holds one an SDK; `told` is given the names of the repairs that changed a body."""
-        self._guards, self._mend, self._notes, self._told = guards, mend, notes, told
+        self._guards, self._mend, self._notes, self._on_repair = guards, mend, notes, on_repair
 
     def leaving(self, method: str, path: str, body: bytes) -> Call | None:
         """Repair a model call and let the guard see it; None for requests of other kinds."""
@@ -229,7 +229,7 @@ class Crossing:
             return None
         sent, names = self._mend(wire, body)
         passage = self._guards[wire.partition("_")[0]].leaving(method, path, sent)
-        self._told(names)
+        self._on_repair(names)
         if passage is None:
             return None if sent is body else _Unseen(sent)
         self._notes.leaving(wire, sent if passage.whole is passage.body else passage.whole)(passage.whole)
@@ -273,16 +273,16 @@ class _Switch:
 
 
 @contextmanager
-def listening(crossing: Watcher, clients: Iterable[Any], whose: str) -> Iterator[None]:
+def listening(crossing: Watcher, clients: Iterable[Any], owner: str) -> Iterator[None]:
     """Inside, calls of `clients` made in this context and its tasks cross `crossing`.
 
     `whose` is named where there is none to follow.
     """
-    found = [http for client in clients if library_of(http := getattr(client, "_client", None))]
-    if not found:
-        text = f"{whose} has no client of anthropic's or openai's SDK: its calls are neither recorded nor repaired"
+    https = [http for client in clients if library_of(http := getattr(client, "_client", None))]
+    if not https:
+        text = f"{owner} has no client of anthropic's or openai's SDK: its calls are neither recorded nor repaired"
         warnings.warn(sanitize(text), stacklevel=4)
-    for http in found:
+    for http in https:
         _switched(http)
     token = _LISTENING.set(crossing)
     try:
@@ -313,7 +313,7 @@ def crossed(client: Client, crossing: Watcher) -> Client:
     return copy
 
 
-KEPT = ("sort-tools", "place-breakpoints")
+DEFAULT_REPAIRS = ("sort-tools", "place-breakpoints")
 """Repairs that change what no model reads."""
 SDKS = ("anthropic", "openai")
 """Whose clients can be followed; what is raised inside one must be an error of that one."""
@@ -334,7 +334,7 @@ class Bridge:
         record: str | os.PathLike[str] | None = None,
         *,
         on_break: OnBreak = "warn",
-        repairs: Sequence[str] = KEPT,
+        repairs: Sequence[str] = DEFAULT_REPAIRS,
         diagnostics: bool = False,
     ) -> None:
         """`record` names a ledger to append to.
@@ -368,12 +368,12 @@ class Bridge:
         """
         return crossed(client, self._crossing)
 
-    def listening(self, clients: Iterable[Any], whose: str = "this model") -> AbstractContextManager[None]:
+    def listening(self, clients: Iterable[Any], owner: str = "this model") -> AbstractContextManager[None]:
         """For frameworks that keep their clients: inside, calls of `clients` are on this bridge.
 
         Others that share them are left alone.
         """
-        return listening(self._crossing, clients, whose)
+        return listening(self._crossing, clients, owner)
 
     def summary(self) -> Summary:
         """The sums so far: `print(bridge.summary())` is one line."""
@@ -383,13 +383,13 @@ class Bridge:
         """Hit rate, cost, every miss with its cause, then what broke and where; for a terminal."""
         gathered = Gathering()
         gathered.add_all(analyzed_calls(self.ledger.records))
-        told = [described(finding) for finding in self.findings]
+        lines = [described(finding) for finding in self.findings]
         if self.n_unmarked:
-            told.append(
+            lines.append(
                 f"CKB01 {self.n_unmarked} calls were long enough to be cached and marked nothing, so nothing of them was: "
                 "the repair place-breakpoints marks them"
             )
-        return text(gathered.contents(""), width) + "".join(f"! {line}\n" for line in told)
+        return text(gathered.contents(""), width) + "".join(f"! {line}\n" for line in lines)
 
     @property
     def n_unmarked(self) -> int:

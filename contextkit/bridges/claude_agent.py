@@ -51,19 +51,19 @@ class Transcripts:
         Raises `MissingExtra` where claude-agent-sdk is not installed.
         """
         sdk = framework("claude_agent_sdk", "the bridge to the Claude Agent SDK", "claude-agent")
-        given = sdk.ClaudeAgentOptions() if options is None else options
-        hooks = {**(given.hooks or {})}
+        given_options = sdk.ClaudeAgentOptions() if options is None else options
+        hooks = {**(given_options.hooks or {})}
         for event in EVENTS:
-            hooks[event] = [*hooks.get(event, ()), sdk.HookMatcher(hooks=[self._hear])]
-        return replace(given, hooks=hooks)
+            hooks[event] = [*hooks.get(event, ()), sdk.HookMatcher(hooks=[self._on_stop])]
+        return replace(given_options, hooks=hooks)
 
-    async def _hear(self, told: Any, tool_use: str | None, context: Any) -> dict[str, Any]:
+    async def _on_stop(self, event: Any, tool_use: str | None, context: Any) -> dict[str, Any]:
         """Note what a hook was told; no opinion on what it asks."""
-        for path in (Path(told[name]) for name in PATHS if told.get(name)):
+        for path in (Path(event[name]) for name in PATHS if event.get(name)):
             if path not in self.paths:
                 self.paths.append(path)
-        if told.get("hook_event_name") == "PreCompact":
-            self.compactions.append(told["trigger"])
+        if event.get("hook_event_name") == "PreCompact":
+            self.compactions.append(event["trigger"])
         return {}
 
     @property

@@ -25,9 +25,9 @@ def model_provider(bridge: Bridge, client: Any = None, **options: Any) -> Any:
     Raises `MissingExtra` where openai-agents is not installed, `UsageError` for what is no client of openai's SDK.
     """
     agents = framework("agents", "the bridge to the OpenAI Agents SDK", "openai-agents")
-    given = (
+    settings = (
         framework("openai", "the bridge to the OpenAI Agents SDK", "openai-agents").AsyncOpenAI()
         if client is None
         else client
     )
-    return agents.MultiProvider(openai_client=bridge.client(given), **options)
+    return agents.MultiProvider(openai_client=bridge.client(settings), **options)

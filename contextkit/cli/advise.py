@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from contextkit.analysis.compactions import Advised, Compaction, Standing
     from contextkit.economics.break_even import Advice
 
-SHOWN = 10
+MOST_ROWS = 10
 """Lanes told on a terminal, the last ones where there are more."""
 
 
@@ -49,40 +49,40 @@ def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_js
 
     faults = Faults()
     with interruptible("advice needs the whole recording; no figures"):
-        found = advised(analyzed_calls(records_in(paths, faults)), summary_tokens, kept_tokens)
+        advice = advised(analyzed_calls(records_in(paths, faults)), summary_tokens, kept_tokens)
     check_any_read(faults)
     if as_json:
         for_programs()
-        echo_json(_document(found))
+        echo_json(_document(advice))
     else:
-        echo(_page(found))
+        echo(_page(advice))
     for fault in faults.kept:
         echo_error(str(fault))
 
 
-def _document(found: Advised) -> str:
+def _document(advice: Advised) -> str:
     from contextkit.canonical import canonical
 
-    compactions = [{**asdict(one), "net_usd": one.net_usd} for one in found.compactions]
+    compactions = [{**asdict(one), "net_usd": one.net_usd} for one in advice.compactions]
     return canonical(
         {
-            **asdict(found),
+            **asdict(advice),
             "compactions": compactions,
-            "unknown": list(found.unknown),
-            "standings": [asdict(one) for one in found.standings],
+            "unknown": list(advice.unknown),
+            "standings": [asdict(one) for one in advice.standings],
         }
     ).decode()
 
 
-def _page(found: Advised) -> str:
-    lines = [line for one in found.compactions for line in _compaction(one)] or ["no compaction is recorded"]
-    left_out = len(found.standings) - SHOWN
-    lines += [line for one in found.standings[-SHOWN:] for line in _standing(one)]
+def _page(advice: Advised) -> str:
+    lines = [line for one in advice.compactions for line in _compaction(one)] or ["no compaction is recorded"]
+    left_out = len(advice.standings) - MOST_ROWS
+    lines += [line for one in advice.standings[-MOST_ROWS:] for line in _standing(one)]
     lines += [f"and {left_out:,} more lanes: --json has them all"] if left_out > 0 else []
-    lines += [f"left out, for want of rules, prices or bills: {', '.join(found.unknown)}"] if found.unknown else []
-    if found.compactions:
+    lines += [f"left out, for want of rules, prices or bills: {', '.join(advice.unknown)}"] if advice.unknown else []
+    if advice.compactions:
         lines.append(
-            f"assumed: a summary of {found.summary_tokens:,} tokens, made by a call that repeats the prompt before it; money only"
+            f"assumed: a summary of {advice.summary_tokens:,} tokens, made by a call that repeats the prompt before it; money only"
         )
     return "\n".join(sanitize(line, keep="") for line in lines)
 

@@ -44,16 +44,16 @@ _Cell = Callable[[Summary, bool], str]
 def show(summaries: Mapping[str, Summary], model: str) -> None:
     """Print the table, what each way did, and what came of it, to standard output."""
     console = rich_console()
-    _say(
+    _print(
         console, f"The same work on {model}, three ways (local provider, list prices, token counts estimated):", "bold"
     )
     for name, what in WAYS.items():
-        _say(console, f"  {name}: {what}")
+        _print(console, f"  {name}: {what}")
     console.print()
     console.print(_table(summaries, console.width < NARROW))
     console.print()
-    _say(console, " ".join(sentences(summaries)))
-    _say(console, f"\n{NEXT}", "bold")
+    _print(console, " ".join(sentences(summaries)))
+    _print(console, f"\n{NEXT}", "bold")
 
 
 def sentences(summaries: Mapping[str, Summary]) -> list[str]:
@@ -144,7 +144,7 @@ _ROWS: tuple[tuple[str, _Cell], ...] = (
 )
 
 
-def _say(console: Console, line: str, style: str = "") -> None:
+def _print(console: Console, line: str, style: str = "") -> None:
     console.print(line, style=style, markup=False)
 
 
@@ -195,12 +195,12 @@ def _masked(model: str, turns: int, as_json: bool) -> None:
     from contextkit.cli import demo_masks as masked
     from contextkit.cli.demo_masks import WAYS, endpoints, run
 
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints(model):
         for way in WAYS:
-            found.setdefault(endpoint.name, {})[way] = run(way, endpoint, turns)
+            results.setdefault(endpoint.name, {})[way] = run(way, endpoint, turns)
             echo_error(f"{endpoint.name}, {way}: {turns} turns")
-    echo_json(masked.as_json(found)) if as_json else masked.show(found, model, turns)
+    echo_json(masked.as_json(results)) if as_json else masked.show(results, model, turns)
 
 
 def _three_ways(folder: str, model: str, turns: int, as_json: bool) -> None:

@@ -38,7 +38,7 @@ class Workspace:
         self.root = root.resolve()
         self.files = sorted(islice(self._text_files(), MAX_FILES))
         """Paths relative to the root, sorted."""
-        self._known = frozenset(self.files)
+        self._names = frozenset(self.files)
 
     def tools(self) -> list[Tool]:
         """List, read and search."""
@@ -47,8 +47,8 @@ class Workspace:
         def list_files(folder: str = ".") -> str:
             """List the text files below a folder of the project, one path a line, with sizes in bytes."""
             base = self._inside(folder)
-            found = [path for path in self.files if (self.root / path).is_relative_to(base)]
-            return "\n".join(f"{path}  {(self.root / path).stat().st_size}" for path in found) or "(no text files)"
+            paths = [path for path in self.files if (self.root / path).is_relative_to(base)]
+            return "\n".join(f"{path}  {(self.root / path).stat().st_size}" for path in paths) or "(no text files)"
 
         @tool
         def read_file(path: str, start: int = 0) -> str:
@@ -64,33 +64,33 @@ class Workspace:
 
     def read(self, path: str, start: int = 0, n_bytes: int = MAX_BYTES) -> str:
         """Text of a file below the root."""
-        found = self._inside(path)
-        if found.relative_to(self.root).as_posix() not in self._known:
+        target = self._inside(path)
+        if target.relative_to(self.root).as_posix() not in self._names:
             raise InvalidCall(f"{path!r} is no text file of the project: list_files shows what there is")
-        with found.open("rb") as file:
+        with target.open("rb") as file:
             file.seek(start)
             return file.read(n_bytes).decode("utf-8", "replace") or "(empty)"
 
     def _inside(self, path: str) -> Path:
-        found = (self.root / path).resolve()
-        if not found.is_relative_to(self.root):
+        target = (self.root / path).resolve()
+        if not target.is_relative_to(self.root):
             raise InvalidCall(f"{path!r} is outside the project folder")
-        return found
+        return target
 
     def _text_files(self) -> Iterator[str]:
         for folder, folders, names in os.walk(self.root):
             folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
             for name in sorted(names):
                 path = Path(folder, name)
-                known_as = path.relative_to(self.root).as_posix()
+                relative = path.relative_to(self.root).as_posix()
                 if (
                     not name.startswith(".")
-                    and known_as.isprintable()
+                    and relative.isprintable()
                     and path.is_file()
                     and not path.is_symlink()
                     and _is_text(path)
                 ):
-                    yield known_as
+                    yield relative
 
     def _matches(self, text: str) -> Iterator[str]:
         for path in self.files:
@@ -118,8 +118,10 @@ def replies(workspace: Workspace, turns: int) -> list[Json]:
     """One reply a turn; the first half before the user's second message, the rest after it."""
     calls = list(islice(_calls(workspace), max(turns - 2, 2)))
     half = len(calls) // 2
-    first = [_asks(call) for call in calls[:half]] + [_says("I have an overview. Which files do you care about most?")]
-    return first + [_asks(call) for call in calls[half:]] + [_says(_report(workspace))]
+    first = [_requests(call) for call in calls[:half]] + [
+        _says("I have an overview. Which files do you care about most?")
+    ]
+    return first + [_requests(call) for call in calls[half:]] + [_says(_report(workspace))]
 
 
 def attachments(workspace: Workspace) -> list[str]:
@@ -151,13 +153,13 @@ def _calls(workspace: Workspace) -> Iterator[tuple[str, list[tuple[str, Json]]]]
 
 
 def _frequent(workspace: Workspace, files: list[str]) -> list[str]:
-    seen = Counter(
+    counts = Counter(
         word for path in files[:40] for word in findall(r"[A-Za-z_]{6,}", workspace.read(path, n_bytes=4000))
     )
-    return [word for word, _ in seen.most_common(12)] or ["the"]
+    return [word for word, _ in counts.most_common(12)] or ["the"]
 
 
-def _asks(turn: tuple[str, list[tuple[str, Json]]]) -> Json:
+def _requests(turn: tuple[str, list[tuple[str, Json]]]) -> Json:
     text, calls = turn
     parts = [
         {"type": "text", "text": text},
@@ -189,9 +191,9 @@ Progress = Callable[[], None]
 def careless(client: Any, model: str, workspace: Workspace, clock: Callable[[], float], progress: Progress) -> None:
     """A clock in the system prompt, tools in whatever order they come, history rebuilt with old results cut short."""
     tools = [_stock(tool.definition) for tool in workspace.tools()]
-    said: list[dict[str, Any]] = [{"role": "user", "content": TASK}]
+    conversation: list[dict[str, Any]] = [{"role": "user", "content": TASK}]
     turn = 0
-    while said[-1]["role"] == "user":
+    while conversation[-1]["role"] == "user":
         tools = tools[1:] + tools[:1]
         system = f"{SYSTEM}\nThe time is {datetime.fromtimestamp(clock(), UTC):%Y-%m-%d %H:%M:%S}."
         reply = client.messages.create(
@@ -199,29 +201,29 @@ def careless(client: Any, model: str, workspace: Workspace, clock: Callable[[], 
             max_tokens=MAX_TOKENS,
             system=system,
             tools=tools,
-            messages=_shortened(said),
+            messages=_shortened(conversation),
             cache_control={"type": "ephemeral"},
         )
         turn += 1
         progress()
-        _follow(said, reply, workspace)
+        _follow(conversation, reply, workspace)
 
 
 def careful(client: Any, model: str, workspace: Workspace, clock: Callable[[], float], progress: Progress) -> None:
     """A list that is only appended to, a fixed head, and the provider's automatic breakpoint."""
     tools = [_stock(tool.definition) for tool in workspace.tools()]
-    said: list[dict[str, Any]] = [{"role": "user", "content": TASK}]
-    while said[-1]["role"] == "user":
+    conversation: list[dict[str, Any]] = [{"role": "user", "content": TASK}]
+    while conversation[-1]["role"] == "user":
         reply = client.messages.create(
             model=model,
             max_tokens=MAX_TOKENS,
             system=SYSTEM,
             tools=tools,
-            messages=said,
+            messages=conversation,
             cache_control={"type": "ephemeral"},
         )
         progress()
-        _follow(said, reply, workspace)
+        _follow(conversation, reply, workspace)
 
 
 def with_contextkit(
@@ -243,17 +245,19 @@ def with_contextkit(
             context.result(call, call.run())
 
 
-def _follow(said: list[dict[str, Any]], reply: Any, workspace: Workspace) -> None:
+def _follow(messages: list[dict[str, Any]], reply: Any, workspace: Workspace) -> None:
     """Append the reply and what answers it; the user's second message comes when the model first stops to ask."""
-    said.append({"role": "assistant", "content": [block.to_dict() for block in reply.content]})
+    messages.append({"role": "assistant", "content": [block.to_dict() for block in reply.content]})
     tools = {tool.name: tool for tool in workspace.tools()}
     calls = [block for block in reply.content if block.type == "tool_use"]
     results = [tool_result(call.id, **answer(_ran(tools[call.name], call.input))) for call in calls]
-    n_spoken = sum(message["role"] == "user" and not _is_results(message) for message in said)
+    n_user_turns = sum(message["role"] == "user" and not _is_results(message) for message in messages)
     if results:
-        said.append({"role": "user", "content": results})
-    elif n_spoken == 1:
-        said.append({"role": "user", "content": [{"type": "text", "text": text} for text in attachments(workspace)]})
+        messages.append({"role": "user", "content": results})
+    elif n_user_turns == 1:
+        messages.append(
+            {"role": "user", "content": [{"type": "text", "text": text} for text in attachments(workspace)]}
+        )
 
 
 def _ran(tool: Any, arguments: Any) -> object:
@@ -275,13 +279,13 @@ def _stock(definition: Any) -> Any:
     }
 
 
-def _shortened(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _shortened(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """History rebuilt: every result but the last four is cut to its first 400 characters."""
-    old = said[:-4]
+    old = messages[:-4]
     return [
         {**message, "content": list(map(_cut, message["content"]))} if _is_results(message) else message
         for message in old
-    ] + said[-4:]
+    ] + messages[-4:]
 
 
 def _cut(block: dict[str, Any]) -> dict[str, Any]:

@@ -118,9 +118,9 @@ def _turn(context: Context, client: Any, way: str) -> Request:
 
 
 def _context(way: str, endpoint: Endpoint, clock: Callable[[], float]) -> Context:
-    given = tools() if way != "tools removed" else [tool for tool in tools() if tool.name.startswith(FAMILIES[0])]
+    offered = tools() if way != "tools removed" else [tool for tool in tools() if tool.name.startswith(FAMILIES[0])]
     table = phases() if way == "masked" else None
-    return Context(endpoint.provider(), system=SYSTEM, tools=given, phases=table, clock=clock)
+    return Context(endpoint.provider(), system=SYSTEM, tools=offered, phases=table, clock=clock)
 
 
 def _client(sdk: str, server: LocalServer) -> Any:
@@ -156,8 +156,10 @@ def _lost(one: Request, other: Request, context: Context) -> int:
     n_firm = len(before)
     while n_firm and before[n_firm - 1].entry >= 0 and context.log[before[n_firm - 1].entry].kind == "phase":
         n_firm -= 1
-    kept = next((index for index in range(n_firm) if before[index : index + 1] != after[index : index + 1]), n_firm)
-    return n_firm - kept
+    unchanged = next(
+        (index for index in range(n_firm) if before[index : index + 1] != after[index : index + 1]), n_firm
+    )
+    return n_firm - unchanged
 
 
 def _tool(family: str, verb: str) -> Tool:
@@ -198,29 +200,29 @@ def _replies() -> Iterator[Json]:
 if TYPE_CHECKING:
     from rich.console import Console
 
-Found = Mapping[str, Mapping[str, Ran]]
+Results = Mapping[str, Mapping[str, Ran]]
 """Endpoint → way → what ran."""
 
 
-def show(found: Found, model: str, turns: int) -> None:
+def show(results: Results, model: str, turns: int) -> None:
     """Print the table and what came of it, to standard output."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     console = rich_console()
     what = f"One agent, 60 tools, {len(FAMILIES)} phases, {turns} turns, on {model} (Messages) and {OPENAI}"
-    _say(console, f"{what} (local provider, list prices, token counts estimated):", "bold")
+    _print(console, f"{what} (local provider, list prices, token counts estimated):", "bold")
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, column in enumerate(("", "way", "hit rate", "cost", "misses", "most tokens a change", "moved")):
         table.add_column(column, justify="left" if index < 2 else "right", overflow="fold")
-    for endpoint, ways in found.items():
+    for endpoint, ways in results.items():
         for way, ran in ways.items():
             table.add_row(
                 endpoint if way == WAYS[0] else "", way, *_cells(ran), style="green" if way == "masked" else ""
             )
     console.print(table)
-    for endpoint, ways in found.items():
-        _say(console, sentence(endpoint, ways))
+    for endpoint, ways in results.items():
+        _print(console, sentence(endpoint, ways))
 
 
 def sentence(endpoint: str, ways: Mapping[str, Ran]) -> str:
@@ -231,10 +233,10 @@ def sentence(endpoint: str, ways: Mapping[str, Ran]) -> str:
     return f"{endpoint}: {changes}; {apart:.2f} points of hit rate from the run without masks, {above:.1f} above tools removed by phase."
 
 
-def as_json(found: Found) -> str:
+def as_json(results: Results) -> str:
     """The figures as one JSON object."""
     return canonical(
-        {endpoint: {way: _figures(ran) for way, ran in ways.items()} for endpoint, ways in found.items()}
+        {endpoint: {way: _figures(ran) for way, ran in ways.items()} for endpoint, ways in results.items()}
     ).decode()
 
 
@@ -258,5 +260,5 @@ def _rate(ran: Ran) -> float:
     return ran.summary.hit_rate or 0.0
 
 
-def _say(console: Console, line: str, style: str = "") -> None:
+def _print(console: Console, line: str, style: str = "") -> None:
     console.print(line, style=style, markup=False)

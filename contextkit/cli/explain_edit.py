@@ -37,41 +37,43 @@ COLUMNS = 96
 WIDTH, LEFT, TOP, STEP = 960, 84, 64, 24
 
 
-def lines(found: Explanation, text: str) -> Iterator[str]:
+def lines(explanation: Explanation, text: str) -> Iterator[str]:
     """The picture, its legend, and what it comes to; `text` stands above it where every row has a column."""
-    n_rows = found.n_after
+    n_rows = explanation.n_after
     bounds = _bounds(n_rows, COLUMNS)
     if len(text) == n_rows <= COLUMNS:
         yield f"         {text}"
-    for layer in range(len(found.fates) - 1, -1, -1):
-        marks = "".join(MARKS[int(found.fates[layer, low:high].max())] for low, high in bounds)
-        first = found.first_row[layer]
+    for layer in range(len(explanation.fates) - 1, -1, -1):
+        marks = "".join(MARKS[int(explanation.fates[layer, low:high].max())] for low, high in bounds)
+        first = explanation.first_row[layer]
         yield f"layer {layer:2d} {marks}  {'no row differs' if first is None else f'differs from row {first} on'}"
-    present = sorted({int(fate) for fate in found.fates.ravel()})
+    present = sorted({int(fate) for fate in explanation.fates.ravel()})
     yield f"         {'   '.join(f'{MARKS[fate]} {WORDS[fate]}' for fate in present)}"
     yield ""
-    yield from summary(found)
+    yield from summary(explanation)
 
 
-def summary(found: Explanation) -> Iterator[str]:
+def summary(explanation: Explanation) -> Iterator[str]:
     """What the edit costs, in words."""
-    work, scratch = found.work, found.work_uncached
-    yield f"{found.n_before} tokens before, {found.n_after} after: {found.n_kept} read from the cache, {work.positions} computed"
-    yield f"computed: {work.vectors:,} K and V vectors, {work.flops:,} FLOPs, {work.flops / scratch.flops:.1%} of starting from nothing"
-    yield f"logits, through the cache and from scratch: {found.logits_error:.0e} apart (rounding)"
-    went = ", and the next token would have been another" if found.stale_changes_token else ""
-    yield f"logits, had the old rows been kept after the edit: {found.stale_error:.3g} apart{went}"
+    work, scratch = explanation.work, explanation.work_uncached
+    sizes = f"{explanation.n_before} tokens before, {explanation.n_after} after"
+    yield f"{sizes}: {explanation.n_kept} read from the cache, {work.positions} computed"
+    share = f"{work.flops / scratch.flops:.1%} of starting from nothing"
+    yield f"computed: {work.vectors:,} K and V vectors, {work.flops:,} FLOPs, {share}"
+    yield f"logits, through the cache and from scratch: {explanation.logits_error:.0e} apart (rounding)"
+    went = ", and the next token would have been another" if explanation.stale_changes_token else ""
+    yield f"logits, had the old rows been kept after the edit: {explanation.stale_error:.3g} apart{went}"
 
 
-def svg(found: Explanation, title: str) -> str:
+def svg(explanation: Explanation, title: str) -> str:
     """The picture as a document of its own."""
-    height = TOP + len(found.fates) * STEP + 78
-    scale = (WIDTH - LEFT - 24) / found.n_after
+    height = TOP + len(explanation.fates) * STEP + 78
+    scale = (WIDTH - LEFT - 24) / explanation.n_after
     opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="system-ui, sans-serif" role="img">'
     parts = [opening, f"<title>{escape(title)}</title>", f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>']
-    parts += [label(24, 32, title, 16, INK), *_axis(found, scale), *_legend(found, height - 22)]
-    for layer, fates in enumerate(found.fates.tolist()):
-        y = TOP + (len(found.fates) - 1 - layer) * STEP
+    parts += [label(24, 32, title, 16, INK), *_axis(explanation, scale), *_legend(explanation, height - 22)]
+    for layer, fates in enumerate(explanation.fates.tolist()):
+        y = TOP + (len(explanation.fates) - 1 - layer) * STEP
         parts.append(label(24, y + 15, f"layer {layer}", 12, MUTED))
         start = 0
         for fate, same in groupby(fates):
@@ -84,15 +86,15 @@ def svg(found: Explanation, title: str) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _axis(found: Explanation, scale: float) -> Iterator[str]:
-    y = TOP + len(found.fates) * STEP + 14
-    for row in sorted({0, found.n_kept, found.n_after}):
+def _axis(explanation: Explanation, scale: float) -> Iterator[str]:
+    y = TOP + len(explanation.fates) * STEP + 14
+    for row in sorted({0, explanation.n_kept, explanation.n_after}):
         yield label(LEFT + row * scale, y, str(row), 11, MUTED, "middle")
 
 
-def _legend(found: Explanation, y: int) -> Iterator[str]:
+def _legend(explanation: Explanation, y: int) -> Iterator[str]:
     x = LEFT
-    for fate in sorted({int(fate) for fate in found.fates.ravel()}):
+    for fate in sorted({int(fate) for fate in explanation.fates.ravel()}):
         yield f'<rect x="{x}" y="{y - 10}" width="11" height="11" fill="{COLOURS[fate]}"/>'
         yield label(x + 16, y, WORDS[fate], 12, INK)
         x += 44 + round(6.4 * len(WORDS[fate]))
@@ -178,16 +180,18 @@ def command(
     check_file("--svg", None if picture is None else str(picture))
     edit, tokens = _edit(edits), Bytes().encode(text if text is not None else TEXT)
     model = Model(seeded(Shape(n_layers=layers, n_kv_heads=int(kv_heads), positions=positions), seed))
-    found = explain_edit(model, tokens, edit)
-    shown = "".join(chr(token) if 32 <= token < 127 else "?" for token in edit.apply(tokens)[0])
+    explanation = explain_edit(model, tokens, edit)
+    edited = "".join(chr(token) if 32 <= token < 127 else "?" for token in edit.apply(tokens)[0])
     if picture:
         picture.write_text(
-            svg(found, f"{edit.kind}: {found.n_kept} of {found.n_after} rows kept"), encoding="utf-8", newline="\n"
+            svg(explanation, f"{edit.kind}: {explanation.n_kept} of {explanation.n_after} rows kept"),
+            encoding="utf-8",
+            newline="\n",
         )
     if as_json:
-        echo_json(canonical(_plain(found)))
+        echo_json(canonical(_plain(explanation)))
     else:
-        echo("\n".join(lines(found, shown)))
+        echo("\n".join(lines(explanation, edited)))
 
 
 def _edit(edits: dict[str, Any]) -> Edit:
@@ -196,12 +200,12 @@ def _edit(edits: dict[str, Any]) -> Edit:
     from contextkit.transformer.model import Bytes
 
     encode = Bytes().encode
-    given = [(name, value) for name, value in edits.items() if value is not None]
-    if len(given) != 1:
+    options = [(name, value) for name, value in edits.items() if value is not None]
+    if len(options) != 1:
         raise UsageError(
-            f"{len(given)} edits given: give exactly one of --append, --replace, --insert, --delete, --move"
+            f"{len(options)} edits given: give exactly one of --append, --replace, --insert, --delete, --move"
         )
-    ((name, value),) = given
+    ((name, value),) = options
     made = {
         "append": lambda: Edit("append", tokens=tuple(encode(value))),
         "replace": lambda: Edit("replace", value[0], tokens=tuple(encode(value[1]))),
@@ -212,20 +216,20 @@ def _edit(edits: dict[str, Any]) -> Edit:
     return made[name]()
 
 
-def _plain(found: Explanation) -> dict[str, Any]:
+def _plain(explanation: Explanation) -> dict[str, Any]:
     from contextkit.transformer.explain_edit import Fate
 
     return {
-        "n_before": found.n_before,
-        "n_after": found.n_after,
-        "n_kept": found.n_kept,
-        "first_row": list(found.first_row),
-        "recomputed": [found.recomputed.start, found.recomputed.stop],
-        "work": asdict(found.work),
-        "work_uncached": asdict(found.work_uncached),
-        "rows_error": found.rows_error,
-        "logits_error": found.logits_error,
-        "stale_error": found.stale_error,
-        "stale_changes_token": found.stale_changes_token,
-        "fates": {"names": [fate.name.lower() for fate in Fate], "layers": found.fates.tolist()},
+        "n_before": explanation.n_before,
+        "n_after": explanation.n_after,
+        "n_kept": explanation.n_kept,
+        "first_row": list(explanation.first_row),
+        "recomputed": [explanation.recomputed.start, explanation.recomputed.stop],
+        "work": asdict(explanation.work),
+        "work_uncached": asdict(explanation.work_uncached),
+        "rows_error": explanation.rows_error,
+        "logits_error": explanation.logits_error,
+        "stale_error": explanation.stale_error,
+        "stale_changes_token": explanation.stale_changes_token,
+        "fates": {"names": [fate.name.lower() for fate in Fate], "layers": explanation.fates.tolist()},
     }

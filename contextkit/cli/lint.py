@@ -94,7 +94,7 @@ class Options:
             "--baseline": self.baseline is not None,
             "--write-baseline": self.write_baseline is not None,
         }
-        return {name for name, is_given in lint_input.items() if is_given}
+        return {name for name, is_used in lint_input.items() if is_used}
 
 
 STDIN = "-"
@@ -122,7 +122,7 @@ class LintInput:
 def lint_input(paths: Sequence[str], recordings: Sequence[str], stdin_filename: str | None) -> LintInput:
     """Paths sorted; this folder where nothing was typed. Raises a usage error for a path or pattern that names nothing."""
     wanted = paths or (() if recordings else (".",))
-    named = [found for path in wanted for found in _meant(path)]
+    named = [findings for path in wanted for findings in _meant(path)]
     contents = _contents(stdin_filename, is_read=STDIN in named)
     named = [next(iter(contents), path) if path == STDIN else path for path in named]
     code = [path for path in named if path in contents or _is_code(path)]
@@ -140,12 +140,12 @@ def _meant(path: str) -> list[str]:
     """
     if path == STDIN or Path(path).exists():
         return [path]
-    found = sorted(one for one in glob.glob(str(Path(path).expanduser()), recursive=True) if Path(one).exists())  # noqa: PTH207 - may be absolute
-    if not glob.has_magic(path) or not found:
+    matches = sorted(one for one in glob.glob(str(Path(path).expanduser()), recursive=True) if Path(one).exists())  # noqa: PTH207 - may be absolute
+    if not glob.has_magic(path) or not matches:
         raise click.UsageError(
             f"{path}: {_lacking(path)}; give Python files, folders of them, or recordings of requests"
         )
-    return found if any(map(_is_code, found)) else [path]
+    return matches if any(map(_is_code, matches)) else [path]
 
 
 def _lacking(path: str) -> str:
@@ -225,7 +225,7 @@ if TYPE_CHECKING:
     from contextkit.importers.source import Faults
     from contextkit.ledger.calls import Exchange, Remark
 
-TOLD = 5
+MOST_NAMED = 5
 """Folders that are named before the rest is counted."""
 ROUNDS = 5
 """A change may make room for the next; after so many rounds the rest is left for another run."""
@@ -240,7 +240,7 @@ class Look:
     """
 
     def __init__(self, lint_input: LintInput, config: LintConfig, jobs: int | None, sift: Sift | None = None) -> None:
-        self._given, self._config, self._jobs, self._sift = lint_input, config, jobs, sift
+        self._input, self._config, self._jobs, self._sift = lint_input, config, jobs, sift
         self._n_files, self._n_calls, self._n_sifted = 0, 0, 0
         self._tests: set[str] = set()
         self._closed: dict[str, str] = {}
@@ -248,11 +248,11 @@ class Look:
     @property
     def looked(self) -> Looked:
         """How much was looked at, so far."""
-        return Looked(self._n_files if self._given.code else None, self._n_calls if self._given.recordings else None)
+        return Looked(self._n_files if self._input.code else None, self._n_calls if self._input.recordings else None)
 
     def in_code(self) -> list[Finding]:
         """Findings of the source detector; raises a usage error for a named folder that cannot be looked into."""
-        if not self._given.code:
+        if not self._input.code:
             return []
         with _counter() as tell:
 
@@ -260,43 +260,43 @@ class Look:
                 self._n_files = total
                 tell(f"{done:,} of {total:,} files read")
 
-            found = find_in_code(
-                self._given.code,
+            findings = find_in_code(
+                self._input.code,
                 self._config,
                 hazards(),
                 jobs=self._jobs,
                 progress=count,
                 left_out=self._tests.add,
                 closed=self._closed.__setitem__,
-                contents=self._given.contents,
+                contents=self._input.contents,
             )
-            everything = list(found)
-        for path in {str(Path(path)) for path in self._given.code} & self._closed.keys():
+            everything = list(findings)
+        for path in {str(Path(path)) for path in self._input.code} & self._closed.keys():
             raise click.UsageError(f"{path}: {self._closed[path]}")
-        told = self._sift(everything) if self._sift else everything
-        self._n_sifted = len(everything) - len(told)
-        return told
+        results = self._sift(everything) if self._sift else everything
+        self._n_sifted = len(everything) - len(results)
+        return results
 
-    def tell_left_out(self) -> None:
+    def print_left_out(self) -> None:
         """Say which files and folders nobody looked at, and how many findings are not told, once for all looks."""
         if self._n_sifted:
             echo_error(f"{counted(self._n_sifted, 'hazard')} left out: in the baseline")
         if self._tests:
             echo_error(f"{counted(len(self._tests), 'file')} of tests left out: name them, or add --tests")
-        for path, reason in sorted(self._closed.items())[:TOLD]:
+        for path, reason in sorted(self._closed.items())[:MOST_NAMED]:
             echo_error(f"{path}: left out, the folder cannot be looked into: {reason}")
-        if len(self._closed) > TOLD:
-            echo_error(f"and {len(self._closed) - TOLD:,} more of these")
+        if len(self._closed) > MOST_NAMED:
+            echo_error(f"and {len(self._closed) - MOST_NAMED:,} more of these")
 
     def in_recordings(self) -> Iterator[Finding]:
         """Findings of recordings, record by record: a recording may be larger than memory."""
         from contextkit.importers.source import Faults
 
         faults = Faults()
-        with _counter() as tell:
-            for file in self._given.recordings:
+        with _counter() as progress:
+            for file in self._input.recordings:
                 try:
-                    yield from self._in_recording(file, faults, tell)
+                    yield from self._in_recording(file, faults, progress)
                 except UnreadableLog as error:
                     if file != STDIN:
                         raise
@@ -306,7 +306,7 @@ class Look:
         if len(faults) > len(faults.kept):
             echo_error(f"and {len(faults) - len(faults.kept):,} more of these")
 
-    def _in_recording(self, file: str, faults: Faults, tell: Callable[[str], None]) -> Iterator[Finding]:
+    def _in_recording(self, file: str, faults: Faults, progress: Callable[[str], None]) -> Iterator[Finding]:
         from contextkit.importers.registry import check_any_read, records_in
         from contextkit.ledger.calls import Remark
         from contextkit.lint.requests.detect import Detector
@@ -321,17 +321,17 @@ class Look:
                 continue
             for exchange in waiting:  # what is said of a call may stand right behind it
                 yield from self._selected(detector.feed(exchange))
-            tell(f"{detector.n_calls:,} calls compared")
+            progress(f"{detector.n_calls:,} calls compared")
             waiting = [record]
         for exchange in waiting:
             yield from self._selected(detector.feed(exchange))
         yield from self._selected(detector.finish())
         check_any_read(faults, *before)
         self._n_calls += detector.n_calls
-        _tell_bodiless(file, detector.n_skipped, detector.n_skipped + detector.n_calls + detector.n_unreadable)
+        _print_bodiless(file, detector.n_skipped, detector.n_skipped + detector.n_calls + detector.n_unreadable)
 
-    def _selected(self, found: Iterator[Finding]) -> Iterator[Finding]:
-        return (finding for finding in found if self._config.is_selected(finding.code))
+    def _selected(self, findings: Iterator[Finding]) -> Iterator[Finding]:
+        return (finding for finding in findings if self._config.is_selected(finding.code))
 
 
 def _note(remark: Remark, verdicts: dict[str, str], rerouted: dict[str, str]) -> None:
@@ -344,7 +344,7 @@ def _note(remark: Remark, verdicts: dict[str, str], rerouted: dict[str, str]) ->
         rerouted[remark.about] = remark.text.removeprefix(REROUTED)
 
 
-def _tell_bodiless(file: str, n_skipped: int, n_all: int) -> None:
+def _print_bodiless(file: str, n_skipped: int, n_all: int) -> None:
     if n_skipped or not n_all:
         what = f"{n_skipped:,} of {n_all:,} calls were recorded without their bodies" if n_all else "no calls in it"
         echo_error(f"{file}: {what}; nothing to look at")
@@ -441,7 +441,7 @@ def command(**lint_input: Any) -> None:
     if options.explain is not None:
         _explain(options.explain, options.output_format)
         return
-    if _tell(_results(options), options) and not options.exit_zero:
+    if _print_results(_results(options), options) and not options.exit_zero:
         raise click.exceptions.Exit(1)
 
 
@@ -471,10 +471,10 @@ def _results(options: Options) -> LintResults:
     lines = partial(lines_of, contents=what.contents)
     look = Look(what, config_for(options, what.code), options.jobs, _sift(options.baseline, lines))
     left, n_fixed = mend(look.in_code) if options.is_fixing else (look.in_code(), 0)
-    look.tell_left_out()
-    found = [*left, *look.in_recordings()]
+    look.print_left_out()
+    findings = [*left, *look.in_recordings()]
     return LintResults(
-        found, {row.code: row for row in hazards()}, page, version("contextkit"), n_fixed, look.looked, lines
+        findings, {row.code: row for row in hazards()}, page, version("contextkit"), n_fixed, look.looked, lines
     )
 
 
@@ -497,35 +497,35 @@ def _check_input(options: Options, *, has_contents: bool, has_recordings: bool) 
 # ------------------------------------------------------------------------------------------------------------------
 
 
-def _tell(told: LintResults, options: Options) -> bool:
+def _print_results(results: LintResults, options: Options) -> bool:
     """Say it, or write it down; gives whether anything was found, or would change."""
     if options.is_diff:
-        return _diff(told)
+        return _diff(results)
     if options.write_baseline is not None:
-        return _write_baseline(told, options.write_baseline)
+        return _write_baseline(results, options.write_baseline)
     from contextkit.lint.output.formats import FORMS, STATISTICS
 
-    text = (STATISTICS if options.has_statistics else FORMS)[options.output_format](told)
+    text = (STATISTICS if options.has_statistics else FORMS)[options.output_format](results)
     if text and options.output_format in ("json", "sarif"):
         echo_json(text)
     elif text:
         echo(text)
-    return bool(told.findings)
+    return bool(results.findings)
 
 
-def _diff(told: LintResults) -> bool:
+def _diff(results: LintResults) -> bool:
     from contextkit.lint.output.fixes import diff, mended
 
-    changes = list(mended(told.findings))
+    changes = list(mended(results.findings))
     for change in changes:
         echo_file(diff(change).removesuffix("\n"))
     echo_error(f"{len(changes):,} file{'s' * (len(changes) != 1)} would change.")
     return bool(changes)
 
 
-def _write_baseline(told: LintResults, path: str) -> bool:
+def _write_baseline(results: LintResults, path: str) -> bool:
     from contextkit.lint.baseline import write_baseline
     from contextkit.lint.output.groups import counted
 
-    echo(f"{counted(write_baseline(path, told.findings, told.lines), 'hazard')} written to {path}.")
+    echo(f"{counted(write_baseline(path, results.findings, results.lines), 'hazard')} written to {path}.")
     return False

@@ -77,22 +77,22 @@ def _table(file: Path) -> Mapping[str, Any] | None:
         whole = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: not TOML: {error}") from None
-    found = whole.get("tool", {}).get("contextkit", {}).get("lock")
-    return found if found is None or isinstance(found, dict) else {"": found}
+    table = whole.get("tool", {}).get("contextkit", {}).get("lock")
+    return table if table is None or isinstance(table, dict) else {"": table}
 
 
 def _settings(table: Mapping[str, Any], file: Path) -> Settings:
     where = f"{file}: [tool.contextkit.lock]"
     _check_keys(where, table, ("agents", *_KINDS))
-    found = {key: _KINDS[key](f"{where} {key}", value) for key, value in table.items() if key != "agents"}
-    live = Live(found.get("live_sessions", 0), found.get("session_tokens", 0))
+    settings = {key: _KINDS[key](f"{where} {key}", value) for key, value in table.items() if key != "agents"}
+    live = Live(settings.get("live_sessions", 0), settings.get("session_tokens", 0))
     agents = table.get("agents")
     if not isinstance(agents, dict) or not agents:
         raise UsageError(f"{where} names no agents: add {_EXAMPLE}")
-    tokens, usd = found.get("budget_tokens"), found.get("budget_usd")
+    tokens, usd = settings.get("budget_tokens"), settings.get("budget_usd")
     return Settings(
         file.parent,
-        file.parent / found.get("path", "prompt.lock"),
+        file.parent / settings.get("path", "prompt.lock"),
         tuple(_agent(f"{where} agents.{name}", name, value, live) for name, value in agents.items()),
         0 if tokens is None and usd is None else tokens,
         usd,
@@ -238,8 +238,8 @@ def _long(text: str) -> str:
     return f"'''\n{text}'''" if is_plain else f'"""\n{_ESCAPED.sub(_escape, text)}"""'
 
 
-def _escape(found: re.Match[str]) -> str:
-    letter = found.group()
+def _escape(match: re.Match[str]) -> str:
+    letter = match.group()
     return f"\\{letter}" if letter in '"\\' else f"\\u{ord(letter):04x}"
 
 
@@ -479,11 +479,11 @@ def _dollars(amount: float | None) -> str:
 
 def _row(row: Row) -> Json:
     change, now = row.change, row.now
-    found: dict[str, Json] = {"agent": row.name, "is_locked": row.was is not None, "is_named": now is not None}
+    document: dict[str, Json] = {"agent": row.name, "is_locked": row.was is not None, "is_named": now is not None}
     if now is not None:
-        found |= {"model": now.model, "n_tokens": now.n_tokens, "is_estimate": now.is_estimate, "digest": now.digest}
+        document |= {"model": now.model, "n_tokens": now.n_tokens, "is_estimate": now.is_estimate, "digest": now.digest}
     if change is not None:
-        found["change"] = {
+        document["change"] = {
             "what": change.what,
             "path": change.path,
             "offset": change.offset,
@@ -494,7 +494,7 @@ def _row(row: Row) -> Json:
             "n_tokens": change.n_tokens,
             "usd": change.usd,
         }
-    return found
+    return document
 
 
 if TYPE_CHECKING:

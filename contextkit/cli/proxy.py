@@ -121,9 +121,9 @@ def command(upstream: str, record: str, repairs: str, **options: Any) -> None:
     if record:
         Journal(record).close()  # what is wrong with it is said before the port opens
     named = tuple(name.strip() for name in repairs.split(",") if name.strip())
-    asked = Options(upstream=upstream, record=record, repairs=named, **options)
+    settings = Options(upstream=upstream, record=record, repairs=named, **options)
     with suppress(KeyboardInterrupt, asyncio.CancelledError), asyncio.Runner(loop_factory=_loop()) as runner:
-        runner.run(_serve(asked))
+        runner.run(_serve(settings))
     raise click.Abort  # it only comes back from Ctrl-C
 
 
@@ -132,7 +132,7 @@ def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return import_module("uvloop").new_event_loop if find_spec("uvloop") else None
 
 
-async def _serve(asked: Options) -> None:
+async def _serve(options: Options) -> None:
     from contextkit.cli.proxy_output import ConsoleOutput
     from contextkit.proxy.analysis import Watcher
     from contextkit.proxy.metrics.prometheus import Metrics
@@ -142,40 +142,40 @@ async def _serve(asked: Options) -> None:
     from contextkit.proxy.repairs.repairs import Repairs
 
     upstream, repair = (
-        Upstream(asked.upstream, asked.ca, asked.connect_seconds),
-        Repairs(asked.repairs) if asked.repairs else None,
+        Upstream(options.upstream, options.ca, options.connect_seconds),
+        Repairs(options.repairs) if options.repairs else None,
     )
-    metrics, shown = Metrics(), ConsoleOutput(is_json=asked.is_json, is_quiet=asked.is_quiet)
-    telemetry = _Telemetry() if asked.has_otel else None
-    takers: list[Callable[[Json], object]] = [shown.report, metrics.take, *([telemetry.take] if telemetry else [])]
-    watcher = await Watcher.start(asked.record, upstream.url, _each(takers), asked.queue_mb << 20)
-    timeouts = Timeouts(asked.header_seconds, asked.idle_seconds, asked.connect_seconds, asked.read_seconds)
-    pages = {"/-/metrics": Page(Metrics.CONTENT_TYPE, metrics.text)} if asked.has_metrics else {}
+    metrics, console = Metrics(), ConsoleOutput(is_json=options.is_json, is_quiet=options.is_quiet)
+    telemetry = _Telemetry() if options.has_otel else None
+    takers: list[Callable[[Json], object]] = [console.report, metrics.take, *([telemetry.take] if telemetry else [])]
+    watcher = await Watcher.start(options.record, upstream.url, _each(takers), options.queue_mb << 20)
+    timeouts = Timeouts(options.header_seconds, options.idle_seconds, options.connect_seconds, options.read_seconds)
+    pages = {"/-/metrics": Page(Metrics.CONTENT_TYPE, metrics.text)} if options.has_metrics else {}
     proxy = None
     try:
         proxy = Proxy(
-            upstream, observer=watcher, repair=repair, pages=pages, allow_hosts=asked.allow_hosts, timeouts=timeouts
+            upstream, observer=watcher, repair=repair, pages=pages, allow_hosts=options.allow_hosts, timeouts=timeouts
         )
-        await proxy.start(asked.host, asked.port)
-        shown.began(proxy.url, upstream.shown, asked.record)
-        if not _is_loopback(asked.host):
-            shown.report(
+        await proxy.start(options.host, options.port)
+        console.began(proxy.url, upstream.shown, options.record)
+        if not _is_loopback(options.host):
+            console.report(
                 {
-                    "trouble": f"{asked.host} can be reached from outside: anybody may send calls (with keys of their own)"
+                    "trouble": f"{options.host} can be reached from outside: anybody may send calls (with keys of their own)"
                     + (" and read /-/metrics" if pages else "")
                 }
             )
         _stop_on_term()
         code = await watcher.gone()
-        shown.report({"trouble": f"the process that records ended with {code}: nothing is recorded any more"})
+        console.report({"trouble": f"the process that records ended with {code}: nothing is recorded any more"})
         await asyncio.Event().wait()
     finally:
         if proxy is not None:
             await proxy.stop()
-        if n_lost := await watcher.close(asked.stop_seconds):
-            limit = f"{asked.stop_seconds:g} seconds (--stop-seconds)"
-            shown.report({"trouble": f"{n_lost} calls were not confirmed as recorded within {limit}"})
-        shown.close()
+        if n_lost := await watcher.close(options.stop_seconds):
+            limit = f"{options.stop_seconds:g} seconds (--stop-seconds)"
+            console.report({"trouble": f"{n_lost} calls were not confirmed as recorded within {limit}"})
+        console.close()
         if telemetry is not None:
             telemetry.close()
 

@@ -35,8 +35,8 @@ def _bill(usage: Json, hit_rate: float | None) -> list[str]:
     if usage is None:
         return [f"{'bill unknown':>7}"]
     parts = {"read": usage["read"], "write": Usage.from_json(usage).written, "fresh": usage["fresh"]}
-    shown = "  ? %" if hit_rate is None else f"{hit_rate:>5.1%}".replace("%", " %")
-    return [f"{shown:>7}", *(f"{name} {'?' if value is None else f'{value:,}':>8}" for name, value in parts.items())]
+    rate = "  ? %" if hit_rate is None else f"{hit_rate:>5.1%}".replace("%", " %")
+    return [f"{rate:>7}", *(f"{name} {'?' if value is None else f'{value:,}':>8}" for name, value in parts.items())]
 
 
 def _times(row: Json) -> str:
@@ -94,8 +94,8 @@ class ConsoleOutput:
             else f"{url} → {upstream}"
         )
         if not self._is_json and not self._is_quiet:
-            kept = f"recording to {record}" if record else "recording nothing (--record runs.jsonl would)"
-            self._texts.put(f"{kept}; give a client this address as its base URL; Ctrl-C ends it")
+            destination = f"recording to {record}" if record else "recording nothing (--record runs.jsonl would)"
+            self._texts.put(f"{destination}; give a client this address as its base URL; Ctrl-C ends it")
 
     def report(self, report: Json) -> None:
         """A call, the summary, or trouble."""

@@ -83,10 +83,12 @@ def memory_at(folder: str | None, above_tokens: int) -> Iterator[Memory]:
 def compared(plain: Replayed, offloaded: Replayed) -> Offloading:
     """The figures of two replays of one recording; every result of the second is restored and compared with the first."""
     pairs = [(one, other) for one, other in zip(plain[0].log, offloaded[0].log, strict=True) if one.kind == "result"]
-    kept = [list(references_of(other)) for _, other in pairs]
+    references_of_calls = [list(references_of(other)) for _, other in pairs]
     restored = sum(_content(one) == offloaded[0].restore(other) for one, other in pairs)
-    n_bytes = sum(reference.n_bytes for references in kept for reference in references)
-    return Offloading(windows(plain[1]), windows(offloaded[1]), len(pairs), sum(map(bool, kept)), n_bytes, restored)
+    n_bytes = sum(reference.n_bytes for references in references_of_calls for reference in references)
+    return Offloading(
+        windows(plain[1]), windows(offloaded[1]), len(pairs), sum(map(bool, references_of_calls)), n_bytes, restored
+    )
 
 
 def windows(ledger: Ledger) -> Windows:
@@ -96,9 +98,9 @@ def windows(ledger: Ledger) -> Windows:
     return Windows(len(sizes), sum(sizes), max(sizes, default=0), summary.cost_usd, len(summary.losses))
 
 
-def offloading_table(found: Offloading) -> str:
+def offloading_table(offloading: Offloading) -> str:
     """As a small table."""
-    one, other = found.plain, found.offloaded
+    one, other = offloading.plain, offloading.offloaded
     rows = [
         ("", "as recorded", "offloaded", ""),
         (
@@ -116,9 +118,11 @@ def offloading_table(found: Offloading) -> str:
         ("bill", _dollars(one.cost_usd), _dollars(other.cost_usd), _change(one.cost_usd, other.cost_usd)),
         ("misses", str(one.n_misses), str(other.n_misses), ""),
     ]
-    said = f"{found.n_results} results, {found.n_offloaded} of them in files ({found.n_bytes:,} bytes): "
+    summary = (
+        f"{offloading.n_results} results, {offloading.n_offloaded} of them in files ({offloading.n_bytes:,} bytes): "
+    )
     table = "\n".join(f"{name:<18}{left:>14}{right:>14}{change:>10}".rstrip() for name, left, right, change in rows)
-    return f"{table}\n{said}{found.n_restored} of {found.n_results} restored byte for byte"
+    return f"{table}\n{summary}{offloading.n_restored} of {offloading.n_results} restored byte for byte"
 
 
 def _content(entry: Entry) -> list[object]:
@@ -206,15 +210,15 @@ def command(
     contextkit replay session.jsonl --provider openai-chat --model gpt-6.1-sol --json
     contextkit replay session.jsonl --offload --above-tokens 1000 --memory kept/
     """
-    asked = model or MODELS[name]
+    used_model = model or MODELS[name]
     if is_offloaded:
         with interruptible(_NOTHING):
-            _offloaded(path, name, asked, via, above_tokens or SMALL_TOKENS, folder, as_json)
+            _offloaded(path, name, used_model, via, above_tokens or SMALL_TOKENS, folder, as_json)
         return
     if above_tokens is not None or folder is not None:
         raise UsageError("--above-tokens and --memory say how results are offloaded: give --offload as well")
-    with interruptible(_NOTHING), counter(is_shown=not as_json) as tell:
-        _, ledger = replayed(path, name, asked, via, _progress(tell))
+    with interruptible(_NOTHING), counter(is_shown=not as_json) as report:
+        _, ledger = replayed(path, name, used_model, via, _progress(report))
     summary = summarise(ledger)
     if as_json:
         echo_json(canonical(figures_of(summary, ledger)))
@@ -222,7 +226,7 @@ def command(
     from contextkit.report.contents import Contents
     from contextkit.report.terminal import show
 
-    echo(f"{path} · replayed on {asked} via {via}")
+    echo(f"{path} · replayed on {used_model} via {via}")
     show(Contents("", summary, counted=COUNTED))
 
 
@@ -263,9 +267,9 @@ def replayed(
             f"{path}: the session branches; replayed is the branch it would be resumed on, {n:,} calls; "
             f"{recording.n_calls_elsewhere:,} calls on other branches are left out"
         )
-    with TRANSPORTS[via](build(model, "off").wire) as road:
+    with TRANSPORTS[via](build(model, "off").wire) as transport:
         return Replay(
-            recording, lambda level: build(model, level), road, ReplayClock(), progress, observe, memory
+            recording, lambda level: build(model, level), transport, ReplayClock(), progress, observe, memory
         ).run()
 
 
@@ -273,17 +277,17 @@ def _offloaded(
     path: str, name: str, model: str, via: str, above_tokens: int, folder: str | None, as_json: bool
 ) -> None:
     """Say it twice and compare. Raises `LogCorrupt` where a result does not come back as it was."""
-    with counter(is_shown=not as_json) as tell, memory_at(folder, above_tokens) as memory:
-        plain = replayed(path, name, model, via, _progress(tell))
-        found = compared(plain, replayed(path, name, model, via, _progress(tell), memory=memory))
+    with counter(is_shown=not as_json) as report, memory_at(folder, above_tokens) as memory:
+        plain = replayed(path, name, model, via, _progress(report))
+        offloading = compared(plain, replayed(path, name, model, via, _progress(report), memory=memory))
     head = f"{path} · replayed twice on {model} via {via}: as recorded, and with results above {above_tokens:,} tokens kept in files"
     if as_json:
-        echo_json(canonical(asdict(found)))
+        echo_json(canonical(asdict(offloading)))
     else:
-        echo(f"{head}\ncounted: {COUNTED}\n{offloading_table(found)}")
-    if found.n_restored < found.n_results:
+        echo(f"{head}\ncounted: {COUNTED}\n{offloading_table(offloading)}")
+    if offloading.n_restored < offloading.n_results:
         raise LogCorrupt(
-            f"{found.n_results - found.n_restored} results did not come back from their files as they were"
+            f"{offloading.n_results - offloading.n_restored} results did not come back from their files as they were"
         )
 
 
@@ -292,8 +296,8 @@ def provider_of(name: str) -> Callable[[str, str], Provider]:
     return _PROVIDERS[name]
 
 
-def _progress(tell: Callable[[str], None]) -> Callable[[int], None]:
-    return lambda n: tell(f"{n} calls replayed")
+def _progress(report: Callable[[str], None]) -> Callable[[int], None]:
+    return lambda n: report(f"{n} calls replayed")
 
 
 def _anthropic(model: str, level: str) -> Provider:

@@ -40,21 +40,21 @@ def added(paths: Sequence[str], by: str) -> Contents:
         raise UsageError(
             f"{other}: --engine duckdb reads contextkit ledgers; make one first: contextkit report {other} --to ledger.jsonl"
         )
-    found = summarise_files(files, by)
-    what = f"{found.n_unread:,} damaged lines are left out; `contextkit report` without --engine names them"
-    faults: tuple[Fault, ...] = ((files[0], 0, what),) if found.n_unread else ()
+    summary = summarise_files(files, by)
+    what = f"{summary.n_unread:,} damaged lines are left out; `contextkit report` without --engine names them"
+    faults: tuple[Fault, ...] = ((files[0], 0, what),) if summary.n_unread else ()
     title = files[0] if len(files) == 1 else f"{len(files):,} files"
     without = {
-        row.name: row.calls - row.calls_with_usage for row in found.summary.models if row.calls > row.calls_with_usage
+        row.name: row.calls - row.calls_with_usage for row in summary.summary.models if row.calls > row.calls_with_usage
     }
     return Contents(
         title,
-        found.summary,
+        summary.summary,
         by,
-        found.verdicts,
-        found.sessions,
+        summary.verdicts,
+        summary.sessions,
         faults=faults,
-        n_faults=found.n_unread,
+        n_faults=summary.n_unread,
         counted=BILLED,
         calls_without_usage=without,
     )
@@ -234,7 +234,7 @@ def command(
         if not watch.is_stopped:
             _check_not_empty(contents, faults, options)
         _show(contents, columns, options)
-        _say(faults)
+        _print_faults(faults)
         if watch.is_stopped:
             echo_error("partial: these are the figures of what was read before Ctrl-C")
             raise click.exceptions.Exit(130)
@@ -316,7 +316,7 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
 
         faults = Faults()
         echo(f"{written(_any_of(records_in(paths, faults), faults), to):,} calls written to {to}")
-        _say(faults)
+        _print_faults(faults)
         return
     if options.face == "csv" and not options.by:
         raise click.UsageError(
@@ -342,9 +342,9 @@ def _check_whole(options: Options, to: str, engine: str | None) -> None:
     """Raises a usage error for options that say how a report looks, where none is made."""
     check_file("--to", to)
     face = options.face if options.face != "terminal" else ""
-    given = [f"--{name}" for name in (face, options.by and "by", engine and "engine") if name]
-    if given:
-        raise click.UsageError(f"--to writes a ledger and reports nothing: leave out {' and '.join(given)}")
+    options_used = [f"--{name}" for name in (face, options.by and "by", engine and "engine") if name]
+    if options_used:
+        raise click.UsageError(f"--to writes a ledger and reports nothing: leave out {' and '.join(options_used)}")
 
 
 def _read(
@@ -369,10 +369,10 @@ def _read(
         also.append(Calls(sys.stdout))
     gathering = Gathering(options.by, Chosen(options.since, options.until, options.session), also)
     gathering.add_all(analyzed_calls(_records(files, set(paths) if watch else set(), faults, watch)))
-    said = [(fault.file, fault.line, fault.what) for fault in faults.kept]
+    fault_rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
     name = title or (files[0] if len(files) == 1 else f"{len(files):,} files")
     is_partial = bool(watch and watch.is_stopped)
-    return gathering.contents(name, is_partial=is_partial, faults=said, n_faults=len(faults)), columns, faults
+    return gathering.contents(name, is_partial=is_partial, faults=fault_rows, n_faults=len(faults)), columns, faults
 
 
 def _records(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
@@ -423,7 +423,7 @@ def _show(contents: Contents, columns: Columns, options: Options) -> None:
             echo(f"\nthe page is {options.html}")
 
 
-def _say(faults: Faults) -> None:
+def _print_faults(faults: Faults) -> None:
     """What was wrong with the recordings, apart from the report."""
     for fault in faults.kept:
         echo_error(str(fault))
@@ -460,7 +460,7 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
     else:
         contents, columns, faults = growing.rest()
     _show(contents, columns, options)
-    _say(faults)
+    _print_faults(faults)
 
 
 class _Growing:
@@ -478,18 +478,22 @@ class _Growing:
         from contextkit.report.contents import Chosen, Gathering
 
         chosen = Chosen(self._options.since, self._options.until, self._options.session)
-        self._files, self._judging, self._gathering = LiveFiles(), LedgerAnalyzer(), Gathering(self._options.by, chosen)
+        self._files, self._analyzer, self._gathering = (
+            LiveFiles(),
+            LedgerAnalyzer(),
+            Gathering(self._options.by, chosen),
+        )
 
     def read(self) -> Contents:
         """The report as it stands."""
         if self._files.is_past(self._live.files):
             self._start()
-        self._add(self._files.news(self._live.files), self._judging, self._gathering)
+        self._add(self._files.news(self._live.files), self._analyzer, self._gathering)
         waiting = list(self._files.waiting())
         if not waiting:
             return self._contents(self._gathering)
         ahead = self._gathering.copied()
-        self._add(waiting, self._judging.copy(), ahead)
+        self._add(waiting, self._analyzer.copy(), ahead)
         return self._contents(ahead)
 
     def rest(self) -> tuple[Contents, Columns, Faults]:
@@ -498,18 +502,18 @@ class _Growing:
 
         if self._files.is_past(self._live.files):
             self._start()
-        self._add(self._files.news(self._live.files), self._judging, self._gathering)
-        self._add(self._files.rest(), self._judging, self._gathering)
+        self._add(self._files.news(self._live.files), self._analyzer, self._gathering)
+        self._add(self._files.rest(), self._analyzer, self._gathering)
         return self._contents(self._gathering), Columns(), self._files.faults
 
     @staticmethod
-    def _add(records: Iterable[Record], judging: LedgerAnalyzer, gathering: Gathering) -> None:
-        gathering.add_all(call for record in records if (call := judging.feed(record)) is not None)
+    def _add(records: Iterable[Record], analyzer: LedgerAnalyzer, gathering: Gathering) -> None:
+        gathering.add_all(call for record in records if (call := analyzer.feed(record)) is not None)
 
     def _contents(self, gathering: Gathering) -> Contents:
         faults = self._files.faults
-        said = [(fault.file, fault.line, fault.what) for fault in faults.kept]
-        return gathering.contents(self._live.title, faults=said, n_faults=len(faults))
+        fault_rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
+        return gathering.contents(self._live.title, faults=fault_rows, n_faults=len(faults))
 
 
 class _Live:
@@ -534,8 +538,8 @@ class _Live:
 
         written = {file: status for file in files_at(self._paths) if (status := _status(file))}
         latest = max((at for at, _ in written.values()), default=0.0)
-        known = {*self.files, *self._named}
-        self.files = [file for file, (at, _) in written.items() if file in known or at >= latest - RECENT]
+        followed = {*self.files, *self._named}
+        self.files = [file for file, (at, _) in written.items() if file in followed or at >= latest - RECENT]
         return tuple((file, *written[file]) for file in self.files)
 
 

@@ -108,9 +108,9 @@ def _engine(name: str | None, options: dict[str, int | str | None]) -> Engine | 
     """The engine that is asked for; raises `UsageError` where there is none, or where it has no such option."""
     from contextkit.analysis.engines import engine
 
-    given = [option for option, value in options.items() if value is not None]
-    if name is None and given:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} is an engine's: name it with --cache")
+    options_used = [option for option, value in options.items() if value is not None]
+    if name is None and options_used:
+        raise click.UsageError(f"--{options_used[0].replace('_', '-')} is an engine's: name it with --cache")
     return None if name is None else engine(name, **options)
 
 
@@ -119,14 +119,14 @@ def _transformer(cache: str | None, options: dict[str, int | str | None]) -> tup
     from contextkit.analysis.engines import Engine
     from contextkit.cli.transformer_server import TransformerServer
 
-    given = {option: value for option, value in options.items() if value is not None}
-    wrong = [option for option in given if option not in ("block_size", "capacity_tokens")]
+    options_used = {option: value for option, value in options.items() if value is not None}
+    wrong = [option for option in options_used if option not in ("block_size", "capacity_tokens")]
     if cache not in (None, "vllm") or wrong:
         what = f"--cache {cache}" if not wrong else f"--{wrong[0].replace('_', '-')}"
         raise click.UsageError(
             f"{what}: the transformer keeps its cache in vLLM's blocks, and takes --block-size and --capacity-tokens"
         )
-    model = TransformerServer(**{option: int(value) for option, value in given.items()})
+    model = TransformerServer(**{option: int(value) for option, value in options_used.items()})
     return model, Engine("vllm", model)
 
 

@@ -83,7 +83,7 @@ class Replay:
     recording: Recording
     provider: Callable[[str], Provider]
     """Thinking level → the provider to ask."""
-    road: ReplayTransport
+    transport: ReplayTransport
     clock: ReplayClock
     progress: Callable[[int], None] = field(default=lambda n: None)
     observe: Callable[[Request], None] = field(default=lambda request: None)
@@ -98,94 +98,94 @@ class Replay:
 
     def run(self) -> tuple[Context, Ledger]:
         """Say everything; the context, and its ledger with every call billed."""
-        given: dict[str, Any] = {"system": SYSTEM, "tools": stand_ins(self.recording), "clock": self.clock}
-        context = Context(self.provider(self.recording.effort), memory=self.memory, variation=self.variation, **given)
+        options: dict[str, Any] = {"system": SYSTEM, "tools": stand_ins(self.recording), "clock": self.clock}
+        context = Context(self.provider(self.recording.effort), memory=self.memory, variation=self.variation, **options)
         for event in self.recording.events:
-            self._entries.append(self._say(event, context))
+            self._entries.append(self._replay_event(event, context))
         ledger = Ledger()
         for ours, theirs in zip(context.ledger, self.bills, strict=True):
             ledger.append(replace(ours, usage=theirs.usage))
         return context, ledger
 
     @singledispatchmethod
-    def _say(self, event: Event, context: Context) -> int | None:
+    def _replay_event(self, event: Event, context: Context) -> int | None:
         raise TypeError(f"a recording holds no {type(event).__name__}")
 
-    @_say.register
+    @_replay_event.register
     def _(self, event: UserTurn, context: Context) -> int | None:
         self.clock.set(event.at)
         return context.user([_neutral(part) for part in event.parts]).sequence
 
-    @_say.register
+    @_replay_event.register
     def _(self, event: ToolResultTurn, context: Context) -> int | None:
         self.clock.set(event.at)
         if event.call_id not in {call.id for call in context.calls}:
             return None
         return context.result(event.call_id, [_neutral(part) for part in event.parts], is_error=event.is_error).sequence
 
-    @_say.register
+    @_replay_event.register
     def _(self, event: EffortChanged, context: Context) -> int | None:
         context.provider = self.provider(event.level)
         return None
 
-    @_say.register
+    @_replay_event.register
     def _(self, event: ModelChanged, context: Context) -> int | None:
         return None
 
-    @_say.register
+    @_replay_event.register
     def _(self, event: Compacted, context: Context) -> int | None:
         self.clock.set(event.at)
-        kept = (
+        first_entry = (
             (entry for entry in self._entries[event.keep_from :] if entry is not None)
             if event.keep_from is not None
             else iter(())
         )
-        return context.compact(event.summary, keep_from=next(kept, None)).sequence
+        return context.compact(event.summary, keep_from=next(first_entry, None)).sequence
 
-    @_say.register
+    @_replay_event.register
     def _(self, event: AssistantTurn, context: Context) -> int | None:
         self.clock.set(event.started_at)
         context.interrupt("the recording holds no result")
         n, request = len(context.log), context.request()
         self.observe(request)
-        self.bills.append(self.road.send(context, request, script_of(event), event.started_at))
+        self.bills.append(self.transport.send(context, request, script_of(event), event.started_at))
         self.clock.set(event.ended_at)
         self.progress(len(self.bills))
         return n if len(context.log) > n else None
 
 
-def script_of(said: AssistantTurn) -> Json:
+def script_of(turn: AssistantTurn) -> Json:
     """What the local provider answers where this was recorded."""
-    parts = [_scripted(part) for part in said.parts if not (isinstance(part, Text) and not part.text)]
-    stop = said.stop if said.stop in ("done", "calls", "truncated") else None
-    script: dict[str, Json] = {"parts": parts, "stop": stop, "fault": _fault(said, len(parts))}
-    if said.usage is not None and said.usage.output is not None:
-        script["output_tokens"] = said.usage.output
+    parts = [_scripted(part) for part in turn.parts if not (isinstance(part, Text) and not part.text)]
+    stop = turn.stop if turn.stop in ("done", "calls", "truncated") else None
+    script: dict[str, Json] = {"parts": parts, "stop": stop, "fault": _fault(turn, len(parts))}
+    if turn.usage is not None and turn.usage.output is not None:
+        script["output_tokens"] = turn.usage.output
     return script
 
 
-def _fault(said: AssistantTurn, n_parts: int) -> Json:
-    if said.stop == "error":
+def _fault(turn: AssistantTurn, n_parts: int) -> Json:
+    if turn.stop == "error":
         return {
             "kind": "error_event",
             "after_parts": 0,
             "type": "invalid_request_error",
             "message": "the recorded call failed",
         }
-    if said.stop != "aborted":
+    if turn.stop != "aborted":
         return None
-    has_begun = said.usage is not None or said.ended_at - said.started_at >= BEGUN_AFTER_SECONDS
+    has_begun = turn.usage is not None or turn.ended_at - turn.started_at >= BEGUN_AFTER_SECONDS
     return {"kind": "cut", "after_parts": n_parts} if has_begun else {"kind": "never"}
 
 
 def stand_ins(recording: Recording) -> list[Json]:
     """A definition for every tool the recording calls, its parameters as they were used, in order of first use."""
-    seen: dict[str, dict[str, Json]] = {}
+    names: dict[str, dict[str, Json]] = {}
     for event in recording.events:
         for part in event.parts if isinstance(event, AssistantTurn) else ():
             if isinstance(part, Call):
-                seen.setdefault(part.name, {}).update({name: {} for name in part.arguments})
-    schemas = {name: {"type": "object", "properties": properties} for name, properties in seen.items()}
+                names.setdefault(part.name, {}).update({name: {} for name in part.arguments})
+    schemas = {name: {"type": "object", "properties": properties} for name, properties in names.items()}
     return [
         {"name": name, "description": f"The tool {name} of the recorded session.", "parameters": schemas[name]}
         for name in schemas

@@ -188,7 +188,7 @@ def _capacity(word: str) -> int | None:
     help="Write a page: hit rate against capacity.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
-def command(traces: tuple[str, ...], **given: Any) -> None:
+def command(traces: tuple[str, ...], **sizes: Any) -> None:
     """Replay TRACEs through a model of a cache: block traces (Mooncake, kv-cache-tester, plain or .gz) and ledgers.
 
     A TRACE is a file, a folder, a pattern, or - for standard input. Several caches, policies, orders and capacities,
@@ -204,7 +204,7 @@ def command(traces: tuple[str, ...], **given: Any) -> None:
     from contextkit.report.progress import watching
     from contextkit.report.simulation import as_json, show
 
-    options = Options(**given)
+    options = Options(**sizes)
     if options.per_session and not options.as_json:
         raise UsageError("--per-session adds to what --json says: give --json as well")
     with watching() as watch:
@@ -269,13 +269,13 @@ def _billed(ledger: Ledger, hosted: Sequence[str], options: Options, watch: Watc
     from contextkit.analysis.compare import Comparison
     from contextkit.analysis.hosted import replay_hosted, why_no_price
 
-    given: dict[str, Any] = {"servers": options.servers, "per_minute": options.per_minute}
+    host_options: dict[str, Any] = {"servers": options.servers, "per_minute": options.per_minute}
     outcomes = []
     for cache in watch.parts(hosted):
         with watch.starting():
             outcomes.append(
                 replay_hosted(
-                    ledger, cache, options.model, **given, watch=lambda calls: watch.share(calls, len(ledger))
+                    ledger, cache, options.model, **host_options, watch=lambda calls: watch.share(calls, len(ledger))
                 )
             )
         if outcomes and outcomes[-1].setting.cache == cache and outcomes[-1].cost_usd is None:
@@ -294,8 +294,8 @@ def _has_curve(settings: Sequence[Setting], options: Options) -> bool:
     """
     from importlib.util import find_spec
 
-    is_asked = any(setting.capacity is not None for setting in settings)
-    return options.html is not None and (not is_asked or find_spec("numpy") is not None)
+    is_set = any(setting.capacity is not None for setting in settings)
+    return options.html is not None and (not is_set or find_spec("numpy") is not None)
 
 
 def _settings(caches: Sequence[str], options: Options) -> list[Setting]:
@@ -324,14 +324,14 @@ def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
     from contextkit.importers.block_trace import STDIN
     from contextkit.importers.registry import is_ledger, ledger_at
 
-    asked = (
+    replays = (
         (name, name != STDIN and Path(name).is_file() and is_ledger(name) and has_tokens(ledger_at(name)[1]))
         for name in names
     )
-    found = dict(watch.stoppable(asked))
-    if not any(found.values()):
+    outcomes = dict(watch.stoppable(replays))
+    if not any(outcomes.values()):
         return None
-    other = next((name for name in found if not found[name]), None)
+    other = next((name for name in outcomes if not outcomes[name]), None)
     if other is not None:
         raise UsageError(f"{other}: no token ids, which the other ledgers have: replay one after the other")
     return _joined(names, watch)
@@ -345,7 +345,7 @@ def _served(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
     from contextkit.analysis.compare import Comparison
     from contextkit.analysis.selfhosted import block_tokens, replay_engine
 
-    for option, is_asked in (
+    for option, is_set in (
         ("--instances", options.instances > 1),
         ("--order in-order", "in-order" in options.orders),
         ("--shared-host", options.shared_host),
@@ -353,7 +353,7 @@ def _served(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
         ("--capacity unbounded", None in options.capacities),
         ("--capacity beside --capacity-tokens", bool(options.capacities) and options.capacity_tokens is not None),
     ):
-        if is_asked:
+        if is_set:
             raise UsageError(
                 f"{option}: a ledger of token ids is replayed on one engine as it is, its memory in blocks or in tokens"
             )
@@ -372,13 +372,13 @@ def _sizes(cache: str, policy: str | None, capacity: int | None, options: Option
     from contextkit.analysis.selfhosted import block_tokens, room_of
 
     size = block_tokens(cache, options.block_size)
-    given = {option: getattr(options, option) for option in SERVED}
+    engine_options = {option: getattr(options, option) for option in SERVED}
     if capacity is not None:
-        given[room_of(cache)] = capacity * size
+        engine_options[room_of(cache)] = capacity * size
     if options.host_capacity is not None:
-        given["host_tokens"] = options.host_capacity * size
+        engine_options["host_tokens"] = options.host_capacity * size
     has_slots, has_policy = options.slots > 1, policy not in (None, "lru")  # the first is every engine's own
-    return given | {"slots": options.slots if has_slots else None, "policy": policy if has_policy else None}
+    return engine_options | {"slots": options.slots if has_slots else None, "policy": policy if has_policy else None}
 
 
 def _ledger_in(name: str) -> list[str]:
@@ -427,8 +427,8 @@ def _is_ledger(content: bytes) -> bool:
     from contextkit.importers.registry import FORMATS
 
     first = content[: content.find(b"\n") + 1 or None]
-    known = next((known for known in FORMATS if known.is_it(first)), None)
-    return known is not None and known.is_it is not is_block_trace
+    name_format = next((name_format for name_format in FORMATS if name_format.is_it(first)), None)
+    return name_format is not None and name_format.is_it is not is_block_trace
 
 
 def _joined(names: Sequence[str], watch: Watch) -> Ledger:
@@ -437,11 +437,11 @@ def _joined(names: Sequence[str], watch: Watch) -> Ledger:
     from contextkit.ledger.ledger import Ledger
 
     joined, short = Ledger(), [Path(name).name for name in names]
-    said = {name: last if short.count(last) == 1 else name for name, last in zip(names, short, strict=True)}
+    labels = {name: last if short.count(last) == 1 else name for name, last in zip(names, short, strict=True)}
     for name, ledger in watch.stoppable((name, ledger_at(name)[1]) for name in names):
         for exchange in ledger:
             joined.append(
-                exchange if len(names) == 1 else replace(exchange, session=f"{said[name]}:{exchange.session}")
+                exchange if len(names) == 1 else replace(exchange, session=f"{labels[name]}:{exchange.session}")
             )
     return joined
 

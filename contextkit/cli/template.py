@@ -34,10 +34,10 @@ def bodies_in(path: Path) -> list[Mapping[str, Json]]:
         raise UsageError(f"{file} is no file: give a request body as JSON, lines of them, or the folder of a Context")
     values = list(_values(file.read_bytes(), file))
     is_log = values and isinstance(values[0], Mapping) and values[0].get("kind") == "opened" and "digest" in values[0]
-    found = [_logged(file)] if is_log else [body for value in values if (body := _body(value)) is not None]
-    if not found:
+    bodies = [_logged(file)] if is_log else [body for value in values if (body := _body(value)) is not None]
+    if not bodies:
         raise UsageError(f"{file}: no /chat/completions body in it; each has messages")
-    return found
+    return bodies
 
 
 def _values(raw: bytes, file: Path) -> Iterator[Json]:
@@ -59,7 +59,7 @@ def _body(value: Json) -> Mapping[str, Json] | None:
         return None
     if isinstance(value.get("messages"), list):
         return value
-    return next((found for name in _INSIDE if (found := _body(value.get(name))) is not None), None)
+    return next((body for name in _INSIDE if (body := _body(value.get(name))) is not None), None)
 
 
 def _logged(file: Path) -> Mapping[str, Json]:

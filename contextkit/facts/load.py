@@ -81,13 +81,13 @@ def _rows(file: Path, text: str, table: str, rows: Any) -> list[FactRow]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UsageError(f"{file}: {table} must be rows, each below a line [[{table}]]")
     header = re.compile(rf"^[ \t]*\[\[[ \t]*\"?{table}\"?[ \t]*\]\]", re.MULTILINE)
-    lines = [text.count("\n", 0, found.start()) + 1 for found in header.finditer(text)]
-    found = []
+    lines = [text.count("\n", 0, match.start()) + 1 for match in header.finditer(text)]
+    match = []
     for index, row in enumerate(rows):
         line = f" (line {lines[index]})" if len(lines) == len(rows) else ""
         where = f"{file}: [[{table}]] row {index + 1}{line}"
-        found.append(FactRow(where, checked_row(where, table, row)))
-    return found
+        match.append(FactRow(where, checked_row(where, table, row)))
+    return match
 
 
 def checked_row(where: str, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,14 +203,14 @@ def _prices_by_ttl(where: str, value: Any) -> dict[int, float]:
 def _tiers(where: str, value: Any) -> tuple[dict[str, Any], ...]:
     if not isinstance(value, list) or not all(isinstance(tier, dict) for tier in value):
         raise _wrong(where, "a list of tables, such as [{ above = 272000, input = 4.0, output = 15.0 }]", value)
-    found = []
+    rows = []
     for index, tier in enumerate(value):
         place = f"{where}[{index}]"
         _check_keys(place, tier, _TIER)
         if "above" not in tier:
             raise UsageError(f"{place}: 'above' is missing: how many prompt tokens the tier begins behind")
-        found.append({key: _TIER[key](f"{place}.{key}", one) for key, one in tier.items()})
-    return tuple(found)
+        rows.append({key: _TIER[key](f"{place}.{key}", one) for key, one in tier.items()})
+    return tuple(rows)
 
 
 def _patterns(where: str, value: Any) -> tuple[str, ...]:

@@ -378,8 +378,8 @@ class Account:
     def _free_name(self) -> str:
         """An id for a call without a response, that no other row has: rows may be missing before it."""
         rows = self._recorder.ledger.exchanges
-        number, taken = len(rows), {row.id for row in rows if row.id.startswith("failed-")}
-        while f"failed-{number}" in taken:
+        number, used_ids = len(rows), {row.id for row in rows if row.id.startswith("failed-")}
+        while f"failed-{number}" in used_ids:
             number += 1
         return f"failed-{number}"
 
@@ -485,7 +485,7 @@ def take(
             account.unkept(request, response, name, usage, "unreadable", first_byte_at)
             account.settled(request, fault)
         raise
-    asked = request
+    current = request
     withheld: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     if reply.withheld:
@@ -505,7 +505,7 @@ def take(
     except InvalidCall as fault:
         _unkept(request)
         account.unkept(request, response, reply.id, reply.usage, "not kept", first_byte_at)
-        account.settled(asked, fault)
+        account.settled(current, fault)
         raise
     account.received(request, reply, response, first_byte_at)
     return body

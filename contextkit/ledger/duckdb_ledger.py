@@ -222,11 +222,11 @@ def summarise_files(files: Sequence[str], by: str = "", memory: str = MEMORY) ->
         _join_prices(table)
         ttls = _ttls(table)
         table.execute(_calls_query(ttls))
-        kept, said = _judged(table)
-        sessions = {index: session for index, (session, _) in said.items()}
-        verdicts = {index: verdict for index, (_, verdict) in said.items() if verdict}
+        dearest_misses, remarks = _judged(table)
+        sessions = {index: session for index, (session, _) in remarks.items()}
+        verdicts = {index: verdict for index, (_, verdict) in remarks.items() if verdict}
         return Added(
-            _summary(table, by, kept, ttls),
+            _summary(table, by, dearest_misses, ttls),
             sessions,
             verdicts,
             _one(table, "SELECT count(*) FROM lines WHERE body IS NULL"),
@@ -306,14 +306,14 @@ def _write_of(ttl: int) -> str:
         is_provider = f"said.provider = '{provider}'" if provider else f"said.provider NOT IN ({_OLD_PROVIDERS})"
         if ttl in (short, long):
             old = f"CASE WHEN {is_provider} THEN usage.{'write_5m' if ttl == short else 'write_1h'} ELSE 0 END"
-    known = (
+    conditions = (
         "CASE json_type(writes)"
         f" WHEN 'OBJECT' THEN CASE WHEN json_type(writes, {place}) IS NULL THEN 0"
         f" ELSE TRY_CAST(json_extract_string(writes, {place}) AS BIGINT) END"
         " WHEN 'NULL' THEN NULL"
         f" ELSE CASE WHEN usage IS NULL THEN NULL ELSE {old} END END"
     )
-    return f"CASE WHEN free.model IS NULL THEN {known} ELSE coalesce({known}, 0) END"
+    return f"CASE WHEN free.model IS NULL THEN {conditions} ELSE coalesce({conditions}, 0) END"
 
 
 _OLD_PROVIDERS = ", ".join(f"'{provider}'" for provider in OLD_TTLS)
@@ -333,20 +333,20 @@ def _one(table: DuckDBPyConnection, query: str) -> int:
 def _join_prices(table: DuckDBPyConnection) -> None:
     """The price of each model at each quarter of an hour somebody asked it, and which models are free to write."""
     quarter_of, tier_of = "CAST(floor(began / 900) AS BIGINT)", "coalesce(usage.service_tier, '')"
-    asked = f"SELECT DISTINCT provider, model, {quarter_of}, {tier_of} FROM said WHERE id IS NOT NULL"  # noqa: S608 - names are ours
-    found: list[tuple[Any, ...]] = []
-    for provider, model, quarter, tier in _rows(table, asked):
+    query = f"SELECT DISTINCT provider, model, {quarter_of}, {tier_of} FROM said WHERE id IS NOT NULL"  # noqa: S608 - names are ours
+    rates: list[tuple[Any, ...]] = []
+    for provider, model, quarter, tier in _rows(table, query):
         try:
             writes_cost, tiers = prices.price_rows(provider, model, quarter * 900.0, tier)
         except UnknownModel:
             continue  # the summary names the model
         ends = [1 << 62, *(above for above, _ in tiers)]
-        found += [
+        rates += [
             (provider, model, quarter, tier, above, end, writes_cost, *per)
             for end, (above, per) in zip(ends, tiers, strict=False)
         ]
-        found = _written(table, "rates", found, BATCH)
-    _written(table, "rates", found)
+        rates = _written(table, "rates", rates, BATCH)
+    _written(table, "rates", rates)
     models = list(_rows(table, "SELECT DISTINCT provider, model FROM said WHERE id IS NOT NULL"))
     _written(table, "free", [pair for pair in models if _is_free_to_write(*pair)])
 
@@ -370,30 +370,30 @@ def _written(
     return []
 
 
-_Said = dict[int, tuple[str, str]]
+_Remarks = dict[int, tuple[str, str]]
 """Place of a miss → whose call it was, and the provider's own diagnosis."""
 
 
-def _judged(table: DuckDBPyConnection) -> tuple[list[Miss], _Said]:
+def _judged(table: DuckDBPyConnection) -> tuple[list[Miss], _Remarks]:
     """The misses, the dearest where they are too many, and whose they are.
 
     Each that lost something is noted in `missed`.
     """
-    kept, said, lost = list[Miss](), _Said(), list[tuple[Any, ...]]()
+    dearest_misses, remarks, lost = list[Miss](), _Remarks(), list[tuple[Any, ...]]()
     for session, lines in groupby(_rows(table, _BY_SESSION), key=lambda line: line[0]):
         places = list[int]()
         for call in analyzed_calls(record for _, n, body in lines if (record := _placed(places, n, body))):
             if call.miss:
                 place = places[call.index]
-                kept.append(replace(call.miss, index=place))
-                said[place] = session, call.verdict
+                dearest_misses.append(replace(call.miss, index=place))
+                remarks[place] = session, call.verdict
                 lost += [(place,)] if call.miss.lost_tokens else []
-        if len(kept) > 2 * MOST_MISSES:
-            kept = dearest(kept, MOST_MISSES)
-            said = {miss.index: said[miss.index] for miss in kept}
+        if len(dearest_misses) > 2 * MOST_MISSES:
+            dearest_misses = dearest(dearest_misses, MOST_MISSES)
+            remarks = {miss.index: remarks[miss.index] for miss in dearest_misses}
         lost = _written(table, "missed", lost, BATCH)
     _written(table, "missed", lost)
-    return _in_order(table, dearest(kept, MOST_MISSES), said)
+    return _in_order(table, dearest(dearest_misses, MOST_MISSES), remarks)
 
 
 def _placed(places: list[int], n: int, body: str) -> Any:
@@ -403,16 +403,16 @@ def _placed(places: list[int], n: int, body: str) -> Any:
     return record
 
 
-def _in_order(table: DuckDBPyConnection, kept: list[Miss], said: _Said) -> tuple[list[Miss], _Said]:
+def _in_order(table: DuckDBPyConnection, dearest_misses: list[Miss], remarks: _Remarks) -> tuple[list[Miss], _Remarks]:
     """The misses in the order of the ledger, each with its place among the calls."""
-    wanted = {miss.index for miss in kept}
+    wanted = {miss.index for miss in dearest_misses}
     numbered = "SELECT n, row_number() OVER (ORDER BY n) - 1 FROM said WHERE id IS NOT NULL"
     places = {n: place for n, place in _rows(table, numbered) if n in wanted}
-    ordered = sorted((replace(miss, index=places[miss.index]) for miss in kept), key=lambda miss: miss.index)
-    return ordered, {place: said[n] for n, place in places.items()}
+    ordered = sorted((replace(miss, index=places[miss.index]) for miss in dearest_misses), key=lambda miss: miss.index)
+    return ordered, {place: remarks[n] for n, place in places.items()}
 
 
-def _summary(table: DuckDBPyConnection, by: str, kept: list[Miss], ttls: Sequence[int]) -> Summary:
+def _summary(table: DuckDBPyConnection, by: str, dearest_misses: list[Miss], ttls: Sequence[int]) -> Summary:
     sums = partial(_sums, table, ttls)
     has_sessions = _one(table, "SELECT count(DISTINCT session) FROM calls") > 1
     lane = "session || '/' || lane" if has_sessions else "lane"
@@ -424,7 +424,7 @@ def _summary(table: DuckDBPyConnection, by: str, kept: list[Miss], ttls: Sequenc
         total=total[0] if total else Row("all", 0, 0, 0, ZERO, None, None, 0),
         models=tuple(sums("model", "model", "min(calls.n)")),
         lanes=tuple(sums(lane, "session, lane", "min(calls.n)", MOST_LANES)),
-        misses=tuple(kept),
+        misses=tuple(dearest_misses),
         hit_rates=tuple(_rates(table)),
         models_without_price=tuple(unpriced_name(*row) for row in _rows(table, unpriced)),
         groups=tuple(groups),
@@ -441,8 +441,8 @@ def _sums(
         group=group,
         order=f"sum(prompt) DESC NULLS LAST LIMIT {most}" if most else order,
     )
-    found = _rows(table, query)
-    return [_duck_row(row, ttls) for row in (sorted(found, key=lambda row: row[-1]) if most else found)]
+    rows = _rows(table, query)
+    return [_duck_row(row, ttls) for row in (sorted(rows, key=lambda row: row[-1]) if most else rows)]
 
 
 def _duck_row(values: tuple[Any, ...], ttls: Sequence[int]) -> Row:

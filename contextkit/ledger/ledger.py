@@ -157,11 +157,11 @@ class LedgerFile:
 
     def _bytes(self, start: int, end: int) -> bytes:
         """The bytes from `start` to `end`; reading moves no append, which goes to the end whatever was read."""
-        descriptor, found = self._open(), bytearray()
+        descriptor, content = self._open(), bytearray()
         os.lseek(descriptor, start, os.SEEK_SET)
-        while len(found) < end - start and (piece := os.read(descriptor, end - start - len(found))):
-            found += piece
-        return bytes(found)
+        while len(content) < end - start and (piece := os.read(descriptor, end - start - len(content))):
+            content += piece
+        return bytes(content)
 
     def _open(self) -> int:
         if self._descriptor is None:

@@ -226,8 +226,8 @@ def _gap(pair: CallPair) -> float:
 
 def _ttl_expired(pair: CallPair) -> Evidence | None:
     gap, (ttl, is_recorded) = _gap(pair), _ttl(pair)
-    shown = f"{gap:.1f}" if int(gap) == ttl else f"{int(gap)}"
-    return (f"gap {shown} s > {ttl} s", is_recorded and not pair.lane.unbilled) if gap > ttl else None
+    seconds = f"{gap:.1f}" if int(gap) == ttl else f"{int(gap)}"
+    return (f"gap {seconds} s > {ttl} s", is_recorded and not pair.lane.unbilled) if gap > ttl else None
 
 
 def starts_too_early(call: CallFacts, now: CallFacts) -> Evidence | None:

@@ -45,10 +45,10 @@ def read_body(raw: bytes, provider: str, model: str) -> Read | None:
     try:
         fields = parse(raw)
         codec = codec_of(fields, f"{provider} {model}".lower()) if isinstance(fields, dict) else None
-        found = codec.parse(_with_row(fields, codec, model)) if codec else None
+        parsed = codec.parse(_with_row(fields, codec, model)) if codec else None
     except (UnreadableRequest, UnknownModel, NotSerialisable, *_MISFITS):
         return None  # a body that nobody can read proves nothing
-    return Read(found.layout, found.prompt) if found else None
+    return Read(parsed.layout, parsed.prompt) if parsed else None
 
 
 _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)

@@ -231,19 +231,19 @@ def dearest(misses: Sequence[Miss], most: int) -> list[Miss]:
 class _Rates:
     """Hit rates in their order, eight bytes each; where they are too many, neighbours become one."""
 
-    __slots__ = ("_known", "_n", "_together", "_total", "_values")
+    __slots__ = ("_n", "_n_rates", "_together", "_total", "_values")
 
     def __init__(self) -> None:
         self._values, self._together = array("d"), 1
-        self._total, self._known, self._n = 0.0, 0, 0
+        self._total, self._n_rates, self._n = 0.0, 0, 0
 
     def add(self, rate: float | None) -> None:
         self._n += 1
         if rate is not None:
-            self._total, self._known = self._total + rate, self._known + 1
+            self._total, self._n_rates = self._total + rate, self._n_rates + 1
         if self._n == self._together:
             self._values.append(self._mean())
-            self._total, self._known, self._n = 0.0, 0, 0
+            self._total, self._n_rates, self._n = 0.0, 0, 0
             if len(self._values) == 2 * MOST_RATES:
                 pairs = zip(self._values[::2], self._values[1::2], strict=True)
                 self._values, self._together = array("d", map(_between, pairs)), 2 * self._together
@@ -254,13 +254,13 @@ class _Rates:
         return (None if rate != rate else rate for rate in (*self._values, *rest))
 
     def _mean(self) -> float:
-        return self._total / self._known if self._known else float("nan")
+        return self._total / self._n_rates if self._n_rates else float("nan")
 
 
 def _between(pair: tuple[float, float]) -> float:
     """The mean of two rates; of one that is unknown the other."""
-    known = [rate for rate in pair if rate == rate]
-    return sum(known) / len(known) if known else float("nan")
+    rates = [rate for rate in pair if rate == rate]
+    return sum(rates) / len(rates) if rates else float("nan")
 
 
 class _Sum:

@@ -214,9 +214,9 @@ class Turns:
 
     def _check_epoch(self, body: Json) -> None:
         first = body["keep_from"]
-        kept = range(self.n, self.n) if first is None else range(first, self.n)
-        cut = [reply for result, reply in self._replies.items() if result in kept and reply not in kept]
-        cut += [call.assistant for call in self.open.values() if call.assistant not in kept]
+        numbers = range(self.n, self.n) if first is None else range(first, self.n)
+        cut = [reply for result, reply in self._replies.items() if result in numbers and reply not in numbers]
+        cut += [call.assistant for call in self.open.values() if call.assistant not in numbers]
         if cut:
             raise InvalidCall(
                 f"an epoch that keeps from {first} would leave results without entry {cut[0]} that called for them: "
@@ -287,21 +287,21 @@ class Turns:
 
     def _feed_epoch(self, sequence: int, body: Json) -> None:
         first = body["keep_from"]
-        kept = [] if first is None else [old for old in self.ordered if old >= first]
-        kept = [old for old in kept if old not in self._epoch_bound]
+        retained = [] if first is None else [old for old in self.ordered if old >= first]
+        retained = [old for old in retained if old not in self._epoch_bound]
         self.waiting = [waiting for waiting in self.waiting if waiting not in self._epoch_bound]
         self._trailing -= self._epoch_bound
         self.until_reply = []
-        self.shown_once = [old for old in self.shown_once if old in kept or old not in self.ordered]
+        self.shown_once = [old for old in self.shown_once if old in retained or old not in self.ordered]
         self._epoch_bound = set()
         if not _is_user_text(body):
             self._silent_epochs = self._silent_epochs | {sequence}
-        stray = self._misplaced([sequence, *kept])
-        kept, self.waiting = [old for old in kept if old not in stray], sorted([*stray, *self.waiting])
+        stray = self._misplaced([sequence, *retained])
+        retained, self.waiting = [old for old in retained if old not in stray], sorted([*stray, *self.waiting])
         self._expects_reply.update(dict.fromkeys(stray, False))
-        self.ordered = [sequence, *kept]
-        self._replace(kept, body)
-        self._replies = {result: self._replies[result] for result in kept if result in self._replies}
+        self.ordered = [sequence, *retained]
+        self._replace(retained, body)
+        self._replies = {result: self._replies[result] for result in retained if result in self._replies}
         index: dict[int | None, int] = {old: place for place, old in enumerate(self.ordered)}
         self.n_before_last_assistant = index.get(self.last_assistant)
         self.epoch += 1
@@ -318,13 +318,13 @@ class Turns:
                 stray.add(old)
         return stray
 
-    def _replace(self, kept: list[int], body: Json) -> None:
+    def _replace(self, retained: list[int], body: Json) -> None:
         """Results told shorter from here on; thinking is dropped from the first entry whose prefix is not what it was."""
         shorter = {int(sequence): result["content"] for sequence, result in body.get("replaced", {}).items()}
         self.replaced.update(shorter)
         self.shown_once = [old for old in self.shown_once if old not in shorter]
-        first = next((place for place, old in enumerate(kept) if old in shorter), len(kept)) if shorter else 0
-        self.without_thinking.update(kept[first:])
+        first = next((place for place, old in enumerate(retained) if old in shorter), len(retained)) if shorter else 0
+        self.without_thinking.update(retained[first:])
 
     def _feed_phase(self, sequence: int, body: Json) -> None:
         if any(body.get(part) for part in _PHASE_TEXTS):
@@ -492,10 +492,10 @@ class Log(Sequence[Entry]):
         index = at if isinstance(at, int) else at.sequence
         if not -len(self) <= index < len(self):
             raise UsageError(f"there is no entry {index}: the log has {len(self)} entries")
-        found = self.entries[index]
-        if isinstance(at, Entry) and found.digest != at.digest:
+        entry = self.entries[index]
+        if isinstance(at, Entry) and entry.digest != at.digest:
             raise UsageError(f"entry {index} is an entry of another log: give one of this log")
-        return found
+        return entry
 
     def close(self) -> None:
         """Let others write the file; reading goes on."""

@@ -362,9 +362,9 @@ class JSONLStorage:
             self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, MODE)
             held.callback(os.close, self._descriptor)
             _sync_folder(self._file.parent)
-            found = list(_read(self._file))
-            self._entries = tuple(entry for entry, _ in found)
-            self._end = found[-1][1] if found else 0
+            lines = list(_read(self._file))
+            self._entries = tuple(entry for entry, _ in lines)
+            self._end = lines[-1][1] if lines else 0
             self._is_dirty = False
             self._set_aside()
         except OSError as fault:

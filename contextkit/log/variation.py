@@ -149,11 +149,11 @@ def varied(body: Mapping[str, Json], form: str) -> Json:
     if body["is_error"] or form == "plain" or all(part["type"] != "text" for part in body["content"]):
         return body
     wrap = FORMS[form][0]
-    told = [
+    rewriters = [
         {**part, "text": wrap(body["name"], part["text"])} if part["type"] == "text" else part
         for part in body["content"]
     ]
-    return {**body, "content": told, "form": form}
+    return {**body, "content": rewriters, "form": form}
 
 
 def unvaried(body: Mapping[str, Json]) -> list[Json]:
@@ -170,11 +170,11 @@ def unvaried(body: Mapping[str, Json]) -> list[Json]:
     ]
 
 
-Told = tuple[Callable[[str, str], str], Callable[[str, str], str]]
+Rewriter = tuple[Callable[[str, str], str], Callable[[str, str], str]]
 """(how a tool's text is told, how the text is got back), both of the tool's name and the text."""
 
 
-def _around(before: str, after: str) -> Told:
+def _around(before: str, after: str) -> Rewriter:
     """Something before the text and behind it."""
     return (
         lambda name, text: f"{before.format(name)}{text}{after.format(name)}",
@@ -182,7 +182,7 @@ def _around(before: str, after: str) -> Told:
     )
 
 
-def _by_line(mark: Callable[[int], str]) -> Told:
+def _by_line(mark: Callable[[int], str]) -> Rewriter:
     """Something before each line."""
     return (
         lambda name, text: "\n".join(f"{mark(number)}{line}" for number, line in enumerate(text.split("\n"), 1)),
@@ -190,26 +190,26 @@ def _by_line(mark: Callable[[int], str]) -> Told:
     )
 
 
-def _both(frame: Told, lines: Told) -> Told:
+def _both(frame: Rewriter, lines: Rewriter) -> Rewriter:
     return (
         lambda name, text: frame[0](name, lines[0](name, text)),
         lambda name, text: lines[1](name, frame[1](name, text)),
     )
 
 
-_FRAMES: dict[str, Told] = {
+_FRAMES: dict[str, Rewriter] = {
     "bare": _around("", ""),
     "labelled": _around("Result of {}:\n", ""),
     "tagged": _around("<{0}>\n", "\n</{0}>"),
     "closed": _around("", "\n(That is all {} returned.)"),
 }
-_LINES: dict[str, Told] = {
+_LINES: dict[str, Rewriter] = {
     "plain": _by_line(lambda number: ""),
     "quoted": _by_line(lambda number: "> "),
     "numbered": _by_line(lambda number: f"{number:>4} | "),
     "listed": _by_line(lambda number: "* "),
 }
-FORMS: dict[str, Told] = {
+FORMS: dict[str, Rewriter] = {
     "plain" if (frame, lines) == ("bare", "plain") else f"{frame} {lines}": _both(_FRAMES[frame], _LINES[lines])
     for frame in _FRAMES
     for lines in _LINES
@@ -219,7 +219,7 @@ one."""
 
 
 def _words(text: str) -> Iterator[str]:
-    return (found.group() for found in _WORD.finditer(text))
+    return (match.group() for match in _WORD.finditer(text))
 
 
 def _hashed(words: Iterable[str]) -> int:

@@ -54,8 +54,8 @@ def buckets(values: Sequence[float | None], width: int) -> list[float | None]:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def sparkline(values: Sequence[float | None], width: int, *, is_ascii: bool = False) -> str:
@@ -89,8 +89,8 @@ def shares(usage: Usage) -> list[tuple[str, float]]:
 def losses(summary: Summary) -> list[Loss]:
     """Misses that lost something, by cause, the most tokens first."""
     causes = dict.fromkeys(miss.cause for miss in summary.losses)
-    found = [_loss(summary, cause) for cause in causes]
-    return sorted(found, key=lambda loss: -loss.lost_tokens)
+    causes_found = [_loss(summary, cause) for cause in causes]
+    return sorted(causes_found, key=lambda loss: -loss.lost_tokens)
 
 
 def _loss(summary: Summary, cause: str) -> Loss:
@@ -229,17 +229,17 @@ class Gathering:
         if call.verdict:
             self._verdicts[miss.index] = call.verdict
         if len(self._sessions) > 2 * MOST_MISSES:
-            kept = {miss.index for miss in self._tally.summary().misses}
-            self._sessions = {index: session for index, session in self._sessions.items() if index in kept}
-            self._verdicts = {index: verdict for index, verdict in self._verdicts.items() if index in kept}
+            reported = {miss.index for miss in self._tally.summary().misses}
+            self._sessions = {index: session for index, session in self._sessions.items() if index in reported}
+            self._verdicts = {index: verdict for index, verdict in self._verdicts.items() if index in reported}
 
     def copied(self) -> Gathering:
         """Another one with the same sums, that goes on by itself and shows its calls to nobody."""
         ahead = Gathering(self.by, self._chosen)
-        kept: dict[int, Any] = {
+        reported: dict[int, Any] = {
             id(miss): miss for miss in self._tally.summary().misses
         }  # they never change, and may be many
-        ahead._tally = deepcopy(self._tally, kept)
+        ahead._tally = deepcopy(self._tally, reported)
         ahead._verdicts, ahead._sessions, ahead._left_out = (
             dict(self._verdicts),
             dict(self._sessions),

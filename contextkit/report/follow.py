@@ -49,17 +49,17 @@ def follow(
     """
     from rich.live import Live
 
-    console, shown = rich_console(), ""
+    console, printed = rich_console(), ""
     try:
         with _signals(), Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
-            seen, contents = look(), read()
+            state, contents = look(), read()
             while True:
                 if console.is_terminal:
                     live.update(_picture(contents, console), refresh=True)
-                elif str(contents.summary) != shown:
-                    shown = str(contents.summary)
-                    echo(shown)
-                seen, contents = _next(read, look, seen, contents, wait)
+                elif str(contents.summary) != printed:
+                    printed = str(contents.summary)
+                    echo(printed)
+                state, contents = _next(read, look, state, contents, wait)
     except KeyboardInterrupt:
         return 0
     except _Ended as ended:
@@ -95,16 +95,16 @@ def _check_reader() -> None:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):  # no file of the system
         return
-    asked = select.poll()
-    asked.register(descriptor, 0)
-    if any(event & (select.POLLERR | select.POLLHUP) for _, event in asked.poll(0)):
+    poller = select.poll()
+    poller.register(descriptor, 0)
+    if any(event & (select.POLLERR | select.POLLHUP) for _, event in poller.poll(0)):
         raise BrokenPipeError
 
 
 def _next(
     read: Callable[[], Contents],
     look: Callable[[], Hashable],
-    seen: Hashable,
+    state: Hashable,
     before: Contents,
     wait: Callable[[float], None],
 ) -> tuple[Hashable, Contents]:
@@ -112,8 +112,8 @@ def _next(
     wait(EVERY)
     _check_reader()
     now = look()
-    if now == seen:
-        return seen, before
+    if now == state:
+        return state, before
     start = time.perf_counter()
     contents = read()
     wait(max(0.0, (time.perf_counter() - start) / SHARE - EVERY))

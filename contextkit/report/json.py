@@ -16,9 +16,9 @@ from contextkit.report.fixes import fix_of, is_agreed
 
 def document(contents: Contents) -> str:
     """The object, as one line; unknown is null."""
-    said: dict[str, Json] = parse(contents.summary.to_json().encode())
-    said["misses"] = [_miss(contents, miss) for miss in contents.summary.misses]
-    said |= {
+    payload: dict[str, Json] = parse(contents.summary.to_json().encode())
+    payload["misses"] = [_miss(contents, miss) for miss in contents.summary.misses]
+    payload |= {
         "by": contents.by or None,
         "partial": contents.is_partial,
         "n_faults": contents.n_faults,
@@ -26,7 +26,7 @@ def document(contents: Contents) -> str:
         "calls_without_usage": contents.calls_without_usage,
         "faults": [{"file": file, "line": line or None, "what": what} for file, line, what in contents.faults],
     }
-    return canonical(said).decode()
+    return canonical(payload).decode()
 
 
 def _miss(contents: Contents, miss: Miss) -> dict[str, Json]:

@@ -60,8 +60,8 @@ def _sums(kind: str, rows: Sequence[Row], total: Row) -> Iterator[str]:
         f"| {kind} | calls | read | input | output | spent | saved | misses |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    shown = dearest_rows(rows, ROWS)
-    for row in [*shown, *([total] if len(rows) > 1 else [])]:
+    listed = dearest_rows(rows, ROWS)
+    for row in [*listed, *([total] if len(rows) > 1 else [])]:
         has_bill = bool(row.calls_with_usage)
         cells = [
             "**all**" if row is total else escaped(row.name),
@@ -74,15 +74,15 @@ def _sums(kind: str, rows: Sequence[Row], total: Row) -> Iterator[str]:
             f"{row.n_misses:,}",
         ]
         yield f"| {' | '.join(cells)} |"
-    if len(rows) > len(shown):
-        yield f"\nand {len(rows) - len(shown):,} more"
+    if len(rows) > len(listed):
+        yield f"\nand {len(rows) - len(listed):,} more"
 
 
 def _causes(contents: Contents) -> Iterator[str]:
-    found = losses(contents.summary)
-    if found:
+    causes = losses(contents.summary)
+    if causes:
         yield from ["", "| cause | misses | lost tokens | fixing it saves up to | fix |", "|---|--:|--:|--:|---|"]
-    for loss in found:
+    for loss in causes:
         fix = fix_of(loss.cause)
         yield f"| `{loss.cause}` | {loss.n:,} | {loss.lost_tokens:,} | {_money(loss.cost_usd if fix.saves else None)} | {fix.text} |"
 
@@ -93,9 +93,9 @@ def _misses(contents: Contents) -> Iterator[str]:
         return
     yield from ["", "| call | cause | where | provider | lost tokens | cost |", "|--:|---|---|---|--:|--:|"]
     for miss in dearest_misses(lost, MISSES):
-        said = escaped(provider_says(miss.cause, contents.verdicts.get(miss.index, "")))
+        verdict = escaped(provider_says(miss.cause, contents.verdicts.get(miss.index, "")))
         where = escaped(miss.where) + ("" if miss.certain or miss.cause == "unknown" else " (assumed)")
-        yield f"| {miss.index + 1} | `{miss.cause}` | {where} | {said} | {miss.lost_tokens:,} | {_money(miss.cost_usd)} |"
+        yield f"| {miss.index + 1} | `{miss.cause}` | {where} | {verdict} | {miss.lost_tokens:,} | {_money(miss.cost_usd)} |"
     if len(lost) > MISSES:
         yield f"\nand {len(lost) - MISSES:,} more, smaller ones"
 

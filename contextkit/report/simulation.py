@@ -96,8 +96,8 @@ def spread(rates: Sequence[float]) -> dict[str, Json]:
 
 def label(outcome: Outcome, outcomes: Sequence[Outcome]) -> str:
     """Cache, policy and order: what tells this outcome from the others."""
-    is_order_said = len({other.setting.order for other in outcomes}) > 1
-    parts = [outcome.setting.cache, outcome.setting.policy, *([outcome.setting.order] if is_order_said else [])]
+    has_orders = len({other.setting.order for other in outcomes}) > 1
+    parts = [outcome.setting.cache, outcome.setting.policy, *([outcome.setting.order] if has_orders else [])]
     return " ".join(part for part in parts if part)
 
 
@@ -262,8 +262,8 @@ def _drawn(index: int, line: Line, scale: _Scale) -> Iterator[str]:
         way = "L".join(f"{scale.x(capacity):.1f} {scale.y(rate):.1f}" for capacity, rate in line.points)
         yield f'<path d="M{way}" stroke="{colour}" stroke-width="2.2" stroke-linejoin="round" stroke-dasharray="{dash}"/>'
     for capacity, rate in line.marks:
-        said = f"{escape(line.name)}: {capacity:,} blocks, {rate:.4f}"
-        yield f'<circle cx="{scale.x(capacity):.1f}" cy="{scale.y(rate):.1f}" r="4" fill="{colour}"><title>{said}</title></circle>'
+        label_text = f"{escape(line.name)}: {capacity:,} blocks, {rate:.4f}"
+        yield f'<circle cx="{scale.x(capacity):.1f}" cy="{scale.y(rate):.1f}" r="4" fill="{colour}"><title>{label_text}</title></circle>'
 
 
 def _look(index: int) -> tuple[str, str]:

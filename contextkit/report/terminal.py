@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NARROW = 76
 """Columns; below, tables drop what can be read elsewhere."""
-SHOWN = 20
+MOST_ROWS = 20
 """Misses listed in full; the dearest ones where there are more."""
 ROWS, GROUPS = 10, 30
 """Models and lanes, and rows of a grouping, listed in full; the dearest ones where there are more."""
@@ -53,25 +53,25 @@ def draw(contents: Contents, console: Console) -> None:
     """Print a report on a console of rich's."""
     summary, is_ascii = contents.summary, console.options.ascii_only
     if contents.title:
-        _say(console, contents.title)
+        _print_line(console, contents.title)
     if contents.is_partial:
-        _say(console, "partial: reading was cut short, these are the figures of what was read", style="bold")
-    _say(console, str(summary), style="bold")
+        _print_line(console, "partial: reading was cut short, these are the figures of what was read", style="bold")
+    _print_line(console, str(summary), style="bold")
     if not summary.calls:
         return
     if contents.counted:
-        _say(console, f"counted: {contents.counted}")
-    _say(console, "")
-    _say(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")
+        _print_line(console, f"counted: {contents.counted}")
+    _print_line(console, "")
+    _print_line(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")
     parts = "  ".join(f"{name} {share:.1%}" for name, share in shares(summary.usage))
-    _say(console, f"input     {parts or UNKNOWN}")
+    _print_line(console, f"input     {parts or UNKNOWN}")
     _totals(contents, console)
     if summary.losses:
         _print(console, _missed(contents, console))
     _explain(contents, console)
 
 
-def _say(console: Console, line: str, style: str = "") -> None:
+def _print_line(console: Console, line: str, style: str = "") -> None:
     console.print(_plain(line, console), style=style, markup=False)
 
 
@@ -122,7 +122,7 @@ def _rows(console: Console, kind: str, rows: Sequence[Row], most: int) -> None:
         table.add_row(_cell(row.name, console), *(_cell(cell(row), console) for _, cell, _ in columns))
     _print(console, table)
     if len(rows) > most:
-        _say(console, f"and {len(rows) - most:,} more {kind}s, less dear")
+        _print_line(console, f"and {len(rows) - most:,} more {kind}s, less dear")
 
 
 def _rate(row: Row) -> str:
@@ -155,9 +155,9 @@ def _missed(contents: Contents, console: Console) -> Table:
     table = _table(
         ("call", True), ("cause", False), *middle, ("lost tokens" if is_wide else "lost", True), ("cost", True)
     )
-    for miss in dearest_misses(contents.summary.losses, SHOWN):
-        said = [_where(miss), *([_verdict(contents.verdicts, miss)] if has_verdicts else [])] if is_wide else []
-        cells = [_cell(words, console) for words in said]
+    for miss in dearest_misses(contents.summary.losses, MOST_ROWS):
+        row = [_where(miss), *([_verdict(contents.verdicts, miss)] if has_verdicts else [])] if is_wide else []
+        cells = [_cell(words, console) for words in row]
         table.add_row(f"{miss.index + 1}", miss.cause, *cells, _count(miss.lost_tokens), _money(miss.cost_usd))
     return table
 
@@ -177,15 +177,15 @@ def _explain(contents: Contents, console: Console) -> None:
         contents.summary.losses,
         Counter(miss.cause for miss in contents.summary.misses if not miss.lost_tokens),
     )
-    if len(lost) > SHOWN:
-        _say(console, f"and {len(lost) - SHOWN} more, smaller ones")
+    if len(lost) > MOST_ROWS:
+        _print_line(console, f"and {len(lost) - MOST_ROWS} more, smaller ones")
     if console.width < NARROW:
-        for miss in dearest_misses(lost, SHOWN):
-            said = _verdict(contents.verdicts, miss)
-            _say(console, f"{miss.index + 1}: {_where(miss)}{f'; provider {said}' if said else ''}")
+        for miss in dearest_misses(lost, MOST_ROWS):
+            cells = _verdict(contents.verdicts, miss)
+            _print_line(console, f"{miss.index + 1}: {_where(miss)}{f'; provider {cells}' if cells else ''}")
     for line in unknowns(contents):
-        _say(console, "")
-        _say(console, line)
+        _print_line(console, "")
+        _print_line(console, line)
     if free:
-        _say(console, "")
-        _say(console, f"lost nothing, so not listed: {', '.join(f'{n:,} {cause}' for cause, n in free.items())}")
+        _print_line(console, "")
+        _print_line(console, f"lost nothing, so not listed: {', '.join(f'{n:,} {cause}' for cause, n in free.items())}")

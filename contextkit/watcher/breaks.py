@@ -60,34 +60,36 @@ def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> lis
     if cost is not None and cost.is_same:
         first = None
     tokens, usd = (cost.tokens, cost.usd(cost.tokens)) if cost else (None, None)
-    found = [] if first is None else [_of_change(step, first, rules, session, tokens, usd)]
-    found += [finding_of(asked, said, step.after, session, step.turn, None, tokens, usd) for asked, said in keyed]
-    return [_as_guard_finding(finding, caller) for finding in found]
+    findings = [] if first is None else [_of_change(step, first, rules, session, tokens, usd)]
+    findings += [
+        finding_of(rule, evidence, step.after, session, step.turn, None, tokens, usd) for rule, evidence in keyed
+    ]
+    return [_as_guard_finding(finding, caller) for finding in findings]
 
 
 def evidence_of_step(step: Step, rules: Rules, levels: Sequence[str]) -> Iterator[tuple[HazardRule, Evidence]]:
     """What the rules on a step say, of the hazards of some levels; a rule that cannot read the call says nothing here."""
-    for asked in rules.on("step"):
-        if asked.hazard.level in levels:
-            yield from ((asked, said) for said in evidence_of(asked, step) if said.path != UNREADABLE)
+    for rule in rules.on("step"):
+        if rule.hazard.level in levels:
+            yield from ((rule, evidence) for evidence in evidence_of(rule, step) if evidence.path != UNREADABLE)
 
 
 def refused(sent: RecordedCall, turn: int, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
     """What is wrong with the markers of one call, whatever came before it: a provider refuses it, or ignores a marker."""
-    on_calls = (asked for asked in rules.on("call") if asked.hazard.level == "breakpoints")
-    said = ((asked, said) for asked in on_calls for said in evidence_of(asked, sent) if said.path != UNREADABLE)
+    on_calls = (rule for rule in rules.on("call") if rule.hazard.level == "breakpoints")
+    said = ((rule, said) for rule in on_calls for said in evidence_of(rule, sent) if said.path != UNREADABLE)
     return [
-        _as_guard_finding(finding_of(asked, one, sent, session, turn, None, None, None), caller) for asked, one in said
+        _as_guard_finding(finding_of(rule, one, sent, session, turn, None, None, None), caller) for rule, one in said
     ]
 
 
 def _of_change(
     step: Step, change: Change, rules: Rules, session: str, tokens: int | None, usd: float | None
 ) -> Finding:
-    for asked in rules.on("change"):
-        for said in evidence_of(asked, step, change):
-            if said.path != UNREADABLE:
-                return finding_of(asked, said, step.after, session, step.turn, change, tokens, usd)
+    for rule in rules.on("change"):
+        for evidence in evidence_of(rule, step, change):
+            if evidence.path != UNREADABLE:
+                return finding_of(rule, evidence, step.after, session, step.turn, change, tokens, usd)
     return unnamed(step, change, session, tokens, usd)
 
 
@@ -168,15 +170,15 @@ def listed(findings: Iterable[Finding]) -> str:
     together: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         together.setdefault((finding.code, _INDEX.sub("[]", _path_of(finding))), []).append(finding)
-    told = [
+    texts = [
         "\n".join([format_finding(same[0]), *([f"  times   {len(same)}"] if len(same) > 1 else [])])
         for same in together.values()
     ]
-    if not told:
+    if not texts:
         return ""
     code, *more = dict.fromkeys(code for code, _ in together)
     others = f" (or {', '.join(more)})" if more else ""
-    return "\n".join([*told, f"why, and what to do: contextkit lint --explain {code}{others}"])
+    return "\n".join([*texts, f"why, and what to do: contextkit lint --explain {code}{others}"])
 
 
 _INDEX = re.compile(r"\[\d+\]")
@@ -205,8 +207,8 @@ def format_finding(finding: Finding) -> str:
 
 
 def _name_of(code: str) -> str:
-    known = catalogue().hazards.get(code)
-    return f" {known.name}" if known else ""
+    hazard = catalogue().hazards.get(code)
+    return f" {hazard.name}" if hazard else ""
 
 
 def _bytes_of(value: Any) -> bytes:

@@ -50,10 +50,10 @@ def watch(
     """
     sdk = _sdk_of(client)
     teller = Teller(on_break, sdk)
-    asks = bool(diagnostics) and not type(client).__module__.startswith(f"{sdk}.lib.")
+    has_diagnostics = bool(diagnostics) and not type(client).__module__.startswith(f"{sdk}.lib.")
     recording = None if record is None else Recording(record)
     http = cloned(client._client)  # type: ignore[attr-defined]
-    attach(http, Guard(teller, recording, asks=asks, hazards=hazards))
+    attach(http, Guard(teller, recording, asks=has_diagnostics, hazards=hazards))
     watched: Client = client.copy(http_client=http)  # type: ignore[attr-defined]
     return watched
 

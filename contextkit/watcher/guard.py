@@ -71,26 +71,26 @@ class Pasts:
     3
     """
 
-    __slots__ = ("_has_heard", "_histories", "_most", "_n_bytes", "_waiting")
+    __slots__ = ("_has_responses", "_histories", "_most", "_n_bytes", "_waiting")
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most, self._n_bytes = most_bytes, 0
         self._waiting: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
-        self._histories, self._has_heard = Histories(most_bytes), False
+        self._histories, self._has_responses = Histories(most_bytes), False
 
     def add_response(self, name: str, body: bytes, output: list[Json]) -> None:
         """The response `name` answered `body`, as it was sent, with these items."""
         if name in self._waiting:
             return
-        said = canonical(output)
-        self._waiting[name], self._has_heard = (body, said), True
-        self._n_bytes += len(body) + len(said)
+        items = canonical(output)
+        self._waiting[name], self._has_responses = (body, items), True
+        self._n_bytes += len(body) + len(items)
         while self._n_bytes > self._most:
             self._n_bytes -= sum(map(len, self._waiting.popitem(last=False)[1]))
 
     def whole(self, body: bytes) -> bytes:
         """`body` with what it goes on from in its input; itself where it says everything, or where that is not known."""
-        fields = fields_of(body) if self._has_heard and any(name in body for name in _NAMES) else {}
+        fields = fields_of(body) if self._has_responses and any(name in body for name in _NAMES) else {}
         before = named_in(fields)
         if before is None:
             return body
@@ -104,10 +104,10 @@ class Pasts:
         """A response, and those it went on from, oldest first."""
         chain = []
         while name in self._waiting:
-            body, said = self._waiting.pop(name)
-            self._n_bytes -= len(body) + len(said)
+            body, items = self._waiting.pop(name)
+            self._n_bytes -= len(body) + len(items)
             fields = fields_of(body)
-            chain.append((name, fields, parse(said)))
+            chain.append((name, fields, parse(items)))
             before = named_in(fields)
             name = before.name if before else ""
         for name, fields, output in reversed(chain):
@@ -214,7 +214,7 @@ class Departure:
 class Guard:
     """Watches one client."""
 
-    __slots__ = ("_asks", "_clock", "_conversations", "_lock", "_pasts", "_recording", "_rules", "_teller")
+    __slots__ = ("_clock", "_conversations", "_has_diagnostics", "_lock", "_pasts", "_recording", "_rules", "_teller")
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class Guard:
 
         `hazards` stands in for the catalogue, `conversations` for few.
         """
-        self._teller, self._recording, self._asks, self._clock = teller, recording, asks, clock
+        self._teller, self._recording, self._has_diagnostics, self._clock = teller, recording, asks, clock
         self._rules = None if hazards is None else Rules(hazards)
         self._lock, self._pasts = Lock(), Pasts()
         # A ledger goes on from run to run, and the conversations of one run are not those of another.
@@ -262,9 +262,9 @@ class Guard:
             raise
         except ContextKitError:
             return None  # nothing to compare: not a request anybody could read (its provider will say so), or one without its past
-        asking = self._asking(conversation, departure)
+        outgoing = self._with_diagnostics(conversation, departure)
         return Passage(
-            self, conversation, departure, asking, asking if self._recording is None else self._whole(asking)
+            self, conversation, departure, outgoing, outgoing if self._recording is None else self._whole(outgoing)
         )
 
     def _whole(self, body: bytes) -> bytes:
@@ -332,8 +332,8 @@ class Guard:
     def _all_rules(self) -> Rules:
         return catalogue() if self._rules is None else self._rules
 
-    def _asking(self, conversation: Conversation, departure: Departure) -> bytes:
-        if not self._asks:
+    def _with_diagnostics(self, conversation: Conversation, departure: Departure) -> bytes:
+        if not self._has_diagnostics:
             return departure.body
         return with_diagnostics(departure.body, parse(departure.body), departure.wire, conversation.previous)
 
@@ -386,14 +386,14 @@ class Guard:
 
     def _judged(self, finding: Finding, verdict: str) -> Finding:
         """Whether the provider agrees; what was told already, cost and both sides, is not told again."""
-        said = replace(finding, detector="provider", verdict=verdict, cost_tokens=None, cost_usd=None)
-        known = self._all_rules().hazards.get(finding.code)
-        return replace(said, message=_AGREED["silent" if known is None else agreement(said, known)])
+        items = replace(finding, detector="provider", verdict=verdict, cost_tokens=None, cost_usd=None)
+        hazard = self._all_rules().hazards.get(finding.code)
+        return replace(items, message=_AGREED["silent" if hazard is None else agreement(items, hazard)])
 
     def _unseen(self, departure: Departure, verdict: str) -> Finding:
         """A verdict on a request in which the guard saw nothing."""
-        known = (code for code, one in self._all_rules().hazards.items() if verdict in one.confirmed_by)
-        code = _VERDICTS.get(verdict) or next(known, UNNAMED)
+        codes = (code for code, one in self._all_rules().hazards.items() if verdict in one.confirmed_by)
+        code = _VERDICTS.get(verdict) or next(codes, UNNAMED)
         return Finding(
             code,
             "the provider found a difference that the guard did not",
@@ -415,8 +415,8 @@ class Guard:
         step = step_of(one, other, departure.turn)
         explained = None if departure.findings else next(evidence_of_step(step, self._all_rules(), _EXPLAINING), None)
         if explained is not None:
-            found = finding_of(*explained, other, departure.name, departure.turn, None, should - read)
-            return replace(found, detector="provider", place=replace(found.place, caller=str(departure.where)))  # type: ignore[arg-type]
+            finding = finding_of(*explained, other, departure.name, departure.turn, None, should - read)
+            return replace(finding, detector="provider", place=replace(finding.place, caller=str(departure.where)))  # type: ignore[arg-type]
         missing = missing_tokens(step) if not (departure.findings and named_in(other.params)) else 0
         message = f"{read:,} tokens were read where {read + missing:,} stood in the cache, and nothing in the request explains it"
         code = _UNEXPLAINED.get(model_named(departure.model).cache, _BEST_EFFORT)

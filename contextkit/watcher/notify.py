@@ -131,10 +131,10 @@ def _awaited(work: object) -> asyncio.Future[Any] | None:
     """What a coroutine waits for that gave a piece of work to a pool: asyncio ties its own future to that of the pool
     by a callback.
     """
-    for told in getattr(getattr(work, "future", None), "_done_callbacks", ()):
-        names = getattr(getattr(told, "__code__", None), "co_freevars", ())
+    for callback in getattr(getattr(work, "future", None), "_done_callbacks", ()):
+        names = getattr(getattr(callback, "__code__", None), "co_freevars", ())
         if "destination" in names:
-            tied = told.__closure__[names.index("destination")].cell_contents
+            tied = callback.__closure__[names.index("destination")].cell_contents
             return tied if asyncio.isfuture(tied) else None
     return None
 
@@ -175,11 +175,11 @@ def _where(place: CodePlace | RequestPlace) -> str:
 
 
 def _rest(finding: Finding) -> list[str]:
-    said = {
+    notes = {
         f"about {finding.cost_tokens or 0:,} cached tokens billed again": finding.cost_tokens,
         f"the provider says {finding.verdict}": finding.verdict,
     }
-    return [text for text, is_known in said.items() if is_known]
+    return [text for text, is_stated in notes.items() if is_stated]
 
 
 def _sent_from(finding: Finding) -> list[str]:

@@ -13,7 +13,7 @@ import anthropic
 import openai
 import pytest
 
-from contextkit.bridges.bridge import KEPT, Bridge, in_blocks
+from contextkit.bridges.bridge import DEFAULT_REPAIRS, Bridge, in_blocks
 from contextkit.bridges.claude_agent import Transcripts
 from contextkit.bridges.langchain import middleware
 from contextkit.bridges.openai_agents import model_provider
@@ -114,7 +114,7 @@ def test_a_break_warns_or_stops_the_call(server: Any) -> None:
 
 
 def test_a_date_is_frozen_where_that_was_asked_for(server: Any) -> None:
-    bridge = Bridge(repairs=(*KEPT, "freeze-date"), on_break="raise")
+    bridge = Bridge(repairs=(*DEFAULT_REPAIRS, "freeze-date"), on_break="raise")
     with anthropic.Anthropic(base_url=server.url, api_key="any") as plain:
         client = bridge.client(plain)
         for turn, minute in enumerate((30, 31, 32), 1):

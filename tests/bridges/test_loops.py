@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from contextkit.bridges import langchain, openai_agents, pydantic_ai
-from contextkit.bridges.bridge import KEPT, Bridge
+from contextkit.bridges.bridge import DEFAULT_REPAIRS, Bridge
 from contextkit.ledger.calls import Outline
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
@@ -87,7 +87,7 @@ def test_every_call_is_recorded_with_its_bill_its_outline_and_its_prediction(nam
 def test_the_hit_rate_is_kept_where_the_loop_would_lose_it(name: str, wire: str) -> None:
     habits = {"swaps_tools": True, "tells_time": True}
     without = summarise(run(name, wire, "async", None, 12, **habits)).total.hit_rate
-    bridge = Bridge(repairs=(*KEPT, "freeze-date"), on_break="raise")
+    bridge = Bridge(repairs=(*DEFAULT_REPAIRS, "freeze-date"), on_break="raise")
     kept = summarise(run(name, wire, "async", bridge, 12, **habits)).total.hit_rate
     assert without is not None and kept is not None
     assert kept > 0.85 > 0.8 > without

@@ -374,7 +374,7 @@ def test_an_append_waits_for_the_disk_where_the_database_would_not(durable: Post
             durable, "select pg_current_wal_insert_lsn() - '0/0', pg_current_wal_flush_lsn() - '0/0'"
         )[0]
         assert flushed == begun
-    assert storage._server.ask("show synchronous_commit", {}) == [
+    assert storage._server.query("show synchronous_commit", {}) == [
         ("off",)
     ]  # and what else the connection does is left as it was
 

@@ -15,7 +15,7 @@ from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.report.contents import RAMP, UNKNOWN, buckets, losses, shares, sparkline
-from contextkit.report.terminal import GROUPS, ROWS, SHOWN, show, text
+from contextkit.report.terminal import GROUPS, MOST_ROWS, ROWS, show, text
 from tests.report.made_up import gathered, many_sessions, one_session
 
 
@@ -68,7 +68,7 @@ def test_an_empty_ledger_is_one_line() -> None:
 
 
 def test_many_misses_are_cut_to_the_largest() -> None:
-    page = text(a_summary(*[(OPUS, LOST)] * (SHOWN + 7)))
+    page = text(a_summary(*[(OPUS, LOST)] * (MOST_ROWS + 7)))
     assert "and 6 more" in page
 
 

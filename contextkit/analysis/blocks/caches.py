@@ -101,14 +101,14 @@ class QueueEngine:
 
     def admit(self, ids: Sequence[int]) -> int:
         """Use a whole request at once: how many leading blocks were there."""
-        found = self.find(ids)
+        n_hits = self.find(ids)
         for block in ids:
             if block not in self._held:
                 if len(self._held) >= self._capacity:
                     self._held.popitem(last=False)
                     self.n_evicted += 1
                 self._held[block] = None
-        return found
+        return n_hits
 
     def find(self, ids: Sequence[int]) -> int:
         """How many leading blocks are there; changes nothing."""

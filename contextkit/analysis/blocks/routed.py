@@ -52,8 +52,8 @@ def _session(fleet: Fleet, request: BlockRequest) -> int:
 
 def _prefix(fleet: Fleet, request: BlockRequest) -> int:
     """Where most of it is; where several have as much, the one that served least."""
-    found = [engine.find(request.ids) for engine in fleet.engines]
-    return max(range(len(found)), key=lambda index: (found[index], -fleet.served[index]))
+    hits = [engine.find(request.ids) for engine in fleet.engines]
+    return max(range(len(hits)), key=lambda index: (hits[index], -fleet.served[index]))
 
 
 ROUTINGS: Mapping[str, Callable[[Fleet, BlockRequest], int]] = MappingProxyType(

@@ -91,7 +91,7 @@ class FreezeClock:
         if shapes != frozen.shapes:  # another prompt, or the first: what it says now is what stays
             self._lanes[lane] = frozen = _Frozen(shapes, words, words)
             return False
-        self._tell(frozen, words, messages)
+        self._freeze(frozen, words, messages)
         for (holder, key), shape, first in zip(places, shapes, frozen.first, strict=True):
             values = iter(first)
             holder[key] = "".join(piece + next(values, "") for piece in shape.split("\0"))  # type: ignore[index]
@@ -99,7 +99,7 @@ class FreezeClock:
             places_of.append_note(messages, index, note)
         return bool(frozen.notes) or words != frozen.first
 
-    def _tell(self, frozen: _Frozen, words: list[list[str]], messages: list[Json]) -> None:
+    def _freeze(self, frozen: _Frozen, words: list[list[str]], messages: list[Json]) -> None:
         """Note what is new behind the last message of the user's side.
 
         Where history was cut short, what stood behind it is gone.

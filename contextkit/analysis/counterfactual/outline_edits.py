@@ -33,13 +33,13 @@ class _End:
     ttl_seconds: int
 
 
-def bridged(given: Outlined) -> Edited:
+def bridged(outlined: Outlined) -> Edited:
     """A mark where the last mark of the request before stood, in every request whose own marks do not look back that
     far.
     """
     ends: dict[tuple[str, str], _End] = {}
     edited, n_changed, n_full = [], 0, 0
-    for exchange, prompt in prompts_of(given.exchanges):
+    for exchange, prompt in prompts_of(outlined.exchanges):
         edited.append(exchange)
         if prompt is None or not isinstance(exchange.prompt, Outline):
             continue
@@ -75,9 +75,11 @@ def _with(marks: Sequence[Breakpoint], new: Breakpoint) -> tuple[Breakpoint, ...
 
     Of a full set the second goes, not the head.
     """
-    kept = [mark for number, mark in enumerate(marks) if len(marks) < MOST_MARKS or number != 1]
-    later = max((mark.ttl_seconds for mark in kept if mark.segment > new.segment), default=0)
-    return tuple(sorted([*kept, replace(new, ttl_seconds=max(new.ttl_seconds, later))], key=lambda mark: mark.segment))
+    remaining = [mark for number, mark in enumerate(marks) if len(marks) < MOST_MARKS or number != 1]
+    later = max((mark.ttl_seconds for mark in remaining if mark.segment > new.segment), default=0)
+    return tuple(
+        sorted([*remaining, replace(new, ttl_seconds=max(new.ttl_seconds, later))], key=lambda mark: mark.segment)
+    )
 
 
 # Leader first
@@ -95,22 +97,22 @@ class _Leader:
     prompt: Prompt
 
 
-def leader_first(given: Outlined) -> Edited:
+def leader_first(outlined: Outlined) -> Edited:
     """Calls that started before the one they share a prefix with began to answer start when it has.
 
     Their lane goes on that much later.
     """
-    prompts = _overlapping(given.exchanges)
+    prompts = _overlapping(outlined.exchanges)
     late: defaultdict[tuple[str, str], float] = defaultdict(float)
     flying: list[_Leader] = []
-    edited, waits = list(given.exchanges), []
-    for place in sorted(range(len(edited)), key=lambda place: given.exchanges[place].at):
-        exchange = given.exchanges[place]
+    edited, waits = list(outlined.exchanges), []
+    for place in sorted(range(len(edited)), key=lambda place: outlined.exchanges[place].at):
+        exchange = outlined.exchanges[place]
         lane, prompt = (exchange.session, exchange.lane), prompts.get(place)
         if prompt is not None:
             at = exchange.at + late[lane]
             flying = [leader for leader in flying if leader.begins_at > at]
-            leader = _best([one for one in flying if one.at <= at], exchange, prompt, given.reads[place])
+            leader = _best([one for one in flying if one.at <= at], exchange, prompt, outlined.reads[place])
             waits += [leader.begins_at - at] if leader else []
             late[lane] += leader.begins_at - at if leader else 0.0
         edited[place] = _later(exchange, late[lane])

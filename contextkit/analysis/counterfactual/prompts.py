@@ -89,7 +89,9 @@ class Prompts:
             why = "no request body in the record, only its outline" if is_short else reason
             self.why_not[fix.name].update([why] if why else [])
 
-    def _see_outline(self, exchange: Exchange, said: Outline, call: Call | str, recorded_usd: float, group: str) -> str:
+    def _see_outline(
+        self, exchange: Exchange, current: Outline, call: Call | str, recorded_usd: float, group: str
+    ) -> str:
         prompt = self._growing.prompt(exchange)
         reason = call if isinstance(call, str) else _unreadable(call, prompt, is_body=False)
         row = model_named(exchange.model, exchange.provider) if isinstance(call, str) else call.row
@@ -113,8 +115,8 @@ class Prompts:
             changed = self._after(editor, exchange, raw, call.row.name)
             self._edited[name] += changed is not None
             rows[name] = changed or read.prompt
-        kept = {name: self._outlined(name, exchange, call.row.name, prompt) for name, prompt in rows.items()}
-        self._keep(_Bill(exchange, call.usage, recorded_usd, group, is_body=True), kept)
+        outlined_rows = {name: self._outlined(name, exchange, call.row.name, prompt) for name, prompt in rows.items()}
+        self._keep(_Bill(exchange, call.usage, recorded_usd, group, is_body=True), outlined_rows)
         return ""
 
     def _after(self, editor: BodyEdit, exchange: Exchange, raw: bytes, model: str) -> Prompt | None:
@@ -132,13 +134,13 @@ class Prompts:
     def _outlined(self, name: str, exchange: Exchange, model: str, prompt: Prompt) -> Exchange:
         lane = exchange.session, exchange.lane + _BODY_LANE
         before, self._before[name][lane] = self._before[name].get(lane), prompt
-        said = outline(before, prompt, [-1] * prompt.n, 0)
-        return _placed(replace(exchange, lane=lane[1], model=model, prompt=said), len(self._bills))
+        current = outline(before, prompt, [-1] * prompt.n, 0)
+        return _placed(replace(exchange, lane=lane[1], model=model, prompt=current), len(self._bills))
 
     def _keep(self, bill: _Bill | None, rows: Mapping[str, Exchange]) -> None:
         self._bills.append(bill)
-        for name, kept in self._rows.items():
-            kept.append(rows.get(name, rows[""]))
+        for name, rows_of in self._rows.items():
+            rows_of.append(rows.get(name, rows[""]))
 
     # At the end
     # -----------------------------------------------------------------------------------------------------------
@@ -170,8 +172,8 @@ class Prompts:
                         ],
                     )
 
-    def _changed(self, fix: Fix, given: Outlined) -> Edited:
-        return fix.outlines(given) if fix.outlines else Edited(self._rows[fix.name], self._edited[fix.name])
+    def _changed(self, fix: Fix, outlined: Outlined) -> Edited:
+        return fix.outlines(outlined) if fix.outlines else Edited(self._rows[fix.name], self._edited[fix.name])
 
     def _saved(self, place: int, was: Mapping[int, Usage], now: Mapping[int, Usage]) -> float:
         """What one call saves; nothing where an interruption kept either from being replayed."""

@@ -103,7 +103,7 @@ class LaneRun:
         """Of a run with pings: how many were sent, how many gaps were longer than the lifetime, in how many of those
         pings pay."""
 
-    def see(self, call: Call, told: AdjustedCall | None = None) -> tuple[list[Paid], AdjustedCall]:
+    def see(self, call: Call, adjusted: AdjustedCall | None = None) -> tuple[list[Paid], AdjustedCall]:
         """The next call: the bills since the last one, its own at the end.
 
         And what had to be told, found out where it is not given.
@@ -112,15 +112,15 @@ class LaneRun:
         bills = list(self._pinged(at)) if self._change.has_pings else []
         self._settle(at)
         cache, scaled = self._cache_of(call), self._scaled(call)
-        found = told or self._find_out(cache, scaled)
-        prompt = self._say(scaled, found)
-        if found.is_read_seeded and cache.lookup(prompt, at).read_tokens < scaled.read:
+        adjustment = adjusted or self._find_out(cache, scaled)
+        prompt = self._prompt_of(scaled, adjustment)
+        if adjustment.is_read_seeded and cache.lookup(prompt, at).read_tokens < scaled.read:
             self._seed(cache, scaled, at)
         lease = cache.begin(prompt, at)
         self._flying.append((*_moments(call.exchange), cache, lease))
         self._last = call, prompt
         output = scaled.usage.output
-        return [*bills, Paid(call, replace(lease.usage, output=output))], found
+        return [*bills, Paid(call, replace(lease.usage, output=output))], adjustment
 
     def finish(self) -> list[Paid]:
         """What is still billed after the last call: nobody knew that it was the last."""
@@ -134,21 +134,21 @@ class LaneRun:
     def _find_out(self, cache: PrefixCache[Prompt], call: Call) -> AdjustedCall:
         """Ask the reference cache what it would read, and compare."""
         marks = dict(self._marks)
-        read = cache.lookup(self._say(call, AdjustedCall(False, False)), call.exchange.at).read_tokens
+        read = cache.lookup(self._prompt_of(call, AdjustedCall(False, False)), call.exchange.at).read_tokens
         self._marks = marks
         if read <= call.read:
             return AdjustedCall(read < call.read, False)
         return AdjustedCall(True, True)
 
-    def _say(self, call: Call, told: AdjustedCall) -> Prompt:
+    def _prompt_of(self, call: Call, adjusted: AdjustedCall) -> Prompt:
         """The prompt of a call, on what is left of the one before."""
-        is_new = told.is_unexplained and self._reading.get("unexplained") != "vanish"
+        is_new = adjusted.is_unexplained and self._reading.get("unexplained") != "vanish"
         repeats = call.read if is_new else call.repeats
         if self._change.model and call.cause == "model_changed":
             repeats = max(call.expected, call.read)
-        kept = min(repeats, call.size, self._grown.n_tokens)
-        self._grown.cut(kept)
-        self._marks = {kind: place for kind, place in self._marks.items() if place <= kept}
+        n_repeated = min(repeats, call.size, self._grown.n_tokens)
+        self._grown.cut(n_repeated)
+        self._marks = {kind: place for kind, place in self._marks.items() if place <= n_repeated}
         places = [(place, self._ttl(call, is_long), False) for is_long, place in self._marks.items()]
         places += [(call.read, self._ttl(call, False), False)] if call.read else []
         return self._grown.prompt(call.size, [*places, *self._billed_breakpoints(call)], call.row.name.encode())
@@ -169,9 +169,9 @@ class LaneRun:
             yield place + short, self._ttl(call, False), True
 
     def _ttl(self, call: Call, is_long: bool) -> int:
-        asked = self._change.model or call.row
+        model = self._change.model or call.row
         is_long = is_long or self._change.is_long
-        return next((ttl for ttl in asked.ttls_seconds if is_long_ttl(ttl) is is_long), asked.default_ttl_seconds)
+        return next((ttl for ttl in model.ttls_seconds if is_long_ttl(ttl) is is_long), model.default_ttl_seconds)
 
     def _seed(self, cache: PrefixCache[Prompt], call: Call, at: float) -> None:
         """Put what was read where it can be read: somebody else wrote it, or kept it alive."""
@@ -234,10 +234,10 @@ class LaneRun:
 
     def _cache_of(self, call: Call) -> PrefixCache[Prompt]:
         """The reference cache; the record says how much was read, so of the recorded model's own nothing is rounded."""
-        asked = self._change.model or _unrounded(call.row)
-        if asked.name not in self._cache:
-            self._cache[asked.name] = cache_for(asked, self._reading.get("lifetime", "from start"))
-        return self._cache[asked.name]
+        model = self._change.model or _unrounded(call.row)
+        if model.name not in self._cache:
+            self._cache[model.name] = cache_for(model, self._reading.get("lifetime", "from start"))
+        return self._cache[model.name]
 
     def _scaled(self, call: Call) -> Call:
         """The call in the tokens of the model that is asked."""

@@ -49,7 +49,7 @@ class Lanes:
         self._fixes = [(fix, fix.lane, readings_of(fix)) for fix in fixes if fix.lane is not None]
         self._lanes: OrderedDict[tuple[str, str], _Lane] = OrderedDict()
         self._bill = {"recorded": 0.0, "replayed": 0.0}
-        self._told: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._chosen: Counter[bool] = Counter()
         self._gaps: Counter[str] = Counter()
         self._extra: defaultdict[str, float] = defaultdict(float)
@@ -65,9 +65,9 @@ class Lanes:
         key = call.exchange.session, call.exchange.lane
         lane = self._lanes.pop(key, None) or _Lane(group, self._fixes)
         self._lanes[key] = lane
-        told = lane.see(call, recorded_usd)
-        self._told.update(
-            calls=1, unexplained=told.is_unexplained, seeded=told.is_read_seeded and not told.is_unexplained
+        adjusted = lane.see(call, recorded_usd)
+        self._counts.update(
+            calls=1, unexplained=adjusted.is_unexplained, seeded=adjusted.is_read_seeded and not adjusted.is_unexplained
         )
         for fix, change, _ in self._fixes:
             reason = _not_for(change, call.row)
@@ -84,9 +84,14 @@ class Lanes:
     @property
     def calibration(self) -> Calibration:
         """How far the reference cache explains the bills by itself."""
-        told, bill = self._told, self._bill
+        counts, bill = self._counts, self._bill
         return Calibration(
-            "usage and times", told["calls"], bill["recorded"], bill["replayed"], told["unexplained"], told["seeded"]
+            "usage and times",
+            counts["calls"],
+            bill["recorded"],
+            bill["replayed"],
+            counts["unexplained"],
+            counts["seeded"],
         )
 
     def note(self, fix: Fix) -> str:
@@ -141,16 +146,16 @@ class _Lane:
         if not self._runs:
             self._open(call.row)
         self.recorded_usd += recorded_usd
-        told: dict[str, AdjustedCall] = {}
+        adjusted: dict[str, AdjustedCall] = {}
         for lifetime, run in self._was.items():
-            bills, told[lifetime] = run.see(call)
+            bills, adjusted[lifetime] = run.see(call)
             self.was_usd[lifetime] += _usd(bills, AS_IT_WAS)
         for key, (change, reading, run) in self._runs.items():
-            bills = run.see(call, told[reading["lifetime"]])[0]
+            bills = run.see(call, adjusted[reading["lifetime"]])[0]
             self.paid_usd[key] += _usd(bills, change)
             if change.is_long and reading == _FIRST:
                 self.extra_usd += _extra(bills[-1])
-        return told[LIFETIMES[0]]
+        return adjusted[LIFETIMES[0]]
 
     def finish(self) -> None:
         """No more calls."""

@@ -95,23 +95,23 @@ class _Work:
     def result(self) -> WhatIf:
         """Return all answers."""
         groups = sorted(self._recorded) if self._by_session else []
-        roads = (self._lanes.calibration, self._prompts.calibration)
+        replays = (self._lanes.calibration, self._prompts.calibration)
         return WhatIf(
             self._counts["calls"],
             self._counts["priced"],
             sum(self._recorded.values()),
-            tuple(road for road in roads if _is_used(road)),
+            tuple(replay for replay in replays if _is_used(replay)),
             tuple(self._answer(fix, None) for fix in self._fixes),
             {group: tuple(self._answer(fix, group) for fix in self._fixes) for group in groups},
         )
 
     def _answer(self, fix: Fix, group: str | None) -> Answer:
         """For one session, or (`None`) for all: reasons and notes are of all."""
-        road, is_whole = self._lanes if fix.lane else self._prompts, group is None
+        replay, is_whole = self._lanes if fix.lane else self._prompts, group is None
         n_calls = self._n_calls(fix, group)
         before = sum(self._recorded.values()) if group is None else self._recorded[group]
-        bills = [before - saved for saved in road.sums.of(fix, group)] if n_calls else []
-        reasons = self._left + road.why_not[fix.name] if fix.lane else road.why_not[fix.name]
+        bills = [before - saved for saved in replay.sums.of(fix, group)] if n_calls else []
+        reasons = self._left + replay.why_not[fix.name] if fix.lane else replay.why_not[fix.name]
         source = "usage and times" if fix.lane else self._prompts.answered_from(fix)
         return Answer(
             fix.name,
@@ -124,7 +124,7 @@ class _Work:
             min(bills, default=None),
             max(bills, default=None),
             _reasons_text(reasons) if is_whole else "",
-            road.note(fix) if is_whole else "",
+            replay.note(fix) if is_whole else "",
             fix.to_do,
             tuple(zip(readings_of(fix), bills, strict=True)) if bills else (),
         )
@@ -135,8 +135,8 @@ class _Work:
         return sum(n for (name, of), n in self._lanes.n_calls.items() if name == fix.name and group in (None, of))
 
 
-def _is_used(road: Calibration) -> bool:
-    return road.calls > 0
+def _is_used(replay: Calibration) -> bool:
+    return replay.calls > 0
 
 
 def _reasons_text(reasons: Counter[str]) -> str:

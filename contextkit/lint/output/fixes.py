@@ -41,9 +41,9 @@ def mended(findings: Iterable[Finding]) -> Iterator[Mended]:
     for finding in findings:
         if finding.fix is not None and isinstance(finding.place, CodePlace):
             by_file.setdefault(finding.place.file, []).append(finding)
-    for file, found in by_file.items():
+    for file, in_file in by_file.items():
         before = Path(file).read_bytes()
-        chosen = _chosen(before, found)
+        chosen = _chosen(before, in_file)
         if chosen:
             yield Mended(file, before, _applied(before, _fixes(chosen)), tuple(chosen))
 
@@ -68,8 +68,10 @@ def write(change: Mended) -> None:
 
 def diff(change: Mended) -> str:
     """The change as a unified diff."""
-    shown = difflib.unified_diff(_lines(change.before), _lines(change.after), f"a/{change.file}", f"b/{change.file}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in shown)
+    lines_of_diff = difflib.unified_diff(
+        _lines(change.before), _lines(change.after), f"a/{change.file}", f"b/{change.file}"
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines_of_diff)
 
 
 def _chosen(source: bytes, findings: Sequence[Finding]) -> list[Finding]:
@@ -77,27 +79,29 @@ def _chosen(source: bytes, findings: Sequence[Finding]) -> list[Finding]:
     apart = _apart(findings)
     if _parses(_applied(source, _fixes(apart))):
         return apart
-    kept: list[Finding] = []
+    left: list[Finding] = []
     for finding in apart:
-        if _parses(_applied(source, _fixes([*kept, finding]))):
-            kept.append(finding)
-    return kept
+        if _parses(_applied(source, _fixes([*left, finding]))):
+            left.append(finding)
+    return left
 
 
 def _apart(findings: Sequence[Finding]) -> list[Finding]:
     """Findings whose edits touch nothing that another's does; the same change asked for twice is one."""
-    kept: list[Finding] = []
+    left: list[Finding] = []
     fixes: list[Fix] = []
     for finding in findings:
         fix = finding.fix
         if fix is None or not fix.edits:
             continue
-        known = any(fix.edits == other.edits for other in fixes)
-        if not known and any(_overlap(edit, taken) for edit in fix.edits for other in fixes for taken in other.edits):
+        is_listed = any(fix.edits == other.edits for other in fixes)
+        if not is_listed and any(
+            _overlap(edit, other_edit) for edit in fix.edits for other in fixes for other_edit in other.edits
+        ):
             continue
-        kept.append(finding)
+        left.append(finding)
         fixes.append(fix)
-    return kept
+    return left
 
 
 def _overlap(one: Edit, other: Edit) -> bool:

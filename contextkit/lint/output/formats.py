@@ -57,7 +57,7 @@ VERSION = 1
 def as_json(findings: Sequence[Finding], catalogue: Catalogue, n_fixed: int = 0, looked: Looked | None = None) -> str:
     """`version`, `findings`, `joined`, `statistics`, `fixed` and `looked_at` of one run."""
     files, calls = (looked.n_files, looked.n_calls) if looked else (None, None)
-    told: dict[str, Json] = {
+    results: dict[str, Json] = {
         "version": VERSION,
         "findings": [_finding(finding, catalogue) for finding in findings],
         "joined": [{**asdict(one), "sentence": str(one)} for one in joined(findings, catalogue)],
@@ -65,13 +65,13 @@ def as_json(findings: Sequence[Finding], catalogue: Catalogue, n_fixed: int = 0,
         "fixed": n_fixed,
         "looked_at": {"files": files, "calls": calls},
     }
-    return dumped(told)
+    return dumped(results)
 
 
 def statistics_as_json(findings: Sequence[Finding], catalogue: Catalogue) -> str:
     """One list of `code`, `name`, `count` and `fixable`, the most frequent first; empty where nothing was found."""
-    told = counts(findings, catalogue)
-    return dumped([{"code": one.code, "name": one.name, "count": one.n, "fixable": one.n_fixable} for one in told])
+    results = counts(findings, catalogue)
+    return dumped([{"code": one.code, "name": one.name, "count": one.n, "fixable": one.n_fixable} for one in results])
 
 
 def dumped(value: Json) -> str:
@@ -81,14 +81,14 @@ def dumped(value: Json) -> str:
 
 def _finding(finding: Finding, catalogue: Catalogue) -> Json:
     kind = "code" if isinstance(finding.place, CodePlace) else "request"
-    known: dict[str, Json] = {
+    counted: dict[str, Json] = {
         "code": finding.code,
         "name": name(finding.code, catalogue),
         "severity": severity(finding, catalogue),
     }
     row = catalogue.get(finding.code)
-    known["grade"] = row.grade if row else None
-    return {**known, **asdict(finding), "place": {"kind": kind, **asdict(finding.place)}}
+    counted["grade"] = row.grade if row else None
+    return {**counted, **asdict(finding), "place": {"kind": kind, **asdict(finding.place)}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ class LintResults:
     """File → its lines, for what is shown around a place."""
 
 
-def _text(told: LintResults) -> str:
-    return "\n".join(as_text(told.findings, told.catalogue, told.n_fixed, told.looked, told.lines))
+def _text(results: LintResults) -> str:
+    return "\n".join(as_text(results.findings, results.catalogue, results.n_fixed, results.looked, results.lines))
 
 
 FORMS: Mapping[str, Callable[[LintResults], str]] = {
@@ -124,9 +124,11 @@ FORMS: Mapping[str, Callable[[LintResults], str]] = {
 """Name of a format → its text."""
 
 
-def statistics(told: LintResults) -> str:
+def statistics(results: LintResults) -> str:
     """Counts instead of findings."""
-    return "\n".join([*as_table(told.findings, told.catalogue), summary(told.findings, told.n_fixed, told.looked)])
+    return "\n".join(
+        [*as_table(results.findings, results.catalogue), summary(results.findings, results.n_fixed, results.looked)]
+    )
 
 
 STATISTICS: Mapping[str, Callable[[LintResults], str]] = {

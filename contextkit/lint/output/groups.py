@@ -40,14 +40,14 @@ class Group:
     @property
     def cost_tokens(self) -> int | None:
         """Of all of them; None where nobody knows any."""
-        known = [finding.cost_tokens for finding in self.findings if finding.cost_tokens is not None]
-        return sum(known) if known else None
+        costs = [finding.cost_tokens for finding in self.findings if finding.cost_tokens is not None]
+        return sum(costs) if costs else None
 
     @property
     def cost_usd(self) -> float | None:
         """Of all of them; None where a price is missing."""
-        known = [finding.cost_usd for finding in self.findings if finding.cost_usd is not None]
-        return sum(known) if len(known) == len(self.findings) else None
+        costs = [finding.cost_usd for finding in self.findings if finding.cost_usd is not None]
+        return sum(costs) if len(costs) == len(self.findings) else None
 
     @property
     def verdicts(self) -> tuple[str, ...]:
@@ -79,8 +79,8 @@ class Joined:
             ("confirmed by {}", _few(self.confirmed)),
             ("the provider said {}", _few(self.other)),
         )
-        told = ", ".join(sentence.format(what) for sentence, what in words if what)
-        return f"{self.code} {self.name}: {told}" if self.name else f"{self.code}: {told}"
+        texts = ", ".join(sentence.format(what) for sentence, what in words if what)
+        return f"{self.code} {self.name}: {texts}" if self.name else f"{self.code}: {texts}"
 
 
 def severity(finding: Finding, catalogue: Catalogue) -> Severity:
@@ -114,18 +114,18 @@ def joined(findings: Iterable[Finding], catalogue: Catalogue) -> list[Joined]:
     by_code: dict[str, list[Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
-    told = (_join(code, by_code[code], catalogue) for code in sorted(by_code))
-    return [one for one in told if bool(one.predicted) + bool(one.seen) + bool(one.confirmed) > 1]
+    texts = (_join(code, by_code[code], catalogue) for code in sorted(by_code))
+    return [one for one in texts if bool(one.predicted) + bool(one.seen) + bool(one.confirmed) > 1]
 
 
 def _join(code: str, findings: Sequence[Finding], catalogue: Catalogue) -> Joined:
     row = catalogue.get(code)
     agreed = row.confirmed_by if row else ()
-    said = tuple(dict.fromkeys(finding.verdict for finding in findings if finding.verdict))
+    verdicts = tuple(dict.fromkeys(finding.verdict for finding in findings if finding.verdict))
     places = dict.fromkeys(finding.place for finding in findings if isinstance(finding.place, CodePlace))
     confirmed, other = (
-        tuple(word for word in said if word in agreed),
-        tuple(word for word in said if word not in agreed),
+        tuple(word for word in verdicts if word in agreed),
+        tuple(word for word in verdicts if word not in agreed),
     )
     return Joined(code, name(code, catalogue), tuple(places), tuple(_requests(findings)), confirmed, other)
 
@@ -158,9 +158,9 @@ def _where(finding: Finding) -> tuple[str, int, int]:
     return (place.file, place.line, place.column) if isinstance(place, CodePlace) else ("", 0, 0)
 
 
-def _sessions(seen: Sequence[RequestPlace]) -> str:
+def _sessions(places: Sequence[RequestPlace]) -> str:
     turns: dict[str, list[int]] = {}
-    for place in seen:
+    for place in places:
         turns.setdefault(place.session, []).append(place.turn)
     if len(turns) == 1:
         [numbers] = turns.values()
@@ -184,14 +184,14 @@ class Looked:
     """Recorded calls with their bodies; None where no recording was given."""
 
     def __str__(self) -> str:
-        known = ((self.n_files, "file"), (self.n_calls, "call"))
-        return ", ".join(counted(n, what) for n, what in known if n is not None)
+        costs = ((self.n_files, "file"), (self.n_calls, "call"))
+        return ", ".join(counted(n, what) for n, what in costs if n is not None)
 
     @property
     def lacking(self) -> str:
         """What was asked for, where nothing of it was there; empty where something was looked at, or nothing asked."""
-        known = ((self.n_files, "Python file"), (self.n_calls, "call recorded with its body"))
-        return "" if any(n for n, _ in known) else ", ".join(f"no {what}" for n, what in known if n is not None)
+        costs = ((self.n_files, "Python file"), (self.n_calls, "call recorded with its body"))
+        return "" if any(n for n, _ in costs) else ", ".join(f"no {what}" for n, what in costs if n is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +214,10 @@ class Count:
 
 def counts(findings: Iterable[Finding], catalogue: Catalogue) -> list[Count]:
     """The most frequent first."""
-    known = list(findings)
-    total = Counter(finding.code for finding in known)
-    in_code = Counter(finding.code for finding in known if isinstance(finding.place, CodePlace))
-    fixable = Counter(finding.code for finding in known if finding.fix is not None)
+    costs = list(findings)
+    total = Counter(finding.code for finding in costs)
+    in_code = Counter(finding.code for finding in costs if isinstance(finding.place, CodePlace))
+    fixable = Counter(finding.code for finding in costs if finding.fix is not None)
     ordered = sorted(total, key=lambda code: (-total[code], code))
     return [
         Count(code, name(code, catalogue), total[code], in_code[code], total[code] - in_code[code], fixable[code])
@@ -236,7 +236,7 @@ def counted(n: int, what: str) -> str:
 
 def as_table(findings: Sequence[Finding], catalogue: Catalogue) -> Iterator[str]:
     """A line for each code, `[*]` where --fix can mend some of it."""
-    told = counts(findings, catalogue)
-    width = max((len(f"{count.n:,}") for count in told), default=1)
-    for count in told:
+    texts = counts(findings, catalogue)
+    width = max((len(f"{count.n:,}") for count in texts), default=1)
+    for count in texts:
         yield f"{count.n:>{width},}  {count.code}  [{'*' if count.n_fixable else ' '}]  {count.name}".rstrip()

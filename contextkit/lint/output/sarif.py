@@ -40,18 +40,18 @@ def as_sarif(findings: Sequence[Finding], catalogue: Catalogue, page: Page, vers
 
 def _rule(code: str, row: Hazard | None, page: Page) -> Json:
     own = OWN.get(code)
-    known = row or own
-    if known is None:
+    listed = row or own
+    if listed is None:
         return {"id": code, "name": code, "defaultConfiguration": {"level": "error"}}
     text = own.page.strip() if own else page(code).strip()
     title, _, body = text.partition("\n")
     return {
         "id": code,
-        "name": known.name,
+        "name": listed.name,
         "shortDescription": {"text": title},
         "fullDescription": {"text": _paragraph(body) or title},
         "help": {"text": text, "markdown": text},
-        "defaultConfiguration": {"level": known.severity},
+        "defaultConfiguration": {"level": listed.severity},
         "properties": {"tags": ["prompt-cache", row.level], "grade": row.grade} if row else {"tags": ["prompt-cache"]},
     }
 
@@ -59,8 +59,8 @@ def _rule(code: str, row: Hazard | None, page: Page) -> Json:
 def _paragraph(body: str) -> str:
     """The first paragraph of a page that is no heading, on one line."""
     lines = (part.splitlines() for part in body.strip().split("\n\n"))
-    told = (" ".join(line for line in part if not line.startswith("#")) for part in lines)
-    return next((text for text in told if text), "")
+    texts = (" ".join(line for line in part if not line.startswith("#")) for part in lines)
+    return next((text for text in texts if text), "")
 
 
 def _predicted(findings: Sequence[Finding]) -> Mapping[str, list[CodePlace]]:
@@ -100,12 +100,12 @@ def _related(finding: Finding, predicted: Sequence[CodePlace]) -> list[Json]:
 
 
 def _costs(finding: Finding) -> Mapping[str, Json]:
-    known: dict[str, Json] = {
+    listed: dict[str, Json] = {
         "costTokens": finding.cost_tokens,
         "costUsd": finding.cost_usd,
         "verdict": finding.verdict or None,
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in listed.items() if value is not None}
 
 
 def _location(place: CodePlace | RequestPlace) -> dict[str, Json]:

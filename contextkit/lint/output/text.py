@@ -36,13 +36,13 @@ def window(place: CodePlace, lines: Sequence[str], around: int = 1) -> list[str]
     numbers = range(max(1, place.line - around), min(len(lines), place.line + around) + 1)
     margin = len(str(numbers[-1]))
     cut = max(0, place.column - 1 - BEFORE) if len(lines[place.line - 1]) > WIDEST else 0
-    shown = [f"{' ' * margin} |"]
+    output = [f"{' ' * margin} |"]
     for number in numbers:
         line = lines[number - 1]
-        shown.append(f"{number:>{margin}} | {sanitize(line[cut : cut + WIDEST], keep=chr(9))}".rstrip())
+        output.append(f"{number:>{margin}} | {sanitize(line[cut : cut + WIDEST], keep=chr(9))}".rstrip())
         if number == place.line:
-            shown.append(f"{' ' * margin} | {_carets(line, place, cut)}")
-    return [*shown, f"{' ' * margin} |"]
+            output.append(f"{' ' * margin} | {_carets(line, place, cut)}")
+    return [*output, f"{' ' * margin} |"]
 
 
 def _carets(line: str, place: CodePlace, cut: int) -> str:
@@ -105,10 +105,10 @@ def _counted(findings: Sequence[Finding]) -> str:
     n_safe = sum(finding.fix is not None for finding in findings)
     n_places = len(groups(findings))
     places = f" in {counted(n_places, 'place')}" if n_places < len(findings) else ""
-    found = (
+    finding_lines = (
         f"Found {counted(len(findings), 'hazard')}{places}: {n_code:,} in code, {len(findings) - n_code:,} in requests."
     )
-    return found + (f" {n_safe:,} can be mended with --fix." if n_safe else "")
+    return finding_lines + (f" {n_safe:,} can be mended with --fix." if n_safe else "")
 
 
 def _clean(looked: Looked) -> str:
@@ -141,9 +141,9 @@ def _trail(place: CodePlace, trail: Sequence[CodePlace]) -> Iterator[str]:
 def _request(place: RequestPlace) -> Iterator[str]:
     facts = [f"request {place.request}" if place.request else "", place.level, f"byte {place.offset} of the block"]
     yield "  | " + " · ".join(fact for fact in (*facts, f"sent by {place.caller}" if place.caller else "") if fact)
-    for label, said in (("was", place.was), ("now", place.now)):
-        if said:
-            yield f"  | {label}: {said}"
+    for label, side_text in (("was", place.was), ("now", place.now)):
+        if side_text:
+            yield f"  | {label}: {side_text}"
 
 
 def _rest(group: Group) -> Iterator[str]:

@@ -25,7 +25,7 @@ from contextkit.providers.server_state import named_in
 
 _SEEDS = 20
 """Earlier calls whose writes are put into the cache: as many positions as a lookup visits."""
-_KEPT = 8
+_MOST_PARSED = 8
 """Parsed calls that wait for the next one of their conversation."""
 _ANY_PREFIX = ("implicit", "billed")
 """Kinds of caches that are no less fine than their step; of the others a block is read whole or not at all."""
@@ -71,7 +71,7 @@ class Costs:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[int, Parsed | None] = {}
+        self._parsed_prompts: dict[int, Parsed | None] = {}
         remember(_MEMO_BYTES)
 
     def of(self, step: Step) -> Cost | None:
@@ -79,17 +79,17 @@ class Costs:
         if named_in(step.after.params) is not None:
             return _by_bills(step)
         before, after = self._parsed(step.before), self._parsed(step.after)
-        self._kept.pop(step.before.index)
-        for index in tuple(self._kept)[:-_KEPT]:
-            del self._kept[index]
+        self._parsed_prompts.pop(step.before.index)
+        for index in tuple(self._parsed_prompts)[:-_MOST_PARSED]:
+            del self._parsed_prompts[index]
         if before is None or after is None:
             return None
         return _cost(step, before, after)
 
     def _parsed(self, sent: RecordedCall) -> Parsed | None:
-        if sent.index not in self._kept:
-            self._kept[sent.index] = _parse(sent)
-        return self._kept[sent.index]
+        if sent.index not in self._parsed_prompts:
+            self._parsed_prompts[sent.index] = _parse(sent)
+        return self._parsed_prompts[sent.index]
 
 
 def _parse(sent: RecordedCall) -> Parsed | None:
@@ -109,8 +109,8 @@ def _cost(step: Step, before: Parsed, after: Parsed) -> Cost:
             cache.publish(cache.begin(prompt, sent.exchange.at), _began(sent))
     at = max(step.after.exchange.at, step.before.exchange.at)
     there = min(cache.lookup(before.prompt, at).read_tokens, after.prompt.n_tokens)
-    found = cache.lookup(after.prompt, at).read_tokens
-    read = max(found, min(there, _inside_block(step, after.prompt.n_tokens)))
+    n_read = cache.lookup(after.prompt, at).read_tokens
+    read = max(n_read, min(there, _inside_block(step, after.prompt.n_tokens)))
     left = min(_written(step, before.prompt, cache), after.prompt.n_tokens)
     shared = common(before.prompt, after.prompt)
     is_same = step.after.row.cache == "breakpoints" and shared > 0 and 0 < there <= after.prompt.ends_tokens[shared - 1]
@@ -165,8 +165,8 @@ def _whole(usage: Usage | None) -> Usage | None:
 def _began(sent: RecordedCall) -> float:
     """When what it wrote became readable."""
     exchange = sent.exchange
-    known = (exchange.first_byte_at, exchange.ended_at, exchange.at)
-    return max(exchange.at, next(at for at in known if at is not None))
+    times = (exchange.first_byte_at, exchange.ended_at, exchange.at)
+    return max(exchange.at, next(at for at in times if at is not None))
 
 
 def _seeds(step: Step, before: Parsed) -> Iterator[tuple[Prompt, RecordedCall]]:

@@ -199,29 +199,31 @@ def _continued(exchange: Exchange, raw: bytes, before: RecordedCall | None) -> L
     places = before.places if isinstance(before, Located) else None
     if before is None or places is None or not before.raw:
         return None
-    kept = bisect_right(places.ends, common_bytes(before.raw, raw))
-    if not kept or raw[places.ends[kept - 1] : places.ends[kept - 1] + 1] not in (b",", b"]"):
+    n_shared = bisect_right(places.ends, common_bytes(before.raw, raw))
+    if not n_shared or raw[places.ends[n_shared - 1] : places.ends[n_shared - 1] + 1] not in (b",", b"]"):
         return None
-    at = places.ends[kept - 1]
+    at = places.ends[n_shared - 1]
     fields = _parsed(raw[: places.start] + raw[at + (raw[at] == 44) :])
     shape = CODECS[before.wire].body
     new = fields.get(shape.message_field)
     if not isinstance(new, list):
         return None  # the array's name stands elsewhere once more
     old = before.body[shape.message_field]
-    fields[shape.message_field] = messages = [*old[:kept], *new]
+    fields[shape.message_field] = messages = [*old[:n_shared], *new]
     head = _reused_head(shape, fields, before, places)
-    cuts = _cut_messages(shape, new, kept, shape.n_system_messages(messages))
+    cuts = _cut_messages(shape, new, n_shared, shape.n_system_messages(messages))
     blocks = [
         *head,
-        *before.blocks[places.first : places.first + places.blocks[kept - 1]],
-        *(block for found in cuts for block in found),
+        *before.blocks[places.first : places.first + places.blocks[n_shared - 1]],
+        *(block for part in cuts for block in part),
     ]
     tail = _tail_ends(raw, at, new)
-    counts = accumulate(map(len, cuts), initial=places.blocks[kept - 1])
+    counts = accumulate(map(len, cuts), initial=places.blocks[n_shared - 1])
     if tail is None:
         return _made(exchange, raw, shape, fields, blocks, None)
-    grown = Places(places.start, places.ends[:kept] + tail, places.blocks[: kept - 1] + array("q", counts), len(head))
+    grown = Places(
+        places.start, places.ends[:n_shared] + tail, places.blocks[: n_shared - 1] + array("q", counts), len(head)
+    )
     return _made(exchange, raw, shape, fields, blocks, grown)
 
 
@@ -269,23 +271,23 @@ def _located(raw: bytes, name: str, messages: list[Json]) -> tuple[int, array[in
 
     None where they are spelled in no way we know, so that nothing can be said.
     """
-    for spelling in _SPELLINGS:
-        opening = f'"{name}{spelling.opening}'.encode()
+    for style in _SPELLINGS:
+        opening = f'"{name}{style.opening}'.encode()
         start = raw.find(opening) + len(opening)
-        ends = _ends(raw, start, messages, spelling) if start >= len(opening) else None
+        ends = _ends(raw, start, messages, style) if start >= len(opening) else None
         if ends is not None:
             return start, ends
     return None
 
 
-def _ends(raw: bytes, start: int, messages: list[Json], spelling: _JsonStyle) -> array[int] | None:
+def _ends(raw: bytes, start: int, messages: list[Json], style: _JsonStyle) -> array[int] | None:
     at, ends = start, array("q")
     for message in messages:
-        body = spelling.dumps(message)
+        body = style.dumps(message)
         if not raw.startswith(body, at):
             return None
         ends.append(at + len(body))
-        at += len(body) + len(spelling.comma)
+        at += len(body) + len(style.comma)
     return ends if ends and raw[ends[-1] : ends[-1] + 1] == b"]" else None
 
 

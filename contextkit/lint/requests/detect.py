@@ -64,10 +64,10 @@ class Calls(Sequence[RecordedCall]):
     @property
     def conversations(self) -> Mapping[str, Sequence[RecordedCall]]:
         """Name of a conversation → its calls, in order."""
-        found: dict[str, list[RecordedCall]] = {}
+        by_name: dict[str, list[RecordedCall]] = {}
         for sent in self._calls:
-            found.setdefault(self._names[sent.index], []).append(sent)
-        return found
+            by_name.setdefault(self._names[sent.index], []).append(sent)
+        return by_name
 
 
 def find_in_requests(
@@ -151,15 +151,15 @@ class Detector:
     def finish(self) -> Iterator[Finding]:
         """What all calls together show."""
         calls = Calls(self._calls, {index: name for index, (name, _) in self._places.items()})
-        for asked in self._rules.on("session") if self._calls else ():
-            for evidence in evidence_of(asked, calls):
+        for rule in self._rules.on("session") if self._calls else ():
+            for evidence in evidence_of(rule, calls):
                 sent = evidence.sent or self._calls[-1]
-                yield finding_of(asked, evidence, sent, *self._places[sent.index])
+                yield finding_of(rule, evidence, sent, *self._places[sent.index])
 
     def _of_call(self, call: RecordedCall, session: str, turn: int) -> Iterator[Finding]:
-        for asked in self._rules.on("call"):
-            for evidence in evidence_of(asked, call):
-                yield finding_of(asked, evidence, call, session, turn)
+        for rule in self._rules.on("call"):
+            for evidence in evidence_of(rule, call):
+                yield finding_of(rule, evidence, call, session, turn)
 
     def _of_step(self, step: Step, session: str) -> Iterator[Finding]:
         """Changes in their order, then what the step shows as a whole.
@@ -169,20 +169,22 @@ class Detector:
         named = [
             (change, _named(self._rules.on("change"), step, change)) for change in step.changes if change.is_cached
         ]
-        shown = [(asked, evidence) for asked in self._rules.on("step") for evidence in evidence_of(asked, step)]
-        cost = self._costs.of(step) if self._costs and (named or shown) else None
+        evidence_of_rules = [
+            (rule, evidence) for rule in self._rules.on("step") for evidence in evidence_of(rule, step)
+        ]
+        cost = self._costs.of(step) if self._costs and (named or evidence_of_rules) else None
         if cost is not None and cost.is_same:
             named = []
-        for change, found in named:
+        for change, named_rule in named:
             tokens, usd = _share(cost, change)
-            if found:
-                yield finding_of(*found, step.after, session, step.turn, change, tokens, usd)
+            if named_rule:
+                yield finding_of(*named_rule, step.after, session, step.turn, change, tokens, usd)
             elif change.is_first:
                 yield unnamed(step, change, session, tokens, usd)
         lost = (cost.idle_tokens if not named or not cost.tokens else 0) if cost else None
-        for asked, evidence in shown:
+        for rule, evidence in evidence_of_rules:
             yield finding_of(
-                asked, evidence, step.after, session, step.turn, None, lost, cost.usd(lost or 0) if cost else None
+                rule, evidence, step.after, session, step.turn, None, lost, cost.usd(lost or 0) if cost else None
             )
 
 
@@ -208,7 +210,7 @@ def _name_of(session: str, lane: str, number: int) -> str:
 
 def _named(rules: Sequence[HazardRule], step: Step, change: Change) -> tuple[HazardRule, Evidence] | None:
     """The first rule that knows a change, and why."""
-    return next(((asked, evidence) for asked in rules for evidence in evidence_of(asked, step, change)), None)
+    return next(((rule, evidence) for rule in rules for evidence in evidence_of(rule, step, change)), None)
 
 
 def _share(cost: Cost | None, change: Change) -> tuple[int | None, float | None]:

@@ -49,8 +49,8 @@ class Rules:
 
     def __init__(self, hazards: Iterable[Hazard]) -> None:
         self.hazards = {hazard.code: hazard for hazard in hazards}
-        asked = [HazardRule(hazard, rule) for hazard in self.hazards.values() for rule in hazard.requests]
-        ranked = sorted(asked, key=lambda one: (one.rule.rank, one.hazard.code))
+        hazard_rules = [HazardRule(hazard, rule) for hazard in self.hazards.values() for rule in hazard.requests]
+        ranked = sorted(hazard_rules, key=lambda one: (one.rule.rank, one.hazard.code))
         self._by_kind: dict[On, list[HazardRule]] = {
             kind: [one for one in ranked if one.rule.on == kind] for kind in _KINDS
         }
@@ -63,20 +63,20 @@ class Rules:
 _KINDS: tuple[On, ...] = ("change", "step", "call", "session")
 
 
-def evidence_of(asked: HazardRule, *subject: object) -> Iterator[Evidence]:
+def evidence_of(rule: HazardRule, *subject: object) -> Iterator[Evidence]:
     """What a rule says of its subject. A rule that cannot read what it is shown says that."""
     try:
-        said = asked.rule.ask(*subject)
-        yield from (said,) if isinstance(said, Evidence) else said or ()
+        results = rule.rule.ask(*subject)
+        yield from (results,) if isinstance(results, Evidence) else results or ()
     except _MISREAD as fault:
-        where = f"{type(fault).__name__} in {asked.rule.ask.__module__.rpartition('.')[2]}"
+        where = f"{type(fault).__name__} in {rule.rule.ask.__module__.rpartition('.')[2]}"
         yield Evidence(
-            f"{asked.hazard.code} could not judge this request, whose form it does not know ({where})", path=UNREADABLE
+            f"{rule.hazard.code} could not judge this request, whose form it does not know ({where})", path=UNREADABLE
         )
 
 
 def finding_of(
-    asked: HazardRule,
+    rule: HazardRule,
     evidence: Evidence,
     sent: RecordedCall,
     session: str,
@@ -87,7 +87,7 @@ def finding_of(
 ) -> Finding:
     """What is reported of one piece of evidence."""
     is_misread = evidence.path == UNREADABLE
-    code = UNREADABLE if is_misread else asked.hazard.code
+    code = UNREADABLE if is_misread else rule.hazard.code
     place = place_of(sent, session, turn, change, evidence)
     return Finding(code, evidence.message, place, "requests", cost_tokens=tokens, cost_usd=usd, verdict=sent.verdict)
 
@@ -214,8 +214,8 @@ class Group:
         return tuple(runs)
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in self.spans)
-        return f"{self.code} {self.session} {self.path} turn{'s' if len(self.findings) > 1 else ''} {shown}"
+        ranges = ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in self.spans)
+        return f"{self.code} {self.session} {self.path} turn{'s' if len(self.findings) > 1 else ''} {ranges}"
 
 
 def grouped(findings: Iterable[Finding]) -> list[Group]:

@@ -92,7 +92,7 @@ class Server:
         """Whether it was not closed."""
         return self._close.alive
 
-    def ask(self, statement: LiteralString, values: Mapping[str, object], wait_seconds: float | None = None) -> Rows:
+    def query(self, statement: LiteralString, values: Mapping[str, object], wait_seconds: float | None = None) -> Rows:
         """Run one statement in a transaction of its own; what it did is durable when this returns.
 
         Raises `StorageError` when there is no connection to send it on, and psycopg's own errors once it may have been
@@ -196,9 +196,9 @@ def unreachable(fault: psycopg.Error) -> StorageError:
 
 def refused(fault: psycopg.Error, what: str) -> StorageError:
     """That `what` was not done, and what to do."""
-    known = _WHAT_NOW.get(fault.sqlstate or "")
+    advice = _WHAT_NOW.get(fault.sqlstate or "")
     lost = "the connection is gone: check that the server runs, the next try connects anew"
-    what_now = known or (lost if is_passing(fault) else "look into the server's log")
+    what_now = advice or (lost if is_passing(fault) else "look into the server's log")
     return StorageError(f"{what} (Postgres says: {server_message(fault)}): {what_now}")
 
 
@@ -211,8 +211,8 @@ def _parameters(conninfo: str) -> dict[str, Any]:
     """What a connection string says. It is never repeated, nor what libpq says of it: a password stands in it."""
     psycopg = driver()
     try:
-        found: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(conninfo)
-        hosts, ports = (str(found.get(name) or "").split(",") for name in ("host", "port"))
+        settings: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(conninfo)
+        hosts, ports = (str(settings.get(name) or "").split(",") for name in ("host", "port"))
         is_plain = not any("@" in host[1:] for host in hosts) and all(port.isdigit() or not port for port in ports)
     except (psycopg.Error, ValueError):
         is_plain = False
@@ -221,7 +221,7 @@ def _parameters(conninfo: str) -> dict[str, Any]:
             "that is not a connection string libpq understands: postgresql://user:password@host:5432/database,"
             " with @ : / ? % in a name or password spelled %40 %3A %2F %3F %25"
         )
-    return found
+    return settings
 
 
 def _check_pool(pool: object) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from contextkit.log.entry import Entry
 from contextkit.log.postgres.connection import Rows, driver, refused
-from contextkit.log.postgres.reading import READ, Asked, Reading, aread, read, reading
+from contextkit.log.postgres.reading import READ, Parameters, Reading, aread, read, reading
 
 if TYPE_CHECKING:
     from psycopg.sql import Composed
@@ -43,15 +43,15 @@ class Following:
         """The entries behind where it stands, on a line of its own."""
         with self._faults(), driver().connect(**settings) as connection, connection.cursor(binary=True) as cursor:
 
-            def ask(asked: Asked) -> Rows:
-                found: Rows = cursor.execute(READ, asked).fetchall()
-                return found
+            def fetch(parameters: Parameters) -> Rows:
+                entries: Rows = cursor.execute(READ, parameters).fetchall()
+                return entries
 
             connection.execute(self._listen())
             while (wait := self._wait()) is not None:
-                found = read(self._look(), ask)
-                yield from self._advance(found)
-                if not found:
+                entries = read(self._look(), fetch)
+                yield from self._advance(entries)
+                if not entries:
                     list(connection.notifies(timeout=wait, stop_after=1))
 
     async def afollow(self, settings: dict[str, Any]) -> AsyncIterator[Entry]:
@@ -62,26 +62,26 @@ class Following:
                 connection.cursor(binary=True) as cursor,
             ):
 
-                async def ask(asked: Asked) -> Rows:
-                    found: Rows = await (await cursor.execute(READ, asked)).fetchall()
-                    return found
+                async def fetch(parameters: Parameters) -> Rows:
+                    entries: Rows = await (await cursor.execute(READ, parameters)).fetchall()
+                    return entries
 
                 await connection.execute(self._listen())
                 while (wait := self._wait()) is not None:
-                    found = await aread(self._look(), ask)
-                    for entry in self._advance(found):
+                    entries = await aread(self._look(), fetch)
+                    for entry in self._advance(entries):
                         yield entry
-                    if not found:
+                    if not entries:
                         [_ async for _ in connection.notifies(timeout=wait, stop_after=1)]
 
     def _look(self) -> Reading:
         return reading(self._session, self._after, self._prev)
 
-    def _advance(self, found: list[Entry]) -> Iterator[Entry]:
-        for entry in found:
+    def _advance(self, entries: list[Entry]) -> Iterator[Entry]:
+        for entry in entries:
             self._after, self._prev = entry.sequence, entry.digest
             yield entry
-        if found:
+        if entries:
             self._deadline, self._is_last = self._from_now(), False
 
     def _wait(self) -> float | None:

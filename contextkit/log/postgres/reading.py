@@ -24,9 +24,9 @@ order by sequence limit %(page)s::bigint
 """
 """What a reading asks; its values are what it yields."""
 
-Asked: TypeAlias = dict[str, Any]
+Parameters: TypeAlias = dict[str, Any]
 """The values of one `READ`."""
-Reading: TypeAlias = Generator[Asked, Rows, list[Entry]]
+Reading: TypeAlias = Generator[Parameters, Rows, list[Entry]]
 """Asks, is sent rows, returns entries."""
 
 
@@ -55,23 +55,23 @@ def reading(
             return entries
 
 
-def read(found: Reading, ask: Callable[[Asked], Rows]) -> list[Entry]:
-    """Run a reading with `ask`."""
+def read(pages: Reading, fetch: Callable[[Parameters], Rows]) -> list[Entry]:
+    """Run the queries of `pages` with `fetch`."""
     try:
-        asked = next(found)
+        parameters = next(pages)
         while True:
-            asked = found.send(ask(asked))
+            parameters = pages.send(fetch(parameters))
     except StopIteration as end:
         entries: list[Entry] = end.value
         return entries
 
 
-async def aread(found: Reading, ask: Callable[[Asked], Awaitable[Rows]]) -> list[Entry]:
-    """`read`, where asking is awaited."""
+async def aread(pages: Reading, fetch: Callable[[Parameters], Awaitable[Rows]]) -> list[Entry]:
+    """Run the queries of `pages` with an async `fetch`."""
     try:
-        asked = next(found)
+        parameters = next(pages)
         while True:
-            asked = found.send(await ask(asked))
+            parameters = pages.send(await fetch(parameters))
     except StopIteration as end:
         entries: list[Entry] = end.value
         return entries

@@ -33,7 +33,7 @@ from contextkit.log.postgres.connection import (
     refused,
 )
 from contextkit.log.postgres.following import Following, channel_of
-from contextkit.log.postgres.reading import READ, Asked, read, reading
+from contextkit.log.postgres.reading import READ, Parameters, read, reading
 from contextkit.log.storage import GENESIS, Storage
 
 MAX_SESSION_BYTES = 1_000
@@ -145,8 +145,8 @@ class PostgresStorage:
         """Whose entries these are."""
         self._server = Server(server)
         self._notifies = notifies
-        self._told = {"session": session, "channel": channel_of(session), "notifies": notifies}
-        self._first, self._seen = 0, (-1, GENESIS)
+        self._settings = {"session": session, "channel": channel_of(session), "notifies": notifies}
+        self._first, self._last = 0, (-1, GENESIS)
         self._doubt: bytes | None = None
         self._lineage: list[str] = [session]
         self._wait_seconds = wait_seconds
@@ -162,12 +162,12 @@ class PostgresStorage:
         But for `wait_seconds=5`: see `PostgresStorage`.
         """
         base, _, query = url.partition("?")
-        given = [parameter.partition("=") for parameter in query.split("&") if parameter]
-        sessions = [unquote(value) for name, _, value in given if name == "session"]
-        waits = [value for name, _, value in given if name == "wait_seconds"]
+        options = [parameter.partition("=") for parameter in query.split("&") if parameter]
+        sessions = [unquote(value) for name, _, value in options if name == "session"]
+        waits = [value for name, _, value in options if name == "wait_seconds"]
         if not is_url(url) or len(sessions) != 1:
             raise UsageError("a session in Postgres is postgresql://user@host/database?session=name, with one session")
-        rest = "&".join("".join(parameter) for parameter in given if parameter[0] not in ("session", "wait_seconds"))
+        rest = "&".join("".join(parameter) for parameter in options if parameter[0] not in ("session", "wait_seconds"))
         try:
             wait_seconds = float(waits[-1]) if waits else WAIT_SECONDS
         except ValueError:
@@ -193,7 +193,7 @@ class PostgresStorage:
         own = [entry.sequence for entry in entries if entry.kind == "opened"]
         self._first = own[-1] if len(lineage) > 1 and own else 0
         if entries:
-            self._seen = entries[-1].sequence, entries[-1].digest
+            self._last = entries[-1].sequence, entries[-1].digest
         return iter(entries)
 
     def append(self, entry: Entry, prev: bytes) -> None:
@@ -208,16 +208,16 @@ class PostgresStorage:
         values = self._values(entry, prev)
         with self._faults(f"entry {entry.sequence} could not be appended"):
             try:
-                is_kept = self._keep(values)
+                is_stored = self._keep(values)
             except driver().Error as fault:
                 if fault.sqlstate in LOCKED:
                     raise self._locked(entry) from fault
                 if not is_passing(fault):
                     raise
-                is_kept = self._keep_again(values, may_be_there=fault.sqlstate != SERIALIZATION_FAILURE)
-            if not is_kept:
+                is_stored = self._keep_again(values, may_be_there=fault.sqlstate != SERIALIZATION_FAILURE)
+            if not is_stored:
                 raise self._overtaken(entry)
-        self._doubt, self._seen = None, (entry.sequence, entry.digest)
+        self._doubt, self._last = None, (entry.sequence, entry.digest)
 
     def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
         """Begin as a fork: the session that holds what is shared, where that is in this database.
@@ -227,7 +227,7 @@ class PostgresStorage:
         sessions = parent._lineage if isinstance(parent, PostgresStorage) else []
         with self._faults("could not be forked"):
             last = {"sequence": shared[-1].sequence, "digest": shared[-1].digest}
-            holders = self._server.ask(_HOLDER, {"sessions": sessions, **last}) if sessions else []
+            holders = self._server.query(_HOLDER, {"sessions": sessions, **last}) if sessions else []
         if holders:
             self._first = len(shared)
             self._lineage = [self.session, *sessions]
@@ -257,22 +257,22 @@ class PostgresStorage:
 
     def _following(self, timeout: float | None, after: int | None) -> Following:
         self._check_open()
-        place = self._seen if after is None or after == self._seen[0] else (after, GENESIS if after < 0 else None)
+        place = self._last if after is None or after == self._last[0] else (after, GENESIS if after < 0 else None)
         return Following(self.session, *place, timeout)
 
-    def _page(self, asked: Asked) -> Rows:
+    def _page(self, parameters: Parameters) -> Rows:
         """One answer of a reading."""
-        return self._query(READ, asked)
+        return self._query(READ, parameters)
 
     def _query(self, statement: LiteralString, values: dict[str, Any]) -> Rows:
         """What a statement that only reads answers; a line that broke while nobody spoke on it is made anew."""
         try:
-            return self._server.ask(statement, values)
+            return self._server.query(statement, values)
         except driver().Error as fault:
             if not is_passing(fault):
                 raise
         self._server.renew()
-        return self._server.ask(statement, values)
+        return self._server.query(statement, values)
 
     def _values(self, entry: Entry, prev: bytes) -> dict[str, Any]:
         named = {
@@ -283,10 +283,10 @@ class PostgresStorage:
             "prev": prev,
             "digest": entry.digest,
         }
-        return {**named, **self._told, "is_first": entry.sequence == self._first, "first": self._first}
+        return {**named, **self._settings, "is_first": entry.sequence == self._first, "first": self._first}
 
     def _keep(self, values: dict[str, Any]) -> bool:
-        return bool(self._server.ask(_APPEND[self._notes_last], values, self._wait_seconds))
+        return bool(self._server.query(_APPEND[self._notes_last], values, self._wait_seconds))
 
     def _noted(self) -> Rows:
         """Sequence and digest of the last entry, as noted with it.
@@ -305,9 +305,9 @@ class PostgresStorage:
             return
         sequence, digest = noted[0]
         if sequence >= len(entries) or entries[sequence].digest != digest:
-            found = "another one there" if sequence < len(entries) else f"{len(entries)} entries"
+            rows = "another one there" if sequence < len(entries) else f"{len(entries)} entries"
             raise LogCorrupt(
-                f"session {self.session!r}: it ended with entry {sequence}, and the table has {found}: its last rows were deleted; "
+                f"session {self.session!r}: it ended with entry {sequence}, and the table has {rows}: its last rows were deleted; "
                 "restore them from a backup, or accept the loss by deleting the row of this session in the table last_entry"
             )
 
@@ -321,7 +321,7 @@ class PostgresStorage:
         """The same on a new line. The lost one may have kept it: then the row that is in the way is this very entry."""
         try:
             self._server.renew()
-            return self._keep(values) or (may_be_there and self._server.ask(_AT, values) == [(values["digest"],)])
+            return self._keep(values) or (may_be_there and self._server.query(_AT, values) == [(values["digest"],)])
         except (driver().Error, StorageError) as fault:
             self._doubt = values["digest"]
             raise StorageError(
@@ -330,9 +330,9 @@ class PostgresStorage:
             ) from fault
 
     def _overtaken(self, entry: Entry) -> ConcurrentAppend:
-        rows = self._server.ask(_LAST, {"session": self.session})
+        rows = self._server.query(_LAST, {"session": self.session})
         last = f"entry {rows[0][0]} is its last" if rows else "it holds none"
-        there = self._server.ask(_AT, {"session": self.session, "sequence": entry.sequence})
+        there = self._server.query(_AT, {"session": self.session, "sequence": entry.sequence})
         is_ours = there == [(self._doubt,)]
         who = (
             "the entry that was in doubt when the connection was lost was kept"
@@ -380,13 +380,13 @@ def create(server: str | Pool) -> None:
         with psycopg.connect(**{**place.settings(), "autocommit": False}) as connection:
             connection.execute(_LOCK)
             connection.execute(_CREATE)
-            found = connection.execute(_COLUMNS).fetchall()
-            if found == _SCHEMA:
+            rows = connection.execute(_COLUMNS).fetchall()
+            if rows == _SCHEMA:
                 connection.execute(_CREATE_LAST)
                 connection.execute(_FILL_LAST)
     except psycopg.Error as fault:
         raise refused(fault, "the table `entry` could not be made") from fault
-    if found != _SCHEMA:
+    if rows != _SCHEMA:
         raise StorageError(
             "there is another table `entry` in this schema: give the log one of its own, with options=-csearch_path%3Dcontextkit in the URL"
         )

@@ -97,15 +97,15 @@ def _dearest_models(ranked: Sequence[Session]) -> dict[str, str]:
 
 
 def _lines(calls: Iterator[tuple[str, Session, int]], names: Sequence[str], step: int) -> tuple[Line, ...]:
-    found: dict[str, dict[int, Sums]] = {}
+    sums: dict[str, dict[int, Sums]] = {}
     for name, session, place in calls:
-        bins = found.setdefault(name, {})
+        bins = sums.setdefault(name, {})
         start = int(session.at[place] // step) * step
         (bins.get(start) or bins.setdefault(start, Sums())).add(session, place)
     return tuple(
-        Line(name, tuple(sorted(found[name].items(), key=lambda row: row[0])))
+        Line(name, tuple(sorted(sums[name].items(), key=lambda row: row[0])))
         for name in dict.fromkeys(names)
-        if name in found
+        if name in sums
     )
 
 
@@ -114,13 +114,13 @@ def _line(name: str, calls: Iterator[tuple[Session, int]], step: int) -> Line:
     return lines[0] if lines else Line(name, ())
 
 
-def as_json(found: Series) -> dict[str, Json]:
+def as_json(series: Series) -> dict[str, Json]:
     """What the script draws: `[time, hit rate, input tokens, dollars, calls]` a point."""
     return {
-        "step": found.step_seconds,
-        "word": WORDS[found.step_seconds],
-        "models": [_json(line) for line in found.models],
-        "sessions": [_json(line) for line in found.sessions],
+        "step": series.step_seconds,
+        "word": WORDS[series.step_seconds],
+        "models": [_json(line) for line in series.models],
+        "sessions": [_json(line) for line in series.sessions],
     }
 
 

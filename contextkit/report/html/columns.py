@@ -32,10 +32,10 @@ _TEXTS = frozenset({"tools_changed", "system_changed", "messages_changed"})
 class Windows:
     """The last bodies of all lanes."""
 
-    __slots__ = ("_kept", "_n_bytes")
+    __slots__ = ("_bodies", "_n_bytes")
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._bodies: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._n_bytes = 0
 
     def see(self, call: AnalyzedCall) -> Sides | None:
@@ -44,28 +44,32 @@ class Windows:
         if not isinstance(exchange.prompt, Bodies) or complete_usage(exchange) is None:
             return None
         place, raw = (exchange.session, exchange.lane), exchange.prompt.request
-        before = self._kept.pop(place, b"")
+        before = self._bodies.pop(place, b"")
         self._keep(place, raw, len(before))
-        is_asked = before and call.miss and call.miss.lost_tokens and call.miss.cause in _TEXTS
-        return _sides(before, raw, exchange.provider, exchange.model) if is_asked else None
+        has_text_cause = before and call.miss and call.miss.lost_tokens and call.miss.cause in _TEXTS
+        return _sides(before, raw, exchange.provider, exchange.model) if has_text_cause else None
 
     def _keep(self, place: tuple[str, str], raw: bytes, n_gone: int) -> None:
-        self._kept[place] = raw
+        self._bodies[place] = raw
         self._n_bytes += len(raw) - n_gone
-        while self._n_bytes > MOST_BYTES and len(self._kept) > 1:
-            self._n_bytes -= len(self._kept.popitem(last=False)[1])
+        while self._n_bytes > MOST_BYTES and len(self._bodies) > 1:
+            self._n_bytes -= len(self._bodies.popitem(last=False)[1])
 
 
 def _sides(before: bytes, now: bytes, provider: str, model: str) -> Sides | None:
     older, newer = read_body(before, provider, model), read_body(now, provider, model)
-    found = divergence(older.layout, newer.layout) if older and newer else None
-    return (_quoted(older.layout, found), _quoted(newer.layout, found)) if older and newer and found else None
+    difference = divergence(older.layout, newer.layout) if older and newer else None
+    return (
+        (_quoted(older.layout, difference), _quoted(newer.layout, difference))
+        if older and newer and difference
+        else None
+    )
 
 
-def _quoted(layout: PromptLayout, found: Divergence) -> str:
+def _quoted(layout: PromptLayout, difference: Divergence) -> str:
     """The block around the place; secrets go before it is cut, as half of one looks like none."""
-    body = redact(layout.columns.body(found.segment)) if found.segment < layout.n else b""
-    first, last = max(0, found.offset - BEFORE), found.offset + BEHIND
+    body = redact(layout.columns.body(difference.segment)) if difference.segment < layout.n else b""
+    first, last = max(0, difference.offset - BEFORE), difference.offset + BEHIND
     text = body[first:last].decode("utf-8", "replace").strip("\ufffd")
     return ("…" if first else "") + text + ("…" if last < len(body) else "") if text else ""
 
@@ -133,8 +137,8 @@ class Session:
     @property
     def cost_usd(self) -> float | None:
         """What the calls with a price cost, None where none has one."""
-        known = [cost for cost in self.cost if not isnan(cost)]
-        return sum(known) if known else None
+        costs = [cost for cost in self.cost if not isnan(cost)]
+        return sum(costs) if costs else None
 
     @property
     def n_losses(self) -> int:

@@ -50,16 +50,16 @@ class Saving:
 class Savings:
     """Holds calls until the recording is over."""
 
-    __slots__ = ("_calls", "_n_bytes", "_n_seen")
+    __slots__ = ("_calls", "_n_bytes", "_n_calls")
 
     def __init__(self) -> None:
         self._calls: list[AnalyzedCall] = []
-        self._n_bytes = self._n_seen = 0
+        self._n_bytes = self._n_calls = 0
 
     def see(self, call: AnalyzedCall) -> None:
         """The next call."""
-        self._n_seen += 1
-        if self._n_seen > MOST_HELD:
+        self._n_calls += 1
+        if self._n_calls > MOST_HELD:
             self._calls = []
             return
         if isinstance(call.exchange.prompt, Bodies):

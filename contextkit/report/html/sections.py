@@ -90,22 +90,22 @@ def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str,
         "thing changed and paid for; in brackets the spread over what no record says (<code>contextkit whatif</code> tells more). "
         "<strong>by the bills</strong>: what the misses cost above reading, which a fix saves at most.</p>\n"
     )
-    shown = dearest_misses(lost, MISSES)
-    said = any(contents.verdicts.get(miss.index) for miss in shown)
+    listed = dearest_misses(lost, MISSES)
+    has_verdicts = any(contents.verdicts.get(miss.index) for miss in listed)
     columns = [Column("call", True), Column("session", is_extra=True), Column("cause"), Column("where")]
-    columns += [Column("provider")] if said else []
+    columns += [Column("provider")] if has_verdicts else []
     columns += [Column("lost tokens", True), Column("cost", True), Column("fix")]
-    yield f"<details{' open' if len(shown) <= 12 else ''}><summary>Each miss</summary>"
+    yield f"<details{' open' if len(listed) <= 12 else ''}><summary>Each miss</summary>"
     sides = {
         session.misses[place][0].index: both
         for session in ranked
         for place, both in session.sides.items()
         if place in session.misses
     }
-    rows = (_miss(contents, miss, said, sides.get(miss.index)) for miss in shown)
+    rows = (_miss(contents, miss, has_verdicts, sides.get(miss.index)) for miss in listed)
     yield table("Each miss with its place, its cost and its fix", columns, rows, is_cards=True)
-    if len(lost) > len(shown):
-        yield f'<p class="note">and {len(lost) - len(shown):,} more, smaller ones.</p>'
+    if len(lost) > len(listed):
+        yield f'<p class="note">and {len(lost) - len(listed):,} more, smaller ones.</p>'
     yield "</details></section>\n"
 
 
@@ -128,16 +128,16 @@ def _saved(loss: Loss, saving: Saving | None) -> Cell:
 
 
 def _miss(contents: Contents, miss: Miss, has_verdicts: bool, sides: Sides | None) -> Sequence[Cell]:
-    said_of_it = miss.where if miss.certain or miss.cause == "unknown" else f"{miss.where} (assumed)"
-    where = Html(f"{escape(said_of_it)}{_quoted(sides)}") if sides else said_of_it
-    said = [provider_says(miss.cause, contents.verdicts.get(miss.index, ""))] if has_verdicts else []
+    evidence = miss.where if miss.certain or miss.cause == "unknown" else f"{miss.where} (assumed)"
+    where = Html(f"{escape(evidence)}{_quoted(sides)}") if sides else evidence
+    verdict = [provider_says(miss.cause, contents.verdicts.get(miss.index, ""))] if has_verdicts else []
     session = contents.sessions.get(miss.index, "")
     return (
         f"{miss.index + 1}",
         session,
         miss.cause,
         where,
-        *said,
+        *verdict,
         count(miss.lost_tokens),
         money(miss.cost_usd),
         fix_of(miss.cause).short,
@@ -212,7 +212,7 @@ def _groups(contents: Contents) -> Iterator[str]:
         *([(contents.by, contents.summary.groups)] if contents.by not in ("", "model") else []),
     ]
     for kind, rows in kinds:
-        shown = dearest_rows(rows, ROWS)
+        listed = dearest_rows(rows, ROWS)
         columns = [
             Column(kind),
             Column("calls", True),
@@ -222,8 +222,8 @@ def _groups(contents: Contents) -> Iterator[str]:
         ]
         columns += [Column("spent", True), Column("saved", True, True), Column("misses", True)]
         yield f'<section aria-labelledby="h-by-{kind}"><h2 id="h-by-{kind}">By {kind}</h2>\n'
-        yield table(f"Calls by {kind}", columns, (_group(row) for row in shown))
-        yield f'<p class="note">and {len(rows) - len(shown):,} more.</p>' if len(rows) > len(shown) else ""
+        yield table(f"Calls by {kind}", columns, (_group(row) for row in listed))
+        yield f'<p class="note">and {len(rows) - len(listed):,} more.</p>' if len(rows) > len(listed) else ""
         yield "</section>\n"
 
 
