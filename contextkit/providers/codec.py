@@ -213,6 +213,8 @@ class Codec:
     """Top-level fields of the endpoint; another one is accepted with a notice. None where every field is accepted without."""
     model_field: str = "model"
     """Field that names the model."""
+    stream_field: str = "stream"
+    """Field that asks for a stream."""
     call_id_prefix: str = "call"
     """What ids of tool calls begin with."""
     render_count: Callable[[ParsedRequest], Json] = lambda request: {"input_tokens": request.parsed.prompt.n_tokens}
@@ -246,11 +248,11 @@ class Codec:
 
     def is_streamed(self, fields: Mapping[str, Json]) -> bool:
         """Whether a body asks for a stream; where the path says so, `addressed` has put it into the body."""
-        return bool(fields.get("stream"))
+        return bool(fields.get(self.stream_field))
 
     def addressed(self, fields: Mapping[str, Json], model: str, *, is_stream: bool) -> dict[str, Json]:
         """A body with the model and the stream that its path names."""
-        return {**fields, self.model_field: model, **({"stream": True} if is_stream else {})}
+        return {**fields, self.model_field: model, **({self.stream_field: True} if is_stream else {})}
 
 
 def event(data: Mapping[str, Json], name: str | None = None) -> bytes:

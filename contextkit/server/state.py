@@ -18,6 +18,7 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.providers.anthropic.blocks import BillingHeader
 from contextkit.providers.codec import Codec
 from contextkit.providers.diagnostics import Fingerprints
+from contextkit.providers.gemini.stored_contents import StoredContents
 from contextkit.providers.openai.stored import Stored
 from contextkit.providers.provider import remember
 from contextkit.providers.scripted import Replies, ReplySource
@@ -117,8 +118,8 @@ class State:
             for books in (self._hosted, *self._books.values()):
                 books.reset()
             self._stored: dict[str, Stored] = {}
-            self.contents: dict[str, Any] = {}
-            """Contents made by a call of their own, by name (`addressed.py`)."""
+            self.contents = StoredContents()
+            """Gemini's cached contents."""
             self._counters: Counter[str] = Counter()
 
     def books(self, codec: Codec) -> Books:

@@ -1,187 +1,33 @@
-"""The endpoints of stored state: `/responses/{id}`, its input items, `/conversations` and theirs.
+"""HTTP requests for stored responses and conversations.
 
-Takes requests, gives the bytes of responses. Field names are those of `openai.types.conversations` and
-`openai.types.responses.response_item_list` (3.52).
+Takes headers, a path and a body, gives the bytes of the response. What is stored, and how it is written, is in
+`providers/openai/stored_requests.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
-from contextkit.canonical import Json, parse
+from contextkit.canonical import parse
 from contextkit.errors import NotSerialisable
 from contextkit.providers.codec import Codec
-from contextkit.providers.openai.stored import Conversation, Stored, missing
-from contextkit.providers.openai.validation import invalid, items_shape
+from contextkit.providers.openai.stored_requests import StoredAnswer, StoredRequest
 from contextkit.providers.validation import MOST_LEVELS, ReceivedRequest, Refusal, first, is_nested_deeper
 from contextkit.server.answer import Outcome, answered, refused
 from contextkit.server.state import State
-
-_DEFAULT, _MOST = 20, 100
-"""Items of a page (conversations/item_list_params.py)."""
-_AT_ONCE = 20
-"""Items that can be added at a time (conversations/item_create_params.py)."""
-_Answer = Json | Refusal
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRequest:
-    """A request for stored state."""
-
-    stored: Stored
-    now: int
-    """Whole seconds since 1970."""
-    number: Callable[[str], int]
-    """1, 2, 3, … for each kind."""
-    method: str
-    name: str
-    """Of the response or the conversation; empty where one is created."""
-    item: str
-    """Of the item; empty where none is named."""
-    query: Mapping[str, str]
-    body: Mapping[str, Json]
-
-
-def response(request: StoredRequest) -> _Answer:
-    """`GET` and `DELETE /responses/{id}`."""
-    stored_value = request.stored.responses.get(request.name)
-    if stored_value is None:
-        return missing("Response", request.name)
-    if request.method == "GET":
-        return stored_value
-    del request.stored.responses[request.name]
-    request.stored.histories.forget(request.name)
-    return {"id": request.name, "object": "response", "deleted": True}
-
-
-def input_items(request: StoredRequest) -> _Answer:
-    """`GET /responses/{id}/input_items`: everything that stood before its output."""
-    stored_value, held = request.stored.responses.get(request.name), request.stored.histories.items(request.name)
-    if stored_value is None or held is None:
-        return missing("Response", request.name)
-    return _page(held[: len(held) - len(stored_value["output"])], request.query)
-
-
-def conversations(request: StoredRequest) -> _Answer:
-    """`POST /conversations`."""
-    items = request.body.get("items") or []
-    refusal = _refuse_items(items)
-    if refusal:
-        return refusal
-    name = f"conv_{request.number('conversation'):024d}"
-    request.stored.create(name, Conversation(request.now, request.body.get("metadata") or {}), items)
-    return _conversation_json(request.stored, name)
-
-
-def conversation(request: StoredRequest) -> _Answer:
-    """`GET`, `POST` and `DELETE /conversations/{id}`."""
-    stored_value = request.stored.conversations.get(request.name)
-    if stored_value is None:
-        return missing("Conversation", request.name)
-    if request.method == "DELETE":
-        del request.stored.conversations[request.name]
-        request.stored.histories.forget(request.name)
-        return {"id": request.name, "object": "conversation.deleted", "deleted": True}
-    if request.method == "POST":
-        stored_value.metadata = request.body.get("metadata") or {}
-    return _conversation_json(request.stored, request.name)
-
-
-def items(request: StoredRequest) -> _Answer:
-    """`GET` and `POST /conversations/{id}/items`."""
-    stored, held = request.stored, _items_of(request)
-    if isinstance(held, Refusal) or request.method == "GET":
-        return held if isinstance(held, Refusal) else _page(held, request.query)
-    given: list[Json] = request.body.get("items") or []
-    refusal = _refuse_items(given)
-    if refusal:
-        return refusal
-    added = stored.identified(given)
-    stored.histories.keep(request.name, added, request.name)
-    return _page(added, {"order": "asc", "limit": str(_AT_ONCE)})
-
-
-def item(request: StoredRequest) -> _Answer:
-    """`GET` and `DELETE /conversations/{id}/items/{id}`."""
-    held = _items_of(request)
-    if isinstance(held, Refusal):
-        return held
-    stored_value = next((item for item in held if item.get("id") == request.item), None)
-    if stored_value is None:
-        return missing("Item", request.item)
-    if request.method == "GET":
-        return stored_value
-    request.stored.histories.keep(request.name, [item for item in held if item is not stored_value])
-    return _conversation_json(request.stored, request.name)
-
-
-ROUTES: tuple[tuple[str, tuple[str, ...], Callable[[StoredRequest], _Answer]], ...] = (
-    ("/v1/responses/{name}", ("GET", "DELETE"), response),
-    ("/v1/responses/{name}/input_items", ("GET",), input_items),
-    ("/v1/conversations", ("POST",), conversations),
-    ("/v1/conversations/{name}", ("GET", "POST", "DELETE"), conversation),
-    ("/v1/conversations/{name}/items", ("GET", "POST"), items),
-    ("/v1/conversations/{name}/items/{item}", ("GET", "DELETE"), item),
-)
-"""Path, methods, handler."""
-
-
-def _items_of(request: StoredRequest) -> list[Json] | Refusal:
-    held = request.stored.histories.items(request.name) if request.name in request.stored.conversations else None
-    return missing("Conversation", request.name) if held is None else held
-
-
-def _refuse_items(given: Json) -> Refusal | None:
-    """The refusal of items to be added, None where they are valid."""
-    if not isinstance(given, list):
-        return invalid("Missing required parameter: 'items'.", "items", "missing_required_parameter")
-    if len(given) > _AT_ONCE:
-        text = f"Invalid 'items': array too long. Expected an array with maximum length {_AT_ONCE}, but got {len(given)} instead."
-        return invalid(text, "items", "array_above_max_length")
-    return first([items_shape(given)])
-
-
-def _conversation_json(stored: Stored, name: str) -> Json:
-    stored_value = stored.conversations[name]
-    return {
-        "id": name,
-        "object": "conversation",
-        "created_at": stored_value.created_at,
-        "metadata": stored_value.metadata,
-    }
-
-
-def _page(items: list[Json], query: Mapping[str, str]) -> _Answer:
-    """A page of items, the latest first unless `order=asc`; `after` names the last one of the page before."""
-    limit = query.get("limit", str(_DEFAULT))
-    if not limit.isdecimal() or not 1 <= int(limit) <= _MOST:
-        return invalid(f"Invalid 'limit': expected a number from 1 to {_MOST}.", "limit", "invalid_value")
-    listed = [{"id": f"item_{place:020d}", **item} for place, item in enumerate(items)]
-    listed = listed if query.get("order", "desc") == "asc" else listed[::-1]
-    start = next((place + 1 for place, item in enumerate(listed) if item["id"] == query.get("after")), 0)
-    page = listed[start : start + int(limit)]
-    ids = [item["id"] for item in page] or [""]
-    return {
-        "object": "list",
-        "data": page,
-        "first_id": ids[0],
-        "last_id": ids[-1],
-        "has_more": start + len(page) < len(listed),
-    }
 
 
 def handle(
     state: State,
     codec: Codec,
     headers: Mapping[str, str],
-    act: Callable[[StoredRequest], Json | Refusal],
+    act: Callable[[StoredRequest], StoredAnswer],
     method: str,
     names: Mapping[str, str],
     query: Mapping[str, str],
     raw: bytes,
 ) -> Outcome:
-    """The response to a request for stored state, by one of the functions above; `names` are those of the path."""
+    """The response to a request for stored state, by one of the handlers in `ROUTES`; `names` are those of the path."""
     message = ""
     try:
         body = parse(raw or b"{}")

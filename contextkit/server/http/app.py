@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from contextkit.canonical import Json, canonical
 from contextkit.errors import ContextKitError, MissingExtra
-from contextkit.models import MODELS, Model
+from contextkit.models import MODELS
 from contextkit.providers.anthropic.rendering import INVOKE, PREDICT
 from contextkit.providers.codec import Codec
+from contextkit.providers.model_list import render_model, render_models
+from contextkit.providers.openai.stored_requests import ROUTES as STORED_ROUTES
+from contextkit.providers.openai.stored_requests import StoredAnswer, StoredRequest
 from contextkit.providers.validation import ReceivedRequest, Refusal, first
-from contextkit.server import addressed
-from contextkit.server import stored_endpoints as endpoints
+from contextkit.server import addressed, stored_endpoints
 from contextkit.server.answer import (
     CHAT,
     COMPACT,
@@ -85,7 +87,7 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
         raise MissingExtra("the local server", "server") from None
     routes = [Route(path, _posted(state, codec, act), methods=["POST"]) for path, codec, act in _POSTS]
     routes += [Route(path, _addressed(state, act, is_stream), methods=["POST"]) for path, act, is_stream in _ADDRESSED]
-    routes += [Route(path, _stored(state, act), methods=list(methods)) for path, methods, act in endpoints.ROUTES]
+    routes += [Route(path, _stored(state, act), methods=list(methods)) for path, methods, act in STORED_ROUTES]
     for version in ("v1", "v1beta"):
         routes.append(Route(f"/{version}/cachedContents", _creating(state), methods=["POST"]))
         routes.append(Route(f"/{version}/cachedContents/{{name}}", _content(state), methods=["GET", "PATCH", "DELETE"]))
@@ -209,11 +211,11 @@ _SPOKEN: Mapping[Callable[..., Outcome | Call], Codec] = {
 """What answers → whose words a fault of ours is told in."""
 
 
-def _stored(state: State, act: Callable[[endpoints.StoredRequest], Json | Refusal]) -> _Endpoint:
+def _stored(state: State, act: Callable[[StoredRequest], StoredAnswer]) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
         raw = await request.body()
         return Written(
-            endpoints.handle(
+            stored_endpoints.handle(
                 state, RESPONSES, request.headers, act, request.method, request.path_params, request.query_params, raw
             )
         )
@@ -223,7 +225,7 @@ def _stored(state: State, act: Callable[[endpoints.StoredRequest], Json | Refusa
 
 def _creating(state: State) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
-        return Written(addressed.create(state, request.headers, await request.body()))
+        return Written(addressed.create_content(state, request.headers, await request.body()))
 
     return endpoint
 
@@ -261,39 +263,18 @@ def _listing(state: State) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
         codec, name = _codec_of(request), request.path_params.get("name")
         refusal = first(check(ReceivedRequest(request.headers, {})) for check in codec.request_checks[:1])
-        mine = [model for model in MODELS.values() if model.provider == codec.provider and name in (None, model.name)]
-        if name is not None and not mine:
+        models = [model for model in MODELS.values() if model.provider == codec.provider and name in (None, model.name)]
+        if name is not None and not models:
             refusal = refusal or Refusal(
                 404, codec.scripted_error(404, None, None).type, f"model: {name}", None, "model_not_found"
             )
         if refusal:
             return Written(refused(state, codec, refusal))
-        rows = [_ROWS[codec.provider](model) for model in mine]
-        return Written(answered(state, codec, _LISTS[codec.provider](rows) if name is None else rows[0]))
+        if name is None:
+            return Written(answered(state, codec, render_models(codec.provider, models)))
+        return Written(answered(state, codec, render_model(codec.provider, models[0])))
 
     return endpoint
-
-
-def _anthropic_row(model: Model) -> dict[str, Json]:
-    """anthropic/types/model_info.py; an epoch value stands for an unknown date."""
-    return {
-        "type": "model",
-        "id": model.name,
-        "display_name": model.name,
-        "created_at": "1970-01-01T00:00:00Z",
-        "lifecycle": "active",
-        "max_input_tokens": model.window_tokens,
-    }
-
-
-_ROWS: dict[str, Callable[[Model], dict[str, Json]]] = {
-    "anthropic": _anthropic_row,
-    "openai": lambda model: {"id": model.name, "object": "model", "created": 0, "owned_by": "contextkit"},
-}
-_LISTS: dict[str, Callable[[list[dict[str, Json]]], Json]] = {
-    "anthropic": lambda rows: {"data": rows, "has_more": False, "first_id": rows[0]["id"], "last_id": rows[-1]["id"]},
-    "openai": lambda rows: {"object": "list", "data": rows},
-}
 
 
 def _ledger(state: State) -> _Endpoint:
