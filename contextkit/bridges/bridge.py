@@ -40,9 +40,9 @@ from contextkit.ledger.summary import Summary, summarise
 from contextkit.lint.finding import Finding
 from contextkit.models import model_named
 from contextkit.providers import PARSERS
+from contextkit.providers.body_spans import Span, elements, members
 from contextkit.providers.server_state import named_in
 from contextkit.proxy.repairs.repairs import Repairs
-from contextkit.proxy.repairs.splices import Span, elements, members
 from contextkit.redact import redact
 from contextkit.report.contents import Gathering
 from contextkit.report.terminal import text

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from contextkit.errors import UsageError
 from contextkit.providers import PARSERS
+from contextkit.providers.body_spans import elements, members
 from contextkit.proxy.observer import Repaired
 from contextkit.proxy.repairs.repairs import REPAIRS, Repairs
-from contextkit.proxy.repairs.splices import Rope, elements, members, undo_of, undone
+from contextkit.proxy.repairs.splices import Rope, undo_of, undone
 
 LONG = "You are careful. " * 800
 WIRE = "anthropic_messages"

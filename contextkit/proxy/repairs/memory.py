@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from contextkit.canonical import Json, canonical
+from contextkit.providers.body_spans import agent_of, is_system_message, without_markers
+from contextkit.providers.codecs import CODECS
 
 _MONTH = (
     rb"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|"
@@ -33,14 +35,7 @@ DATES = re.compile(rb"(?:(?<![\w./-])|(?<=\\[nrt]))(?:" + _MOMENT + rb"|" + _TIM
 MOST = 20_000
 """Places in conversations that are remembered: two a request."""
 _HEAD = 400
-_ARRAYS = {
-    "anthropic_messages": "messages",
-    "openai_chat": "messages",
-    "openai_responses": "input",
-    "gemini": "contents",
-}
-_SYSTEMS = ("system", "instructions", "systemInstruction", "system_instruction")
-_MARKERS = ("cache_control", "prompt_cache_breakpoint")
+"""Bytes of a system text that identify an agent, before its dates are removed."""
 
 
 @dataclass(slots=True)
@@ -58,63 +53,44 @@ class Memory:
 
 
 class Memories:
-    """All of them."""
+    """The memories of all conversations."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_by_digest",)
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Memory] = OrderedDict()
+        self._by_digest: OrderedDict[bytes, Memory] = OrderedDict()
 
-    def of(self, wire: str, fields: Mapping[str, Json]) -> Memory:
-        """The memory of the conversation that `fields` goes on from.
+    def of(self, endpoint: str, fields: Mapping[str, Json]) -> Memory:
+        """The memory of the conversation that `fields` continues; its next request will find it by these messages.
 
-        The next request will find it by what this one says.
+        Raises `UnreadableRequest` where the messages are no array.
         """
-        said = fields.get(_ARRAYS[wire])
-        places = list(_places(_kind(wire, fields), said if isinstance(said, list) else [said]))
-        # A lone first message begins a conversation, also where the same was said in another one.
-        found = (
-            next((self._known[place] for place in reversed(places) if place in self._known), None)
-            if len(places) > 1
-            else None
-        )
-        memory = found or Memory()
-        for place in (*places[:1], *places[-1:]):
-            self._known[place] = memory
-            self._known.move_to_end(place)
-        while len(self._known) > MOST:
-            self._known.popitem(last=False)
+        digests = list(_digests(_agent(endpoint, fields), CODECS[endpoint].body.messages(fields)))
+        memory = None
+        if len(digests) > 1:  # a lone first message begins a conversation, also where another began with the same
+            memory = next((self._by_digest[one] for one in reversed(digests) if one in self._by_digest), None)
+        memory = memory or Memory()
+        for digest in (*digests[:1], *digests[-1:]):
+            self._by_digest[digest] = memory
+            self._by_digest.move_to_end(digest)
+        while len(self._by_digest) > MOST:
+            self._by_digest.popitem(last=False)
         return memory
 
 
-def _kind(wire: str, fields: Mapping[str, Json]) -> bytes:
-    """What sets an agent apart from another that was asked the same: its model, whether it has tools, how its system
+def _agent(endpoint: str, fields: Mapping[str, Json]) -> bytes:
+    """What distinguishes an agent from another with the same messages: its model, whether it has tools, how its system
     text begins.
     """
-    system = next((fields[name] for name in _SYSTEMS if fields.get(name)), "")
-    head = DATES.sub(b"", canonical(system)[:_HEAD])[: _HEAD // 2]
-    return canonical([wire, fields.get("model"), bool(fields.get("tools"))]) + head
+    properties, system = agent_of(endpoint, fields)
+    return canonical(properties) + DATES.sub(b"", canonical(system)[:_HEAD])[: _HEAD // 2]
 
 
-def _places(kind: bytes, said: list[Json]) -> Iterator[bytes]:
+def _digests(agent: bytes, messages: list[Json]) -> Iterator[bytes]:
     """A digest of everything up to each message; system messages, which may hold a clock, are left out."""
-    digest = blake2b(kind, digest_size=16)
-    for message in said:
-        if isinstance(message, dict) and message.get("role") in ("system", "developer"):
+    digest = blake2b(agent, digest_size=16)
+    for message in messages:
+        if is_system_message(message):
             continue
-        digest.update(canonical(_plain(message)))
+        digest.update(canonical(without_markers(message)))
         yield digest.copy().digest()
-
-
-def _plain(message: Json) -> Json:
-    """A message without markers, a lone text as the block it stands for."""
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        return {**message, "content": [{"type": "text", "text": content}]}
-    if not isinstance(content, list):
-        return message
-    return {**message, "content": [_unmarked(block) if isinstance(block, dict) else block for block in content]}
-
-
-def _unmarked(block: Mapping[str, Json]) -> Json:
-    return {key: value for key, value in block.items() if key not in _MARKERS}
