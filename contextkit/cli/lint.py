@@ -327,6 +327,8 @@ class Look:
             yield from self._selected(detector.feed(exchange))
         yield from self._selected(detector.finish())
         check_any_read(faults, *before)
+        for text in detector.unlisted_fields:
+            echo_error(f"{file}: {text}")
         self._n_calls += detector.n_calls
         _print_bodiless(file, detector.n_skipped, detector.n_skipped + detector.n_calls + detector.n_unreadable)
 

@@ -32,12 +32,18 @@ class Keying:
     """Flag a block raises → first level its presence invalidates; MESSAGES for others."""
 
     def is_listed(self, name: str) -> bool:
-        """Whether the table says anything of a field; one that it does not list is neutral, and worth a finding.
+        """Whether the table has a row for a field; another one is assumed neutral, and named in findings.
+
+        A field of which a part is listed apart (`output_config.effort`) is listed itself.
 
         >>> keying("anthropic").is_listed("temperature"), keying("anthropic").is_listed("new_field")
         (True, False)
+        >>> keying("anthropic").is_listed("output_config")
+        True
         """
-        return name in self.levels or name in self.neutral
+        if name in self.levels or name in self.neutral:
+            return True
+        return any(listed.startswith(f"{name}.") for listed in (*self.levels, *self.neutral))
 
 
 def keying(endpoint: str) -> Keying:
@@ -52,6 +58,10 @@ def keying(endpoint: str) -> Keying:
 @lru_cache(maxsize=2)
 def _keyings(*state: object) -> dict[str, Keying]:
     tables = {name: _built_in(row) for name, row in load.built_in_table("parameters.toml")["endpoints"].items()}
+    for row in load.built_in_table("parameters.toml")["fields"]:
+        for endpoint in row["endpoints"]:
+            for name in row["fields"]:
+                tables[endpoint] = _with_row(tables[endpoint], name, row["level"])
     for facts in load.user_facts():
         for row in facts.parameters:
             names = [row.fields["endpoint"]] if "endpoint" in row.fields else list(tables)

@@ -6,7 +6,9 @@ Takes an address, an endpoint and a model, gives the id prices are looked up und
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from contextkit.models import find_model, model_named
@@ -57,6 +59,20 @@ def provider_of(url: str, name: str, endpoint: str, model: str, version: str = "
     """
     of_endpoint = _ENDPOINTS.get(endpoint, "") or _CLOUDS.get(version, "")
     return _by_address(url) or _by_name(name) or of_endpoint or _by_model(model, endpoint)
+
+
+def requested_model(fields: Mapping[str, Any], path: str) -> str:
+    """The model that a call requests, in its body or in its path.
+
+    >>> requested_model({}, "/v1beta/models/gemini-2.5-pro:generateContent")
+    'gemini-2.5-pro'
+    """
+    return str(fields.get("model") or model_in(path)).removeprefix("models/")
+
+
+def provider_of_request(url: str, fields: Mapping[str, Any], endpoint: str, model: str) -> str:
+    """As `provider_of`, of a call whose body is at hand."""
+    return provider_of(url, "", endpoint, model, str(fields.get("anthropic_version") or ""))
 
 
 def _by_address(url: str) -> str:

@@ -18,7 +18,7 @@ Takes received and parsed requests, gives the first refusal; knows no provider.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -36,8 +36,8 @@ from contextkit.terminal import sanitize
 
 HEADER = "x-contextkit-warning"
 """Header that holds the text of one notice; given once for each."""
-_MOST, _MOST_CHARACTERS = 1000, 200
-"""Notices kept, and characters of a name in one: names come from whoever sends requests."""
+_MAX_NOTICES, _MAX_CHARACTERS = 1000, 200
+"""Notices of one server, and characters of a name in one: names come from whoever sends requests."""
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
 
 
@@ -68,7 +68,7 @@ class Notices:
     def give(self, notices: Iterable[Notice]) -> None:
         """Log those that were not given before."""
         for notice in notices:
-            if notice not in self._given and len(self._given) < _MOST:
+            if notice not in self._given and len(self._given) < _MAX_NOTICES:
                 self._given[notice] = None
                 logging.getLogger("contextkit.server").warning(
                     "%s: %s", sanitize(notice.endpoint), sanitize(notice.text)
@@ -79,20 +79,6 @@ class Notices:
         return list(self._given)
 
 
-def unknown_fields(endpoint: str, body: Mapping[str, Json], known: Container[str]) -> tuple[Notice, ...]:
-    """A notice for each top-level field that the endpoint's table does not name."""
-    names = sorted(name for name in body if name not in known)[:_MOST]
-    return tuple(
-        Notice(
-            "unknown_field",
-            endpoint,
-            _short(name),
-            f"field {_short(name)!r} is not known: accepted, and neutral for the cache",
-        )
-        for name in names
-    )
-
-
 def is_retired(model: Model, now: float) -> bool:
     """Whether the provider no longer serves a model at `now`, seconds since 1970."""
     return bool(model.retired_on) and datetime.fromisoformat(model.retired_on).replace(tzinfo=UTC).timestamp() <= now
@@ -100,7 +86,7 @@ def is_retired(model: Model, now: float) -> bool:
 
 def of_model(endpoint: str, model: Model, now: float) -> tuple[Notice, ...]:
     """What is assumed of a model at `now`, seconds since 1970."""
-    name = _short(model.name)
+    name = printable(model.name)
     if is_retired(model, now):
         text = f"model {name!r} was retired on {model.retired_on}: the provider refuses it, this server answers unless it is strict"
         return (Notice("retired_model", endpoint, name, text),)
@@ -109,9 +95,13 @@ def of_model(endpoint: str, model: Model, now: float) -> tuple[Notice, ...]:
     return ()
 
 
-def _short(name: str) -> str:
-    """A name that may be printed and put into a header."""
-    return quote(name[:_MOST_CHARACTERS], safe=_PRINTABLE, errors="replace")
+def printable(name: str) -> str:
+    """A name that may be printed and put into a header: short, escaped ASCII.
+
+    >>> printable("a\\r\\nb: c")
+    'a%0D%0Ab: c'
+    """
+    return quote(name[:_MAX_CHARACTERS], safe=_PRINTABLE, errors="replace")
 
 
 _THINKING = (b'{"type":"thinking"', b'{"type":"redacted_thinking"', b'{"reasoningContent"')

@@ -11,13 +11,12 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.errors import ContextKitError
 from contextkit.importers.answers import amazon_events, answer_of
-from contextkit.importers.billed import model_in, provider_of
+from contextkit.importers.billed import provider_of_request, requested_model
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.lint.finding import Finding
 from contextkit.lint.requests.cut import RECENT, cut, nearest
@@ -67,7 +66,7 @@ class OtherEndpoints:
     def begin(self, call: Departed, body: bytes) -> OtherCall:
         """A call was passed on, with this body, decoded and redacted."""
         fields = fields_of(body)
-        model = _model_of(call, fields)
+        model = requested_model(fields, call.path)
         provider = billed_by(self._upstream, call, model, fields)
         family = call.wire.partition("_")[0]
         recorded = self._recorded_call(call, body, model, provider, family) if named_in(fields) is None else None
@@ -86,7 +85,7 @@ class OtherEndpoints:
     def begin_unanalysed(self, call: Departed, body: bytes) -> OtherCall:
         """A call that is recorded and compared with none: a conversation of its own."""
         fields = fields_of(body)
-        model = _model_of(call, fields)
+        model = requested_model(fields, call.path)
         return OtherCall(self._single(), 1, model, billed_by(self._upstream, call, model, fields), ())
 
     def row(self, other: OtherCall, call: Departed, ended: Ended, answer: ResponseFacts | None) -> Exchange:
@@ -114,10 +113,6 @@ class OtherEndpoints:
             return None
 
 
-def _model_of(call: Departed, fields: dict[str, Any]) -> str:
-    return str(fields.get("model") or model_in(call.path)).removeprefix("models/")
-
-
 def _breaks(before: RecordedCall, call: RecordedCall, turn: int, session: str) -> tuple[Finding, ...]:
     try:
         return tuple(broken(step_of(replace(before, index=0), call, turn), catalogue(), session))
@@ -131,7 +126,7 @@ def _breaks(before: RecordedCall, call: RecordedCall, turn: int, session: str) -
 def billed_by(upstream: str, call: Departed, model: str, fields: dict[str, Json]) -> str:
     """The id prices are looked up under: by who is called, then by wire and model; empty where nobody knows."""
     wire = endpoint_of(fields, model.lower()) or call.wire
-    provider = provider_of(f"{upstream}{call.path}", "", wire, model, str(fields.get("anthropic_version") or ""))
+    provider = provider_of_request(f"{upstream}{call.path}", fields, wire, model)
     # a router's names have a slash, but so have those of models on a host of one's own
     return "" if provider == "openrouter" and provider not in upstream else provider
 

@@ -29,6 +29,7 @@ from contextkit.providers.gemini import rendering as gemini
 from contextkit.providers.openai import chat_rendering as openai_chat
 from contextkit.providers.openai import responses_rendering as openai_responses
 from contextkit.providers.openai.stored import Stored
+from contextkit.providers.request_fields import field_notices
 from contextkit.providers.scripted import Part, ReplyScript
 from contextkit.providers.validation import (
     HEADER,
@@ -42,7 +43,6 @@ from contextkit.providers.validation import (
     is_retired,
     of_model,
     places_in,
-    unknown_fields,
 )
 from contextkit.server.billing import Books, ReplySize
 from contextkit.server.state import State
@@ -227,7 +227,10 @@ def _notices(state: State, codec: Codec, body: Mapping[str, Json], model: Model)
     """
     if codec.declared_fields is None:
         return ()
-    return (*unknown_fields(codec.name, body, codec.declared_fields), *of_model(codec.name, model, state.clock.now()))
+    return (
+        *field_notices(codec.body.endpoint, body, codec.declared_fields),
+        *of_model(codec.name, model, state.clock.now()),
+    )
 
 
 def _resolved(state: State, codec: Codec, received: ReceivedRequest) -> ReceivedRequest | Refusal:

@@ -17,6 +17,7 @@ whole between threads.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 import warnings
@@ -45,6 +46,7 @@ from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, is_retry
 from contextkit.providers.codecs import CODECS
+from contextkit.providers.request_fields import UnlistedFields
 from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, response_bytes
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.redact import redact
@@ -214,7 +216,17 @@ class Departure:
 class Guard:
     """Watches one client."""
 
-    __slots__ = ("_clock", "_conversations", "_has_diagnostics", "_lock", "_pasts", "_recording", "_rules", "_teller")
+    __slots__ = (
+        "_clock",
+        "_conversations",
+        "_has_diagnostics",
+        "_lock",
+        "_pasts",
+        "_recording",
+        "_rules",
+        "_teller",
+        "_unlisted",
+    )
 
     def __init__(
         self,
@@ -233,6 +245,7 @@ class Guard:
         self._teller, self._recording, self._has_diagnostics, self._clock = teller, recording, asks, clock
         self._rules = None if hazards is None else Rules(hazards)
         self._lock, self._pasts = Lock(), Pasts()
+        self._unlisted = UnlistedFields()
         # A ledger goes on from run to run, and the conversations of one run are not those of another.
         run = RUN if recording is None else f"{RUN}-{token_hex(4)}"
         self._conversations = Conversations(run) if conversations is None else conversations
@@ -283,6 +296,8 @@ class Guard:
     def _parsed(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
         """A request that does not simply continue another is cut into blocks; one that is stopped is not stored."""
         call = replace(recorded_call(body, wire, at=at), index=1)
+        for text in self._unlisted.new(wire, call.body):
+            logging.getLogger("contextkit.watch").warning("%s", sanitize(text))
         stored = named_in(call.body)
         prefix = (
             BodyPrefix.of(body, call.body, CODECS[wire].body.message_field)

@@ -35,14 +35,14 @@ def ask(question):
 RULES = "You are a careful researcher. " * 2000
 
 
-def recording(path: Path, *systems: str) -> Path:
-    """A ledger of one conversation whose system prompt is that of each call."""
+def recording(path: Path, *systems: str, **fields: Any) -> Path:
+    """A ledger of one conversation whose system prompt is that of each call, with further `fields` in each request."""
     messages: list[dict[str, Any]] = []
     with Ledger(path) as ledger:
         for number, system in enumerate(systems):
             messages.append({"role": "user", "content": [{"type": "text", "text": f"Question {number}"}]})
             block = {"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}
-            body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "system": [block], "messages": messages}
+            body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "system": [block], "messages": messages, **fields}
             raw, at = json.dumps(body).encode(), 1_790_000_000.0 + 20 * number
             ledger.append(
                 Exchange(

@@ -60,6 +60,13 @@ def test_a_pattern_of_recordings_is_one_recording(folder: Path, run: Run) -> Non
     assert ended.err.startswith("other.jsonl: ") and ended.err.count("\n") == 1
 
 
+def test_a_request_field_that_no_table_lists_is_named_once(folder: Path, run: Run) -> None:
+    recording(folder / "steady.jsonl", "Be terse.", "Be terse.", colour="red")
+    ended = run("lint", "--requests", "steady.jsonl")
+    assert ended.code == 0 and ended.err.count("\n") == 1
+    assert ended.err.startswith("steady.jsonl: anthropic_messages: field 'colour' is not listed: passed through")
+
+
 def test_how_much_was_looked_at_is_said_of_code_and_recordings(folder: Path, run: Run) -> None:
     recording(folder / "steady.jsonl", "Be terse.", "Be terse.")
     (folder / "empty").mkdir()

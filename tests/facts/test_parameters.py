@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -11,15 +14,21 @@ import pytest
 from contextkit.errors import UsageError
 from contextkit.facts import load
 from contextkit.facts.parameters import LEVELS, Keying, keying
+from contextkit.providers.codecs import CODECS, codec_of
+from contextkit.providers.request_fields import UnlistedFields, unlisted_fields
 
+CLIENT_REQUESTS = Path(__file__).parents[3] / "shared" / "data" / "client-requests"
 BEFORE = json.loads((Path(__file__).parents[1] / "golden" / "keyings.json").read_text(encoding="utf-8"))
 """The tables that the adapters held before they were data."""
 
 
 @pytest.mark.parametrize("endpoint", BEFORE)
 def test_a_table_is_what_it_was_in_its_adapter(endpoint: str) -> None:
-    row = BEFORE[endpoint]
-    assert keying(endpoint) == Keying(row["levels"], frozenset(row["neutral"]), row["defaults"], row["flags"])
+    row, table = BEFORE[endpoint], keying(endpoint)
+    assert table.neutral >= set(
+        row["neutral"]
+    )  # a field that is listed as neutral since then was neutral unlisted, too
+    assert replace(table, neutral=frozenset()) == Keying(row["levels"], frozenset(), row["defaults"], row["flags"])
 
 
 def test_every_table_has_a_source_a_date_and_a_grade() -> None:
@@ -29,6 +38,51 @@ def test_every_table_has_a_source_a_date_and_a_grade() -> None:
         assert len(fields) == len(set(fields)), name
         assert set(row.get("assumed", ())) <= {*fields, "fallbacks"}, name
         assert row["note"] or "assumed" not in row, name
+
+
+def test_every_field_of_a_host_has_a_source_a_date_and_a_grade() -> None:
+    for row in load.built_in_table("parameters.toml")["fields"]:
+        assert row["source"] and isinstance(row["date"], date) and row["grade"] in load.CONFIDENCE_OF
+        assert row["level"] in (*LEVELS, "neutral") and row["note"]
+        assert row["fields"] == sorted(row["fields"]) and set(row["endpoints"]) <= set(BEFORE)
+
+
+def _recorded_bodies(path: Path) -> Iterator[dict[str, object]]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            body = json.loads(line)["request"]
+            yield json.loads(body) if isinstance(body, str) else body
+
+
+@pytest.mark.skipif(not CLIENT_REQUESTS.is_dir(), reason="../shared/data/client-requests is not there")
+def test_every_field_that_real_clients_send_is_listed() -> None:
+    n_bodies, unlisted = 0, set()
+    for path in sorted(CLIENT_REQUESTS.glob("*.jsonl.gz")):
+        for body in _recorded_bodies(path):
+            codec = codec_of(body, str(body.get("model", "")))
+            assert codec is not None, path.name
+            n_bodies += 1
+            unlisted.update((codec.body.endpoint, name) for name in unlisted_fields(codec.body.endpoint, body))
+    assert n_bodies > 40 and unlisted == set()
+
+
+@pytest.mark.parametrize("endpoint", CODECS)
+def test_every_field_of_the_sdk_is_listed(endpoint: str) -> None:
+    codec = CODECS[endpoint]
+    declared = codec.declared_fields
+    assert declared is not None
+    names = list(declared) if isinstance(declared, Iterable) else []
+    body = {name: {} for name in names if name not in codec.body.block_fields}
+    assert unlisted_fields(endpoint, body) == ()
+
+
+def test_an_unlisted_field_is_named_once_with_its_endpoint_and_what_is_assumed() -> None:
+    fields = UnlistedFields()
+    body = {"model": "m", "messages": [], "colour": 1, "tone": None}
+    (text,) = fields.new("openai_chat", body)
+    assert text.startswith("openai_chat: field 'colour' is not listed") and "assumed neutral for the cache" in text
+    assert fields.new("openai_chat", body) == []
+    assert len(fields.new("anthropic_messages", body)) == 1
 
 
 def test_a_file_of_the_users_adds_a_field_and_moves_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from contextkit.lint.requests.naming import (
 )
 from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
 from contextkit.prompt.conversations import Conversation, Conversations
+from contextkit.providers.request_fields import UnlistedFields
 
 __all__ = [
     "Calls",
@@ -106,6 +107,9 @@ class Detector:
         """Exchanges without a recorded body, or whose body is no model call."""
         self.n_unreadable = 0
         """Bodies that could not be read: one `CK000` each."""
+        self.unlisted_fields: list[str] = []
+        """A sentence for each request field that no table lists, once."""
+        self._unlisted = UnlistedFields()
         self._rules = Rules(hazards)
         self._verdicts = verdicts if verdicts is not None else {}  # both may be filled as records come
         self._rerouted = rerouted if rerouted is not None else {}
@@ -129,6 +133,7 @@ class Detector:
             self.n_skipped += 1
             return
         self.n_calls += 1
+        self.unlisted_fields += self._unlisted.new(call.wire, call.params)
         pool = _pool_of(exchange)
         conversation = self._conversations.place(call, pool)
         earlier = self._earlier.setdefault(id(conversation), [])

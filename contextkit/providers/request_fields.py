@@ -1,0 +1,108 @@
+"""Request fields that no table lists: passed through, assumed neutral for the cache, and named in findings.
+
+Takes the endpoint and the body of a request, gives names. What is listed is in `facts/parameters.toml`, the user's file of
+facts and the names of clients (`facts/clients.toml`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+
+from contextkit.canonical import Json
+from contextkit.facts.load import client
+from contextkit.facts.parameters import LEVELS, Keying, keying
+from contextkit.providers.codecs import CODECS
+from contextkit.providers.validation import Notice, printable
+
+_TABLES: Mapping[str, tuple[str, ...]] = {
+    "anthropic_messages": ("anthropic",),
+    "openai_chat": ("openai", "engines"),
+    "openai_responses": ("openai", "engines"),
+    "bedrock_converse": ("bedrock",),
+    "gemini": ("gemini",),
+}
+"""Endpoint → tables of `facts/parameters.toml` with its fields; compatible hosts and engines take OpenAI's bodies."""
+_OUTER: Mapping[str, tuple[str, ...]] = {"gemini": ("generationConfig", "generation_config")}
+"""Endpoint → fields whose own fields are listed one by one."""
+_CLIENT_FIELDS = frozenset({client("codex")["metadata_field"]})
+"""Fields that a client adds for itself."""
+_MAX_NAMES = 1000
+"""Names of one body that are reported: they come from whoever sends requests."""
+
+
+def unlisted_fields(endpoint: str, body: Mapping[str, Json]) -> tuple[str, ...]:
+    """Fields of a body that no table lists, sorted; a field that is null counts as absent.
+
+    >>> unlisted_fields("anthropic_messages", {"model": "m", "messages": [], "temperature": 1, "colour": "red"})
+    ('colour',)
+    """
+    tables = [keying(name) for name in _TABLES[endpoint]]
+    names = [path for path, name in _fields(endpoint, body) if not _is_listed(tables, name)]
+    return tuple(sorted(names)[:_MAX_NAMES])
+
+
+def _fields(endpoint: str, body: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+    """Path and name of each field that is no block."""
+    for name, value in CODECS[endpoint].body.params(body).items():
+        if name in _OUTER.get(endpoint, ()) and isinstance(value, dict):
+            yield from ((f"{name}.{inner}", inner) for inner, field in value.items() if field is not None)
+        elif value is not None:
+            yield name, name
+
+
+def _is_listed(tables: list[Keying], name: str) -> bool:
+    if name in _CLIENT_FIELDS:
+        return True
+    head, *words = name.split("_")
+    camel = head + "".join(word[:1].upper() + word[1:] for word in words)  # Google takes both spellings
+    return any(table.is_listed(name) or table.is_listed(camel) for table in tables)
+
+
+def cache_effect(endpoint: str, name: str) -> str:
+    """The effect of a field on the cache, in words.
+
+    >>> cache_effect("openai_chat", "cache_salt"), cache_effect("openai_chat", "colour")
+    ('a change invalidates the cache from tools on', 'assumed neutral for the cache')
+    """
+    for table in map(keying, _TABLES[endpoint]):
+        if name in table.levels:
+            return f"a change invalidates the cache from {LEVELS[table.levels[name]]} on"
+        if table.is_listed(name):
+            return "neutral for the cache"
+    return "assumed neutral for the cache"
+
+
+def describe_unlisted(endpoint: str, path: str) -> str:
+    """One sentence on an unlisted field, for a terminal or a log."""
+    return (
+        f"{endpoint}: field {printable(path)!r} is not listed: passed through, and assumed neutral for the cache; "
+        "a [[parameters]] row in a file of facts says what it changes"
+    )
+
+
+class UnlistedFields:
+    """The unlisted fields of many requests, each reported once."""
+
+    def __init__(self) -> None:
+        self._reported: set[tuple[str, str]] = set()
+
+    def new(self, endpoint: str, body: Mapping[str, Json]) -> list[str]:
+        """A sentence for each unlisted field of a body that no earlier body of the endpoint had."""
+        texts = []
+        for path in unlisted_fields(endpoint, body):
+            if (endpoint, path) not in self._reported and len(self._reported) < _MAX_NAMES:
+                self._reported.add((endpoint, path))
+                texts.append(describe_unlisted(endpoint, path))
+        return texts
+
+
+def field_notices(endpoint: str, body: Mapping[str, Json], declared: Container[str]) -> tuple[Notice, ...]:
+    """A notice for each top-level field that is not `declared` by the endpoint's SDK, and for each that no table lists."""
+    undeclared = {name for name in body if name not in declared}
+    names = sorted(undeclared.union(unlisted_fields(endpoint, body)))[:_MAX_NAMES]
+    return tuple(_notice(endpoint, printable(name)) for name in names)
+
+
+def _notice(endpoint: str, name: str) -> Notice:
+    text = f"field {name!r} is not known: accepted, and {cache_effect(endpoint, name)}"
+    return Notice("unknown_field", endpoint, name, text)
