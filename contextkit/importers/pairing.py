@@ -288,8 +288,7 @@ class Pairs:
             usage = usage_of({**tier_fields(answer.counts), **step}, lambda what: self.source.fault(line, what))
             if usage is not None and usage.write_5m and "cacheDetails" not in step and _asks_for_an_hour(fields):
                 usage = usage.with_written(0, usage.write_5m)  # Bedrock's sum says nothing of how long
-            if usage is not None and answer.is_stream and not answer.has_ended:
-                usage = usage.with_partial_output()  # what a stream said of it before it was cut is a lower bound
+            usage = answer.as_far_as_received(usage)
             yield (
                 f"{identity}/{number}" if number > 1 else identity,
                 part,

@@ -597,6 +597,6 @@ class Passing:
             return None
 
     def _usage(self, joined: Mapping[str, Json] | None) -> Usage | None:
-        """What a cut stream said it is billed; how much it would have said in the end is not known."""
-        usage = Usage() if joined is None else replace(self._provider.usage(joined), output=None)
+        """The usage that a cut stream reported: input, reads and writes are final, the output is a lower bound."""
+        usage = Usage() if joined is None else self._provider.usage(joined).with_partial_output()
         return None if usage == Usage() else usage

@@ -19,6 +19,7 @@ from contextkit.canonical import Json, parse
 from contextkit.content_encoding import Decoder, UndecodableBody, codings_of
 from contextkit.errors import NotSerialisable
 from contextkit.providers.codecs import CODECS
+from contextkit.providers.usage import Report, ignore, usage_of
 
 _INSIDE = ("message", "response", "metadata", "data")
 """Where an event, or a record around a response, keeps the response."""
@@ -101,6 +102,18 @@ class ResponseFacts:
             if isinstance(event.get(name), dict):
                 is_response |= self._add_end(event[name])
         return is_response
+
+    def usage(self, report: Report = ignore) -> Usage | None:
+        """Its usage by the names of its counters; None where they are empty or contradict each other, which is reported."""
+        return self.as_far_as_received(usage_of(self.counts, report))
+
+    def as_far_as_received(self, usage: Usage | None) -> Usage | None:
+        """A usage read from these counters: the output of a stream that was cut is a lower bound, the rest is final.
+
+        A provider counts the input, reads and writes before it generates, and the output again at the end.
+        """
+        is_cut = self.is_stream and not self.has_ended
+        return usage.with_partial_output() if usage is not None and is_cut else usage
 
     def _add_fields(self, fields: Mapping[str, Any]) -> bool:
         if _FIELDS.isdisjoint(fields) and fields.get("type") != "error":
@@ -207,7 +220,7 @@ class ResponseSummary:
     id: str = ""
     """The provider's id of it."""
     usage: Usage | None = None
-    """Its usage, None where no counters came."""
+    """Its usage, None where no counters came; the output of a stream that was cut is partial."""
     verdict: str = ""
     """The provider's diagnosis of a cache miss."""
     is_complete: bool = False
@@ -257,10 +270,14 @@ class ResponseBytes:
             self._has_ended = self._read(b"".join(self._chunks))
             self._chunks = []
         facts = self._facts
+        facts.is_stream = self.is_stream
+        facts.has_ended |= self._has_ended
         usage = CODECS[self.endpoint].responses.usage(facts.counts) if facts.counts else None
         is_complete = self._has_ended or (is_closed and self.decode is None)
         error = "" if facts.error in (None, UNNAMED_ERROR) else facts.error
-        return ResponseSummary(facts.id, usage, facts.verdict, is_complete, facts.items, error)
+        return ResponseSummary(
+            facts.id, facts.as_far_as_received(usage), facts.verdict, is_complete, facts.items, error
+        )
 
     def _gather(self, text: bytes) -> None:
         self._size += len(text)

@@ -16,7 +16,13 @@ from typing import Any
 from contextkit.cache.usage import Usage, served
 
 Report = Callable[[str], None]
-"""Takes what is wrong with counters."""
+"""Takes a sentence on counters that contradict each other."""
+
+
+def ignore(message: str) -> None:
+    """Report nothing."""
+
+
 Paths = tuple[str, ...]
 """Dotted paths of one counter; the first that is there counts."""
 
@@ -172,7 +178,7 @@ def usage_of(counters: Mapping[str, Any], report: Report) -> Usage | None:
     return None if is_empty else usage
 
 
-def read_usage(row: UsageFields, counters: Mapping[str, Any], report: Report = lambda message: None) -> Usage | None:
+def read_usage(row: UsageFields, counters: Mapping[str, Any], report: Report = ignore) -> Usage | None:
     """The usage of counters with the names of `row`; None where they contradict each other, which is reported.
 
     >>> read_usage(OPENAI_CHAT, {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 4}})

@@ -25,7 +25,6 @@ from contextkit.prompt.conversations import Conversations
 from contextkit.providers.codecs import endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import named_in
-from contextkit.providers.usage import usage_of
 from contextkit.proxy.observer import Departed, Ended
 from contextkit.terminal import sanitize
 from contextkit.watcher.breaks import broken, catalogue, step_of
@@ -145,10 +144,8 @@ def answer_in(call: Ended) -> ResponseFacts | None:
 
 
 def bill_of(answer: ResponseFacts | None) -> Usage | None:
-    """The usage that was billed, None where it is unknown or contradicts itself."""
-    usage = usage_of(answer.counts, lambda what: None) if answer and answer.counts else None
-    # the output count of a stream that was cut is a placeholder
-    return replace(usage, output=None) if usage and answer and answer.is_stream and not answer.has_ended else usage
+    """The usage that was billed, None where it is unknown or contradicts itself; the output of a cut stream is partial."""
+    return answer.usage() if answer is not None and answer.counts else None
 
 
 def _failure(answer: ResponseFacts, ended: Ended) -> str | None:

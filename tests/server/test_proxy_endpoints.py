@@ -181,7 +181,8 @@ def test_a_gemini_stream_that_was_cut_is_said_to_be(tmp_path: Path) -> None:
     judge = Judged(tmp_path, "https://generativelanguage.googleapis.com")
     event = {"candidates": [{"content": {"parts": [{"text": "o"}]}}], "usageMetadata": counted(9_100, 0, 1)}
     report = judge.call(STREAM, gemini("a"), f"data: {json.dumps(event)}\n\n".encode(), SSE, error="cut")
-    assert report["exchange"]["error"] == "cut" and report["exchange"]["usage"]["output"] is None
+    assert report["exchange"]["error"] == "cut"
+    assert report["exchange"]["usage"]["qualities"] == {"output": "partial"}
     refusal = {"error": {"code": 429, "message": f"quota; you said {LONG}", "status": "RESOURCE_EXHAUSTED"}}
     assert judge.call(GEMINI, gemini("b"), refusal, status=429)["exchange"]["error"] == "RESOURCE_EXHAUSTED"
     assert judge.call(STREAM, gemini("b"), [refusal], status=429)["exchange"]["error"] == "RESOURCE_EXHAUSTED"
