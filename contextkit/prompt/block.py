@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import orjson
 
@@ -15,8 +14,8 @@ from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest
 from contextkit.facts.load import built_in_table
 from contextkit.prompt.normal_form import MARKERS, VERBATIM, marker_of
+from contextkit.prompt.prompt import Level
 
-Level = Literal["tools", "system", "messages"]
 _MARKER_BYTES = tuple(f'"{name}"'.encode() for name in sorted(MARKERS))
 
 
@@ -24,7 +23,7 @@ _MARKER_BYTES = tuple(f'"{name}"'.encode() for name in sorted(MARKERS))
 class Block:
     """One block of a prompt: a tool definition, a system block, a message's content block."""
 
-    level: Literal["tools", "system", "messages"]
+    level: Level
     """Where it stands."""
     path: str
     """`tools[2]`, `system[0]`, `messages[4].content[1]`, in the words of its own wire (`input[3]`,
@@ -147,24 +146,3 @@ def type_in(value: Json, kinds: Mapping[str, str]) -> str:
 
 
 _ENDINGS = {"_call_output": "result", "_tool_result": "result", "_call": "call", "_tool_use": "call"}
-
-
-def tool_blocks(fields: Mapping[str, Json], array: str = "tools") -> Iterator[Block]:
-    """A list of tool definitions, each a block."""
-    for index, tool in enumerate(listed(fields.get(array), array)):
-        path = f"{array}[{index}]"
-        name = name_in(mapped(tool, path), "function", "custom") or str(tool.get("type", ""))
-        yield block_of("tools", path, -1, name, "tool", tool)
-
-
-def content_blocks(
-    level: Level, content: Json, path: str, message: int, role: str, kinds: Mapping[str, str]
-) -> Iterator[Block]:
-    """Content that is a string, or a list of parts."""
-    if content is None:
-        return
-    if isinstance(content, str):
-        yield block_of(level, path, message, role, "text", content)
-        return
-    for index, part in enumerate(listed(content, path)):
-        yield block_of(level, f"{path}[{index}]", message, role, type_in(part, kinds), part)

@@ -18,7 +18,7 @@ import orjson
 from contextkit.errors import UnreadableRequest
 from contextkit.facts.load import client
 from contextkit.prompt.block import Block
-from contextkit.providers.codec import BodyReader
+from contextkit.providers.body import BodyReader
 from contextkit.providers.codecs import codec_of
 from contextkit.providers.server_state import named_in
 

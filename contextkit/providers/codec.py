@@ -3,7 +3,7 @@
 `Codec` is a table of functions, one instance per endpoint; `contextkit.providers.codecs.CODECS` holds them all. Code
 outside `providers/` calls these functions and knows no field name of a request or response body. Its three parts:
 
-- `Codec.body` (`BodyReader`) recognises a body and gives its blocks;
+- `Codec.body` (`body.BodyReader`) recognises a body and gives its blocks;
 - `Codec.responses` (`adapter.Answering`) reads a response, whole or as a stream, and its usage;
 - the other fields check a request and render what the local provider answers.
 
@@ -15,18 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from contextkit.canonical import Json, canonical
-from contextkit.errors import UnreadableRequest
-from contextkit.prompt.block import listed
 
 if TYPE_CHECKING:
     from contextkit.cache.usage import Usage
-    from contextkit.errors import UnknownModel
-    from contextkit.prompt.block import Block, Level
+    from contextkit.errors import UnknownModel, UnreadableRequest
+    from contextkit.prompt.block import Block
     from contextkit.providers.adapter import Answering
+    from contextkit.providers.body import BodyReader
     from contextkit.providers.diagnostics import Fingerprint, Fingerprints
     from contextkit.providers.openai.stored import Stored
     from contextkit.providers.provider import Parsed
@@ -35,90 +33,6 @@ if TYPE_CHECKING:
 
 CHUNK = 48
 """Characters in one delta of a stream."""
-SYSTEM_ROLES = ("system", "developer")  # a tuple: a role may be anything, also what has no hash
-
-
-class BodyPart(NamedTuple):
-    """One tool, system block or content block of a body, as it stands there; a marker of its own is one too."""
-
-    level: Level
-    """tools, system or messages."""
-    path: str
-    """`messages[4].content[1]`."""
-    message: int
-    """Index of its message, -1 outside of messages."""
-    role: str
-    """Role of its message; `system` for system text, its name for a tool."""
-    value: Json
-    """As parsed."""
-
-
-@dataclass(frozen=True, slots=True)
-class BodyReader:
-    """Reads the blocks of one endpoint's request bodies, tolerantly: no field has to be there.
-
-    Every function raises `UnreadableRequest` with the path of a value whose JSON type is wrong.
-    """
-
-    endpoint: str
-    """Key in `CODECS`."""
-    is_body: Callable[[Mapping[str, Json]], bool]
-    """Whether a parsed body is one of this endpoint; asked in the order of `CODECS`."""
-    message_field: str
-    """Field that holds the messages."""
-    block_fields: frozenset[str]
-    """Fields whose content is blocks; `toolConfig.tools` for a field inside another."""
-    head_blocks: Callable[[Mapping[str, Json]], Iterator[Block]]
-    """Blocks of tools and system text that stand in fields of their own."""
-    message_blocks: Callable[[Json, int, Level], Iterator[Block]]
-    """Blocks of one message: its value, index and level."""
-    has_system_messages: bool = False
-    """Whether system text opens the array of messages."""
-    is_framed: bool = True
-    """Whether two neighbouring messages of one role differ from one message of both."""
-
-    def messages(self, fields: Mapping[str, Json]) -> list[Json]:
-        """The messages; a string, where the endpoint takes one, is one message of the user."""
-        value = fields.get(self.message_field)
-        if isinstance(value, str):
-            return [{"role": "user", "content": value}]
-        if isinstance(value, dict):
-            return [value]
-        if not isinstance(value, list):
-            raise UnreadableRequest(self.message_field, "Input should be an array")
-        return value
-
-    def n_system_messages(self, messages: list[Json]) -> int:
-        """How many leading messages are system text."""
-        if not self.has_system_messages:
-            return 0
-        return sum(1 for _ in takewhile(_is_system_message, messages))
-
-    def blocks(self, fields: Mapping[str, Json]) -> Iterator[Block]:
-        """Every block of a body: tools, system text, then messages, in the order of the prompt."""
-        messages = self.messages(fields)
-        n_system = self.n_system_messages(messages)
-        return chain(
-            self.head_blocks(fields),
-            *(
-                self.message_blocks(message, index, "system" if index < n_system else "messages")
-                for index, message in enumerate(messages)
-            ),
-        )
-
-    def params(self, fields: Mapping[str, Any]) -> dict[str, Json]:
-        """Top-level fields that hold no blocks."""
-        params = {name: value for name, value in fields.items() if name not in self.block_fields}
-        for path in self.block_fields:
-            outer, _, inner = path.partition(".")
-            value = params.get(outer)
-            if inner and isinstance(value, dict) and inner in value:
-                params[outer] = {name: field for name, field in value.items() if name != inner}
-        return params
-
-
-def _is_system_message(message: Json) -> bool:
-    return isinstance(message, dict) and message.get("role") in SYSTEM_ROLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,36 +177,3 @@ def event(data: Mapping[str, Json], name: str | None = None) -> bytes:
 def pieces(text: str) -> list[str]:
     """`text` as deltas."""
     return [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
-
-
-def json_items(value: Json) -> list[Json]:
-    """An array, empty for anything else: `is_body` may look where no array is."""
-    return value if isinstance(value, list) else []
-
-
-def content_parts(fields: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
-    """Objects in the `content` of each of `messages`."""
-    for message in json_items(fields.get("messages")):
-        content = message.get("content") if isinstance(message, dict) else None
-        for part in json_items(content):
-            if isinstance(part, dict):
-                yield part
-
-
-def parts_of_content(level: Level, content: Json, path: str, message: int, role: str) -> Iterator[BodyPart]:
-    """Parts of content that is a text or an array; none where it is null.
-
-    Raises `UnreadableRequest` for anything else.
-    """
-    if isinstance(content, str):
-        yield BodyPart(level, path, message, role, content)
-        return
-    for index, value in enumerate(listed(content, path)):
-        yield BodyPart(level, f"{path}[{index}]", message, role, value)
-
-
-def has_chat_messages(fields: Mapping[str, Json]) -> bool:
-    """Whether `messages` holds what only OpenAI Chat takes: leading system text, tool roles, `tool_calls`."""
-    messages = [message for message in json_items(fields.get("messages")) if isinstance(message, dict)]
-    starts_with_system = bool(messages) and messages[0].get("role") in SYSTEM_ROLES
-    return starts_with_system or any(message.get("role") == "tool" or "tool_calls" in message for message in messages)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from contextkit.canonical import Json
-from contextkit.providers.codec import Codec, has_chat_messages
+from contextkit.providers.body import has_chat_messages
+from contextkit.providers.codec import Codec
 
 __all__ = ["CODECS", "codec_of", "endpoint_of"]
 

@@ -1,11 +1,7 @@
-"""Bytes as JSON has them, and back: some SDKs take and give pictures and proofs as `bytes` where the wire has base64.
+"""The adapter of endpoints whose messages are lists of blocks, each named by its one key: Bedrock Converse and Gemini.
 
-Takes and gives values; knows no endpoint.
-
-An adapter whose messages are lists of blocks, each named by its one key: Bedrock Converse and Gemini.
-
-Takes the words of one endpoint (`Words`: entry → blocks, block → piece, each read both ways), gives a `Provider`. Knows
-no endpoint.
+`KeyedFormat` is the table of one endpoint's rendering and parsing; `KeyedAdapter` is the `Provider` made of it. Also
+here: base64 in JSON and `bytes` in SDK objects (`packed`, `unpacked`).
 """
 
 from __future__ import annotations
@@ -13,7 +9,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any, ClassVar
 
 from contextkit.cache.prompt import Breakpoint, Prompt
@@ -26,19 +21,18 @@ from contextkit.prompt.breakpoints import LOOKBACK, Plan
 from contextkit.prompt.normal_form import VERBATIM, normal
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter
+from contextkit.providers.body import MARKER, BodyPart
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import (
-    Block,
     Cut,
+    JsonObject,
     Parsed,
     Parts,
     ReplyCall,
     Tools,
-    Trait,
     Turn,
     announcement,
     assistant_body,
-    cut,
     expect,
     keyed,
     object_of,
@@ -61,8 +55,8 @@ FREE = VERBATIM | {
     "customConfigs",
     "headers",
 }
-"""Fields whose keys a model, a tool or an author chose: nothing below them is the wire's. The second line is Bedrock's
-(botocore 1.44, Converse), the third Gemini's (google.genai.types 3.4)."""
+"""Fields whose keys a model, a tool or an author chose: nothing below them is a field of the endpoint. The first three are
+Bedrock's (botocore 1.44, Converse), the others Gemini's (google.genai.types 3.4)."""
 
 
 def packed(value: Any) -> Json:
@@ -115,225 +109,228 @@ def _each(value: Json, keys: frozenset[str], change: Callable[[str], Any]) -> An
 RESULT = "tool_result"
 """Run of the blocks that answer a call."""
 _SYSTEM = ("system_notice", "bridge_system")
-"""Ways to tell that use a system message."""
+"""Options for phases, late tools and events that use a system message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One block of a body and where it stands."""
-
-    level: Level
-    """tools, system or messages."""
-    role: str
-    """Who speaks, "" outside messages."""
-    block: Block
-    """The block."""
-    frame: tuple[bytes, bytes] = (b"", b"")
-    """What opens and closes its message."""
-    path: str = "body"
-    """Where it stands, for errors."""
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """How one endpoint words a conversation."""
+class KeyedFormat:
+    """Rendering and parsing of one endpoint's blocks."""
 
     wire: str
     """The endpoint."""
+    provider: str
+    """Provider whose newest row stands in for a model that is like none of the table."""
     grammar: Grammar
-    """How it is written and counted."""
+    """How its body is written and counted."""
     keying: str
-    """Name of its table in `facts/parameters.toml`: which parameter invalidates what."""
+    """Name of its table in `facts/parameters.toml`: the parameters that invalidate each level."""
     model_field: str
     """Field of the body that names the model."""
-    speaker: str
+    model_role: str
     """Role of the model."""
     parts: Parts
-    """How it spells parts."""
-    call: Callable[[str, str, Json], Json]
-    """(id, name, arguments) → block."""
-    called: Callable[[Block, int], ReplyCall | None]
-    """(block, its number among the calls) → call, None for every other block."""
-    spoken: Callable[[Block], str]
-    """What a block says in words, "" for thinking and calls."""
-    result: Callable[[Block], Json]
-    """Body of a `result` entry → block."""
-    resulted: Callable[[Block, list[ReplyCall]], Json]
-    """(block, calls that are open) → body of a `result` entry, None for every other block."""
+    """Its parts of messages."""
     tools: Tools
-    """How it spells tools."""
-    placed: Callable[[str, str, Block], Place]
-    """(level, role, block) → the block in its place: its spelling and frame."""
-    places: Callable[[Mapping[str, Json]], Iterator[Place]]
-    """Body → its blocks, in order."""
+    """Its tool definitions."""
+    render_call: Callable[[str, str, Json], Json]
+    """(id, name, arguments) → block."""
+    parse_call: Callable[[JsonObject, int], ReplyCall | None]
+    """(block, its number among the calls) → call, None for every other block."""
+    text_of: Callable[[JsonObject], str]
+    """The text of a block, empty for thinking and calls."""
+    render_result: Callable[[JsonObject], Json]
+    """Body of a `result` entry → block."""
+    parse_result: Callable[[JsonObject, list[ReplyCall]], Json]
+    """(block, open calls) → body of a `result` entry, None for every other block."""
+    body_parts: Callable[[Mapping[str, Json]], Iterator[BodyPart]]
+    """The parts of a body in order, checked; raises `UnreadableRequest` where it is not of this endpoint."""
+    render: Callable[[Level, str, JsonObject, Model], Cut]
+    """(level, role, block, model) → the rendered block."""
     params: Callable[[Mapping[str, Json]], dict[str, Json]]
-    """Body → what is no block."""
-    keyed: Callable[[Mapping[str, Json]], Mapping[str, Json]]
-    """Parameters → those of them and of their fields a cache may be keyed on."""
-    trait: Callable[[Place, Model], Trait]
-    """What the cache makes of a block."""
-    spelled: Callable[[Json], Json] = lambda body: body
-    """A body in the one spelling that is understood."""
-    lifetime: Callable[[Place], int | None] = lambda place: None
-    """Seconds a block asks for that is a marker; None for every other."""
-    seen: Callable[[Prompt, PromptLayout, Mapping[str, Json]], Prompt] = lambda prompt, layout, params: prompt
-    """What the cache sees beside the layout's own marks."""
-    provider: str = ""
-    """Provider whose newest row stands in for a model that is like none of the table."""
+    """The fields of a body that hold no blocks."""
+    keyed_params: Callable[[Mapping[str, Json]], Mapping[str, Json]] = lambda params: params
+    """Parameters → those of them and of their fields that a cache may be keyed on."""
+    normalize_block: Callable[[JsonObject], JsonObject] = lambda block: block
+    """A block of system text or of a message in normal form."""
+    normalize_body: Callable[[Json], Json] = lambda body: body
+    """A body with the field names that the other functions know."""
+    marker_seconds: Callable[[Json], int] = lambda marker: 0
+    """A marker that stands by itself → the lifetime it asks for."""
+    adjust_prompt: Callable[[Prompt, PromptLayout, Mapping[str, Json]], Prompt] = lambda prompt, layout, params: prompt
+    """(prompt, layout, parameters) → the prompt, with what the cache knows beside the layout's breakpoints."""
 
 
-class Speaker(Adapter):
-    """One endpoint and model, its words from `words`."""
+class KeyedAdapter(Adapter):
+    """One endpoint and model; `format` renders and parses its blocks."""
 
-    words: ClassVar[Words]
+    format: ClassVar[KeyedFormat]
 
     def __init__(self, model: Model, path: str, params: Mapping[str, Json], plan: Plan) -> None:
-        super().__init__(Endpoint(self.wire, model), params, self.words.model_field)
+        super().__init__(Endpoint(self.wire, model), params, self.format.model_field)
         self.path, self.plan = path, plan
 
     def render_static_prefix(self, system: Json, tools: Json, entry: int) -> Iterator[RenderedBlock]:
-        """Pieces of tools and system."""
-        words = self.words
-        places = [words.placed("tools", "", words.tools.sent(definition)) for definition in tools]
-        places += [words.placed("system", "", block) for block in words.parts.blocks(map(_in_words, system))]
-        yield from (replace(_cut(words, place, self.model).block, entry=entry) for place in places)
+        """Render tools and system text."""
+        blocks: list[tuple[Level, JsonObject]] = [("tools", self.format.tools.sent(definition)) for definition in tools]
+        blocks += [("system", block) for block in self.format.parts.blocks(map(_as_text, system))]
+        for level, block in blocks:
+            yield replace(self.format.render(level, "", block, self.model).block, entry=entry)
 
     def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
-        """Pieces of one entry; `keeps_thinking=False` where its prefix has changed."""
+        """Render one entry; `keeps_thinking=False` where its prefix has changed."""
         role, blocks = self._role_and_blocks(entry.kind, read_json(entry.body))
         for block in blocks:
-            piece = _cut(self.words, self.words.placed("messages", role, block), self.model).block
-            if keeps_thinking or not piece.is_thinking:
-                yield replace(piece, entry=entry.sequence)
+            rendered = self.format.render("messages", role, block, self.model).block
+            if keeps_thinking or not rendered.is_thinking:
+                yield replace(rendered, entry=entry.sequence)
 
     def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
-        """What the cache sees."""
-        return _prompt(self.words, layout, params)
+        """The prompt that the cache sees."""
+        return _prompt(self.format, layout, params)
 
     def parse(self, body: Json) -> Parsed:
-        """A request body of this endpoint."""
-        return understood(self.words, body)
+        """Parse a request body of this endpoint."""
+        return parse_body(self.format, body)
 
     def turns(self, body: Json) -> tuple[Json, Json, list[Turn]]:
         """System parts, tool definitions and turns of a request body."""
-        words = self.words
-        places = [place for place in words.places(words.spelled(body)) if words.lifetime(place) is None]
-        system = [words.parts.part(place.block) for place in places if place.level == "system"]
-        tools = [words.tools.definition(place.block) for place in places if place.level == "tools"]
-        said = groupby((place for place in places if place.level == "messages"), key=lambda place: place.role)
-        return system, tools, list(self._turns([(role, [place.block for place in group]) for role, group in said]))
+        system: list[Json] = []
+        tools: list[Json] = []
+        messages: list[tuple[str, list[Json]]] = []
+        for part in self.format.body_parts(self.format.normalize_body(body)):
+            if part.type == MARKER:
+                continue
+            if part.level == "tools":
+                tools.append(self.format.tools.definition(part.value))
+                continue
+            block = self.format.normalize_block(part.value)
+            if part.level == "system":
+                system.append(self.format.parts.part(block))
+            elif messages and messages[-1][0] == part.role:
+                messages[-1][1].append(block)
+            else:
+                messages.append((part.role, [block]))
+        return system, tools, list(self._turns(messages))
 
     def _role_and_blocks(self, kind: str, body: Any) -> tuple[str, list[Json]]:
         """The role and blocks of an entry."""
-        words = self.words
-        told: Mapping[str, Callable[[], tuple[str, list[Json]]]] = {
-            "user": lambda: self._user_blocks(body),
-            "assistant": lambda: (words.speaker, self._replied(body)),
-            "result": lambda: ("user", [words.result(body)]),
-            "epoch": lambda: ("user", words.parts.blocks(body["summary"])),
-            "phase": lambda: self._notice_blocks(self.telling, body.get("text", "")),
-            "tools": lambda: self._notice_blocks(self.announcing, announcement(body)),
-            "notice": lambda: self._notice_blocks(self.noticing if "event" in body else "", body.get("text", "")),
-        }
-        return told[kind]()
+        match kind:
+            case "user":
+                return self._user_blocks(body)
+            case "assistant":
+                return self.format.model_role, self._reply_blocks(body)
+            case "result":
+                return "user", [self.format.render_result(body)]
+            case "epoch":
+                return "user", self.format.parts.blocks(body["summary"])
+            case "phase":
+                return self._notice_blocks(self.telling, body.get("text", ""))
+            case "tools":
+                return self._notice_blocks(self.announcing, announcement(body))
+            case "notice":
+                return self._notice_blocks(self.noticing if "event" in body else "", body.get("text", ""))
+        raise KeyError(kind)
 
-    def _user_blocks(self, body: Block) -> tuple[str, list[Json]]:
-        """What a user said, or the program in a system message between turns, where the model takes one."""
-        is_system = body.get("role") == "system" and self.noticing in _SYSTEM
-        return "system" if is_system else "user", self.words.parts.blocks(
-            body["content"] if is_system else user_content(body)
-        )
+    def _user_blocks(self, body: JsonObject) -> tuple[str, list[Json]]:
+        """A user message, or a system message between turns where the model takes one."""
+        if body.get("role") == "system" and self.noticing in _SYSTEM:
+            return "system", self.format.parts.blocks(body["content"])
+        return "user", self.format.parts.blocks(user_content(body))
 
-    def _notice_blocks(self, how: str, news: str) -> tuple[str, list[Json]]:
-        """What the program says: in a system message, in the user's turn as a reminder, or as the user's own words."""
-        role = "system" if how in _SYSTEM else "user"
-        said = news if role == "system" or not how else reminder(news)
-        return role, [text(said)] if said else []
+    def _notice_blocks(self, option: str, message: str) -> tuple[str, list[Json]]:
+        """A notice of the program: in a system message, as a reminder in the user's turn, or as plain text of it."""
+        role = "system" if option in _SYSTEM else "user"
+        content = message if role == "system" or not option else reminder(message)
+        return role, [text(content)] if content else []
 
-    def _replied(self, body: Block) -> list[Json]:
-        """What the model said: its own blocks, or another wire's reply in these words."""
+    def _reply_blocks(self, body: JsonObject) -> list[Json]:
+        """A reply of the model: its own blocks, or another wire's reply as blocks of this one."""
         if body["native"]["wire"] == self.wire:
             return list(body["native"]["body"])
-        calls = [self.words.call(call["id"], call["name"], object_of(call["arguments"])) for call in body["calls"]]
+        calls = [
+            self.format.render_call(call["id"], call["name"], object_of(call["arguments"])) for call in body["calls"]
+        ]
         return [text(body["text"])] * bool(body["text"]) + calls
 
     def _turns(self, messages: list[tuple[str, list[Json]]]) -> Iterator[Turn]:
-        """Each result is an entry of its own, what else the user says one behind them."""
+        """Each result as an entry of its own, and the rest of a user message as one entry behind them."""
         open_calls: list[ReplyCall] = []
         for role, blocks in messages:
-            if role == self.words.speaker:
-                native, said, calls = reading(self.words, blocks, self.model.name)
+            if role == self.format.model_role:
+                native, reply_text, calls = parse_blocks(self.format, blocks, self.model.name)
                 open_calls = list(calls)
-                yield Turn("assistant", assistant_body(self.wire, native.model, read_json(native.body), said, calls))
+                reply = assistant_body(self.wire, native.model, read_json(native.body), reply_text, calls)
+                yield Turn("assistant", reply)
                 continue
-            results = [self.words.resulted(block, open_calls) for block in blocks]
+            results = [self.format.parse_result(block, open_calls) for block in blocks]
             yield from (Turn("result", body) for body in results if body is not None)
-            rest = [self.words.parts.part(block) for block, body in zip(blocks, results, strict=True) if body is None]
+            rest = [self.format.parts.part(block) for block, body in zip(blocks, results, strict=True) if body is None]
             if rest:
                 yield Turn("user", {"content": rest, **({} if role == "user" else {"role": role})})
 
 
-def reading(words: Words, blocks: Iterable[Block], model: str) -> tuple[Native, str, tuple[ReplyCall, ...]]:
-    """A reply's own blocks in normal form, its text and its calls."""
-    said = [normal(words.placed("messages", words.speaker, block).block) for block in blocks]
+def parse_blocks(
+    format: KeyedFormat, blocks: Iterable[JsonObject], model: str
+) -> tuple[Native, str, tuple[ReplyCall, ...]]:
+    """The blocks of a reply in normal form, its text and its calls."""
+    plain = [normal(format.normalize_block(block)) for block in blocks]
     calls: list[ReplyCall] = []
-    for block in said:
-        call = words.called(block, len(calls))
-        calls += [call] if call is not None else []
-    return Native(words.wire, model, canonical(said)), "".join(map(words.spoken, said)), tuple(calls)
+    for block in plain:
+        call = format.parse_call(block, len(calls))
+        if call is not None:
+            calls.append(call)
+    return Native(format.wire, model, canonical(plain)), "".join(map(format.text_of, plain)), tuple(calls)
 
 
-def understood(words: Words, body: Json) -> Parsed:
-    """A request body: its segments, marks and parameters.
+def parse_body(format: KeyedFormat, body: Json) -> Parsed:
+    """Parse a request body into its blocks, breakpoints and parameters.
 
     Raises `UnreadableRequest` where it is not one.
     """
-    fields = words.spelled(expect(body, dict, "body", "an object"))
-    model = model_named(expect(fields.get(words.model_field), str, words.model_field, "a string"), words.provider)
-    columns, marks = (
-        PromptColumns(
-            words.grammar, strips_thinking=model.strips_thinking, tool_prompt_tokens=model.tool_prompt_tokens
-        ),
-        dict[int, Breakpoint](),
+    fields = format.normalize_body(expect(body, dict, "body", "an object"))
+    model = model_named(expect(fields.get(format.model_field), str, format.model_field, "a string"), format.provider)
+    columns = PromptColumns(
+        format.grammar, strips_thinking=model.strips_thinking, tool_prompt_tokens=model.tool_prompt_tokens
     )
-    for place in words.places(fields):
-        ttl = words.lifetime(place)
-        if ttl is None:
-            columns.append(_cut(words, place, model).block)
-        elif len(columns) and columns.breakpoint_offsets[-1] >= 0:
-            marks[len(columns) - 1] = Breakpoint(len(columns) - 1, ttl, LOOKBACK)
-    layout, params = PromptLayout(columns, len(columns), tuple(marks.values())), words.params(fields)
-    return Parsed(model.name, params, layout, _prompt(words, layout, params))
+    breakpoints: dict[int, Breakpoint] = {}
+    for part in format.body_parts(fields):
+        if part.type != MARKER:
+            role = "" if part.level == "system" else part.role
+            columns.append(format.render(part.level, role, part.value, model).block)
+            continue
+        seconds = format.marker_seconds(part.value)
+        if len(columns) and columns.breakpoint_offsets[-1] >= 0:
+            breakpoints[len(columns) - 1] = Breakpoint(len(columns) - 1, seconds, LOOKBACK)
+    layout, params = PromptLayout(columns, len(columns), tuple(breakpoints.values())), format.params(fields)
+    return Parsed(model.name, params, layout, _prompt(format, layout, params))
 
 
-def text(said: str) -> Json:
-    """Text as a block."""
-    return {"text": said}
-
-
-def listed(value: Json, path: str) -> list[dict[str, Json]]:
-    """`value` as a list of objects, empty for null; raises `UnreadableRequest` at the place where it is none."""
-    found: list[dict[str, Json]] = expect([] if value is None else value, list, path, "an array")
-    for index, item in enumerate(found):
-        if not isinstance(item, dict) or not item:
-            raise UnreadableRequest(f"{path}[{index}]", "Input should be an object that says something")
-    return found
-
-
-def _in_words(part: Block) -> Json:
-    """A part as a system prompt takes it: as text."""
-    has_words = part["type"] == "native" or "text" in part
-    return part if has_words else {"type": "text", "text": str(part.get("url") or f"[{part['type']}]")}
-
-
-def _cut(words: Words, place: Place, model: Model) -> Cut:
-    trait = words.trait(place, model)
-    is_turn = place.role == "user" and trait.run != RESULT
-    return cut(place.block, place.level, place.role, trait, model.name, place.frame, is_turn=is_turn)
-
-
-def _prompt(words: Words, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
+def _prompt(format: KeyedFormat, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
     columns, n = layout.columns, layout.n
-    return words.seen(
-        keyed(words.keying, words.keyed(params), columns.raised(n), columns, n, layout.breakpoints), layout, params
-    )
+    flags = columns.raised(n)
+    prompt = keyed(format.keying, format.keyed_params(params), flags, columns, n, layout.breakpoints)
+    return format.adjust_prompt(prompt, layout, params)
+
+
+def text(content: str) -> Json:
+    """Text as a block."""
+    return {"text": content}
+
+
+def objects_in(value: Json, path: str) -> list[dict[str, Json]]:
+    """`value` as a list of objects that are not empty, empty for null.
+
+    Raises `UnreadableRequest` with the path of what is none.
+    """
+    items: list[dict[str, Json]] = expect([] if value is None else value, list, path, "an array")
+    for index, item in enumerate(items):
+        if not isinstance(item, dict) or not item:
+            raise UnreadableRequest(f"{path}[{index}]", "Input should be an object that is not empty")
+    return items
+
+
+def _as_text(part: JsonObject) -> Json:
+    """A part as a system prompt takes it: as text."""
+    if part["type"] == "native" or "text" in part:
+        return part
+    return {"type": "text", "text": str(part.get("url") or f"[{part['type']}]")}

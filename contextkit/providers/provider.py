@@ -646,7 +646,8 @@ def custom_tool(definition: Mapping[str, Json], wire: str) -> Json:
     return _SPELLED[wire]({key: definition[key] for key in ("name", "description")}, definition["format"])
 
 
-Block = Mapping[str, Json]
+JsonObject = Mapping[str, Json]
+"""A block, message, tool or entry body as parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -659,14 +660,14 @@ class Parts:
     """A text → its block."""
     media: Mapping[str, Callable[[Any], Json]]
     """Type of a picture or document → block."""
-    candidates: Callable[[Block], list[Json]]
+    candidates: Callable[[JsonObject], list[Json]]
     """Block → neutral pictures and documents that might be spelled so."""
 
     def blocks(self, parts: Json) -> list[Json]:
         """Neutral parts as blocks: native ones of this wire stand as they are, others are said as far as they can be."""
         return [self.block(part) for part in parts]
 
-    def block(self, part: Block) -> Json:
+    def block(self, part: JsonObject) -> Json:
         """One of them."""
         if part["type"] == "native":
             return part["block"] if part["wire"] == self.wire else self.text(block_text(part["block"]))
@@ -676,7 +677,7 @@ class Parts:
         """Blocks as neutral parts."""
         return [self.part(block) for block in blocks]
 
-    def part(self, block: Block) -> Json:
+    def part(self, block: JsonObject) -> Json:
         """The neutral part that renders back to `block`, or the block verbatim."""
         likely = (
             [{"type": "text", "text": block["text"]}] if isinstance(block.get("text"), str) else self.candidates(block)
@@ -693,17 +694,17 @@ class Tools:
     """The endpoint."""
     tool: Callable[[Any, Any, Any], Json]
     """(name, description, schema) → tool."""
-    function: Callable[[Block], tuple[Json, Json, Json]]
+    function: Callable[[JsonObject], tuple[Json, Json, Json]]
     """Tool → the same three, whatever stands in their places."""
 
-    def sent(self, definition: Block) -> Json:
+    def sent(self, definition: JsonObject) -> Json:
         """A neutral definition as it is sent: one this wire wrote stands as it is."""
         own = definition.get("native")
         if own and own["wire"] == self.wire:
             return own["block"]
         return custom_tool(definition, self.wire) or self.tool(*function_of(definition))
 
-    def definition(self, tool: Block) -> Json:
+    def definition(self, tool: JsonObject) -> Json:
         """The neutral definition that renders back to `tool`, or the tool verbatim."""
         name, description, schema = self.function(tool)
         if normal(self.tool(name, description, schema)) != normal(tool):
@@ -711,10 +712,10 @@ class Tools:
         return {"name": name, "description": description, "parameters": schema}
 
 
-def verbatim(wire: str, block: Block) -> Json:
+def verbatim(wire: str, block: JsonObject) -> Json:
     """A block of `wire`, kept verbatim as a part."""
     return {"type": "native", **_native_part(wire, block)}
 
 
-def _native_part(wire: str, block: Block) -> dict[str, Json]:
+def _native_part(wire: str, block: JsonObject) -> dict[str, Json]:
     return {"wire": wire, "block": dict(block)}

@@ -23,7 +23,7 @@ from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import MODELS, Model, find_model, model_named
 from contextkit.prompt.block import Block, spelled
 from contextkit.prompt.diff import Change, changes, common_bytes
-from contextkit.providers.codec import BodyReader
+from contextkit.providers.body import BodyReader
 from contextkit.providers.codecs import CODECS, codec_of
 from contextkit.providers.server_state import named_in
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import Block, Level, block_of, listed, mapped, name_in, type_in
+from contextkit.prompt.block import listed, mapped, name_in
+from contextkit.prompt.prompt import Level
 from contextkit.providers.anthropic.blocks import is_billing_header
-from contextkit.providers.codec import (
+from contextkit.providers.body import (
     BodyPart,
     BodyReader,
     content_parts,
@@ -43,26 +43,16 @@ def head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
     for index, tool in enumerate(listed(fields.get("tools"), "tools")):
         path = f"tools[{index}]"
         name = name_in(mapped(tool, path)) or str(tool.get("type", ""))
-        yield BodyPart("tools", path, -1, name, tool)
-    yield from parts_of_content("system", fields.get("system") or None, "system", -1, "system")
+        yield BodyPart("tools", path, -1, name, "tool", tool)
+    yield from parts_of_content("system", fields.get("system") or None, "system", -1, "system", _TYPES)
 
 
 def message_parts(message: Json, index: int, level: Level = "messages") -> Iterator[BodyPart]:
     """The content of one message."""
     path = f"messages[{index}]"
     fields = mapped(message, path)
-    return parts_of_content(level, fields.get("content"), f"{path}.content", index, str(fields.get("role", "")))
-
-
-def _head_blocks(fields: Mapping[str, Json]) -> Iterator[Block]:
-    for part in head_parts(fields):
-        block = block_of(*part[:4], "tool" if part.level == "tools" else type_in(part.value, _TYPES), part.value)
-        yield replace(block, body=_BILLING_HEADER) if is_billing_header(part.value) else block
-
-
-def _message_blocks(message: Json, index: int, level: Level) -> Iterator[Block]:
-    for part in message_parts(message, index, level):
-        yield block_of(*part[:4], type_in(part.value, _TYPES), part.value)
+    role = str(fields.get("role", ""))
+    return parts_of_content(level, fields.get("content"), f"{path}.content", index, role, _TYPES)
 
 
 def _is_body(fields: Mapping[str, Json]) -> bool:
@@ -81,7 +71,8 @@ BODY = BodyReader(
     is_body=_is_body,
     message_field="messages",
     block_fields=frozenset({"tools", "system", "messages"}),
-    head_blocks=_head_blocks,
-    message_blocks=_message_blocks,
+    head_parts=head_parts,
+    message_parts=message_parts,
+    fixed_body=lambda level, value: _BILLING_HEADER if level == "system" and is_billing_header(value) else None,
     is_framed=False,
 )

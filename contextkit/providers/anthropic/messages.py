@@ -32,7 +32,7 @@ from contextkit.providers.anthropic.blocks import (
     tidied,
 )
 from contextkit.providers.anthropic.body import BODY, api_path, head_parts, message_parts
-from contextkit.providers.codec import BodyPart
+from contextkit.providers.body import BodyPart
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import lacking, set_by, settings_for
 from contextkit.providers.provider import Cut, Parsed, Trait, Turn, assistant_body, cut, expect

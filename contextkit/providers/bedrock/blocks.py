@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from contextkit.canonical import Json
 from contextkit.providers.keyed_blocks import text
-from contextkit.providers.provider import Block, Parts, ReplyCall, Tools, call_id
+from contextkit.providers.provider import JsonObject, Parts, ReplyCall, Tools, call_id
 
 WIRE = "bedrock_converse"
 _IMAGES = {f"image/{name}": name for name in ("png", "jpeg", "gif", "webp")}
@@ -34,13 +34,13 @@ _LONGEST = 200
 """What the name of a document must not hold, and how long it may be (DocumentBlock.name)."""
 
 
-def _source(part: Block) -> Json:
+def _source(part: JsonObject) -> Json:
     if "url" in part:
         return {"s3Location": {"uri": part["url"]}}
     return {"text": part["data"]} if part["media_type"] == "text/plain" else {"bytes": part["data"]}
 
 
-def _media(part: Block) -> Json:
+def _media(part: JsonObject) -> Json:
     kind, url = part["type"], str(part.get("url", ""))
     formats = _IMAGES if kind == "image" else _DOCUMENTS
     written = formats.get(part["media_type"] if not url else _by_name(url, formats))
@@ -56,7 +56,7 @@ def _by_name(url: str, formats: Mapping[str, str]) -> str:
     return next((media for media, name in formats.items() if name == ending), "")
 
 
-def _candidates(block: Block) -> list[Json]:
+def _candidates(block: JsonObject) -> list[Json]:
     kind = next(iter(block))
     inside = block[kind] if kind in ("image", "document") else {}
     source = inside.get("source") or {}
@@ -80,7 +80,7 @@ def call(name: str, tool: str, arguments: Json) -> Json:
     return {"toolUse": {"toolUseId": call_id(name), "name": tool, "input": arguments}}
 
 
-def called(block: Block, index: int) -> ReplyCall | None:
+def called(block: JsonObject, index: int) -> ReplyCall | None:
     """The call a block makes; None for a tool that Bedrock runs itself."""
     use = block.get("toolUse")
     return (
@@ -88,19 +88,19 @@ def called(block: Block, index: int) -> ReplyCall | None:
     )
 
 
-def saying(block: Block) -> str:
+def saying(block: JsonObject) -> str:
     """What a block says in words, cited ones included."""
     cited = (block.get("citationsContent") or {}).get("content") or []
     return str(block.get("text") or "".join(part["text"] for part in cited))
 
 
-def result(body: Block) -> Json:
+def result(body: JsonObject) -> Json:
     """What a tool gave."""
     status = {"status": "error"} if body["is_error"] else {}
     return {"toolResult": {"toolUseId": call_id(body["call_id"]), "content": PARTS.blocks(body["content"]), **status}}
 
 
-def resulted(block: Block, calls: list[ReplyCall]) -> Json:
+def resulted(block: JsonObject, calls: list[ReplyCall]) -> Json:
     """A block that answers a call, as the body of a result."""
     inside = block.get("toolResult")
     if not inside or inside.get("type"):
@@ -109,7 +109,7 @@ def resulted(block: Block, calls: list[ReplyCall]) -> Json:
     return {"call_id": inside["toolUseId"], "name": "", "content": content, "is_error": inside.get("status") == "error"}
 
 
-def tidied(block: Block) -> Block:
+def tidied(block: JsonObject) -> JsonObject:
     """A block in its one spelling: a result that succeeded does not say so."""
     inside = block.get("toolResult")
     if not isinstance(inside, dict) or inside.get("status") != "success":
@@ -123,7 +123,7 @@ def _tool(name: str, description: str, schema: Json) -> Json:
     return {"toolSpec": {"name": name, **told, "inputSchema": {"json": schema}}}
 
 
-def _function(block: Block) -> tuple[Json, Json, Json]:
+def _function(block: JsonObject) -> tuple[Json, Json, Json]:
     """What a tool of a request body says of a function."""
     spec = block.get("toolSpec") or {}
     return spec.get("name"), spec.get("description", ""), (spec.get("inputSchema") or {}).get("json")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from itertools import groupby
+from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import Block, Level, block_of, listed, mapped, marker_in, name_in, type_in
-from contextkit.providers.codec import BodyPart, BodyReader, content_parts, parts_of_content
+from contextkit.prompt.block import listed, mapped, name_in
+from contextkit.prompt.prompt import Level
+from contextkit.providers.body import MARKER, BodyPart, BodyReader, content_parts, parts_of_content
 
 _TYPES = {
     "text": "text",
@@ -18,57 +17,41 @@ _TYPES = {
     "toolUse": "call",
     "toolResult": "result",
     "reasoningContent": "thinking",
-    "cachePoint": "cachePoint",
     "guardContent": "text",
 }
 _OWN_FIELDS = ("toolConfig", "inferenceConfig", "additionalModelRequestFields", "guardrailConfig")
 
 
 def head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
-    """Tools and system text, cachePoints among them."""
+    """Tools and system text; a cachePoint is a marker."""
     config = fields.get("toolConfig")
     if isinstance(config, dict):
         for index, tool in enumerate(listed(config.get("tools"), "toolConfig.tools")):
-            yield BodyPart("tools", f"toolConfig.tools[{index}]", -1, name_in(tool, "toolSpec"), tool)
-    yield from parts_of_content("system", fields.get("system"), "system", -1, "system")
+            path = f"toolConfig.tools[{index}]"
+            yield _marked(BodyPart("tools", path, -1, name_in(tool, "toolSpec"), "tool", tool))
+    yield from map(_marked, parts_of_content("system", fields.get("system"), "system", -1, "system", _TYPES))
 
 
 def message_parts(message: Json, index: int, level: Level = "messages") -> Iterator[BodyPart]:
-    """The content of one message, cachePoints among it."""
+    """The content of one message; a cachePoint is a marker."""
     path = f"messages[{index}]"
     fields = mapped(message, path)
-    return parts_of_content(level, fields.get("content"), f"{path}.content", index, str(fields.get("role", "")))
+    role = str(fields.get("role", ""))
+    return map(_marked, parts_of_content(level, fields.get("content"), f"{path}.content", index, role, _TYPES))
 
 
-def _head_blocks(fields: Mapping[str, Json]) -> Iterator[Block]:
-    for _, parts in groupby(head_parts(fields), key=lambda part: part.level):
-        yield from _marked(parts)
-
-
-def _message_blocks(message: Json, index: int, level: Level) -> Iterator[Block]:
-    return _marked(message_parts(message, index, level))
-
-
-def _marked(parts: Iterable[BodyPart]) -> Iterator[Block]:
-    """A cachePoint is no block: it marks the one before it."""
-    block: Block | None = None
-    for part in parts:
-        if isinstance(part.value, dict) and "cachePoint" in part.value:
-            block = replace(block, marker=marker_in(part.value["cachePoint"])) if block else None
-            continue
-        if block:
-            yield block
-        kind = "tool" if part.level == "tools" else type_in(part.value, _TYPES)
-        block = block_of(*part[:4], kind, part.value)
-    if block:
-        yield block
+def _marked(part: BodyPart) -> BodyPart:
+    """The part; as a marker where it is a cachePoint."""
+    if isinstance(part.value, dict) and "cachePoint" in part.value:
+        return part._replace(type=MARKER, value=part.value["cachePoint"])
+    return part
 
 
 def _is_body(fields: Mapping[str, Json]) -> bool:
     if not isinstance(fields.get("messages"), list):
         return False
     return any(name in fields for name in _OWN_FIELDS) or any(
-        "type" not in part and _TYPES.keys() & part for part in content_parts(fields)
+        "type" not in part and (_TYPES.keys() & part or "cachePoint" in part) for part in content_parts(fields)
     )
 
 
@@ -77,7 +60,7 @@ BODY = BodyReader(
     is_body=_is_body,
     message_field="messages",
     block_fields=frozenset({"toolConfig.tools", "system", "messages"}),
-    head_blocks=_head_blocks,
-    message_blocks=_message_blocks,
+    head_parts=head_parts,
+    message_parts=message_parts,
     is_framed=False,
 )

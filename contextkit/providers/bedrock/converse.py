@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 from urllib.parse import quote
 
 from contextkit.canonical import Json, canonical
@@ -16,15 +15,15 @@ from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.models import Model
 from contextkit.prompt.breakpoints import Plan
-from contextkit.prompt.prompt import Grammar, PromptColumns
+from contextkit.prompt.prompt import Grammar, Level, PromptColumns
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.bedrock import blocks
 from contextkit.providers.bedrock import response as reply
 from contextkit.providers.bedrock.blocks import WIRE
 from contextkit.providers.bedrock.body import BODY, head_parts, message_parts
-from contextkit.providers.codec import BodyPart
-from contextkit.providers.keyed_blocks import RESULT, Place, Speaker, Words, listed, understood
-from contextkit.providers.provider import Block, Parsed, Trait, expect
+from contextkit.providers.body import MARKER, BodyPart
+from contextkit.providers.keyed_blocks import RESULT, KeyedAdapter, KeyedFormat, objects_in, parse_body
+from contextkit.providers.provider import Cut, JsonObject, Parsed, Trait, cut, expect
 
 TTLS = {"5m": 300, "1h": 3600}
 """`cachePoint.ttl` → seconds (CacheTTL)."""
@@ -34,10 +33,10 @@ _UNMARKED_TOOLS = ("nova",)
 """Models that take no cachePoint among their tools (prompt-caching guide, table of models)."""
 
 
-def _shown(block: Block) -> tuple[str, ...]:
+def _shown(block: JsonObject) -> tuple[str, ...]:
     return (
         ("image",)
-        if any("image" in part for part in listed(block["toolResult"].get("content"), "toolResult.content"))
+        if any("image" in part for part in objects_in(block["toolResult"].get("content"), "toolResult.content"))
         else ()
     )
 
@@ -79,32 +78,31 @@ GRAMMAR = Grammar(
 )
 
 
-def _placed(level: Any, role: str, block: Block) -> Place:
-    return Place(level, role, blocks.tidied(block), _FRAMES[role] if role else (b"", b""))
-
-
-def _places(fields: Mapping[str, Json]) -> Iterator[Place]:
+def _body_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+    """The parts of a body, checked."""
     expect(fields.get("toolConfig") or {}, dict, "toolConfig", "an object")
     for part in head_parts(fields):
-        yield _placed(part.level, "", _object(part))
-    for index, message in enumerate(listed(fields.get("messages"), "messages")):
+        yield _checked(part)
+    for index, message in enumerate(objects_in(fields.get("messages"), "messages")):
         role = expect(message.get("role"), str, f"messages[{index}].role", "a string")
         expect(_FRAMES.get(role), tuple, f"messages[{index}].role", "'user', 'assistant' or 'system'")
         for part in message_parts(message, index):
-            yield _placed("messages", role, _object(part))
+            yield _checked(part)
 
 
 _OBJECTS = ("toolUse", "toolResult", "reasoningContent", "document", "image")
 """Blocks whose fields are read."""
 
 
-def _object(part: BodyPart) -> Block:
+def _checked(part: BodyPart) -> BodyPart:
+    if part.type == MARKER:
+        return part
     if not isinstance(part.value, dict) or not part.value:
         raise UnreadableRequest(part.path, "Input should be an object that is not empty")
     for kind in _OBJECTS:
         if kind in part.value:
             expect(part.value[kind], dict, f"{part.path}.{kind}", "an object")
-    return part.value
+    return part
 
 
 def _params(fields: Mapping[str, Json]) -> dict[str, Json]:
@@ -114,42 +112,45 @@ def _params(fields: Mapping[str, Json]) -> dict[str, Json]:
     )
 
 
-def _trait(place: Place, model: Model) -> Trait:
-    is_unmarked = place.level == "tools" and any(family in model.name for family in _UNMARKED_TOOLS)
-    return Trait(can_hold_breakpoint=False) if is_unmarked else _TRAITS.get(next(iter(place.block)), Trait())
+def _render(level: Level, role: str, block: JsonObject, model: Model) -> Cut:
+    block = blocks.tidied(block)
+    trait = _TRAITS.get(next(iter(block)), Trait())
+    if level == "tools":
+        role = ""
+        if any(family in model.name for family in _UNMARKED_TOOLS):
+            trait = Trait(can_hold_breakpoint=False)
+    is_turn = role == "user" and trait.run != RESULT
+    return cut(block, level, role, trait, model.name, _FRAMES[role] if role else (b"", b""), is_turn=is_turn)
 
 
-def _lifetime(place: Place) -> int | None:
-    if "cachePoint" not in place.block:
-        return None
-    ttl = expect(place.block["cachePoint"], dict, "cachePoint", "an object").get("ttl") or "5m"
+def _marker_seconds(marker: Json) -> int:
+    ttl = expect(marker, dict, "cachePoint", "an object").get("ttl") or "5m"
     return TTLS[expect(ttl if ttl in tuple(TTLS) else None, str, "cachePoint.ttl", "'5m' or '1h'")]
 
 
-WORDS = Words(
-    WIRE,
-    GRAMMAR,
-    "bedrock",
-    "modelId",
-    "assistant",
-    blocks.PARTS,
-    blocks.call,
-    blocks.called,
-    blocks.saying,
-    blocks.result,
-    blocks.resulted,
-    blocks.TOOLS,
-    _placed,
-    _places,
-    _params,
-    lambda params: params,
-    _trait,
-    lifetime=_lifetime,
+FORMAT = KeyedFormat(
+    wire=WIRE,
     provider="aws",
+    grammar=GRAMMAR,
+    keying="bedrock",
+    model_field="modelId",
+    model_role="assistant",
+    parts=blocks.PARTS,
+    tools=blocks.TOOLS,
+    render_call=blocks.call,
+    parse_call=blocks.called,
+    text_of=blocks.saying,
+    render_result=blocks.result,
+    parse_result=blocks.resulted,
+    body_parts=_body_parts,
+    render=_render,
+    params=_params,
+    normalize_block=blocks.tidied,
+    marker_seconds=_marker_seconds,
 )
 
 
-class BedrockConverse(Speaker):
+class BedrockConverse(KeyedAdapter):
     """A model of Bedrock behind `client.converse`, where `client = boto3.client("bedrock-runtime")`.
 
     `max_tokens` goes out as `inferenceConfig.maxTokens`. `ttl` is the lifetime of the moving cachePoints, `head_ttl`
@@ -160,9 +161,9 @@ class BedrockConverse(Speaker):
     {'maxTokens': 4096}
     """
 
-    words, wire, name, grammar = WORDS, WIRE, "aws", GRAMMAR
+    format, wire, name, grammar = FORMAT, WIRE, "aws", GRAMMAR
     answering = Answering(
-        partial(reply.reply, WORDS), lambda response: "stopReason" in response, reply.usage, reply.joined
+        partial(reply.reply, FORMAT), lambda response: "stopReason" in response, reply.usage, reply.joined
     )
 
     def __init__(
@@ -182,5 +183,5 @@ class BedrockConverse(Speaker):
 
 
 def parse(body: Json) -> Parsed:
-    """The keyword arguments of a call: its segments, marks and parameters; raises as `understood`."""
-    return understood(WORDS, body)
+    """The keyword arguments of a call: its segments, marks and parameters; raises as `parse_body`."""
+    return parse_body(FORMAT, body)

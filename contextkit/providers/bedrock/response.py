@@ -14,7 +14,7 @@ from typing import Any
 from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
-from contextkit.providers.keyed_blocks import Words, packed, reading
+from contextkit.providers.keyed_blocks import KeyedFormat, packed, parse_blocks
 from contextkit.providers.provider import Reply, plain, read_object, written_object
 from contextkit.providers.usage import BEDROCK_CONVERSE, read_usage
 
@@ -32,7 +32,7 @@ STOPS = {
 """`stopReason` → what the loop does next (StopReason)."""
 
 
-def reply(words: Words, response: Any) -> Reply:
+def reply(format: KeyedFormat, response: Any) -> Reply:
     """A response of `converse`, or what a stream amounted to."""
     answer = plain(packed(response))
     message = (answer.get("output") or {}).get("message")
@@ -41,7 +41,7 @@ def reply(words: Words, response: Any) -> Reply:
             "not an answer of Bedrock Converse (no output.message): pass what client.converse returned"
         )
     content = [_with_object(block) for block in message["content"]]
-    native, text, calls = reading(words, (block for block in content if block.get("text") != ""), "")
+    native, text, calls = parse_blocks(format, (block for block in content if block.get("text") != ""), "")
     told = {"content": content, "usage": answer.get("usage")}
     name = (answer.get("ResponseMetadata") or {}).get(
         "RequestId"

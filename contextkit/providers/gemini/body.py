@@ -1,12 +1,13 @@
-"""Where a generateContent body keeps its blocks. Field names: google.genai.types 3.4, in both spellings."""
+"""Where a generateContent body keeps its blocks. Field names: google.genai.types 3.4, with and without underscores."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import Block, Level, block_of, content_blocks, listed, mapped, name_in
-from contextkit.providers.codec import BodyReader
+from contextkit.prompt.block import listed, mapped, name_in
+from contextkit.prompt.prompt import Level
+from contextkit.providers.body import BodyPart, BodyReader, parts_of_content
 
 _TYPES = {
     "thought": "thinking",
@@ -21,33 +22,37 @@ _TYPES = {
     "function_response": "result",
     "thoughtSignature": "text",
 }
-_DECLARATIONS = ("functionDeclarations", "function_declarations")
+DECLARATIONS = ("functionDeclarations", "function_declarations")
+"""Field of a tool that holds functions."""
 _SYSTEM = ("systemInstruction", "system_instruction")
 
 
-def _head_blocks(fields: Mapping[str, Json]) -> Iterator[Block]:
+def head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+    """Tools, the functions of each before what else it holds; then system text."""
     for index, tool in enumerate(listed(fields.get("tools"), "tools")):
-        for name, value in mapped(tool, f"tools[{index}]").items():
-            yield from _tool_blocks(f"tools[{index}].{name}", name, value)
+        path = f"tools[{index}]"
+        for name, value in sorted(mapped(tool, path).items(), key=lambda item: item[0] not in DECLARATIONS):
+            yield from _tool_parts(f"{path}.{name}", name, value)
     name = next((name for name in _SYSTEM if name in fields), "")
     instruction = fields.get(name)
     parts = instruction.get("parts") if isinstance(instruction, dict) else instruction
-    yield from content_blocks("system", parts, f"{name}.parts", -1, "system", _TYPES)
+    yield from parts_of_content("system", parts, f"{name}.parts", -1, "system", _TYPES)
 
 
-def _tool_blocks(path: str, name: str, value: Json) -> Iterator[Block]:
-    if name not in _DECLARATIONS:
-        yield block_of("tools", path, -1, name, "tool", {name: value})
+def _tool_parts(path: str, name: str, value: Json) -> Iterator[BodyPart]:
+    if name not in DECLARATIONS:
+        yield BodyPart("tools", path, -1, name, "tool", {name: value}, name)
         return
     for index, declaration in enumerate(listed(value, path)):
-        yield block_of("tools", f"{path}[{index}]", -1, name_in(declaration), "tool", declaration)
+        yield BodyPart("tools", f"{path}[{index}]", -1, name_in(declaration), "tool", declaration, name)
 
 
-def _content_blocks(content: Json, index: int, level: Level) -> Iterator[Block]:
+def message_parts(content: Json, index: int, level: Level = "messages") -> Iterator[BodyPart]:
+    """The parts of one content."""
     path = f"contents[{index}]"
     fields = mapped(content, path)
-    role = str(fields.get("role", "user"))
-    return content_blocks(level, fields.get("parts"), f"{path}.parts", index, role, _TYPES)
+    role = str(fields.get("role") or "user")
+    return parts_of_content(level, fields.get("parts"), f"{path}.parts", index, role, _TYPES)
 
 
 BODY = BodyReader(
@@ -55,6 +60,6 @@ BODY = BodyReader(
     is_body=lambda fields: "contents" in fields,
     message_field="contents",
     block_fields=frozenset({"tools", "contents", *_SYSTEM}),
-    head_blocks=_head_blocks,
-    message_blocks=_content_blocks,
+    head_parts=head_parts,
+    message_parts=message_parts,
 )

@@ -15,20 +15,23 @@ from typing import Any
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
-from contextkit.errors import UsageError
+from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.models import Model
 from contextkit.prompt.breakpoints import Plan
-from contextkit.prompt.prompt import Grammar, PromptColumns, PromptLayout
+from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout
 from contextkit.providers.adapter import Answering, chosen_model
+from contextkit.providers.body import BodyPart
 from contextkit.providers.gemini import parts
 from contextkit.providers.gemini import response as reply
+from contextkit.providers.gemini.body import BODY, DECLARATIONS, head_parts, message_parts
 from contextkit.providers.gemini.parts import WIRE, CachedContent, cached_content, quoted
-from contextkit.providers.keyed_blocks import RESULT, Place, Speaker, Words, listed, understood
-from contextkit.providers.provider import Block, Parsed, Trait, expect
+from contextkit.providers.keyed_blocks import RESULT, KeyedAdapter, KeyedFormat, objects_in, parse_body
+from contextkit.providers.provider import Cut, JsonObject, Parsed, Trait, cut, expect
 
 _FRAMES = {role: (b'{"role":"%b","parts":[' % role.encode(), b"]}") for role in ("user", "model")}
 _DECLARED = (b'{"functionDeclarations":[', b"]}")
-_SEGMENTS = ("tools", "systemInstruction", "contents")
+_FUNCTIONS = "functions"
+"""Role of functions among the tools."""
 
 
 def _opened(columns: PromptColumns, n: int, params: bytes) -> tuple[bytes, int]:
@@ -78,82 +81,77 @@ GRAMMAR = Grammar(
 )
 
 
-def _placed(level: Any, role: str, block: Block) -> Place:
-    if level == "tools":
-        is_function = role == "functions" or "name" in block
-        return Place(
-            level, "functions" if is_function else next(iter(block)), block, _DECLARED if is_function else (b"", b"")
-        )
-    return Place(level, role, parts.normalize_part(block), _FRAMES[role] if role else (b"", b""))
-
-
-def _places(fields: Mapping[str, Json]) -> Iterator[Place]:
-    for index, tool in enumerate(listed(fields.get("tools"), "tools")):
-        for declaration in listed(tool.get("functionDeclarations"), f"tools[{index}].functionDeclarations"):
-            yield _placed("tools", "functions", declaration)
-        yield from (_placed("tools", "", {key: value}) for key, value in tool.items() if key != "functionDeclarations")
-    system = expect(fields.get("systemInstruction") or {}, dict, "systemInstruction", "an object")
-    for block in listed(system.get("parts"), "systemInstruction.parts"):
-        yield _placed("system", "", block)
-    for index, content in enumerate(listed(fields.get("contents"), "contents")):
+def _body_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+    """The parts of a body, checked."""
+    objects_in(fields.get("tools"), "tools")
+    expect(fields.get("systemInstruction") or {}, dict, "systemInstruction", "an object")
+    for part in head_parts(fields):
+        yield _checked(part)
+    for index, content in enumerate(objects_in(fields.get("contents"), "contents")):
         role = content.get("role") or "user"
-        expect(
-            _FRAMES.get(role) if isinstance(role, str) else None, tuple, f"contents[{index}].role", "'user' or 'model'"
-        )
-        for block in listed(content.get("parts"), f"contents[{index}].parts"):
-            yield _placed("messages", role, block)
+        if not isinstance(role, str) or role not in _FRAMES:
+            raise UnreadableRequest(f"contents[{index}].role", "Input should be 'user' or 'model'")
+        for part in message_parts(content, index):
+            yield _checked(part)
 
 
-def _keyed(params: Mapping[str, Json]) -> Mapping[str, Json]:
+def _checked(part: BodyPart) -> BodyPart:
+    if not isinstance(part.value, dict) or not part.value:
+        raise UnreadableRequest(part.path, "Input should be an object that is not empty")
+    return part._replace(role=_FUNCTIONS) if part.field in DECLARATIONS else part
+
+
+def _render(level: Level, role: str, block: JsonObject, model: Model) -> Cut:
+    """Functions stand together in one tool; every other tool is one of its own."""
+    if level == "tools":
+        is_function = role == _FUNCTIONS or "name" in block
+        role, frame = (_FUNCTIONS, _DECLARED) if is_function else (next(iter(block)), (b"", b""))
+    else:
+        block = parts.normalize_part(block)
+        frame = _FRAMES[role] if role else (b"", b"")
+    is_result = "functionResponse" in block
+    trait = Trait(RESULT if is_result else "", can_hold_breakpoint=False, is_thinking=bool(block.get("thought")))
+    return cut(block, level, role, trait, model.name, frame, is_turn=role == "user" and not is_result)
+
+
+def _keyed_params(params: Mapping[str, Json]) -> Mapping[str, Json]:
     return {
         **{name: value for name, value in params.items() if name != "generationConfig"},
         **(params.get("generationConfig") or {}),
     }
 
 
-def _trait(place: Place, model: Model) -> Trait:
-    return Trait(
-        RESULT if "functionResponse" in place.block else "",
-        can_hold_breakpoint=False,
-        is_thinking=bool(place.block.get("thought")),
-    )
-
-
-def _params(fields: Mapping[str, Json]) -> dict[str, Json]:
-    return {name: value for name, value in fields.items() if name not in _SEGMENTS}
-
-
-def _naming(prompt: Prompt, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
+def _with_named_content(prompt: Prompt, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
     """A breakpoint where a named content ends."""
     held = n_held(layout.columns, layout.n, params.get("cachedContent"))
     return replace(prompt, breakpoints=(Breakpoint(held - 1, 0),)) if held else prompt
 
 
-WORDS = Words(
-    WIRE,
-    GRAMMAR,
-    "gemini",
-    "model",
-    "model",
-    parts.PARTS,
-    parts.render_call,
-    parts.parse_call,
-    parts.text_in,
-    parts.render_result,
-    parts.parse_result,
-    parts.TOOLS,
-    _placed,
-    _places,
-    _params,
-    _keyed,
-    _trait,
-    parts.camel_cased,
-    seen=_naming,
+FORMAT = KeyedFormat(
+    wire=WIRE,
     provider="google",
+    grammar=GRAMMAR,
+    keying="gemini",
+    model_field="model",
+    model_role="model",
+    parts=parts.PARTS,
+    tools=parts.TOOLS,
+    render_call=parts.render_call,
+    parse_call=parts.parse_call,
+    text_of=parts.text_in,
+    render_result=parts.render_result,
+    parse_result=parts.parse_result,
+    body_parts=_body_parts,
+    render=_render,
+    params=BODY.params,
+    keyed_params=_keyed_params,
+    normalize_block=parts.normalize_part,
+    normalize_body=parts.camel_cased,
+    adjust_prompt=_with_named_content,
 )
 
 
-class Gemini(Speaker):
+class Gemini(KeyedAdapter):
     """A model of Google's behind `client.models.generate_content`, where `client = genai.Client()`.
 
     `max_tokens` is sent as `generationConfig.maxOutputTokens`; everything else is a field of the API and is sent
@@ -164,8 +162,8 @@ class Gemini(Speaker):
     {'maxOutputTokens': 4096}
     """
 
-    words, wire, name, grammar = WORDS, WIRE, "google", GRAMMAR
-    answering = Answering(partial(reply.reply, WORDS), reply.is_complete, reply.usage, reply.joined, "usageMetadata")
+    format, wire, name, grammar = FORMAT, WIRE, "google", GRAMMAR
+    answering = Answering(partial(reply.reply, FORMAT), reply.is_complete, reply.usage, reply.joined, "usageMetadata")
 
     def __init__(
         self, model: str, *, max_tokens: int | None = None, cached_content: str | None = None, **params: Json
@@ -219,7 +217,7 @@ class Gemini(Speaker):
 
 
 def parse(body: Json) -> Parsed:
-    """Parse a body into its segments and parameters; raises as `understood`. Segments of the content that it names are not
+    """Parse a body into its segments and parameters; raises as `parse_body`. Segments of the content that it names are not
     in it.
     """
-    return understood(WORDS, body)
+    return parse_body(FORMAT, body)

@@ -27,7 +27,7 @@ from contextkit.prices import cost_usd
 from contextkit.prompt.normal_form import normal
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.keyed_blocks import FREE, RAW, standard, text, unpacked
-from contextkit.providers.provider import UNNAMED, Block, Parts, ReplyCall, Tools, verbatim
+from contextkit.providers.provider import UNNAMED, JsonObject, Parts, ReplyCall, Tools, verbatim
 from contextkit.terminal import sanitize
 
 WIRE = "gemini"
@@ -56,7 +56,7 @@ def camel_cased(value: Json) -> Json:
 _UNDERSCORED = re.compile(r"(?<=[a-z0-9])_([a-z0-9])")
 
 
-def _media(part: Block) -> Json:
+def _media(part: JsonObject) -> Json:
     if "url" in part:
         media_type = _BY_ENDING.get(part["url"].partition("?")[0].rpartition(".")[2].lower())
         return {"fileData": {"fileUri": part["url"], **({"mimeType": media_type} if media_type else {})}}
@@ -65,7 +65,7 @@ def _media(part: Block) -> Json:
     return {"inlineData": {"data": part["data"], "mimeType": part["media_type"]}}
 
 
-def _candidates(block: Block) -> list[Json]:
+def _candidates(block: JsonObject) -> list[Json]:
     data, file = block.get("inlineData") or {}, block.get("fileData") or {}
     media = (
         {"url": file.get("fileUri", "")}
@@ -93,13 +93,13 @@ def _id(name: str) -> dict[str, Json]:
     return {} if name.startswith(UNNAMED) else {"id": name}
 
 
-def parse_call(block: Block, index: int) -> ReplyCall | None:
+def parse_call(block: JsonObject, index: int) -> ReplyCall | None:
     """The call a part makes; this API may leave its id out."""
     made = block.get("functionCall")
     return ReplyCall(made.get("id") or f"{UNNAMED}{index}", made["name"], made.get("args") or {}) if made else None
 
 
-def render_result(body: Block) -> Json:
+def render_result(body: JsonObject) -> Json:
     """Render the result of a tool as a part."""
     content = body["content"]
     if len(content) == 1 and content[0].get("wire") == WIRE:
@@ -121,7 +121,7 @@ def render_result(body: Block) -> Json:
     }
 
 
-def parse_result(block: Block, calls: list[ReplyCall]) -> Json:
+def parse_result(block: JsonObject, calls: list[ReplyCall]) -> Json:
     """A part that answers a call, as the body of a result: by id, or as the first open call of that name, which is
     removed from `calls`.
     """
@@ -150,12 +150,12 @@ def parse_result(block: Block, calls: list[ReplyCall]) -> Json:
 _HOLDING_RAW = frozenset({"inlineData", "thoughtSignature", "functionResponse"})
 
 
-def normalize_part(block: Block) -> Block:
+def normalize_part(block: JsonObject) -> JsonObject:
     """Normalize a part: base64 in the standard alphabet, no nulls."""
     plain = {key: value for key, value in block.items() if value is not None}
     if not _HOLDING_RAW & block.keys():
         return plain
-    tidy: Block = standard(plain, RAW[WIRE])
+    tidy: JsonObject = standard(plain, RAW[WIRE])
     return tidy
 
 
@@ -164,7 +164,7 @@ def _tool(name: str, description: str, schema: Json) -> Json:
     return {"name": name, "description": description, "parametersJsonSchema": schema}
 
 
-def _function(block: Block) -> tuple[Json, Json, Json]:
+def _function(block: JsonObject) -> tuple[Json, Json, Json]:
     """Name, description and schema of a function in a request body."""
     return block.get("name"), block.get("description"), block.get("parametersJsonSchema")
 
@@ -172,7 +172,7 @@ def _function(block: Block) -> tuple[Json, Json, Json]:
 TOOLS = Tools(WIRE, _tool, _function)
 
 
-def text_in(block: Block) -> str:
+def text_in(block: JsonObject) -> str:
     """The text of a part; empty for a thought."""
     return "" if block.get("thought") else str(block.get("text", ""))
 

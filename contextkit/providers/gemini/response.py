@@ -13,7 +13,7 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.providers.gemini.parts import camel_cased
-from contextkit.providers.keyed_blocks import Words, packed, reading
+from contextkit.providers.keyed_blocks import KeyedFormat, packed, parse_blocks
 from contextkit.providers.provider import Reply, plain, read_object
 from contextkit.providers.usage import GEMINI, read_usage
 
@@ -21,7 +21,7 @@ STOPS = {"STOP": "done", "MAX_TOKENS": "truncated", "FINISH_REASON_UNSPECIFIED":
 """`finishReason` → next step of the loop; every other is a refusal, of the prompt or of the reply."""
 
 
-def reply(words: Words, response: Any) -> Reply:
+def reply(format: KeyedFormat, response: Any) -> Reply:
     """Parse a `GenerateContentResponse`, its dict, or a joined stream."""
     answer: dict[str, Any] = camel_cased(plain(packed(response)))
     candidates = answer.get("candidates") or []
@@ -33,7 +33,7 @@ def reply(words: Words, response: Any) -> Reply:
     parts = [
         _with_object(part) for part in (first.get("content") or {}).get("parts") or [] if part not in ({"text": ""}, {})
     ]
-    native, text, calls = reading(words, parts, answer.get("modelVersion", ""))
+    native, text, calls = parse_blocks(format, parts, answer.get("modelVersion", ""))
     stop = STOPS.get(first.get("finishReason", "STOP"), "refused")
     name = (
         answer.get("responseId")

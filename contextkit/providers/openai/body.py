@@ -3,45 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import (
-    Block,
-    Level,
-    block_of,
-    content_blocks,
-    listed,
-    mapped,
-    marker_in,
-    tool_blocks,
-    type_in,
-)
+from contextkit.prompt.block import listed, mapped, name_in, type_in
 from contextkit.prompt.normal_form import MARKERS
-from contextkit.providers.codec import BodyReader
+from contextkit.prompt.prompt import Level
+from contextkit.providers.body import MARKER, BodyPart, BodyReader, parts_of_content
 
 _OWN_FIELDS = frozenset({"role", "content", "type", "id", "status", *MARKERS})
-"""Fields of a message that are no blocks. Ids and states of replayed output messages are not rendered."""
+"""Fields of a message that are no parts. Ids and states of replayed output messages are not rendered."""
 
 
-def _other_blocks(
+def _tool_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+    for index, tool in enumerate(listed(fields.get("tools"), "tools")):
+        path = f"tools[{index}]"
+        name = name_in(mapped(tool, path), "function", "custom") or str(tool.get("type", ""))
+        yield BodyPart("tools", path, -1, name, "tool", tool)
+
+
+def _other_parts(
     message: Mapping[str, Json], path: str, index: int, level: Level, role: str, done: frozenset[str]
-) -> Iterator[Block]:
-    """Each other field of a message, a block."""
+) -> Iterator[BodyPart]:
+    """Each other field of a message; then its marker, which stands on the last part before it."""
     for name in sorted(message.keys() - done):
         if message[name] is not None:
-            yield block_of(level, f"{path}.{name}", index, role, name, message[name])
-
-
-def _marked(blocks: Iterator[Block], message: Mapping[str, Json]) -> Iterator[Block]:
-    """A marker on the message itself stands on its last block."""
-    marker = next((message[name] for name in sorted(MARKERS) if message.get(name) is not None), None)
-    if marker is None:
-        return blocks
-    listed_blocks = list(blocks)
-    if listed_blocks:
-        listed_blocks[-1] = replace(listed_blocks[-1], marker=marker_in(marker))
-    return iter(listed_blocks)
+            yield BodyPart(level, f"{path}.{name}", index, role, name, message[name], name)
+    for name in sorted(MARKERS):
+        if message.get(name) is not None:
+            yield BodyPart(level, f"{path}.{name}", index, role, MARKER, message[name], name)
+            return
 
 
 # Chat Completions
@@ -49,26 +39,24 @@ def _marked(blocks: Iterator[Block], message: Mapping[str, Json]) -> Iterator[Bl
 
 _CHAT_TYPES = {"text": "text", "image_url": "image", "file": "document", "refusal": "text"}
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+_CHAT_FIELDS = _OWN_FIELDS | {"tool_calls", *_REASONING}
 
 
-def _chat_blocks(message: Json, index: int, level: Level) -> Iterator[Block]:
+def _chat_message_parts(message: Json, index: int, level: Level) -> Iterator[BodyPart]:
+    """Reasoning, then content, then calls, then every other field; a tool's message is one part."""
     path = f"messages[{index}]"
     fields = mapped(message, path)
     role = str(fields.get("role", ""))
     if role == "tool":
-        return iter((block_of(level, path, index, role, "result", fields),))
-    return _marked(_chat_fields(fields, path, index, level, role), fields)
-
-
-def _chat_fields(message: Mapping[str, Json], path: str, index: int, level: Level, role: str) -> Iterator[Block]:
-    """Reasoning, then content, then calls, then every other field, each a block."""
+        yield BodyPart(level, path, index, role, "result", fields)
+        return
     for name in _REASONING:
-        if message.get(name) is not None:
-            yield block_of(level, f"{path}.{name}", index, role, "thinking", message[name])
-    yield from content_blocks(level, message.get("content"), f"{path}.content", index, role, _CHAT_TYPES)
-    for place, call in enumerate(listed(message.get("tool_calls"), f"{path}.tool_calls")):
-        yield block_of(level, f"{path}.tool_calls[{place}]", index, role, "call", call)
-    yield from _other_blocks(message, path, index, level, role, _OWN_FIELDS | {"tool_calls", *_REASONING})
+        if fields.get(name) is not None:
+            yield BodyPart(level, f"{path}.{name}", index, role, "thinking", fields[name], name)
+    yield from parts_of_content(level, fields.get("content"), f"{path}.content", index, role, _CHAT_TYPES)
+    for number, call in enumerate(listed(fields.get("tool_calls"), f"{path}.tool_calls")):
+        yield BodyPart(level, f"{path}.tool_calls[{number}]", index, role, "call", call, "tool_calls")
+    yield from _other_parts(fields, path, index, level, role, _CHAT_FIELDS)
 
 
 CHAT_BODY = BodyReader(
@@ -76,8 +64,8 @@ CHAT_BODY = BodyReader(
     is_body=lambda fields: "messages" in fields,
     message_field="messages",
     block_fields=frozenset({"tools", "messages"}),
-    head_blocks=tool_blocks,
-    message_blocks=_chat_blocks,
+    head_parts=_tool_parts,
+    message_parts=_chat_message_parts,
     has_system_messages=True,
 )
 
@@ -95,24 +83,29 @@ _RESPONSES_TYPES = {
 }
 
 
-def _responses_head(fields: Mapping[str, Json]) -> Iterator[Block]:
-    yield from tool_blocks(fields)
-    yield from content_blocks("system", fields.get("instructions"), "instructions", -1, "system", _RESPONSES_TYPES)
+def item_type(item: Mapping[str, Json]) -> Json:
+    """The type of an item: one without is a message if it has a role, else a reference
+    (responses/response_input_item_param.py).
+    """
+    return item.get("type") or ("message" if "role" in item else "item_reference")
 
 
-def _item_blocks(item: Json, index: int, level: Level) -> Iterator[Block]:
+def _responses_head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+    yield from _tool_parts(fields)
+    yield from parts_of_content("system", fields.get("instructions"), "instructions", -1, "system", _RESPONSES_TYPES)
+
+
+def _item_parts(item: Json, index: int, level: Level) -> Iterator[BodyPart]:
+    """A message's content, then its other fields; any other item is one part."""
     path = f"input[{index}]"
     fields = mapped(item, path)
-    kind = fields.get("type") or ("message" if "role" in fields else "item_reference")
+    kind = item_type(fields)
     role = str(fields.get("role", ""))
     if kind != "message":
-        return iter((block_of(level, path, index, role or "item", type_in({"type": kind}, _RESPONSES_TYPES), fields),))
-    return _marked(_item_fields(fields, path, index, level, role), fields)
-
-
-def _item_fields(message: Mapping[str, Json], path: str, index: int, level: Level, role: str) -> Iterator[Block]:
-    yield from content_blocks(level, message.get("content"), f"{path}.content", index, role, _RESPONSES_TYPES)
-    yield from _other_blocks(message, path, index, level, role, _OWN_FIELDS)
+        yield BodyPart(level, path, index, role or "item", type_in({"type": kind}, _RESPONSES_TYPES), fields)
+        return
+    yield from parts_of_content(level, fields.get("content"), f"{path}.content", index, role, _RESPONSES_TYPES)
+    yield from _other_parts(fields, path, index, level, role, _OWN_FIELDS)
 
 
 def _is_responses_body(fields: Mapping[str, Json]) -> bool:
@@ -129,7 +122,7 @@ RESPONSES_BODY = BodyReader(
     is_body=_is_responses_body,
     message_field="input",
     block_fields=frozenset({"tools", "instructions", "input"}),
-    head_blocks=_responses_head,
-    message_blocks=_item_blocks,
+    head_parts=_responses_head_parts,
+    message_parts=_item_parts,
     has_system_messages=True,
 )

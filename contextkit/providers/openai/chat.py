@@ -24,6 +24,7 @@ from contextkit.prompt.normal_form import marker_of, normal
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.openai import shared
+from contextkit.providers.openai.body import CHAT_BODY
 from contextkit.providers.openai.shared import SYSTEM, MessageFormat, OpenAIAdapter, grammar, parse_body, read_arguments
 from contextkit.providers.provider import (
     Cut,
@@ -383,23 +384,17 @@ _TOOL = Trait(can_hold_breakpoint=False)
 _SPEECH = ("content", "tool_calls", "refusal", "function_call", "audio")
 
 
-def _messages(fields: Mapping[str, Json]) -> tuple[list[Json], int]:
-    messages: list[Json] = expect(fields.get("messages"), list, "messages", "an array")
-    for index, message in enumerate(messages):
-        expect(
-            expect(message, dict, f"messages[{index}]", "an object").get("role"),
-            str,
-            f"messages[{index}].role",
-            "a string",
-        )
-    return messages, 0
+def _check(fields: Mapping[str, Json]) -> None:
+    for index, message in enumerate(expect(fields.get("messages"), list, "messages", "an array")):
+        path = f"messages[{index}]"
+        expect(expect(message, dict, path, "an object").get("role"), str, f"{path}.role", "a string")
 
 
 def _other_fields(message: Mapping[str, Json]) -> dict[str, Json]:
     return {key: message[key] for key in sorted(message) if key not in ("role", "content") and message[key] is not None}
 
 
-def _cut_whole(message: Mapping[str, Json], path: str, model: str) -> Cut:
+def _render_whole(message: Mapping[str, Json], path: str, model: str) -> Cut:
     role = message["role"]
     trait = expect(_WHOLE.get(role), Trait, f"{path}.role", "'developer', 'system', 'user', 'assistant' or 'tool'")
     fields = normalize(message)
@@ -422,19 +417,18 @@ def _turn(message: Mapping[str, Json], model: str) -> Turn:
 FORMAT = MessageFormat(
     WIRE,
     grammar("messages"),
-    "messages",
-    frozenset({"tools", "messages"}),
+    CHAT_BODY,
     "text",
     messages_of,
     render_reply,
     render_result,
     neutral_parts,
     TOOLS,
-    _messages,
+    _check,
     role=lambda message: str(message["role"]),
     other_fields=_other_fields,
     tool=lambda tool: _TOOL,
-    cut_whole=_cut_whole,
+    render_whole=_render_whole,
     turns=lambda messages, model: [_turn(message, model) for message in messages],
 )
 ANSWERING = Answering(

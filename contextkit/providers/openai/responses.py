@@ -29,6 +29,7 @@ from contextkit.providers.late_tools import TOOL, answers_search, is_ours, searc
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import updates
 from contextkit.providers.openai import shared
+from contextkit.providers.openai.body import RESPONSES_BODY, item_type
 from contextkit.providers.openai.shared import TTLS, MessageFormat, OpenAIAdapter, grammar, parse_body, read_arguments
 from contextkit.providers.provider import (
     Cut,
@@ -96,7 +97,7 @@ def normalize(item: Mapping[str, Json]) -> dict[str, Json]:
     >>> normalize({"type": "function_call_output", "id": "fc_1", "call_id": "c", "output": [{"type": "input_text", "text": "4"}]})
     {'type': 'function_call_output', 'call_id': 'c', 'output': '4'}
     """
-    kind = item.get("type") or ("message" if "role" in item else None)
+    kind = item_type(item)
     is_input = kind in OUTPUTS or (kind == "message" and item.get("role") != "assistant")
     fields = {key: value for key, value in item.items() if value is not None and not (is_input and key in _MACHINE)}
     output = normal(fields.get("output")) if kind in OUTPUTS else None
@@ -437,27 +438,22 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 """Type of an item → fields that must be strings."""
 
 
-def _messages(fields: Mapping[str, Json]) -> tuple[list[Json], int]:
-    """The input as a list of items, `instructions` before the others."""
+def _check(fields: Mapping[str, Json]) -> None:
     for name in (PREVIOUS, CONVERSATION):
         if fields.get(name) is not None:
             raise UnreadableRequest(
                 name, "the conversation is on the server, not in this request: send the whole input instead"
             )
-    messages = fields.get("input")
-    items = (
-        [{"role": "user", "content": messages}]
-        if isinstance(messages, str)
-        else expect(messages, list, "input", "a string or an array")
-    )
-    instructions = expect(fields.get("instructions") or "", str, "instructions", "a string")
-    for index, item in enumerate(items):
-        _check(expect(item, dict, f"input[{index}]", "an object"), f"input[{index}]")
-    return ([{"role": "developer", "content": instructions}, *items], 1) if instructions else (list(items), 0)
+    items = expect(fields.get("input"), (str, list), "input", "a string or an array")
+    expect(fields.get("instructions") or "", str, "instructions", "a string")
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        _check_item(expect(item, dict, f"input[{index}]", "an object"), f"input[{index}]")
 
 
-def _check(item: Mapping[str, Json], path: str) -> None:
-    kind = _kind(item)
+def _check_item(item: Mapping[str, Json], path: str) -> None:
+    kind = item_type(item)
+    if not item.get("type") and "role" not in item and "id" not in item:
+        raise UnreadableRequest(f"{path}.type", "Input should be a string")
     if kind == "item_reference":
         raise UnreadableRequest(f"{path}.type", "item_reference stands for an item on the server: send the item itself")
     if kind == "message":
@@ -468,19 +464,12 @@ def _check(item: Mapping[str, Json], path: str) -> None:
         expect(item.get("output"), (str, list), f"{path}.output", "a string or an array")
 
 
-def _kind(item: Mapping[str, Json]) -> Json:
-    """The type of an item: one without is a message if it has a role, else a reference
-    (responses/response_input_item_param.py).
-    """
-    return item.get("type") or ("message" if "role" in item else "item_reference" if "id" in item else None)
-
-
 def _other_fields(item: Mapping[str, Json]) -> dict[str, Json]:
     plain = normalize(item)
     return {key: plain[key] for key in sorted(plain) if key not in ("type", "role", "content")}
 
 
-def _cut_whole(item: Mapping[str, Json], path: str, model: str) -> Cut:
+def _render_whole(item: Mapping[str, Json], path: str, model: str) -> Cut:
     fields = normalize(item)
     if fields["type"] == "message":
         expect(
@@ -509,19 +498,18 @@ def _user_turn(item: Mapping[str, Json]) -> Turn:
 FORMAT = MessageFormat(
     WIRE,
     grammar("input"),
-    "input",
-    frozenset({"tools", "input", "instructions"}),
+    RESPONSES_BODY,
     "input_text",
     items_of,
     render_reply,
     render_result,
     neutral_parts,
     TOOLS,
-    _messages,
-    role=lambda item: str(item["role"]) if _kind(item) == "message" else "",
+    _check,
+    role=lambda item: str(item["role"]) if item_type(item) == "message" else "",
     other_fields=_other_fields,
     tool=lambda tool: _TOOLS[bool(tool.get("defer_loading"))],
-    cut_whole=_cut_whole,
+    render_whole=_render_whole,
     turns=_turns,
     renderers=RENDERERS,
 )

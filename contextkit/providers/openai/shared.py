@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import ClassVar
 
 from contextkit.cache.prompt import Breakpoint, Prompt
@@ -25,6 +26,7 @@ from contextkit.models import Model, model_named
 from contextkit.prompt.breakpoints import Plan
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter
+from contextkit.providers.body import BodyPart, BodyReader
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import (
     MAX_ARGUMENT_DEPTH,
@@ -316,10 +318,8 @@ class MessageFormat:
     """The endpoint."""
     grammar: Grammar
     """Grammar of its body."""
-    array: str
-    """Field that holds messages or items."""
-    segments: frozenset[str]
-    """Fields that are segments, not parameters."""
+    body: BodyReader
+    """Where a request body keeps its messages or items."""
     text: str
     """Type of a text part."""
     render_message: Callable[[str, Json], list[Json]]
@@ -332,15 +332,15 @@ class MessageFormat:
     """(message, role it should have) → neutral parts."""
     tools: Tools
     """Its tool definitions."""
-    messages_of: Callable[[Mapping[str, Json]], tuple[list[Json], int]]
-    """Body → its messages or items, checked, and how many stand before the first of `array`."""
+    check: Callable[[Mapping[str, Json]], None]
+    """Raises `UnreadableRequest` for a body whose messages are not of this endpoint."""
     role: Callable[[Mapping[str, Json]], str]
     """The role of a message; "" for an item without one."""
     other_fields: Callable[[Mapping[str, Json]], dict[str, Json]]
     """Fields of a message besides role and content, sorted."""
     tool: Callable[[Mapping[str, Json]], Trait]
     """A tool → its trait for the cache."""
-    cut_whole: Callable[[Mapping[str, Json], str, str], Cut]
+    render_whole: Callable[[Mapping[str, Json], str, str], Cut]
     """(message, path, model) → the message as a single block."""
     turns: Callable[[list[Json], str], Iterable[Turn]]
     """(messages after the system level, model) → turns."""
@@ -369,7 +369,7 @@ class OpenAIAdapter(Adapter):
             for tool in tools
         ]
         for message in self.format.render_message(self.system_role, system):
-            cuts += _message(self.format, message, "system", "system", self.model.name)
+            cuts += _message(self.format, message, -1, "system", self.model.name)
         yield from (replace(rendered.block, entry=entry) for rendered in cuts)
 
     def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
@@ -378,7 +378,7 @@ class OpenAIAdapter(Adapter):
         `keeps_thinking=False` where its prefix has changed and the API would drop its reasoning.
         """
         for message in self._kinds[entry.kind](read_json(entry.body)):
-            for rendered in _message(self.format, message, "messages", self.format.array, self.model.name):
+            for rendered in _message(self.format, message, -1, "messages", self.model.name):
                 if keeps_thinking or not rendered.block.is_thinking:
                     yield replace(rendered.block, entry=entry.sequence)
 
@@ -392,12 +392,15 @@ class OpenAIAdapter(Adapter):
 
     def turns(self, body: Json) -> tuple[Json, Json, list[Turn]]:
         """System parts, tool definitions and turns of a request body."""
-        messages, _ = self.format.messages_of(body)
-        n_head = _n_head(self.format, messages)
-        role = self.system_role if n_head == 1 else ""
-        system = [part for message in messages[:n_head] for part in self.format.neutral_parts(message, role)]
-        definitions = [self.format.tools.definition(tool) for tool in body.get("tools") or []]
-        return system, definitions, list(self.format.turns(messages[n_head:], self.model.name))
+        self.format.check(body)
+        parts = list(self.format.body.head_parts(body))
+        messages = self.format.body.messages(body)
+        n_system = _n_system(self.format, messages)
+        system_messages = [*_instructions(parts), *messages[:n_system]]
+        role = self.system_role if len(system_messages) == 1 else ""
+        system = [part for message in system_messages for part in self.format.neutral_parts(message, role)]
+        definitions = [self.format.tools.definition(part.value) for part in parts if part.level == "tools"]
+        return system, definitions, list(self.format.turns(messages[n_system:], self.model.name))
 
 
 def _kinds(format: MessageFormat, telling: str, announcing: str, noticing: str) -> dict[str, RenderEntry]:
@@ -431,7 +434,7 @@ def parse_body(format: MessageFormat, body: Json) -> Parsed:
     """
     fields = expect(body, dict, "body", "an object")
     model = model_named(expect(fields.get("model"), str, "model", "a string"), "openai")
-    params = {name: value for name, value in fields.items() if name not in format.segments}
+    params = format.body.params(fields)
     columns, cuts = (
         PromptColumns(format.grammar, strips_thinking=strips(format.wire, model, params)),
         list(_cuts(format, fields, model.name)),
@@ -443,53 +446,63 @@ def parse_body(format: MessageFormat, body: Json) -> Parsed:
 
 
 def _cuts(format: MessageFormat, fields: Mapping[str, Json], model: str) -> Iterator[Cut]:
-    for index, tool in enumerate(expect(fields.get("tools") or [], list, "tools", "an array")):
-        yield _tool(format, expect(tool, dict, f"tools[{index}]", "an object"), model)
-    messages, offset = format.messages_of(fields)
-    n_head = _n_head(format, messages)
+    format.check(fields)
+    parts = list(format.body.head_parts(fields))
+    for part in parts:
+        if part.level == "tools":
+            yield _tool(format, part.value, model)
+    for message in _instructions(parts):
+        yield from _message(format, message, -1, "system", model)
+    messages = format.body.messages(fields)
+    n_system = _n_system(format, messages)
     for index, message in enumerate(messages):
-        yield from _message(
-            format, message, "system" if index < n_head else "messages", f"{format.array}[{index - offset}]", model
-        )
+        yield from _message(format, message, index, "system" if index < n_system else "messages", model)
 
 
-def _n_head(format: MessageFormat, messages: list[Json]) -> int:
-    """The number of system messages that open the conversation."""
-    return next((index for index, message in enumerate(messages) if format.role(message) not in SYSTEM), len(messages))
+def _n_system(format: MessageFormat, messages: list[Json]) -> int:
+    """How many messages open the conversation as its system level; an item that is no message ends it, whatever its role."""
+    return sum(1 for _ in takewhile(lambda message: format.role(message) in SYSTEM, messages))
+
+
+def _instructions(parts: Iterable[BodyPart]) -> list[Json]:
+    """System text in a field of its own, as the developer message that it stands for."""
+    return [{"role": "developer", "content": part.value} for part in parts if part.level == "system" and part.value]
 
 
 def _tool(format: MessageFormat, tool: Mapping[str, Json], model: str) -> Cut:
     return cut(tool, "tools", "", format.tool(tool), model)
 
 
-def _message(format: MessageFormat, message: Mapping[str, Json], level: Level, path: str, model: str) -> Iterable[Cut]:
-    """One message, part by part or as a whole."""
-    trait = _PARTS.get((level, format.role(message)))
-    return (
-        [format.cut_whole(message, path, model)] if trait is None else _each(format, message, level, trait, path, model)
-    )
+def _message(format: MessageFormat, message: Mapping[str, Json], index: int, level: Level, model: str) -> Iterator[Cut]:
+    """One message, as a whole or part by part; its fields besides role and content (a name) stand in its opening.
+
+    `index` is its place in a request body, for errors; -1 for a message that stands in none.
+    """
+    path = f"{format.body.message_field}[{index}]"
+    role = format.role(message)
+    trait = _PARTS.get((level, role))
+    if trait is None:
+        yield format.render_whole(message, path, model)
+        return
+    content = message.get("content")
+    if not isinstance(content, str):
+        expect(content or None, list, f"{path}.content", "a string or a non-empty array")
+    other_fields = format.other_fields(message)
+    opening = canonical({"role": role, **other_fields})
+    opener = opening[:-1] + b',"content":['
+    name = opening.decode() if other_fields else role
+    is_first = True
+    for part in format.body.message_parts(message, index, level):
+        if part.field == "content":
+            block = {"type": format.text, "text": content} if isinstance(content, str) else _checked(format, part)
+            is_turn = is_first and trait.run == "user"
+            yield cut(block, level, name if is_first else "", trait, model, (opener, b"]}"), is_turn=is_turn)
+            is_first = False
 
 
-def _each(
-    format: MessageFormat, message: Mapping[str, Json], level: Level, trait: Trait, path: str, model: str
-) -> Iterator[Cut]:
-    """The parts of a message; its fields besides role and content (a name) stand in its opening."""
-    more, role = format.other_fields(message), format.role(message)
-    fields = {"role": role, **more}
-    opener, speaker = canonical(fields)[:-1] + b',"content":[', canonical(fields).decode() if more else role
-    for index, part in enumerate(_content(format, message.get("content"), f"{path}.content")):
-        is_turn = trait.run == "user" and not index
-        yield cut(part, level, "" if index else speaker, trait, model, (opener, b"]}"), is_turn=is_turn)
-
-
-def _content(format: MessageFormat, content: Json, path: str) -> list[Json]:
-    """Content as a list of parts: a string is one text part."""
-    if isinstance(content, str):
-        return [{"type": format.text, "text": content}]
-    for index, part in enumerate(expect(content or None, list, path, "a string or a non-empty array")):
-        kind = expect(
-            expect(part, dict, f"{path}[{index}]", "an object").get("type"), str, f"{path}[{index}].type", "a string"
-        )
-        if kind == format.text:
-            expect(part.get("text"), str, f"{path}[{index}].text", "a string")
-    return list(content)
+def _checked(format: MessageFormat, part: BodyPart) -> Json:
+    """A part of content; raises `UnreadableRequest` for one without a type, or without its text."""
+    kind = expect(expect(part.value, dict, part.path, "an object").get("type"), str, f"{part.path}.type", "a string")
+    if kind == format.text:
+        expect(part.value.get("text"), str, f"{part.path}.text", "a string")
+    return part.value
