@@ -18,6 +18,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from contextkit.cache.prompt import Breakpoint
+from contextkit.canonical import Json
 
 Level = Literal["tools", "system", "messages"]
 LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
@@ -56,6 +57,8 @@ class RenderedBlock:
     """Whether it leaves the prompt, and not the wire, when a user message follows."""
     entry: int = -1
     """Sequence of the log entry it comes from, -1 for none."""
+    marker: Json = None
+    """The cache marker that it came with, None for none; no part of `body`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from contextkit.providers.adapter import Adapter
 from contextkit.providers.body import MARKER, BodyPart
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import (
-    Cut,
     JsonObject,
     Parsed,
     Parts,
@@ -144,7 +143,7 @@ class KeyedFormat:
     """(block, open calls) → body of a `result` entry, None for every other block."""
     body_parts: Callable[[Mapping[str, Json]], Iterator[BodyPart]]
     """The parts of a body in order, checked; raises `UnreadableRequest` where it is not of this endpoint."""
-    render: Callable[[Level, str, JsonObject, Model], Cut]
+    render: Callable[[Level, str, JsonObject, Model], RenderedBlock]
     """(level, role, block, model) → the rendered block."""
     params: Callable[[Mapping[str, Json]], dict[str, Json]]
     """The fields of a body that hold no blocks."""
@@ -174,13 +173,13 @@ class KeyedAdapter(Adapter):
         blocks: list[tuple[Level, JsonObject]] = [("tools", self.format.tools.sent(definition)) for definition in tools]
         blocks += [("system", block) for block in self.format.parts.blocks(map(_as_text, system))]
         for level, block in blocks:
-            yield replace(self.format.render(level, "", block, self.model).block, entry=entry)
+            yield replace(self.format.render(level, "", block, self.model), entry=entry)
 
     def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
         """Render one entry; `keeps_thinking=False` where its prefix has changed."""
         role, blocks = self._role_and_blocks(entry.kind, read_json(entry.body))
         for block in blocks:
-            rendered = self.format.render("messages", role, block, self.model).block
+            rendered = self.format.render("messages", role, block, self.model)
             if keeps_thinking or not rendered.is_thinking:
                 yield replace(rendered, entry=entry.sequence)
 
@@ -296,7 +295,7 @@ def parse_body(format: KeyedFormat, body: Json) -> Parsed:
     for part in format.body_parts(fields):
         if part.type != MARKER:
             role = "" if part.level == "system" else part.role
-            columns.append(format.render(part.level, role, part.value, model).block)
+            columns.append(format.render(part.level, role, part.value, model))
             continue
         seconds = format.marker_seconds(part.value)
         if len(columns) and columns.breakpoint_offsets[-1] >= 0:

@@ -356,20 +356,11 @@ class Trait:
     """Flags it raises, from the block."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A rendered block and the marker it came with."""
-
-    block: RenderedBlock
-    marker: Json
-    """The marker as sent, None where there was none."""
-
-
 _Key = tuple[bytes, Level, str, Trait, str, tuple[bytes, bytes], bool]
 """Everything a rendered block depends on."""
 
 
-def cut(
+def render_block(
     block: Json,
     level: Level,
     role: str,
@@ -378,25 +369,26 @@ def cut(
     frame: tuple[bytes, bytes] = (b"", b""),
     *,
     is_turn: bool = False,
-) -> Cut:
+) -> RenderedBlock:
     """Render `block` on `level`, counted for `model`, in the message that `frame` opens and closes.
 
-    Raises `NotSerialisable` for what JSON cannot carry.
+    The only code that makes a `RenderedBlock`: adapters call it for what they render, `parse` for what was received, so
+    both count and key the same bytes. Raises `NotSerialisable` for what JSON cannot carry.
     """
     global _memo_bytes  # noqa: PLW0603 - the one counter of a process-wide memo
     key = (canonical(block), level, role, trait, model, frame, is_turn)
     if not _budget_bytes:
-        return _cut(*key)
-    made = _MEMO.get(key)
-    if made is None:
-        made = _cut(*key)
-        size = len(key[0]) + len(made.block.body)
-        if _memo_bytes + size > _budget_bytes:  # a full memo starts anew: one more cut of what is still in use
+        return _render(*key)
+    rendered = _MEMO.get(key)
+    if rendered is None:
+        rendered = _render(*key)
+        size = len(key[0]) + len(rendered.body)
+        if _memo_bytes + size > _budget_bytes:  # a full memo starts anew: what is still in use is rendered once more
             _MEMO.clear()
             _memo_bytes = 0
-        _MEMO[key] = made
+        _MEMO[key] = rendered
         _memo_bytes += size
-    return made
+    return rendered
 
 
 def remember(n_bytes: int) -> None:
@@ -416,35 +408,32 @@ def expect(value: Json, kind: type | tuple[type, ...], path: str, what: str) -> 
     return value
 
 
-_MEMO: dict[_Key, Cut] = {}
+_MEMO: dict[_Key, RenderedBlock] = {}
 _memo_bytes = 0
 _budget_bytes = 0
 
 
-def _cut(
+def _render(
     raw: bytes, level: Level, role: str, trait: Trait, model: str, frame: tuple[bytes, bytes], is_turn: bool
-) -> Cut:
+) -> RenderedBlock:
     block = parse(raw)
-    marker, body = marker_of(block), canonical(normal(block))
-    counter = counter_for(model_named(model))
-    can_hold_breakpoint = trait.can_hold_breakpoint and not (isinstance(block, dict) and block.get("text") == "")
-    flags = trait.flags(block) if isinstance(block, dict) else ()
-    rendered = RenderedBlock(
+    is_empty_text = isinstance(block, dict) and block.get("text") == ""
+    return RenderedBlock(
         level,
         role,
-        body,
-        counter.count(block),
+        canonical(normal(block)),
+        counter_for(model_named(model)).count(block),
         trait.run,
         frame[0],
         frame[1],
-        can_hold_breakpoint=can_hold_breakpoint,
+        can_hold_breakpoint=trait.can_hold_breakpoint and not is_empty_text,
         is_thinking=trait.is_thinking,
         is_turn=is_turn,
         is_silent=trait.is_silent,
         is_passing=trait.is_passing,
-        flags=flags,
+        flags=trait.flags(block) if isinstance(block, dict) else (),
+        marker=marker_of(block),
     )
-    return Cut(rendered, marker)
 
 
 MAX_ARGUMENT_DEPTH = 200

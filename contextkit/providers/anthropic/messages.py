@@ -35,7 +35,7 @@ from contextkit.providers.anthropic.body import BODY, api_path, head_parts, mess
 from contextkit.providers.body import BodyPart
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import lacking, set_by, settings_for
-from contextkit.providers.provider import Cut, Parsed, Trait, Turn, assistant_body, cut, expect
+from contextkit.providers.provider import Parsed, Trait, Turn, assistant_body, expect, render_block
 from contextkit.providers.settings import BETA
 
 _MARKERS = {300: b',"cache_control":{"type":"ephemeral"}', 3600: b',"cache_control":{"type":"ephemeral","ttl":"1h"}'}
@@ -108,9 +108,9 @@ class AnthropicMessages(Adapter):
     def render_static_prefix(self, system: Json, tools: Json, entry: int) -> Iterator[RenderedBlock]:
         """Pieces of tools and system."""
         for definition in tools:
-            yield replace(_tool(words.TOOL_FORMAT.sent(definition), self.model.name).block, entry=entry)
+            yield replace(_tool(words.TOOL_FORMAT.sent(definition), self.model.name), entry=entry)
         for block in words.PARTS.blocks(system):
-            yield replace(_system(block, self.model.name).block, entry=entry)
+            yield replace(_system(block, self.model.name), entry=entry)
 
     def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
         """Pieces of one entry; `keeps_thinking=False` where its prefix has changed and signatures no longer hold."""
@@ -119,7 +119,7 @@ class AnthropicMessages(Adapter):
         extras = body.get("settings") or (set_by(body, self._settings) if entry.kind == "notice" else None)
         for block in blocks or [None] * bool(extras):
             if keeps_thinking or block is None or not TRAITS.get(block["type"], PLAIN).is_thinking:
-                yield replace(_message(block, role, self.model.name, extras).block, entry=entry.sequence)
+                yield replace(_message(block, role, self.model.name, extras), entry=entry.sequence)
 
     def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
         """What the cache sees: what edits leave, explicit marks, and the automatic ones.
@@ -175,10 +175,10 @@ def parse(body: Json, *, billing_header: BillingHeader = "neutral") -> Parsed:
     columns = PromptColumns(GRAMMAR, strips_thinking=model.strips_thinking, tool_prompt_tokens=model.tool_prompt_tokens)
     marks: list[Breakpoint] = []
     try:
-        for part in _cuts(fields, model.name, billing_header):
-            columns.append(part.block)
-            if part.marker is not None and part.block.can_hold_breakpoint:
-                marks.append(Breakpoint(len(columns) - 1, lifetime(part.marker), LOOKBACK))
+        for block in _rendered(fields, model.name, billing_header):
+            columns.append(block)
+            if block.marker is not None and block.can_hold_breakpoint:
+                marks.append(Breakpoint(len(columns) - 1, lifetime(block.marker), LOOKBACK))
     except UnreadableRequest as error:
         raise UnreadableRequest(api_path(error.path), error.what) from None
     params = BODY.params(fields)
@@ -186,7 +186,7 @@ def parse(body: Json, *, billing_header: BillingHeader = "neutral") -> Parsed:
     return Parsed(model.name, params, layout, prompt(layout, params))
 
 
-def _cuts(fields: Mapping[str, Json], model: str, billing_header: BillingHeader) -> Iterator[Cut]:
+def _rendered(fields: Mapping[str, Json], model: str, billing_header: BillingHeader) -> Iterator[RenderedBlock]:
     for part in head_parts(fields):
         if part.level == "tools":
             yield _tool(part.value, model)
@@ -213,20 +213,22 @@ def _block(part: BodyPart) -> Json:
     return part.value
 
 
-def _tool(tool: Mapping[str, Json], model: str) -> Cut:
-    return cut(tool, "tools", "", words.tool_trait(tool), model)
+def _tool(tool: Mapping[str, Json], model: str) -> RenderedBlock:
+    return render_block(tool, "tools", "", words.tool_trait(tool), model)
 
 
-def _system(block: Mapping[str, Json], model: str, billing_header: BillingHeader = "neutral") -> Cut:
+def _system(block: Mapping[str, Json], model: str, billing_header: BillingHeader = "neutral") -> RenderedBlock:
     is_outside = billing_header == "neutral" and is_billing_header(block)
-    return cut(tidied(block), "system", "", _OUTSIDE if is_outside else TRAITS.get(block["type"], PLAIN), model)
+    return render_block(
+        tidied(block), "system", "", _OUTSIDE if is_outside else TRAITS.get(block["type"], PLAIN), model
+    )
 
 
 _OUTSIDE = Trait(can_hold_breakpoint=False, is_silent=True)
 """A block that is sent and is no part of the prompt."""
 
 
-def _message(block: Mapping[str, Json] | None, role: str, model: str, extras: Json = None) -> Cut:
+def _message(block: Mapping[str, Json] | None, role: str, model: str, extras: Json = None) -> RenderedBlock:
     """The piece of one block, in a message that may say more than role and content.
 
     Of a message without any block, all of it.
@@ -235,7 +237,7 @@ def _message(block: Mapping[str, Json] | None, role: str, model: str, extras: Js
         return _set(block, role, model, extras)
     trait = TRAITS.get(block["type"], PLAIN) if block else PLAIN
     is_turn = role == "user" and bool(block) and block["type"] != "tool_result"  # type: ignore[index]
-    return cut(tidied(block or {}), "messages", role, trait, model, _FRAMES[role], is_turn=is_turn)
+    return render_block(tidied(block or {}), "messages", role, trait, model, _FRAMES[role], is_turn=is_turn)
 
 
 def _settings(message: Mapping[str, Json]) -> dict[str, Json]:
@@ -244,19 +246,19 @@ def _settings(message: Mapping[str, Json]) -> dict[str, Json]:
     return {key: value for key, value in said.items() if (key, value) != ("clear_at", "never")}
 
 
-def _set(block: Mapping[str, Json] | None, role: str, model: str, extras: Mapping[str, Json]) -> Cut:
+def _set(block: Mapping[str, Json] | None, role: str, model: str, extras: Mapping[str, Json]) -> RenderedBlock:
     """The same where the message sets something: what it sets is part of who speaks, so that no other message joins it."""
     lead = canonical({"role": role, **extras})
     trait = Trait(can_hold_breakpoint="clear_at" not in extras, is_passing="clear_at" in extras)
     if block is None:
-        return cut(
+        return render_block(
             {"role": role, **extras, "content": []},
             "messages",
             lead.decode(),
             replace(trait, can_hold_breakpoint=False),
             model,
         )
-    return cut(tidied(block), "messages", lead.decode(), trait, model, (lead[:-1] + b',"content":[', b"]}"))
+    return render_block(tidied(block), "messages", lead.decode(), trait, model, (lead[:-1] + b',"content":[', b"]}"))
 
 
 def without(parsed: Parsed, segments: Collection[int]) -> Parsed:

@@ -15,7 +15,7 @@ from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.models import Model
 from contextkit.prompt.breakpoints import Plan
-from contextkit.prompt.prompt import Grammar, Level, PromptColumns
+from contextkit.prompt.prompt import Grammar, Level, PromptColumns, RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.bedrock import blocks
 from contextkit.providers.bedrock import response as reply
@@ -23,7 +23,7 @@ from contextkit.providers.bedrock.blocks import WIRE
 from contextkit.providers.bedrock.body import BODY, head_parts, message_parts
 from contextkit.providers.body import MARKER, BodyPart
 from contextkit.providers.keyed_blocks import RESULT, KeyedAdapter, KeyedFormat, objects_in, parse_body
-from contextkit.providers.provider import Cut, JsonObject, Parsed, Trait, cut, expect
+from contextkit.providers.provider import JsonObject, Parsed, Trait, expect, render_block
 
 TTLS = {"5m": 300, "1h": 3600}
 """`cachePoint.ttl` → seconds (CacheTTL)."""
@@ -112,7 +112,7 @@ def _params(fields: Mapping[str, Json]) -> dict[str, Json]:
     )
 
 
-def _render(level: Level, role: str, block: JsonObject, model: Model) -> Cut:
+def _render(level: Level, role: str, block: JsonObject, model: Model) -> RenderedBlock:
     block = blocks.tidied(block)
     trait = _TRAITS.get(next(iter(block)), Trait())
     if level == "tools":
@@ -120,7 +120,7 @@ def _render(level: Level, role: str, block: JsonObject, model: Model) -> Cut:
         if any(family in model.name for family in _UNMARKED_TOOLS):
             trait = Trait(can_hold_breakpoint=False)
     is_turn = role == "user" and trait.run != RESULT
-    return cut(block, level, role, trait, model.name, _FRAMES[role] if role else (b"", b""), is_turn=is_turn)
+    return render_block(block, level, role, trait, model.name, _FRAMES[role] if role else (b"", b""), is_turn=is_turn)
 
 
 def _marker_seconds(marker: Json) -> int:

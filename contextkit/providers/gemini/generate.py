@@ -18,7 +18,7 @@ from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.models import Model
 from contextkit.prompt.breakpoints import Plan
-from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout
+from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.body import BodyPart
 from contextkit.providers.gemini import parts
@@ -26,7 +26,7 @@ from contextkit.providers.gemini import response as reply
 from contextkit.providers.gemini.body import BODY, DECLARATIONS, head_parts, message_parts
 from contextkit.providers.gemini.parts import WIRE, CachedContent, cached_content, quoted
 from contextkit.providers.keyed_blocks import RESULT, KeyedAdapter, KeyedFormat, objects_in, parse_body
-from contextkit.providers.provider import Cut, JsonObject, Parsed, Trait, cut, expect
+from contextkit.providers.provider import JsonObject, Parsed, Trait, expect, render_block
 
 _FRAMES = {role: (b'{"role":"%b","parts":[' % role.encode(), b"]}") for role in ("user", "model")}
 _DECLARED = (b'{"functionDeclarations":[', b"]}")
@@ -101,7 +101,7 @@ def _checked(part: BodyPart) -> BodyPart:
     return part._replace(role=_FUNCTIONS) if part.field in DECLARATIONS else part
 
 
-def _render(level: Level, role: str, block: JsonObject, model: Model) -> Cut:
+def _render(level: Level, role: str, block: JsonObject, model: Model) -> RenderedBlock:
     """Functions stand together in one tool; every other tool is one of its own."""
     if level == "tools":
         is_function = role == _FUNCTIONS or "name" in block
@@ -111,7 +111,7 @@ def _render(level: Level, role: str, block: JsonObject, model: Model) -> Cut:
         frame = _FRAMES[role] if role else (b"", b"")
     is_result = "functionResponse" in block
     trait = Trait(RESULT if is_result else "", can_hold_breakpoint=False, is_thinking=bool(block.get("thought")))
-    return cut(block, level, role, trait, model.name, frame, is_turn=role == "user" and not is_result)
+    return render_block(block, level, role, trait, model.name, frame, is_turn=role == "user" and not is_result)
 
 
 def _keyed_params(params: Mapping[str, Json]) -> Mapping[str, Json]:

@@ -21,13 +21,13 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply, UnreadableRequest, UsageError
 from contextkit.log.entry import Native
 from contextkit.prompt.normal_form import marker_of, normal
+from contextkit.prompt.prompt import RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.openai import shared
 from contextkit.providers.openai.body import CHAT_BODY
 from contextkit.providers.openai.shared import SYSTEM, MessageFormat, OpenAIAdapter, grammar, parse_body, read_arguments
 from contextkit.providers.provider import (
-    Cut,
     Parsed,
     Parts,
     Reply,
@@ -37,9 +37,9 @@ from contextkit.providers.provider import (
     Turn,
     assistant_body,
     block_text,
-    cut,
     expect,
     plain,
+    render_block,
     verbatim,
 )
 from contextkit.providers.settings import CacheKey
@@ -394,7 +394,7 @@ def _other_fields(message: Mapping[str, Json]) -> dict[str, Json]:
     return {key: message[key] for key in sorted(message) if key not in ("role", "content") and message[key] is not None}
 
 
-def _render_whole(message: Mapping[str, Json], path: str, model: str) -> Cut:
+def _render_whole(message: Mapping[str, Json], path: str, model: str) -> RenderedBlock:
     role = message["role"]
     trait = expect(_WHOLE.get(role), Trait, f"{path}.role", "'developer', 'system', 'user', 'assistant' or 'tool'")
     fields = normalize(message)
@@ -403,7 +403,9 @@ def _render_whole(message: Mapping[str, Json], path: str, model: str) -> Cut:
         expect(fields.get("content"), (str, list), f"{path}.content", "a string or an array")
     if (role != "function" and not any(fields.get(key) is not None for key in _SPEECH)) or fields.get("content") == []:
         raise UnreadableRequest(f"{path}.content", "Input should be a string or a non-empty array")
-    return replace(cut(fields, "messages", role, trait, model), marker=marker_of(message))
+    block = render_block(fields, "messages", role, trait, model)
+    marker = marker_of(message)  # also one inside content that became a string
+    return block if marker is None else replace(block, marker=marker)
 
 
 def _turn(message: Mapping[str, Json], model: str) -> Turn:

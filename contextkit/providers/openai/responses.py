@@ -23,6 +23,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply, UnreadableRequest, UsageError
 from contextkit.log.entry import Native
 from contextkit.prompt.normal_form import VERBATIM, marker_of, normal
+from contextkit.prompt.prompt import RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.late_tools import SEARCHES_SEARCH as SEARCH
 from contextkit.providers.late_tools import TOOL, answers_search, is_ours, search_result
@@ -32,7 +33,6 @@ from contextkit.providers.openai import shared
 from contextkit.providers.openai.body import RESPONSES_BODY, item_type
 from contextkit.providers.openai.shared import TTLS, MessageFormat, OpenAIAdapter, grammar, parse_body, read_arguments
 from contextkit.providers.provider import (
-    Cut,
     Parsed,
     Parts,
     Reply,
@@ -42,10 +42,10 @@ from contextkit.providers.provider import (
     Turn,
     assistant_body,
     block_text,
-    cut,
     expect,
     plain,
     read_object,
+    render_block,
     verbatim,
 )
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, continuing
@@ -469,14 +469,16 @@ def _other_fields(item: Mapping[str, Json]) -> dict[str, Json]:
     return {key: plain[key] for key in sorted(plain) if key not in ("type", "role", "content")}
 
 
-def _render_whole(item: Mapping[str, Json], path: str, model: str) -> Cut:
+def _render_whole(item: Mapping[str, Json], path: str, model: str) -> RenderedBlock:
     fields = normalize(item)
     if fields["type"] == "message":
         expect(
             fields["role"] == "assistant" or None, bool, f"{path}.role", "'developer', 'system', 'user' or 'assistant'"
         )
         expect(fields.get("content"), (str, list), f"{path}.content", "a string or an array")
-    return replace(cut(fields, "messages", "item", _ITEMS.get(fields["type"], _ITEM), model), marker=marker_of(item))
+    block = render_block(fields, "messages", "item", _ITEMS.get(fields["type"], _ITEM), model)
+    marker = marker_of(item)  # also one inside content that became a string
+    return block if marker is None else replace(block, marker=marker)
 
 
 def _turns(items: list[Json], model: str) -> Iterator[Turn]:

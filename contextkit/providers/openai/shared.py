@@ -30,17 +30,16 @@ from contextkit.providers.body import BodyPart, BodyReader
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import (
     MAX_ARGUMENT_DEPTH,
-    Cut,
     Parsed,
     Tools,
     Trait,
     Turn,
     announcement,
-    cut,
     definition_for,
     expect,
     keyed,
     reminder,
+    render_block,
     user_content,
 )
 from contextkit.providers.rendering import strips
@@ -211,16 +210,13 @@ def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
     )
 
 
-def marks_of(columns: PromptColumns, cuts: list[Cut], params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
-    """The explicit breakpoints of `cuts`.
-
-    `cuts[i]` became segment `i`. A breakpoint's own lifetime wins over the request's.
-    """
+def marks_of(blocks: list[RenderedBlock], params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
+    """The explicit breakpoints of all blocks of a prompt; a breakpoint's own lifetime wins over the request's."""
     default = _seconds(_options(params))
     return tuple(
-        Breakpoint(index, TTLS.get(str(rendered.marker.get("ttl")), default), 1)
-        for index, rendered in enumerate(cuts)
-        if isinstance(rendered.marker, dict) and rendered.marker.get("mode") == "explicit"
+        Breakpoint(index, TTLS.get(str(block.marker.get("ttl")), default), 1)
+        for index, block in enumerate(blocks)
+        if isinstance(block.marker, dict) and block.marker.get("mode") == "explicit"
     )
 
 
@@ -340,7 +336,7 @@ class MessageFormat:
     """Fields of a message besides role and content, sorted."""
     tool: Callable[[Mapping[str, Json]], Trait]
     """A tool → its trait for the cache."""
-    render_whole: Callable[[Mapping[str, Json], str, str], Cut]
+    render_whole: Callable[[Mapping[str, Json], str, str], RenderedBlock]
     """(message, path, model) → the message as a single block."""
     turns: Callable[[list[Json], str], Iterable[Turn]]
     """(messages after the system level, model) → turns."""
@@ -364,13 +360,13 @@ class OpenAIAdapter(Adapter):
 
     def render_static_prefix(self, system: Json, tools: Json, entry: int) -> Iterator[RenderedBlock]:
         """Render the tools, and the one message that opens the conversation."""
-        cuts = [
+        blocks = [
             _tool(self.format, self.format.tools.sent(definition_for(tool, self.model)), self.model.name)
             for tool in tools
         ]
         for message in self.format.render_message(self.system_role, system):
-            cuts += _message(self.format, message, -1, "system", self.model.name)
-        yield from (replace(rendered.block, entry=entry) for rendered in cuts)
+            blocks += _message(self.format, message, -1, "system", self.model.name)
+        yield from (replace(block, entry=entry) for block in blocks)
 
     def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
         """Render one entry.
@@ -378,9 +374,9 @@ class OpenAIAdapter(Adapter):
         `keeps_thinking=False` where its prefix has changed and the API would drop its reasoning.
         """
         for message in self._kinds[entry.kind](read_json(entry.body)):
-            for rendered in _message(self.format, message, -1, "messages", self.model.name):
-                if keeps_thinking or not rendered.block.is_thinking:
-                    yield replace(rendered.block, entry=entry.sequence)
+            for block in _message(self.format, message, -1, "messages", self.model.name):
+                if keeps_thinking or not block.is_thinking:
+                    yield replace(block, entry=entry.sequence)
 
     def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
         """The prompt that the cache sees: explicit breakpoints, and the implicit one where the request leaves it on."""
@@ -435,17 +431,15 @@ def parse_body(format: MessageFormat, body: Json) -> Parsed:
     fields = expect(body, dict, "body", "an object")
     model = model_named(expect(fields.get("model"), str, "model", "a string"), "openai")
     params = format.body.params(fields)
-    columns, cuts = (
-        PromptColumns(format.grammar, strips_thinking=strips(format.wire, model, params)),
-        list(_cuts(format, fields, model.name)),
-    )
-    columns.extend(rendered.block for rendered in cuts)
-    marks = marks_of(columns, cuts, params)
+    columns = PromptColumns(format.grammar, strips_thinking=strips(format.wire, model, params))
+    blocks = list(_rendered(format, fields, model.name))
+    columns.extend(blocks)
+    marks = marks_of(blocks, params)
     layout = layout_of(columns, marks, model)
     return Parsed(model.name, params, layout, prompt_of(layout, marks, params, model))
 
 
-def _cuts(format: MessageFormat, fields: Mapping[str, Json], model: str) -> Iterator[Cut]:
+def _rendered(format: MessageFormat, fields: Mapping[str, Json], model: str) -> Iterator[RenderedBlock]:
     format.check(fields)
     parts = list(format.body.head_parts(fields))
     for part in parts:
@@ -469,11 +463,13 @@ def _instructions(parts: Iterable[BodyPart]) -> list[Json]:
     return [{"role": "developer", "content": part.value} for part in parts if part.level == "system" and part.value]
 
 
-def _tool(format: MessageFormat, tool: Mapping[str, Json], model: str) -> Cut:
-    return cut(tool, "tools", "", format.tool(tool), model)
+def _tool(format: MessageFormat, tool: Mapping[str, Json], model: str) -> RenderedBlock:
+    return render_block(tool, "tools", "", format.tool(tool), model)
 
 
-def _message(format: MessageFormat, message: Mapping[str, Json], index: int, level: Level, model: str) -> Iterator[Cut]:
+def _message(
+    format: MessageFormat, message: Mapping[str, Json], index: int, level: Level, model: str
+) -> Iterator[RenderedBlock]:
     """One message, as a whole or part by part; its fields besides role and content (a name) stand in its opening.
 
     `index` is its place in a request body, for errors; -1 for a message that stands in none.
@@ -496,7 +492,7 @@ def _message(format: MessageFormat, message: Mapping[str, Json], index: int, lev
         if part.field == "content":
             block = {"type": format.text, "text": content} if isinstance(content, str) else _checked(format, part)
             is_turn = is_first and trait.run == "user"
-            yield cut(block, level, name if is_first else "", trait, model, (opener, b"]}"), is_turn=is_turn)
+            yield render_block(block, level, name if is_first else "", trait, model, (opener, b"]}"), is_turn=is_turn)
             is_first = False
 
 
