@@ -210,14 +210,13 @@ class Pairs:
             return session or self.source.label, heard.lane or MAIN
         model = _requested_model(fields) or model_in(heard.url) or heard.model
         call = self.blocks.call(fields, f"{heard.provider} {model}".lower(), model, session=recorded)
-        conversation = self.conversations.place(call, (heard.session,), n_bytes=call.n_bytes)
-        conversation.add(call)
+        placement = self.conversations.place(call, (heard.session,), n_bytes=call.n_bytes)
+        conversation = placement.conversation
         if conversation.name is None:
             self.n_conversations[session] += 1
             conversation.name = self._name(session, self.n_conversations[session])
-            branched_from = conversation.siblings[0].name if conversation.siblings else None
-            if branched_from:
-                self.lanes[conversation.name] = _Lane(self.lanes[branched_from].at)
+            if placement.relation == "branch" and placement.parent and placement.parent.name:
+                self.lanes[conversation.name] = _Lane(self.lanes[placement.parent.name].at)
         return conversation.name
 
     def _name(self, session: str, number: int) -> tuple[str, str]:

@@ -1,9 +1,10 @@
 """Conversation matching: the only code that decides which model call continues which.
 
 `score` compares two calls. `Conversations` assigns each call of a stream to a conversation, by recorded names first,
-then by text: sub-agents, title generation and other side calls are conversations of their own; an edited, truncated or
-compacted history stays in its conversation; a fan-out or a question asked again from an earlier place is a branch, and
-so a new conversation. `BodyPrefix` is the fast path: a request body whose bytes only continue an earlier body.
+then by text, and names its `Relation` to the calls before it: sub-agents, title generation and other side calls are
+conversations of their own; an edited, truncated or compacted history stays in its conversation; a fan-out or a question
+asked again from an earlier place is a branch, and so a new conversation. `BodyPrefix` is the fast path: a request body
+whose bytes only continue an earlier body.
 
 Names are recorded sessions and lanes, which are believed, and hints that clients put into requests (a session id, an
 agent id), which are preferred: a call continues one of another hinted session only where it repeats the model's replies.
@@ -17,7 +18,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 from unicodedata import normalize
 
 from contextkit.canonical import Json
@@ -85,6 +86,26 @@ class PromptCall(Protocol):
 
 
 C = TypeVar("C", bound=PromptCall)
+T = TypeVar("T")
+
+Relation = Literal["new", "continues", "retry", "branch", "side_call", "sub_agent", "resume", "compaction"]
+"""How a call relates to the calls before it. Of the calls that stay in a conversation:
+
+- `continues`: it sends the messages of the call before it and more, or an edited or truncated form of them.
+- `retry`: it sends the same messages again; tools, system text and parameters may have changed.
+- `resume`: another named session repeats the model's replies.
+- `compaction`: a summary of at most half the size stands for the history, or the client names another context window.
+
+Of the calls that begin a conversation, in the order in which they are tried:
+
+- `sub_agent`: the client names its agent; or, in a session that has an agent with tools, it has tools and instructions
+  that are not that agent's.
+- `branch`: it begins with blocks of messages of another conversation of the same agent, and leaves it: a fan-out, or a
+  question asked again from an earlier place.
+- `side_call`: in a session that has a conversation, it has no tools and another static prefix, and shares no history:
+  title generation, a summary, a verdict. A session's first call is `new`, whatever it is for.
+- `new`: none of these.
+"""
 
 # Two calls
 # --------------------------------------------------------------------------------------------------------------
@@ -126,20 +147,40 @@ def _likeness(before: PromptCall, after: PromptCall) -> tuple[int, float] | None
     return (0, float(shared)) if _is_compacted(before, one, other, has_kept=shared > 0) else None
 
 
-def is_retry(before: PromptCall, after: PromptCall) -> bool:
-    """Whether `after` sends the same messages behind another static prefix.
-
-    Either another user begins alike, or the static prefix changed meanwhile.
-    """
+def _relation(before: PromptCall, after: PromptCall, *, is_whole: bool = False) -> Relation:
+    """The relation of a call to the one before it in its conversation; `is_whole` where it has all of its messages."""
+    if before.session and after.session and before.session != after.session:
+        return "resume"
+    if after.previous:
+        is_repeated = before.previous == after.previous
+        return "retry" if is_repeated and _has_same_messages(before, after) else "continues"
     one, other = messages_of(before), messages_of(after)
-    return len(one) == len(other) == _common_blocks(one, other) and not has_same_head(before, after)
+    lead = len(one) if is_whole else _common_blocks(one, other)
+    if lead == len(one):
+        return "retry" if len(other) == lead else "continues"
+    return "compaction" if _is_summarised(one, other) or _is_in_new_window(before, after) else "continues"
 
 
-def is_branch(before: PromptCall, after: PromptCall) -> bool:
+def _has_same_messages(one: PromptCall, other: PromptCall) -> bool:
+    mine, theirs = messages_of(one), messages_of(other)
+    return len(mine) == len(theirs) == _common_blocks(mine, theirs)
+
+
+def _leaves(before: PromptCall, after: PromptCall) -> bool:
     """Whether `after` leaves `before` at a place both passed: a question asked again, a sibling, a step back."""
     one, other = messages_of(before), messages_of(after)
     lead = _common_blocks(one, other)
     return lead < len(one) and _is_fork(one, other, lead)
+
+
+def _is_branch(before: PromptCall, after: PromptCall) -> bool:
+    """Whether a call that begins a conversation starts with messages of `before`, of the same agent and session."""
+    if before.endpoint != after.endpoint or not _may_continue(before, after, is_resumable=False):
+        return False
+    one, other = messages_of(before), messages_of(after)
+    if not _common_blocks(one, other) or _is_summarised(one, other):
+        return False
+    return _is_one_head(before, after) and _is_one_agent(before, after)
 
 
 def _common_blocks(one: Sequence[Block], other: Sequence[Block]) -> int:
@@ -309,9 +350,12 @@ def _n_bytes(blocks: Sequence[Block]) -> int:
 def _is_compacted(before: PromptCall, one: Sequence[Block], other: Sequence[Block], *, has_kept: bool) -> bool:
     """Whether a shorter history replaces a longer one, in a session that has a name."""
     is_long = has_kept or len(one) >= _MANY_BLOCKS
-    if not before.session or not is_long or 2 * _n_bytes(other) > _n_bytes(one):
-        return False
-    return _is_summary(other[:3])
+    return bool(before.session) and is_long and _is_summarised(one, other)
+
+
+def _is_summarised(one: Sequence[Block], other: Sequence[Block]) -> bool:
+    """Whether a summary of at most half the size stands for the history."""
+    return 2 * _n_bytes(other) <= _n_bytes(one) and _is_summary(other[:3])
 
 
 def _is_summary(blocks: Sequence[Block]) -> bool:
@@ -343,7 +387,7 @@ class Conversation(Generic[C]):
     heads: list[C] = field(default_factory=list)
     """The latest calls that another static prefix followed; one of each static prefix."""
 
-    def before(self, call: C) -> C | None:
+    def _before(self, call: C) -> C | None:
         """The call that `call` continues: the latest, unless an earlier one with the static prefix of `call` has as
         much of its messages.
 
@@ -362,7 +406,7 @@ class Conversation(Generic[C]):
                     return one
         return self.last
 
-    def add(self, call: C) -> None:
+    def _add(self, call: C) -> None:
         """Append `call`."""
         if self.last is not None and not has_same_head(self.last, call):
             others = [one for one in self.heads if not has_same_head(one, self.last)]
@@ -377,6 +421,20 @@ class Conversation(Generic[C]):
         for sibling in self.siblings:
             sibling.siblings.remove(self)
         self.siblings.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement(Generic[C]):
+    """A call in its conversation."""
+
+    conversation: Conversation[C]
+    """The conversation, the call included."""
+    relation: Relation
+    """How the call relates to those before it."""
+    before: C | None = None
+    """The call before it in the conversation; None for the first."""
+    parent: Conversation[C] | None = None
+    """The conversation that a branch left, or that a side call or a sub-agent stands beside, as far as it is stored."""
 
 
 @dataclass(slots=True)
@@ -414,8 +472,8 @@ class Conversations(Generic[C]):
         latest = islice(reversed(found.conversations.values()), n) if found else ()
         return [one.last for one in latest if one.last is not None]
 
-    def place(self, call: C, pool: tuple[str, ...] = (), *, n_bytes: int = 0) -> Conversation[C]:
-        """The conversation that `call` continues, or a new one; the caller adds the call.
+    def place(self, call: C, pool: tuple[str, ...] = (), *, n_bytes: int = 0) -> Placement[C]:
+        """Append `call` to the conversation that it continues, or to a new one.
 
         Calls of different pools are never compared: a pool is what was recorded of session and lane. `n_bytes` is the
         size of the call, where `most_bytes` limits it.
@@ -423,13 +481,9 @@ class Conversations(Generic[C]):
         within = self._pools.get(pool)
         if within is None:
             within = self._pools[pool] = _Pool()
-        conversation = within.names.get(call.previous) if call.previous else None
-        if conversation is None:
-            conversation = _continued(within, call) or choose(_candidates(within, call), call)
-        if conversation is None:
-            within.n += 1
-            conversation = Conversation(within.n)
-            _relate(conversation, within, call)
+        placement = _placement(within, call)
+        conversation = placement.conversation
+        conversation._add(call)
         within.conversations[id(conversation)] = conversation
         within.conversations.move_to_end(id(conversation))
         for block in reversed(messages_of(call)):
@@ -447,7 +501,7 @@ class Conversations(Generic[C]):
         self._stored[id(conversation)] = conversation, within
         self._stored.move_to_end(id(conversation))
         self._limit()
-        return conversation
+        return placement
 
     def _limit(self) -> None:
         """Forget the conversations not used for longest."""
@@ -469,6 +523,43 @@ def _shorten(pool: _Pool[Any]) -> None:
         if len(index) > MOST_BLOCKS:
             for key in [*islice(index, MOST_BLOCKS // 8)]:
                 del index[key]
+
+
+def _placement(pool: _Pool[C], call: C) -> Placement[C]:
+    """The conversation that `call` continues, or a new one; the call is not added yet."""
+    conversation = pool.names.get(call.previous) if call.previous else None
+    if conversation is None:
+        conversation = _continued(pool, call)
+        if conversation is not None and conversation.last is not None:
+            before = conversation.last
+            return Placement(conversation, _relation(before, call, is_whole=True), before)
+        match = choose(_candidates(pool, call), call)
+        conversation = match.candidate if match else None
+    if conversation is None:
+        pool.n += 1
+        conversation = Conversation(pool.n)
+        _relate(conversation, pool, call)
+        return _opening(conversation, pool, call)
+    earlier = conversation._before(call)
+    return Placement(conversation, "new" if earlier is None else _relation(earlier, call), earlier)
+
+
+def _opening(new: Conversation[C], pool: _Pool[C], call: C) -> Placement[C]:
+    """The relation of a call that begins the conversation `new`."""
+    beside = [one for one in pool.agents.get((call.session, ""), ()) if one.last is not None]
+    main = max(beside, key=lambda one: one.n_calls, default=None)
+    if call.agent:
+        return Placement(new, "sub_agent", parent=main)
+    for sibling in new.siblings:
+        if sibling.last is not None and _is_branch(sibling.last, call):
+            return Placement(new, "branch", parent=sibling)
+    calls = [one.last for one in beside if one.last is not None]
+    if not _has_tools(call):
+        is_apart = bool(calls) and not any(has_same_head(one, call) for one in calls)
+        return Placement(new, "side_call", parent=main) if is_apart else Placement(new, "new")
+    agents = [one for one in calls if _has_tools(one)]
+    is_apart = bool(agents) and not any(_is_one_agent(one, call) for one in agents)
+    return Placement(new, "sub_agent", parent=main) if is_apart else Placement(new, "new")
 
 
 def _continued(pool: _Pool[C], call: C) -> Conversation[C] | None:
@@ -498,41 +589,51 @@ def _candidates(pool: _Pool[C], call: C) -> list[tuple[Conversation[C], C]]:
     return [(one, one.last) for one in near.values() if one.last is not None]
 
 
-T = TypeVar("T")
+@dataclass(frozen=True, slots=True)
+class Match(Generic[T, C]):
+    """The candidate that a call continues."""
+
+    candidate: T
+    """As the caller named it."""
+    before: C
+    """Its latest call."""
+    relation: Relation
+    """How the call relates to that one."""
 
 
-def choose(candidates: Iterable[tuple[T, C]], call: C) -> T | None:
+def choose(candidates: Iterable[tuple[T, C]], call: C, labelled: tuple[T, C] | None = None) -> Match[T, C] | None:
     """The candidate whose latest call `call` most likely continues; None where it continues none of them.
 
     A call with another agent's name continues nothing of this one's; one with another session's name only where it
-    repeats replies. An agent in a new context window continues its conversation, whatever the text.
+    repeats replies. An agent in a new context window continues its conversation, whatever the text. So does a call that
+    its caller gave a label: of the conversation with that label, `labelled`, unless it is a branch.
     """
     best, best_score, compacted = None, None, None
     for candidate, before in candidates:
-        is_named = bool(before.session and call.session)
-        if is_named and before.agent != call.agent:
+        if not _may_continue(before, call):
             continue
-        if is_named and before.session != call.session and not _shares_reply(before, call):
-            continue
-        if (
-            is_named
-            and before.session == call.session
-            and before.window != call.window
-            and before.window
-            and call.window
-        ):
-            compacted = candidate
+        if before.session and before.session == call.session and _is_in_new_window(before, call):
+            compacted = candidate, before
         rank = score(before, call)
         if rank is not None and (best_score is None or rank > best_score):
-            best, best_score = candidate, rank
-    return compacted if best is None else best
+            best, best_score = (candidate, before), rank
+    match = best or compacted
+    if match is None and labelled is not None and not _leaves(labelled[1], call):
+        match = labelled
+    return Match(*match, _relation(match[1], call)) if match else None
 
 
-def _may_continue(before: PromptCall, call: PromptCall) -> bool:
+def _is_in_new_window(before: PromptCall, call: PromptCall) -> bool:
+    return bool(before.window and call.window) and before.window != call.window
+
+
+def _may_continue(before: PromptCall, call: PromptCall, *, is_resumable: bool = True) -> bool:
     """Whether the names of two calls allow that one continues the other."""
     if not before.session or not call.session:
         return True
-    return before.agent == call.agent and (before.session == call.session or _shares_reply(before, call))
+    if before.agent != call.agent:
+        return False
+    return before.session == call.session or (is_resumable and _shares_reply(before, call))
 
 
 def _shares_reply(before: PromptCall, after: PromptCall) -> bool:

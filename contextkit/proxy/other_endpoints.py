@@ -71,12 +71,11 @@ class OtherEndpoints:
         recorded = self._recorded_call(call, body, model, provider, family) if named_in(fields) is None else None
         if recorded is None:
             return OtherCall(self._single(), 1, model, provider, ())
-        conversation = self._conversations.place(recorded, (family,), n_bytes=len(body))
-        before = conversation.before(recorded)
+        placement = self._conversations.place(recorded, (family,), n_bytes=len(body))
+        conversation, before = placement.conversation, placement.before
         if conversation.name is None:
             self._numbers[family] += 1
             conversation.name = f"{self._run}-{family}-{self._numbers[family]}", "main"
-        conversation.add(recorded)
         session, turn = conversation.name[0], conversation.n_calls
         findings = _breaks(before, recorded, turn, session) if before else ()
         return OtherCall(session, turn, model, provider, findings)

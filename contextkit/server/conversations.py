@@ -27,8 +27,7 @@ class LedgerConversations:
     def place(self, body: Mapping[str, Json], parsed: Parsed, name: str) -> tuple[str, str]:
         """Session and lane of a request; `name` is the id of its response."""
         call = self._reader.call(body, parsed.model.lower(), parsed.model, name=name)
-        conversation = self._conversations.place(call, n_bytes=call.n_bytes)
-        conversation.add(call)
+        conversation = self._conversations.place(call, n_bytes=call.n_bytes).conversation
         if conversation.name is None:
             session = call.session or _digest_of_first_message(parsed)
             self._n_lanes[session] += 1

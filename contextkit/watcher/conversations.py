@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from contextkit.lint.requests.rule import RecordedCall
-from contextkit.prompt.conversations import BodyPrefix, choose, is_branch, longest, probes
+from contextkit.prompt.conversations import BodyPrefix, Match, choose, longest, probes
 from contextkit.providers.server_state import PREVIOUS, Unknown
 from contextkit.watcher.shortfall import Answered
 
@@ -101,7 +101,7 @@ class Conversations:
 
     def matching(
         self, wire: str, call: RecordedCall, read: Callable[[Conversation], RecordedCall], label: str = ""
-    ) -> Conversation | None:
+    ) -> Match[Conversation, RecordedCall] | None:
         """The conversation that `call` continues with another past; None where it begins one, or branches off.
 
         `read` cuts a conversation's last request. A call with a label continues the conversation of that label
@@ -110,10 +110,8 @@ class Conversations:
         pieces = probes(call.blocks)
         whole = [one for one in self.of(wire, label) if one.stored is None]
         likely = [one for one in whole if any(piece in one.body for piece in pieces)][:_MOST_PARSED]
-        match = choose([(one, read(one)) for one in likely], call)
-        if match is not None or not label or not whole:
-            return match
-        return None if is_branch(read(whole[0]), call) else whole[0]
+        labelled = (whole[0], read(whole[0])) if label and whole else None
+        return choose([(one, read(one)) for one in likely], call, labelled)
 
     def new_name(self, wire: str, label: str = "") -> str:
         """The name of a new conversation; a branch of a labelled one has a number behind the label."""

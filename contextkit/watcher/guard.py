@@ -44,7 +44,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.naming import UNNAMED, Rules, agreement, finding_of
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model, model_named
-from contextkit.prompt.conversations import BodyPrefix, is_retry
+from contextkit.prompt.conversations import BodyPrefix, has_same_head
 from contextkit.providers.codecs import CODECS
 from contextkit.providers.request_fields import UnlistedFields
 from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, response_bytes
@@ -306,9 +306,9 @@ class Guard:
         )
         conversations, label = self._conversations, current()
         with self._lock:
-            if stored is None:
-                past = conversations.matching(wire, call, _read, label)
-            else:
+            match = conversations.matching(wire, call, _read, label) if stored is None else None
+            past = match.candidate if match else None
+            if stored is not None:
                 past = conversations.by_stored_history(wire, stored, label)
                 if past is None and stored.field == PREVIOUS:
                     raise UnreadableRequest(
@@ -316,7 +316,8 @@ class Guard:
                     )
             before = _read(past) if past else None
             # A retry behind another static prefix leaves the earlier request as it is: that may still be continued.
-            is_apart = before is None or (not label and is_retry(before, call))
+            is_retry = match is not None and match.relation == "retry"
+            is_apart = before is None or (is_retry and not label and not has_same_head(before, call))
             own = None if is_apart else past
             name, turn = past.name if past else conversations.new_name(wire, label), past.turn + 1 if past else 1
         findings = self._findings(before, call, turn, name, where)

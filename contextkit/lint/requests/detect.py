@@ -29,7 +29,7 @@ from contextkit.lint.requests.naming import (
     verdict_of,
 )
 from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
-from contextkit.prompt.conversations import Conversation, Conversations
+from contextkit.prompt.conversations import Conversations, Placement
 from contextkit.providers.request_fields import UnlistedFields
 
 __all__ = [
@@ -135,12 +135,12 @@ class Detector:
         self.n_calls += 1
         self.unlisted_fields += self._unlisted.new(call.wire, call.params)
         pool = _pool_of(exchange)
-        conversation = self._conversations.place(call, pool)
+        placement = self._conversations.place(call, pool)
+        conversation = placement.conversation
         earlier = self._earlier.setdefault(id(conversation), [])
-        step = _step(conversation, call, earlier)
+        step = _step(placement, call, earlier)
         self._calls.append(slim(call))
         earlier.append(self._calls[-1])
-        conversation.add(call)
         place = _name_of(*pool, conversation.number), conversation.n_calls
         self._places[call.index] = place
         yield from self._of_call(call, *place)
@@ -193,11 +193,11 @@ class Detector:
             )
 
 
-def _step(conversation: Conversation[RecordedCall], call: RecordedCall, earlier: Sequence[RecordedCall]) -> Step | None:
-    before = conversation.before(call)
+def _step(placement: Placement[RecordedCall], call: RecordedCall, earlier: Sequence[RecordedCall]) -> Step | None:
+    before = placement.before
     if before is None:
         return None
-    return Step(before, call, conversation.n_calls + 1, compare(before, call), (*earlier[:-1], before))
+    return Step(before, call, placement.conversation.n_calls, compare(before, call), (*earlier[:-1], before))
 
 
 def _pool_of(exchange: Exchange) -> tuple[str, str]:
