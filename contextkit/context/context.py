@@ -61,6 +61,7 @@ from contextkit.memory.compaction import opening as epoch_opening
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
 from contextkit.memory.offload import EXTRACT, NOT_PART_OF_READING, Offload, bytes_of, extracted
+from contextkit.memory.reading import declared_in
 from contextkit.memory.recall.current import name_of
 from contextkit.memory.recall.recall import recall
 from contextkit.memory.reference import Reference, references_of
@@ -155,7 +156,9 @@ class Context:
         self._turns = Turns()
         self._phases = PhaseState(self.log.entries, self._turns)
         self._late, self._changes = LateTools(), ChangeEvents()
-        self._memory = MemoryState(own_memory, variation, self._turns)
+        toolbox = Toolbox(() if tools is None else tools)
+        declared = toolbox.definitions() if is_fresh else declared_in(self.log.entries)
+        self._memory = MemoryState(own_memory, variation, self._turns, declared)
         self._reducers: tuple[Reducer, ...] = (self._phases, self._late, self._changes, self._memory)
         self._server = ServerState(self.log.entries)
         self._fed: set[Reducer] = set()
@@ -165,7 +168,6 @@ class Context:
         answer them too."""
 
         self._memory.check(provider.model.name, binds_reasoning(provider), provider.model.binds_thinking)
-        toolbox = Toolbox(() if tools is None else tools)
         if origin is not None and origin.plan is not None:
             toolbox = Toolbox(self._memory.rebound(toolbox))
         self.toolbox = self._memory.joined(toolbox)

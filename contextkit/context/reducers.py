@@ -24,6 +24,7 @@ from contextkit.log.log import Log, Turns
 from contextkit.log.variation import Steps, Variation, unvaried, varied
 from contextkit.memory.memory import Memory
 from contextkit.memory.offload import BYTES_PER_TOKEN, Offloaded, offload, restore, size_of, store_binary
+from contextkit.memory.reading import READ_REFERENCE, in_declared_form
 from contextkit.memory.recitation import Recital
 from contextkit.memory.reference import references_of
 from contextkit.memory.residency import Decision, ReadBacks, Residency, Surroundings, choose
@@ -317,7 +318,8 @@ class LateTools:
         Raises `InvalidTool` for a name that is taken with another definition, or is declared already; `UsageError` for
         no tools at all.
         """
-        toolbox = Toolbox(tools)
+        announced = [tool.definition for tool in self._tools.values()]
+        toolbox = Toolbox(in_declared_form(Toolbox(tools), announced))
         if not len(toolbox):
             raise UsageError("no tools were given: late_tools([…]) takes those that have come")
         declared_names = {Tool.raw(definition).name for definition in declared}
@@ -463,9 +465,6 @@ def _subject(event: Json) -> str:
 # Memory
 # ----------------------------------------------------------------------------------------------------------------------
 
-_READER = "read_reference"
-"""The tool whose result is part of an offloaded result, and stays in the window."""
-
 NO_READER = (
     "the model has no read_reference, as this conversation was begun without a memory: open it with tools=[…], memory=…, "
     "allow_new_head=True, or give it context.late_tools(context.memory.tools())"
@@ -492,12 +491,15 @@ class MemoryState:
         "variation",
     )
 
-    def __init__(self, memory: Memory | None, variation: Variation | None, turns: Turns) -> None:
+    def __init__(
+        self, memory: Memory | None, variation: Variation | None, turns: Turns, declared: Iterable[Json] = ()
+    ) -> None:
+        """`declared` are the definitions that the conversation has already."""
         if not isinstance(variation, Variation | None):
             raise UsageError(f"variation is a contextkit.Variation, not {type(variation).__name__}")
         self.memory, self.variation, self._turns = memory, variation, turns
         self.reads = _NONE if memory is None and variation is None else _EVERY
-        self._tools = () if memory is None else tuple(memory.tools())
+        self._tools = () if memory is None else tuple(memory.tools(declared))
         self.can_read = False
         """Whether the model has the tool that reads references: not where the conversation was begun without a memory.
         """
@@ -605,7 +607,7 @@ class MemoryState:
 
     def is_large(self, body: Mapping[str, Json]) -> bool:
         """Whether a part of a result is larger than the offload rule leaves in the window."""
-        rule = None if self.memory is None or body["name"] == _READER else self.memory.offload
+        rule = None if self.memory is None or body["name"] == READ_REFERENCE else self.memory.offload
         return rule is not None and any(size_of(part, rule) > rule.above_bytes for part in body["content"])
 
     def residency(
@@ -618,7 +620,7 @@ class MemoryState:
     ) -> Decision | None:
         """How a result is to live; None where it is not large, or there is neither a policy nor a fixed `kind`."""
         memory = self.memory
-        if memory is None or memory.offload is None or body["name"] == _READER:
+        if memory is None or memory.offload is None or body["name"] == READ_REFERENCE:
             return None
         policy = memory.residency if memory.residency is not None or kind is None else Residency()
         if policy is None:
@@ -668,7 +670,7 @@ class MemoryState:
     def _offloaded(self, body: Mapping[str, Json], stored: Offloaded, memory: Memory, source: str | None) -> Offloaded:
         """The parts with the large ones stored too."""
         rule = memory.offload
-        if rule is None or body["name"] == _READER:
+        if rule is None or body["name"] == READ_REFERENCE:
             return stored
         if not self.can_read and any(size_of(part, rule) > rule.above_bytes for part in stored.content):
             raise MemoryRefused(NO_READER)
@@ -693,4 +695,4 @@ class MemoryState:
 
 
 def _has_reader(definitions: Iterable[Json]) -> bool:
-    return any(definition.get("name") == _READER for definition in definitions)
+    return any(definition.get("name") == READ_REFERENCE for definition in definitions)

@@ -5,26 +5,26 @@ Takes a store and the rules, gives the tools a model works with. One memory may 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any
 
-from contextkit.errors import MemoryRefused, NotText, UsageError
+from contextkit.canonical import Json
+from contextkit.errors import MemoryRefused, UsageError
 from contextkit.memory.facts.facts import Facts
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory_tool import tools as memory_tools
-from contextkit.memory.offload import BYTES_PER_TOKEN, Offload, bytes_of
+from contextkit.memory.offload import Offload, bytes_of
+from contextkit.memory.reading import in_declared_form, reading_tool
 from contextkit.memory.recall.current import Current
 from contextkit.memory.recall.toolset import search_tools
 from contextkit.memory.recitation import Recitation
-from contextkit.memory.reference import Reference, References, passage
+from contextkit.memory.reference import Reference, References
 from contextkit.memory.residency import Residency, Rule
 from contextkit.memory.search.index import Index
 from contextkit.memory.todo import Todo
-from contextkit.tools.tool import Tool, tool
+from contextkit.tools.tool import Tool
 
-READ_CHARACTERS = 8_000
-"""What one reading gives at most, where half of the smallest offloaded result is not more: about 2,000 tokens."""
 _RULES: dict[str, Any] = {"offload": Offload, "recitation": Recitation, "todo": Todo, "facts": Facts}
 
 
@@ -90,14 +90,23 @@ class Memory:
             other.todo = Todo(self.files, path, name=self.todo.name)
         return other
 
-    def tools(self) -> list[Tool]:
-        """What the model works with, in a fixed order: they belong into the head of a conversation from its first call
-        on.
+    def tools(self, declared: Iterable[Json] = ()) -> list[Tool]:
+        """The tools the model works with, in a fixed order: they belong into the head of a conversation from its first
+        call on.
+
+        `declared` are the definitions a log holds already: a tool that was declared by an earlier version keeps that
+        definition.
         """
         files = memory_tools(self.files) if self._has_file_tool else []
-        reading = [tool(self._reading())] if self.offload is not None else []
+        reading = (
+            [] if self.offload is None else [reading_tool(self.references, self._bytes_of, self.offload.read_bytes)]
+        )
+        todo = self.todo.tools() if self.todo is not None else []
         searching = search_tools(self.index) if self.index is not None else []
-        return [*files, *reading, *(self.todo.tools() if self.todo is not None else []), *searching]
+        return in_declared_form([*files, *reading, *todo, *searching], declared)
+
+    def _bytes_of(self, reference: Reference) -> bytes:
+        return bytes_of(reference, self.files, self.fetch)
 
     def _content(self, reference: Reference) -> bytes | None:
         """What a reference names, for the index; None where it is not at hand."""
@@ -105,26 +114,3 @@ class Memory:
             return bytes_of(reference, self.files)
         except MemoryRefused:
             return None
-
-    def _reading(self) -> Callable[..., str]:
-        most = max((self.offload or Offload()).above_tokens * BYTES_PER_TOKEN // 2, READ_CHARACTERS)
-
-        def read_reference(id: str, start_line: int = 1, n_lines: int = 200) -> str:
-            """Read lines of something kept outside, by the id its reference shows.
-
-            Args:
-                id: The reference, as it was shown.
-                start_line: The first line to read, counted from 1.
-                n_lines: How many lines to read at most.
-
-            """
-            reference = self.references.named(id)
-            content = bytes_of(reference, self.files, self.fetch)
-            try:
-                return passage(content.decode(), start_line, n_lines, most)
-            except UnicodeDecodeError:
-                raise NotText(
-                    f"reference {reference.id} is {reference.kind}, not text: it has no lines to read"
-                ) from None
-
-        return read_reference

@@ -30,6 +30,8 @@ EXTRACT = (
 """What a side call is asked that reads a result whole."""
 NOT_PART_OF_READING = "[This result is not part of this reading.]"
 """Stands, in such a side call, for the results of the other calls of the same reply."""
+LEAST_READ_TOKENS = 2_000
+"""How much one call reads where the threshold is smaller: calls of a few lines each would cost more than they spare."""
 _VISUAL = frozenset({"image"})
 """Parts a model looks at: a preview in words is not what it would have seen."""
 
@@ -47,9 +49,11 @@ class Offload:
     keeps_sources: bool = True
     """Whether content that names its source is stored as well; if not, only its digest is kept, and it must be fetched
     again."""
+    read_tokens: int | None = None
+    """How much one call of `read_reference` returns; `above_tokens` if None, but 2,000 at least."""
 
     def __post_init__(self) -> None:
-        for name in "above_tokens", "preview_tokens":
+        for name in "above_tokens", "preview_tokens", *(("read_tokens",) if self.read_tokens is not None else ()):
             if type(getattr(self, name)) is not int:
                 raise UsageError(f"{name}={getattr(self, name)!r}: a number of tokens")
         if self.preview_tokens < 1 or self.above_tokens < 2 * self.preview_tokens:
@@ -57,10 +61,19 @@ class Offload:
                 f"above_tokens={self.above_tokens}, preview_tokens={self.preview_tokens}: a preview is at most half of what it stands for"
             )
 
+        if self.read_tokens is not None and self.read_tokens < 1:
+            raise UsageError(f"read_tokens={self.read_tokens}: 1 or more, or None for above_tokens")
+
     @property
     def above_bytes(self) -> int:
         """`above_tokens`, as the size of a part is measured."""
         return self.above_tokens * BYTES_PER_TOKEN
+
+    @property
+    def read_bytes(self) -> int:
+        """How much one call of `read_reference` returns."""
+        tokens = max(self.above_tokens, LEAST_READ_TOKENS) if self.read_tokens is None else self.read_tokens
+        return tokens * BYTES_PER_TOKEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,33 +113,41 @@ def lines_of(text: str) -> list[str]:
     ]
 
 
-def passage(text: str, start_line: int, n_lines: int, most_characters: int) -> str:
-    """Lines of `text` from `start_line` (1-based), and how to go on.
+def passage(text: str, start_line: int, n_lines: int | None, most_bytes: int) -> str:
+    """Lines of `text` from `start_line` (1-based), and how to go on; None for as many as `most_bytes` holds.
 
-    Raises `InvalidCall` for what is no range, in words for the model.
+    A rest of less than an eighth of `most_bytes` is included: another call would cost more. Raises `InvalidCall` for
+    what is no range, in words for the model.
     """
     lines = lines_of(text)
-    if start_line < 1 or n_lines < 1:
+    if start_line < 1 or (n_lines is not None and n_lines < 1):
         raise InvalidCall(
             f"start_line={start_line}, n_lines={n_lines}: lines are counted from 1, and at least one is read"
         )
     if start_line > max(len(lines), 1):
         raise InvalidCall(f"start_line={start_line}: there are {len(lines)} lines")
-    shown = _fitting(lines[start_line - 1 : start_line - 1 + n_lines], most_characters)
+    end = len(lines) if n_lines is None else start_line - 1 + n_lines
+    shown = _fitting(lines[start_line - 1 : end], most_bytes)
     last = start_line + len(shown) - 1
     more = f"; go on with start_line={last + 1}" if last < len(lines) else ""
     return "\n".join([*shown, f"[lines {start_line} to {last} of {len(lines)}{more}]"])
 
 
-def _fitting(lines: list[str], most_characters: int) -> list[str]:
-    """As many as fit, and one at least."""
-    shown, size = list[str](), 0
+def size_of_line(line: str) -> int:
+    """Bytes of a line and its end."""
+    return len(line.encode("utf-8", "replace")) + 1
+
+
+def _fitting(lines: list[str], most_bytes: int) -> list[str]:
+    """As many as fit, and one at least; all of them where what is left over is small."""
+    n_fitting, n_bytes = 0, 0
     for line in lines:
-        size += len(line) + 1
-        if shown and size > most_characters:
-            break
-        shown.append(line)
-    return shown
+        n_bytes += size_of_line(line)
+        if n_bytes <= most_bytes or not n_fitting:
+            n_fitting += 1
+        elif n_bytes > most_bytes + most_bytes // 8:
+            return lines[:n_fitting]
+    return lines if n_bytes <= most_bytes + most_bytes // 8 else lines[:n_fitting]
 
 
 def references_of(entry: Entry) -> Iterator[Reference]:

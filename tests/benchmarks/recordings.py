@@ -29,8 +29,7 @@ from contextkit.importers.recording import (
     ToolResultTurn,
     UserTurn,
 )
-from contextkit.memory.memory import READ_CHARACTERS
-from contextkit.memory.offload import BYTES_PER_TOKEN
+from contextkit.memory.offload import BYTES_PER_TOKEN, Offload
 from contextkit.memory.reference import ID_DIGITS, passage
 
 SECONDS = 10.0
@@ -53,7 +52,7 @@ def reading_back(recording: Recording, above_tokens: int, every: int) -> Recordi
     events, places, due, numbers = list[Event](), dict[int | None, int](), list[ToolResultTurn](), count()
     for index, event in enumerate(recording.events):
         if not isinstance(event, ToolResultTurn):
-            events += (one for result in due for one in _read(result))
+            events += (one for result in due for one in _read(result, Offload(above_tokens, 1).read_bytes))
             due = []
         places[index] = len(events)
         kept_from = places.get(event.keep_from) if isinstance(event, Compacted) else None
@@ -67,13 +66,13 @@ def reading_back(recording: Recording, above_tokens: int, every: int) -> Recordi
     return replace(recording, events=tuple(events))
 
 
-def _read(result: ToolResultTurn) -> Iterator[Event]:
+def _read(result: ToolResultTurn, most_bytes: int) -> Iterator[Event]:
     """The calls that read a result again, and their answers."""
     text = _text(result)
     name, line = sha256(text.encode()).hexdigest()[:ID_DIGITS], 1
     while True:
         call = Call(f"{result.call_id}-{line}", "read_reference", {"id": name, "start_line": line})
-        shown = passage(text, line, 200, READ_CHARACTERS)
+        shown = passage(text, line, None, most_bytes)
         yield _said(result.at, (call,))
         yield ToolResultTurn(result.at, call.id, call.name, (Text(shown),), False)
         if (more := re.search(r"go on with start_line=(\d+)\]$", shown)) is None:

@@ -80,7 +80,7 @@ def test_the_model_reads_on_where_it_stopped() -> None:
 @pytest.mark.parametrize("arguments", [{"start_line": 0}, {"start_line": 1_001}, {"n_lines": 0}])
 def test_a_range_that_is_none_is_refused_in_words(arguments: dict[str, int]) -> None:
     with pytest.raises(InvalidCall):
-        passage("a\n" * 1_000, **{"start_line": 1, "n_lines": 1, "most_characters": 50, **arguments})
+        passage("a\n" * 1_000, **{"start_line": 1, "n_lines": 1, "most_bytes": 50, **arguments})
 
 
 def test_a_reference_nobody_knows_names_those_there_are() -> None:

@@ -16,7 +16,7 @@ from contextkit.tools.tool import Tool, tool
 
 MOST_RESULTS = 20
 """A model that asks for more gets so many."""
-MOST_CHARACTERS = 8_000
+MOST_BYTES = 16_000
 """Of one reading."""
 
 
@@ -54,7 +54,7 @@ def search_tools(index: Index | Current) -> list[Tool]:
             text = index.read(id.strip())
         except UsageError as unknown:
             raise InvalidCall(str(unknown)) from unknown
-        return passage(text, start_line, n_lines, MOST_CHARACTERS)
+        return passage(text, start_line, n_lines, MOST_BYTES)
 
     return [tool(memory_search), tool(memory_read)]
 
