@@ -26,7 +26,7 @@ from contextkit.memory.memory import Memory
 from contextkit.memory.offload import BYTES_PER_TOKEN, Offloaded, offload, restore, size_of, store_binary
 from contextkit.memory.reading import READ_REFERENCE, in_declared_form
 from contextkit.memory.recitation import Recital
-from contextkit.memory.reference import references_of
+from contextkit.memory.reference import call_text, references_of
 from contextkit.memory.residency import Decision, ReadBacks, Residency, Surroundings, choose
 from contextkit.providers.late_tools import BY_NAME, check_possible, is_direct, is_possible, searching
 from contextkit.providers.masking import NOTHING, Endpoint, Lowered, lower
@@ -654,9 +654,11 @@ class MemoryState:
         decision = self.residency(body, around, can_delegate=False, kind=kind)
         more: dict[str, Json] = {} if decision is None else {"residency": decision.body}
         keeps_large = decision is not None and decision.kind == "stay"
+        open_call = self._turns.open.get(body["call_id"])
+        origin = {"tool": body["name"], "call": call_text(open_call.arguments if open_call else None)}
         try:
-            stored = store_binary(body["content"], self.memory.files)
-            offloaded = stored if keeps_large else self._offloaded(body, stored, self.memory, source)
+            stored = store_binary(body["content"], self.memory.files, **origin)
+            offloaded = stored if keeps_large else self._offloaded(body, stored, self.memory, source, origin)
         except (MemoryRefused, OSError) as refused:
             warnings.warn(sanitize(f"a result of {body['name']!r} stays in the window: {refused}"), stacklevel=5)
             return {**body, "content": without_binary(body["content"])}
@@ -667,14 +669,21 @@ class MemoryState:
                 more["drops_reasoning"] = True
         return {**body, "content": offloaded.content, **({"references": references} if references else {}), **more}
 
-    def _offloaded(self, body: Mapping[str, Json], stored: Offloaded, memory: Memory, source: str | None) -> Offloaded:
+    def _offloaded(
+        self,
+        body: Mapping[str, Json],
+        stored: Offloaded,
+        memory: Memory,
+        source: str | None,
+        origin: Mapping[str, str],
+    ) -> Offloaded:
         """The parts with the large ones stored too."""
         rule = memory.offload
         if rule is None or body["name"] == READ_REFERENCE:
             return stored
         if not self.can_read and any(size_of(part, rule) > rule.above_bytes for part in stored.content):
             raise MemoryRefused(NO_READER)
-        large = offload(stored.content, memory.files, rule, is_error=body["is_error"], source=source)
+        large = offload(stored.content, memory.files, rule, is_error=body["is_error"], source=source, **origin)
         return Offloaded(large.content, (*stored.references, *large.references))
 
     def restored(self, entry: Entry) -> list[Json]:

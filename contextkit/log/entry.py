@@ -47,7 +47,8 @@ model answers from here on epoch       {"reason", "summary": [part…], "keep_fr
 "templates",
              "system"?: [part…], "tools"?: [definition…], "replaced"?: {sequence: {"content", "references"}}}
 part        {"type": "text", "text"} | {"type": "image"|"document", "media_type", "data"} | {… "url"} | {"type":
-"native", "wire", "block"} reference   {"digest", "n_bytes", "kind", "part", "form": {…}, "field", "source"?} definition
+"native", "wire", "block"} reference   {"digest", "n_bytes", "kind", "part", "form": {…}, "field", "source"?,
+"tool"?, "call"?, "title"?} definition
 {"name", "description", "parameters", "format"?} | {"native": {"wire", "block"}, "instead"?: definition} """
 
 

@@ -59,7 +59,7 @@ def replaced(results: Iterable[Entry], files: FileMemory, rule: Offload) -> Mapp
     found = {}
     for entry in results:
         body = parse(entry.body)
-        kept = offload(body["content"], files, rule, is_error=body["is_error"])
+        kept = offload(body["content"], files, rule, is_error=body["is_error"], tool=body["name"])
         if kept.references:
             named = [*references_of(entry), *kept.references]
             found[str(entry.sequence)] = {

@@ -17,7 +17,7 @@ from contextkit.canonical import Json
 from contextkit.errors import FileMissing, SourceChanged, UsageError
 from contextkit.log.content import exact_bytes, is_binary, without_binary
 from contextkit.memory.filestore import FileMemory
-from contextkit.memory.preview import kind_of, preview
+from contextkit.memory.preview import kind_of, preview, title_of
 from contextkit.memory.reference import Reference
 
 BYTES_PER_TOKEN = 4
@@ -87,18 +87,26 @@ class Offloaded:
 
 
 def offload(
-    parts: list[Json], files: FileMemory, rule: Offload, *, is_error: bool = False, source: str | None = None
+    parts: list[Json],
+    files: FileMemory,
+    rule: Offload,
+    *,
+    is_error: bool = False,
+    source: str | None = None,
+    tool: str = "",
+    call: str = "",
 ) -> Offloaded:
     """`parts` with the large ones stored in `files`, durable when this returns.
 
-    Raises what `FileMemory.keep` raises; then nothing of the result is changed.
+    `tool` and `call` (its arguments, shortened) say in lists where a reference comes from. Raises what
+    `FileMemory.keep` raises; then nothing of the result is changed.
     """
     content, references = list(parts), []
     for index, part in enumerate(parts):
         found = _content(part, rule)
         if found is None or len(found[1]) <= rule.above_bytes:
             continue
-        reference = _referred(index, part, *found, is_error, source)
+        reference = replace(_referred(index, part, *found, is_error, source), tool=tool, call=call)
         if source is None or rule.keeps_sources:
             files.keep(found[1])
         references.append(reference)
@@ -106,7 +114,7 @@ def offload(
     return Offloaded(content, tuple(references))
 
 
-def store_binary(parts: list[Json], files: FileMemory) -> Offloaded:
+def store_binary(parts: list[Json], files: FileMemory, *, tool: str = "", call: str = "") -> Offloaded:
     """`parts` with the documents that no provider takes in files, whatever their size.
 
     Raises what `FileMemory.keep` raises.
@@ -116,7 +124,7 @@ def store_binary(parts: list[Json], files: FileMemory) -> Offloaded:
         data = exact_bytes(part.get("data", "")) if is_binary(part) else None
         if data is not None:
             files.keep(data)
-            reference = replace(_referred(index, part, "data", data, False, None), kind="binary")
+            reference = replace(_referred(index, part, "data", data, False, None), kind="binary", tool=tool, call=call)
             references.append(reference)
             content[index] = _text(
                 f"[Binary data, {len(data):,} bytes, kept outside as {reference.id}: it is no text and cannot be shown]"
@@ -235,4 +243,4 @@ def _referred(index: int, part: Json, field: str, content: bytes, is_error: bool
     named = Reference(
         sha256(content).hexdigest(), len(content), kind_of(content, part.get("media_type"), is_error=is_error), index
     )
-    return replace(named, form=form, field=field, source=source)
+    return replace(named, form=form, field=field, source=source, title=title_of(content, named.kind, source))

@@ -6,9 +6,9 @@ Takes contents and log entries, gives names for contents and lines of them; the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from contextkit.canonical import Json, parse
+from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import FileMissing, InvalidCall
 from contextkit.log.entry import Entry
 
@@ -18,6 +18,10 @@ FEWEST_DIGITS = 6
 """Of a digest, that may name a reference where no other begins so."""
 LINE_CHARACTERS = 2_000
 """A longer line is read as several: minified JSON and HTML are one line otherwise."""
+CALL_CHARACTERS = 120
+"""So much of a call's arguments stands in a list."""
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""What `splitlines` splits at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,12 @@ class Reference:
     """The field that held it: `text`, or `data` (base64)."""
     source: str | None = None
     """URL or path it came from; the content can be got there again, and is checked against the digest."""
+    tool: str = ""
+    """The tool that returned it; "" where an earlier version wrote the entry."""
+    call: str = ""
+    """The arguments of the call that returned it, shortened: `url="https://example.com"`."""
+    title: str = ""
+    """What it is called in a list: its title or first heading, the name of its file, its first line."""
 
     @property
     def id(self) -> str:
@@ -47,22 +57,36 @@ class Reference:
     @property
     def body(self) -> dict[str, Json]:
         """As an entry keeps it."""
-        told: dict[str, Json] = {"digest": self.digest, "n_bytes": self.n_bytes, "kind": self.kind, "part": self.part}
-        return {
-            **told,
-            "form": dict(self.form),
-            "field": self.field,
-            **({"source": self.source} if self.source else {}),
-        }
+        body: dict[str, Json] = {"digest": self.digest, "n_bytes": self.n_bytes, "kind": self.kind, "part": self.part}
+        body |= {"form": dict(self.form), "field": self.field}
+        optional = {"source": self.source, "tool": self.tool, "call": self.call, "title": self.title}
+        return body | {name: value for name, value in optional.items() if value}
 
     @classmethod
     def of(cls, body: Mapping[str, Json]) -> Reference:
-        """The reference an entry keeps.
+        """The reference an entry keeps; fields of later versions are passed over.
 
         >>> Reference.of(Reference("ab" * 32, 9, "json").body).id
         'abababababababab'
         """
-        return cls(**{**body, "form": tuple(body["form"].items())})
+        values = {name: body[name] for name in _FIELDS if name in body}
+        return cls(**{**values, "form": tuple(body["form"].items())})
+
+    @property
+    def line(self) -> str:
+        """What it is, in one line of a list.
+
+        >>> Reference("ab" * 32, 2_048, "html", tool="fetch", call='url="https://a.b"', title="Prices").line
+        'abababababababab: fetch(url="https://a.b"), "Prices", html, 2,048 bytes'
+        """
+        called = f"{self.tool}({self.call})" if self.tool else ""
+        source = self.source if self.source and self.source not in self.call else ""
+        title = f'"{self.title}"' if self.title and self.title not in self.call else ""
+        parts = [called, source and f"from {source}", title, self.kind, f"{self.n_bytes:,} bytes"]
+        return f"{self.id}: {', '.join(filter(None, parts))}"
+
+
+_FIELDS = tuple(field.name for field in fields(Reference))
 
 
 class References:
@@ -113,6 +137,19 @@ def lines_of(text: str) -> list[str]:
     ]
 
 
+def line_starts(text: str) -> list[int]:
+    """Where each of `lines_of` begins, in characters.
+
+    >>> line_starts("one" + chr(10) + "x" * 2_500 + chr(10) + "end")
+    [0, 4, 2004, 2505]
+    """
+    starts, at = list[int](), 0
+    for line in text.splitlines(keepends=True):
+        starts.extend(range(at, at + max(len(line.rstrip(_LINE_ENDS)), 1), LINE_CHARACTERS))
+        at += len(line)
+    return starts
+
+
 def passage(text: str, start_line: int, n_lines: int | None, most_bytes: int) -> str:
     """Lines of `text` from `start_line` (1-based), and how to go on; None for as many as `most_bytes` holds.
 
@@ -148,6 +185,20 @@ def _fitting(lines: list[str], most_bytes: int) -> list[str]:
         elif n_bytes > most_bytes + most_bytes // 8:
             return lines[:n_fitting]
     return lines if n_bytes <= most_bytes + most_bytes // 8 else lines[:n_fitting]
+
+
+def call_text(arguments: Mapping[str, Json] | str | None) -> str:
+    """The arguments of a call in one short line, for a list of references.
+
+    >>> call_text({"url": "https://example.com", "limit": 3})
+    'url="https://example.com", limit=3'
+    """
+    if isinstance(arguments, Mapping):
+        text = ", ".join(f"{name}={canonical(value).decode()}" for name, value in arguments.items())
+    else:
+        text = arguments or ""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[:1_000]).split())
+    return line if len(line) <= CALL_CHARACTERS else f"{line[: CALL_CHARACTERS - 1]}…"
 
 
 def references_of(entry: Entry) -> Iterator[Reference]:

@@ -1,6 +1,7 @@
-"""What a window shows of a content that is kept elsewhere: enough to know whether it is worth reading."""
+"""Previews: the part of a stored content that stands in the window, and its title in lists."""
 
 from contextkit.memory.preview.kind import kind_of
 from contextkit.memory.preview.preview import preview
+from contextkit.memory.preview.structure import title_of
 
-__all__ = ["kind_of", "preview"]
+__all__ = ["kind_of", "preview", "title_of"]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from contextkit.memory.preview.structure import is_code, is_markdown
+
 _HEAD = 4_096
 """Bytes looked at."""
 _MEDIA = {
@@ -17,6 +19,7 @@ _MEDIA = {
     "text/html": "html",
     "application/xhtml+xml": "html",
     "application/pdf": "pdf",
+    "text/markdown": "markdown",
 }
 _MAGIC = (
     (b"%PDF-", "pdf"),
@@ -33,23 +36,30 @@ _SEPARATORS = b",;\t"
 
 
 def kind_of(content: bytes, media_type: str | None = None, *, is_error: bool = False) -> str:
-    """text, error, json, csv, html, image, pdf or binary.
+    """text, error, json, csv, html, markdown, code, image, pdf or binary.
 
     >>> kind_of(b'{"rows": []}'), kind_of(b"name,price\\nA,1\\nB,2\\n"), kind_of(b"Hello, world"), kind_of(b"\\x00\\x01")
     ('json', 'csv', 'text', 'binary')
     """
     if is_error:
         return "error"
-    said = (media_type or "").split(";")[0].strip().lower()
+    declared = (media_type or "").split(";")[0].strip().lower()
     head = content[:_HEAD]
     magic = next((kind for start, kind in _MAGIC if head.startswith(start)), None)
-    if magic or said in _MEDIA or said.startswith("image/"):
-        return magic or _MEDIA.get(said, "image")
+    if magic or declared in _MEDIA or declared.startswith("image/"):
+        return magic or _MEDIA.get(declared, "image")
     if b"\0" in head:
         return "binary"
     if _HTML.match(head):
         return "html"
-    return "json" if _JSON.match(head) else "csv" if _is_table(head) else "text"
+    if _JSON.match(head):
+        return "json"
+    lines = head.decode("utf-8", "replace").splitlines()
+    if is_code(lines):
+        return "code"
+    if _is_table(head):
+        return "csv"
+    return "markdown" if is_markdown(lines) else "text"
 
 
 def _is_table(head: bytes) -> bool:

@@ -1,109 +1,215 @@
-"""What is shown of a content by its kind: a table's header and ends, an object's outline, a page's headings, an error's
-last frames.
+"""The preview of a content by its kind: an outline with line numbers, a table's header and ends, an object's keys and
+shapes, an error's last frames.
 
-Takes bytes, a kind and a size, gives text that is never much longer. A content that is not what its kind says is shown
-as text.
+Takes bytes, a kind and a size, gives text that is no longer. A content that is not what its kind says is shown as text.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable
-from html.parser import HTMLParser
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable
 from contextkit.log.content import pixels
+from contextkit.memory.preview.structure import PARSED_CHARACTERS, Page, outline, selected
+from contextkit.memory.reference import line_starts, lines_of
 
 _LONGEST = 400
 """Characters of one line that are shown."""
+_OUTLINE_SHARE = 0.5
+"""How much of a preview an outline takes at most."""
+_LEAST_ROOM = 240
+"""Characters of a preview that has room for an outline."""
+_MEMBERS = 200
+"""Keys of an object whose lines are looked up."""
 
 
-def preview(content: bytes, kind: str, most_characters: int) -> str:
-    """At most about `most_characters` of `content` that tell what it is, its head and its tail.
+def preview(content: bytes, kind: str, most_bytes: int) -> str:
+    """At most about `most_bytes` of `content` that tell what it is and where to read on.
 
-    >>> print(preview(b"name,price" + b"".join(b"%cA%d,%d" % (10, i, i) for i in range(900)), "csv", 60))
+    Lines are numbered as `read_reference` counts them. Deterministic, and raises nothing.
+
+    >>> print(preview(b"name,price" + b"".join(b"%cA%d,%d" % (10, i, i) for i in range(900)), "csv", 120))
+    [900 rows, 2 columns]
     name,price
     A0,0
-    [… 894 lines …]
+    A1,1
+    [… lines 4 to 896 …]
     A895,895
     A896,896
     A897,897
     A898,898
     A899,899
     """
-    shown = _SHOWN.get(kind, _text)(content, most_characters)
-    return shown if len(shown) <= most_characters * 2 else _ends(shown, most_characters, 0.5)
+    room = most_bytes
+    if kind not in _OPAQUE:
+        n_characters = len(content.decode("utf-8", "replace"))
+        room = most_bytes * n_characters // max(len(content), 1)
+    try:
+        shown = _PREVIEWS.get(kind, _text)(content, room)
+    except (AssertionError, RecursionError, ValueError):  # a page or an object that its parser gives up on
+        shown = _text(content, room)
+    return shown if len(shown) <= room else _cut(shown, room)
 
 
-def _text(content: bytes, most: int) -> str:
-    return _ends(content.decode("utf-8", "replace"), most, 0.6)
+def _cut(text: str, room: int) -> str:
+    """Head and tail where the lines are too long to be told apart."""
+    gap = f"\n[… {len(text) - room:,} characters …]\n"
+    head = max((room - len(gap)) * 3 // 5, 0)
+    tail = max(room - len(gap) - head, 0)
+    return f"{text[:head]}{gap}{text[len(text) - tail :]}" if tail else text[:room]
 
 
-def _error(content: bytes, most: int) -> str:
-    """The first line says what failed; the last ones where, and for most languages what."""
-    return _ends(content.decode("utf-8", "replace"), most, 0.2)
+def _text(content: bytes, room: int) -> str:
+    return _outlined(content, "text", room)
 
 
-def _table(content: bytes, most: int) -> str:
-    """The header and the first rows, then the last ones."""
-    return _ends(content.decode("utf-8", "replace"), most, 0.3)
+def _markdown(content: bytes, room: int) -> str:
+    return _outlined(content, "markdown", room)
 
 
-def _ends(text: str, most: int, share: float) -> str:
-    """Head and tail, cut at lines, `share` of the room for the head."""
-    if len(text) <= most:
+def _code(content: bytes, room: int) -> str:
+    return _outlined(content, "code", room)
+
+
+def _outlined(content: bytes, kind: str, room: int) -> str:
+    """An outline of what stands between head and tail, where the text has one."""
+    text = content.decode("utf-8", "replace")
+    if len(text) <= room:
         return text
-    lines = text.splitlines()
-    if len(lines) < 3 or max(map(len, (lines[0], lines[-1]))) > most * share:
-        room = int(most * share)
-        return f"{text[:room]}\n[… {len(text) - most:,} characters …]\n{text[len(text) - (most - room) :]}"
-    head = _first_lines(lines, int(most * share))
-    tail = _first_lines(lines[len(head) :][::-1], most - sum(map(len, head)))[::-1]
-    n_left = len(lines) - len(head) - len(tail)
-    return "\n".join([*head, *([f"[… {n_left:,} lines …]"] if n_left else []), *tail])
+    entries = outline(lines_of(text[:PARSED_CHARACTERS]), kind) if room >= _LEAST_ROOM else []
+    if not entries:
+        return _ends(text, room, 0.6)
+    listed = "\n".join(["Outline, by line:", *selected(entries, int(room * _OUTLINE_SHARE))])
+    return f"{listed}\n{_ends(text, room - len(listed) - 1, 0.6)}"
+
+
+def _error(content: bytes, room: int) -> str:
+    """The first line says what failed; the last ones where, and for most languages what."""
+    return _ends(content.decode("utf-8", "replace"), room, 0.2)
+
+
+def _table(content: bytes, room: int) -> str:
+    """How large it is, the header and the first rows, then the last ones."""
+    text = content.decode("utf-8", "replace")
+    if len(text) <= room:
+        return text
+    lines = lines_of(text)
+    separator = max(",;\t", key=lines[0].count)
+    size = f"[{len(lines) - 1:,} rows, {lines[0].count(separator) + 1} columns]"
+    return f"{size}\n{_ends(text, room - len(size) - 1, 0.3)}"
+
+
+def _ends(text: str, room: int, share: float) -> str:
+    """Head and tail, cut at lines, `share` of the room for the head, and which lines stand between."""
+    if len(text) <= room:
+        return text
+    lines = lines_of(text)
+    room -= len(f"[… lines {len(lines)} to {len(lines)} …]") + 2
+    if len(lines) < 3 or max(len(lines[0]), len(lines[-1])) > room * share:
+        return _split(text, max(room, 2), share)
+    head = _first_lines(lines, int(room * share))
+    tail = _first_lines(lines[len(head) :][::-1], room - sum(len(line) + 1 for line in head))[::-1]
+    first, last = len(head) + 1, len(lines) - len(tail)
+    gap = [f"[… lines {first} to {last} …]"] if first <= last else []
+    return "\n".join([*head, *gap, *tail])
+
+
+def _split(text: str, room: int, share: float) -> str:
+    """Head and tail of a text whose lines are long, cut anywhere."""
+    starts = line_starts(text)
+    head = int(room * share)
+    tail = len(text) - (room - head)
+    first, last = bisect_right(starts, head), bisect_right(starts, tail)
+    return f"{text[:head]}\n[… lines {first} to {last} …]\n{text[tail:]}"
 
 
 def _first_lines(lines: list[str], room: int) -> list[str]:
     """Lines from the first on that fit, one at least, long ones cut."""
-    taken: list[str] = []
+    chosen = list[str]()
     for line in lines:
         room -= min(len(line), _LONGEST) + 1
-        if taken and room < 0:
+        if chosen and room < 0:
             break
-        taken.append(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…")
-    return taken
+        chosen.append(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…")
+    return chosen
 
 
-def _json(content: bytes, most: int) -> str:
-    """What it holds: keys, lengths, and the first of each list."""
+def _json(content: bytes, room: int) -> str:
+    """Keys with their lines, lengths, and the first and last of each list."""
     try:
         value = parse(content)
     except NotSerialisable:
-        return _text(content, most)
-    lines = _outline(value, "", most)
-    return "\n".join(lines)
+        return _json_lines(content, room)
+    text = content.decode("utf-8", "replace")
+    lines = _member_lines(text) if isinstance(value, dict) else {}
+    return "\n".join([*(["Keys, by line:"] if lines else []), *_outline(value, "", room, lines)])
 
 
-def _outline(value: Json, indent: str, most: int) -> list[str]:
+def _json_lines(content: bytes, room: int) -> str:
+    """One object a line: how many there are, the first and the last."""
+    text = content.decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    try:
+        first, last = (parse(lines[place].encode()) for place in (0, -1))
+    except (IndexError, NotSerialisable):
+        return _text(content, room)
+    head = f"{len(lines):,} lines of JSON, the first:"
+    between = ["the last:", *_outline(last, "  ", room // 3, {})] if len(lines) > 1 else []
+    return "\n".join([head, *_outline(first, "  ", room // 2, {}), *between])
+
+
+def _member_lines(text: str) -> dict[str, int]:
+    """Key of the object that `text` is → the line it stands in; empty where all of them stand in one."""
+    starts, decoder, lines = line_starts(text), json.JSONDecoder(strict=False), dict[str, int]()
+    if len(starts) < 2:
+        return {}
+    at = text.find("{") + 1
+    while len(lines) < _MEMBERS:
+        at = _after_space(text, at)
+        if at >= len(text) or text[at] != '"':
+            break
+        line = bisect_right(starts, at)
+        key, at = decoder.raw_decode(text, at)
+        _, at = decoder.raw_decode(text, _after_space(text, _after_space(text, at) + 1))
+        lines[key] = line
+        at = _after_space(text, at) + 1
+    return lines
+
+
+def _after_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _outline(value: Json, indent: str, room: int, lines: dict[str, int]) -> list[str]:
     if isinstance(value, dict) and value:
-        inside = [_entry(str(key), item, indent, most // 2) for key, item in value.items()]
-        kept = _fitting(inside, most)
+        inside = list[list[str]]()
+        for key, item in value.items():
+            number = f"{lines[key]}: " if key in lines else ""
+            inside.append(_entry(f"{indent}{number}{key}", item, indent, room // 2))
+        kept = _fitting(inside, room)
         more = [f"{indent}[… {len(inside) - len(kept)} more keys …]"] if len(kept) < len(inside) else []
-        return [line for lines in kept for line in lines] + more
+        return [line for group in kept for line in group] + more
     if isinstance(value, list) and value:
-        return [f"{indent}{len(value):,} items, the first:", *_outline(value[0], indent + "  ", most // 2)] + (
-            [f"{indent}the last:", *_outline(value[-1], indent + "  ", most // 4)]
-            if len(value) > 1 and most > _LONGEST
-            else []
-        )
+        shown = [f"{indent}{len(value):,} items, the first:", *_outline(value[0], indent + "  ", room // 2, {})]
+        if len(value) > 1 and room > _LONGEST:
+            shown += [f"{indent}the last:", *_outline(value[-1], indent + "  ", room // 4, {})]
+        return shown
     return [indent + _brief(value)]
 
 
-def _entry(key: str, value: Json, indent: str, most: int) -> list[str]:
-    if isinstance(value, dict | list) and value:
-        return [f"{indent}{key}:", *_outline(value, indent + "  ", most)]
-    return [f"{indent}{key}: {_brief(value)}"]
+def _entry(name: str, value: Json, indent: str, room: int) -> list[str]:
+    if isinstance(value, list) and value:
+        first, *more = _outline(value, indent + "  ", room, {})
+        return [f"{name}: {first.strip()}", *more]
+    if isinstance(value, dict) and value:
+        return [f"{name}:", *_outline(value, indent + "  ", room, {})]
+    return [f"{name}: {_brief(value)}"]
 
 
 def _brief(value: Json) -> str:
@@ -112,81 +218,66 @@ def _brief(value: Json) -> str:
 
 
 def _fitting(groups: list[list[str]], room: int) -> list[list[str]]:
-    kept: list[list[str]] = []
+    """The groups that fit, one at least; the rest of the room goes to the names of the others."""
+    fitting = list[list[str]]()
     for lines in groups:
-        room -= sum(map(len, lines))
-        if kept and room < 0:
+        chosen = lines
+        if fitting and _size(lines) > room:
+            chosen = [_brief_line(lines[0])]
+        if fitting and _size(chosen) > room:
             break
-        kept.append(lines)
-    return kept
+        room -= _size(chosen)
+        fitting.append(chosen)
+    return fitting
 
 
-class _Page(HTMLParser):
-    """Title, headings and words of a page; scripts and styles aside."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.title, self.headings, self.words = "", list[str](), list[str]()
-        self._inside: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _HEARD or tag in _UNHEARD:
-            self._inside.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._inside:
-            del self._inside[len(self._inside) - 1 - self._inside[::-1].index(tag) :]
-
-    def handle_data(self, data: str) -> None:
-        words, inside = " ".join(data.split()), self._inside[-1] if self._inside else ""
-        if not words or inside in _UNHEARD:
-            return
-        if inside == "title":
-            self.title += words
-        else:
-            (self.headings if inside in _HEARD else self.words).append(words)
+def _size(lines: list[str]) -> int:
+    return sum(len(line) + 1 for line in lines)
 
 
-_UNHEARD = frozenset({"script", "style", "noscript", "template", "svg"})
-_HEARD = frozenset({"title", "h1", "h2", "h3"})
+def _brief_line(line: str) -> str:
+    return line if len(line) <= _LONGEST // 4 else f"{line[: _LONGEST // 4]}…"
 
 
-def _html(content: bytes, most: int) -> str:
-    page = _Page()
-    page.feed(content.decode("utf-8", "replace"))
-    page.close()
-    title = [f"Title: {page.title}"] if page.title else []
-    headings = _ends("\n".join(page.headings), most // 2, 0.7)
-    listed = [f"Headings:\n{headings}"] if headings else []
-    room = most - sum(map(len, (*title, *listed)))
-    return "\n".join(
-        [*title, *listed, *([_ends(" ".join(page.words), max(room, _LONGEST), 0.7)] if page.words else [])]
-    )
+def _html(content: bytes, room: int) -> str:
+    text = content.decode("utf-8", "replace")
+    page = Page(text[:PARSED_CHARACTERS])
+    shown = [f"Title: {page.title}"] if page.title else []
+    headings = [heading for heading in page.headings if heading.text]
+    if headings:
+        shown += ["Headings, by line:", *selected(headings, room // 2)]
+    left = room - sum(len(line) + 1 for line in shown)
+    words = " ".join(page.words)
+    if words and left > 0:
+        shown.append(words if len(words) <= left else _cut(words, left))
+    return "\n".join(shown)
 
 
 _PAGES = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
 _PDF_TITLE = re.compile(rb"/Title\s*\(((?:[^()\\]|\\.){1,200})\)")
 
 
-def _pdf(content: bytes, most: int) -> str:
-    """What can be told without a reader: pages (those not packed into object streams) and title."""
+def _pdf(content: bytes, room: int) -> str:
+    """What stands in it without a reader: pages (those not packed into object streams) and title."""
     n_pages, title = len(_PAGES.findall(content)), _PDF_TITLE.search(content)
     pages = f"a PDF of {n_pages} pages" if n_pages else "a PDF, its pages packed"
     return pages + (f", titled {title[1].decode('latin-1')!r}" if title else "")
 
 
-def _image(content: bytes, most: int) -> str:
+def _image(content: bytes, room: int) -> str:
     size = pixels(content)
     return f"an image of {size[0]} x {size[1]} pixels" if size else "an image"
 
 
-def _binary(content: bytes, most: int) -> str:
+def _binary(content: bytes, room: int) -> str:
     return f"not text; it begins with {content[:16].hex(' ')}"
 
 
-_SHOWN: dict[str, Callable[[bytes, int], str]] = {
+_PREVIEWS: dict[str, Callable[[bytes, int], str]] = {
     "text": _text,
     "error": _error,
+    "markdown": _markdown,
+    "code": _code,
     "csv": _table,
     "json": _json,
     "html": _html,
@@ -194,4 +285,6 @@ _SHOWN: dict[str, Callable[[bytes, int], str]] = {
     "image": _image,
     "binary": _binary,
 }
-"""Kind → what is shown of it."""
+"""Kind → its preview."""
+_OPAQUE = frozenset({"pdf", "image", "binary"})
+"""Kinds whose bytes are no text."""

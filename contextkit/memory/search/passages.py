@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
-from contextkit.memory.reference import LINE_CHARACTERS
+from contextkit.memory.reference import line_starts
 from contextkit.memory.search.words import terms
 
 PASSAGE_CHARACTERS = 1_600
@@ -23,8 +23,6 @@ SNIPPET_CHARACTERS = 240
 
 _BREAKS = ("\n\n", "\n", ". ", " ")
 """Where a passage ends rather, best first."""
-_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-"""What `splitlines` splits at."""
 _PIECE = re.compile(r"\S{1,16}")
 """A word, or so much of one: text without spaces is shown around its match too."""
 
@@ -60,11 +58,7 @@ def line_numbers(text: str, starts: Sequence[int]) -> list[int]:
     """
     if len(starts) == 1:
         return [1]
-    begins: list[int] = []
-    at = 0
-    for line in text.splitlines(keepends=True):
-        begins.extend(range(at, at + max(len(line.rstrip(_ENDS)), 1), LINE_CHARACTERS))
-        at += len(line)
+    begins = line_starts(text)
     return [max(1, bisect_right(begins, start)) for start in starts]
 
 
