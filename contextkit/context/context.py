@@ -64,7 +64,7 @@ from contextkit.memory.offload import EXTRACT, NOT_PART_OF_READING, Offload, byt
 from contextkit.memory.reading import declared_in
 from contextkit.memory.recall.current import name_of
 from contextkit.memory.recall.recall import recall
-from contextkit.memory.reference import Reference, references_of
+from contextkit.memory.reference import Reference
 from contextkit.memory.residency import Surroundings
 from contextkit.memory.search.entries import entry_id
 from contextkit.prompt.planner import Planned, PlanningState
@@ -628,7 +628,8 @@ class Context:
         """
         first = None if keep_from is None else self.log.find(keep_from).sequence
         parts = content_parts(summary._summary_text() if isinstance(summary, Context) else summary)
-        return self._epoch("compaction", self._restated(parts, first), first)
+        summary, left = self._restated(parts, first)
+        return self._epoch("compaction", summary, first, **left)
 
     def compact_results(self, before: Entry | int, above_tokens: int = 500) -> Entry | None:
         """Open a new epoch in which results older than `before` stand as references where they are larger than
@@ -1024,15 +1025,17 @@ class Context:
         epoch = last if is_begun else self._epoch("compaction", items, late if late < len(self.log) else None)
         return self._append("assistant", {**body, "native": {**native, "body": reply}}) if reply else epoch
 
-    def _restated(self, summary: list[Json], keep_from: int | None) -> list[Json]:
-        """The beginning of an epoch: with a memory also the goal, the plan and the references of what is left out."""
+    def _restated(self, summary: list[Json], keep_from: int | None) -> tuple[list[Json], dict[str, Json]]:
+        """The beginning of an epoch: with a memory also the goal, the plan and the references of what is left out.
+
+        And the other fields of its entry.
+        """
         if self.memory is None:
-            return summary
-        dropped = [entry for entry in self.log if keep_from is None or entry.sequence < keep_from]
+            return summary, {}
+        end = len(self.log) if keep_from is None else keep_from
         todo = self.memory.todo.told() if self.memory.todo is not None else ""
-        readable = dropped if self._memory.can_read else []  # without read_reference the model could not follow them
-        references = (reference for entry in readable for reference in references_of(entry))
-        return epoch_opening(summary, goal_of(dropped), todo, references)
+        left = self._memory.left_behind(end)
+        return epoch_opening(summary, goal_of(self.log[:end]), todo, left.listing), left.body
 
     def _rendered_result(self, sequence: int) -> Entry:
         """A result as the prompt holds it now."""

@@ -22,6 +22,7 @@ from contextkit.log.content import without_binary
 from contextkit.log.entry import Change, Entry, Kind
 from contextkit.log.log import Log, Turns
 from contextkit.log.variation import Steps, Variation, unvaried, varied
+from contextkit.memory.compaction import LeftBehind, Outside
 from contextkit.memory.memory import Memory
 from contextkit.memory.offload import BYTES_PER_TOKEN, Offloaded, offload, restore, size_of, store_binary
 from contextkit.memory.reading import READ_REFERENCE, in_declared_form
@@ -479,7 +480,9 @@ class MemoryState:
     """A memory, or none, at work in one conversation: previews of large results, recitation, variation of results."""
 
     __slots__ = (
+        "_log",
         "_observed",
+        "_outside",
         "_recent",
         "_recital",
         "_steps",
@@ -507,6 +510,7 @@ class MemoryState:
         self._observed = ReadBacks()
         self._recent: list[tuple[str, Decision]] = []
         """Tool and decision of each large result since the last reply."""
+        self._outside, self._log = Outside(), Log()
         self._steps = None if variation is None else Steps(variation.window, variation.similarity)
 
     def check(self, model: str, binds_reasoning: bool, binds_thinking: bool) -> None:
@@ -528,6 +532,7 @@ class MemoryState:
 
     def follow(self, log: Log) -> None:
         """Index what this log says for searches."""
+        self._log = log
         if self.memory is not None and self.memory.index is not None:
             self.memory.index.follow(log)
 
@@ -566,6 +571,7 @@ class MemoryState:
         elif entry.kind == "result" and b'"residency":' in entry.body:
             body = parse(entry.body)
             self._recent.append((body["name"], Decision.of(body["residency"])))
+        self._outside.feed(entry)
         if entry.kind == "tools":
             self.can_read = self.can_read or _has_reader(parse(entry.body)["definitions"])
         elif entry.kind in ("opened", "epoch") and (definitions := parse(entry.body).get("tools")) is not None:
@@ -574,13 +580,27 @@ class MemoryState:
             self.memory.references.add(reference)
 
     def due(self) -> tuple[Kind, Json] | None:
-        """The plan, where it is time to recite it."""
-        if self.memory is None or self._recital is None or self.memory.recitation is None or self.memory.todo is None:
+        """The references that a provider's own compaction took out of the prompt; the plan, where it is time to recite
+        it.
+        """
+        if self.memory is None or self._recital is None or self._turns.open_calls or not self._turns.has_pending_user:
             return None
-        if self._turns.open_calls or not self._turns.has_pending_user:
+        end = self._outside.unlisted_to
+        if end is not None and self.can_read and self._log[-1].kind in ("user", "result"):
+            left = self.left_behind(end)
+            return "notice", {"text": left.listing, "event": {"type": "references"}, **left.body}
+        if self.memory.recitation is None or self.memory.todo is None:
             return None
         body = self._recital.due(self.memory.recitation, self._turns, self.memory.todo.told())
         return None if body is None else ("notice", body)
+
+    def left_behind(self, end: int) -> LeftBehind:
+        """What the entries before `end` leave outside the window, stored and listed; nothing where the model could not
+        read it.
+        """
+        if self.memory is None or not self.can_read:
+            return LeftBehind("")
+        return self._outside.leave(self._log, end, self.memory.files)
 
     @property
     def residencies(self) -> list[str]:

@@ -1,54 +1,184 @@
-"""What a new epoch begins with, and what an old one leaves in files: a compaction is declared, and loses nothing for
-good.
+"""The beginning of a new epoch, and what the old one leaves in files: after a compaction the model can still read all of
+it, by references that the opening lists.
 
 Takes parts, entries and references, gives parts. Everything before stays in the log; `context.restore` reaches it.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from contextkit.canonical import Json, parse
+from contextkit.errors import MemoryRefused
 from contextkit.log.entry import Entry
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.offload import BYTES_PER_TOKEN, Offload, offload
 from contextkit.memory.preview import preview
-from contextkit.memory.reference import Reference, references_of
+from contextkit.memory.reading import READERS
+from contextkit.memory.reference import Reference, call_text, references_of
+from contextkit.terminal import sanitize
 
 INSTRUCTION = (
     "Stop here and write a summary of this conversation for yourself: it will stand in place of everything above. Keep what was asked, "
     "what was decided and why, what is done and what is not, names, paths, numbers and exact wordings that are still needed, and the "
     "ids of references worth reading again. Call no tool. Answer with the summary alone."
 )
-"""What a summary is asked for with; appended, so that everything before it is read from the cache."""
+"""The request for a summary; appended, so that everything before it is read from the cache."""
 GOAL_TOKENS = 1_000
-"""How much of the first thing the user said is said again."""
-MOST_REFERENCES = 40
-"""How many are named again; the latest. The others are still found by search, and in the log."""
+"""How much of the user's first turn an opening repeats."""
+CALL_LIMIT = 2_000
+"""Characters of a call's arguments in a transcript."""
+NEWEST = 20
+"""How many references are listed in an opening, the newest; an index lists all of them."""
+INDEX, CONVERSATION = "index", "conversation"
+"""Kinds of the references that a compaction makes: a list of all references, and what was said before it."""
+LISTING = "Kept outside"
+"""An opening's list of references begins with these words."""
+GOAL = "The user asked, at the beginning:"
+"""An opening's first line, where it repeats what the user asked."""
 
 
-def opening(summary: Sequence[Json], goal: str, todo: str, references: Iterable[Reference]) -> list[Json]:
-    """What the new epoch says: the goal, the summary, what is still to do, and what can be read again.
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """What a compaction leaves outside the window, and how the model gets there."""
 
-    >>> [part["text"] for part in opening([{"type": "text", "text": "Two of three prices found."}], "Find three prices.", "", [])]
+    listing: str
+    """The newest references, the index of all and the conversation before, one line each; "" where there are none."""
+    references: tuple[Reference, ...] = ()
+    """Those that were made for it."""
+
+    @property
+    def body(self) -> dict[str, Json]:
+        """Field of the entry that holds the listing."""
+        return {"references": [reference.body for reference in self.references]} if self.references else {}
+
+
+class Outside:
+    """The references of one conversation, and what a compaction must list; fed every entry of its log, in order."""
+
+    __slots__ = ("_end", "_is_unlisted", "_references", "_stored_to")
+
+    def __init__(self) -> None:
+        self._references: dict[str, tuple[int, Reference]] = {}
+        """Digest → sequence of the entry that named it first, and the reference; indexes are left out."""
+        self._end = 0
+        """Where the entries end that the last compaction took out of the prompt."""
+        self._stored_to = 0
+        """Where the entries end that transcripts hold."""
+        self._is_unlisted = False
+        """Whether the prompt begins with a provider's own compaction, which names no references."""
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry."""
+        if entry.kind == "epoch":
+            self._feed_epoch(entry, parse(entry.body))
+        for reference in references_of(entry):
+            if reference.kind == CONVERSATION:
+                self._stored_to = self._end
+            if reference.kind == INDEX or reference.kind == CONVERSATION:
+                self._is_unlisted = False
+            if reference.kind != INDEX:
+                self._references.setdefault(reference.digest, (entry.sequence, reference))
+
+    def _feed_epoch(self, entry: Entry, body: Json) -> None:
+        if body["reason"] == "compaction":
+            self._end = entry.sequence if body["keep_from"] is None else body["keep_from"]
+            self._is_unlisted = any(part["type"] == "native" for part in body["summary"])
+
+    @property
+    def unlisted_to(self) -> int | None:
+        """Where the entries end that a provider's own compaction took out and nothing lists yet; None for none."""
+        return self._end if self._is_unlisted else None
+
+    def leave(self, log: Sequence[Entry], end: int, files: FileMemory) -> LeftBehind:
+        """Store and list what the entries before `end` leave outside the window.
+
+        Where the store takes no more, the newest references are listed without an index, with a warning.
+        """
+        references = [reference for _, reference in self._references.values()]
+        n_kept = sum(sequence >= end for sequence, _ in self._references.values())
+        try:
+            return leave_behind(log[self._stored_to : end], references, n_kept, files)
+        except (MemoryRefused, OSError) as refused:
+            warnings.warn(sanitize(f"a compaction lists the newest references only: {refused}"), stacklevel=4)
+            return LeftBehind(listed(references[: len(references) - n_kept][-NEWEST:], len(references)))
+
+
+def opening(summary: Sequence[Json], goal: str, todo: str, listing: str) -> list[Json]:
+    """The parts a new epoch begins with: the goal, the summary, what is still to do, and what can be read again.
+
+    >>> [part["text"] for part in opening([{"type": "text", "text": "Two of three prices found."}], "Find three prices.", "", "")]
     ['The user asked, at the beginning:\\nFind three prices.', 'Since then:', 'Two of three prices found.']
     """
-    kept = list(references)[-MOST_REFERENCES:]
-    listed = [
-        f"{one.id}: {one.kind}, {one.n_bytes:,} bytes{f', from {one.source}' if one.source else ''}" for one in kept
-    ]
     goal_text = preview(goal.encode(), "text", GOAL_TOKENS * BYTES_PER_TOKEN)
-    before = [_text(f"The user asked, at the beginning:\n{goal_text}"), _text("Since then:")] if goal else []
-    plan = [_text(todo)] if todo else []
-    reading = [_text("\n".join(["Kept outside, for read_reference(id=…):", *listed]))] if listed else []
-    return [*before, *summary, *plan, *reading]
+    before = [_text(f"{GOAL}\n{goal_text}"), _text("Since then:")] if goal else []
+    return [*before, *summary, *(_text(text) for text in (todo, listing) if text)]
+
+
+def leave_behind(
+    entries: Sequence[Entry], references: Sequence[Reference], n_kept: int, files: FileMemory
+) -> LeftBehind:
+    """Store what was said in `entries`, which leave the window, and an index of all `references`; list both.
+
+    The last `n_kept` references stay in the window and are in the index alone. Deterministic. Raises what
+    `FileMemory.keep` raises.
+    """
+    made = list[Reference]()
+    text = transcript(entries)
+    if text:
+        title = f"what was said, entries {entries[0].sequence} to {entries[-1].sequence}"
+        made.append(_stored(text, CONVERSATION, title, files))
+    every = [*references, *made]
+    newest = list(references[: len(references) - n_kept])[-NEWEST:]
+    if len(every) > len(newest) + len(made):
+        lines = [f"All {len(every)} references, in the order they came:", *(reference.line for reference in every)]
+        made.append(_stored("\n".join(lines), INDEX, f"index of all {len(every)} references", files))
+    return LeftBehind(listed([*newest, *made], len(every)), tuple(made))
+
+
+def listed(references: Sequence[Reference], n: int) -> str:
+    """The lines that name `references`, of `n` there are."""
+    if not references:
+        return ""
+    return "\n".join(
+        [f"{LISTING}, the newest of {n} references, for read_reference(id=…):", *(one.line for one in references)]
+    )
+
+
+def transcript(entries: Iterable[Entry]) -> str:
+    """What was said, as Markdown: a heading for each entry, and results as the window held them."""
+    return "\n\n".join(filter(None, map(_said, entries)))
+
+
+def _said(entry: Entry) -> str:
+    if entry.kind not in ("user", "assistant", "result", "notice"):
+        return ""
+    body = parse(entry.body)
+    if entry.kind == "assistant":
+        calls = [f"{call['name']}({call_text(call['arguments'], CALL_LIMIT)})" for call in body["calls"]]
+        lines = [body["text"], *calls]
+    elif entry.kind == "notice":
+        lines = [body["text"]]
+    elif body.get("name") in READERS:
+        lines = ["[what it read is stored already]"]
+    else:
+        lines = [part["text"] if part["type"] == "text" else f"[{part['type']}]" for part in body["content"]]
+    who = f"result of {body['name']}" if entry.kind == "result" else entry.kind
+    return "\n".join([f"## {entry.sequence} {who}", *filter(None, lines)])
+
+
+def _stored(text: str, kind: str, title: str, files: FileMemory) -> Reference:
+    content = text.encode("utf-8", "replace")
+    return Reference(files.keep(content).digest, len(content), kind, title=title)
 
 
 def goal_of(entries: Iterable[Entry]) -> str:
-    """What the user said first, as text."""
-    said: Json = next((parse(entry.body) for entry in entries if entry.kind == "user"), {"content": []})
-    return "\n".join(part["text"] for part in said["content"] if part["type"] == "text")
+    """What the user asked first, as text."""
+    first: Json = next((parse(entry.body) for entry in entries if entry.kind == "user"), {"content": []})
+    return "\n".join(part["text"] for part in first["content"] if part["type"] == "text")
 
 
 def replaced(results: Iterable[Entry], files: FileMemory, rule: Offload) -> Mapping[str, Any]:
@@ -56,17 +186,17 @@ def replaced(results: Iterable[Entry], files: FileMemory, rule: Offload) -> Mapp
 
     For the body of an epoch.
     """
-    found = {}
+    shorter = {}
     for entry in results:
         body = parse(entry.body)
         kept = offload(body["content"], files, rule, is_error=body["is_error"], tool=body["name"])
         if kept.references:
             named = [*references_of(entry), *kept.references]
-            found[str(entry.sequence)] = {
+            shorter[str(entry.sequence)] = {
                 "content": kept.content,
                 "references": [reference.body for reference in named],
             }
-    return found
+    return shorter
 
 
 def _text(text: str) -> Json:

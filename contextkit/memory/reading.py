@@ -18,6 +18,8 @@ from contextkit.tools.tool import Tool, tool
 
 READ_REFERENCE = "read_reference"
 """The tool's name, as previews and compactions give it."""
+READERS = frozenset({READ_REFERENCE, "memory_read", "memory_search"})
+"""Tools whose results are parts of what is stored already."""
 _FIRST_DEFINITION = (
     b'{"name":"read_reference","description":"Read lines of something kept outside, by the id its reference shows.",'
     b'"parameters":{"type":"object","properties":{"id":{"description":"The reference, as it was shown.","type":"string"},'

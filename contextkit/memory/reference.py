@@ -187,8 +187,8 @@ def _fitting(lines: list[str], most_bytes: int) -> list[str]:
     return lines if n_bytes <= most_bytes + most_bytes // 8 else lines[:n_fitting]
 
 
-def call_text(arguments: Mapping[str, Json] | str | None) -> str:
-    """The arguments of a call in one short line, for a list of references.
+def call_text(arguments: Mapping[str, Json] | str | None, most_characters: int = CALL_CHARACTERS) -> str:
+    """The arguments of a call in one line.
 
     >>> call_text({"url": "https://example.com", "limit": 3})
     'url="https://example.com", limit=3'
@@ -197,13 +197,13 @@ def call_text(arguments: Mapping[str, Json] | str | None) -> str:
         text = ", ".join(f"{name}={canonical(value).decode()}" for name, value in arguments.items())
     else:
         text = arguments or ""
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[:1_000]).split())
-    return line if len(line) <= CALL_CHARACTERS else f"{line[: CALL_CHARACTERS - 1]}…"
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 2 * most_characters]).split())
+    return line if len(line) <= most_characters else f"{line[: most_characters - 1]}…"
 
 
 def references_of(entry: Entry) -> Iterator[Reference]:
     """The references an entry holds; an entry without any is not parsed."""
-    if entry.kind in ("result", "epoch") and b'"references":' in entry.body:
+    if entry.kind in ("result", "epoch", "notice") and b'"references":' in entry.body:
         body = parse(entry.body)
         for holder in (body, *body.get("replaced", {}).values()):
             yield from map(Reference.of, holder.get("references", ()))

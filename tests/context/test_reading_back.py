@@ -1,0 +1,208 @@
+"""Whatever a compaction takes out of the window, the model can reach through what the prompt names."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit import AnthropicMessages, Context, OpenAIResponses, tool
+from contextkit.cache.usage import Usage
+from contextkit.canonical import parse
+from contextkit.memory import FileMemory, Memory, Offload
+from contextkit.memory.compaction import NEWEST
+from contextkit.memory.reference import references_of
+from contextkit.memory.search.index import Index
+from contextkit.providers.provider import Provider
+from tests.context.test_remembering import PROVIDERS
+from tests.laws.wires import answer
+
+_numbers = count()
+USAGE = Usage(10, 0, 0, 0, 5)
+N_PAGES = 120
+ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
+GO_ON = re.compile(r"go on with start_line=(\d+)\]$")
+PLANTED = {
+    "the user's first turn": "The budget is 9,113 euros.",
+    "a small result": "The door code is 5150.",
+    "a reply": "I settled on the Kestrel.",
+    "page 1": "The secret figure is 4711.",
+    "page 60": "The sixtieth figure is 6060.",
+    "page 120": "The last figure is 1200.",
+}
+
+
+@tool
+def fetch(url: str) -> str:
+    """Get a page."""
+    number = int(url.rpartition("/")[2])
+    lines = [f"# Page {number} of the report", ""]
+    lines += [f"Row {row} of page {number} has an ordinary figure, {row * number}." for row in range(300)]
+    lines[150] = PLANTED.get(f"page {number}", lines[150])
+    return "\n".join(lines)
+
+
+@tool
+def look(place: str) -> str:
+    """Look at a place."""
+    return PLANTED["a small result"]
+
+
+def memory_of(index: Index | None = None, files: FileMemory | None = None) -> Memory:
+    files = files or FileMemory(f"memory://reading-back-{next(_numbers)}")
+    return Memory(files, offload=Offload(1_000, 150), todo=None, recitation=None, has_file_tool=False, index=index)
+
+
+def reply(context: Context, *parts: Any, stop: str | None = None) -> Any:
+    request = context.request()
+    body = answer(request.wire, f"r{next(_numbers)}", list(parts), USAGE, *([stop] if stop else []))
+    return context.receive({**body, "model": request.model.name}, request)
+
+
+def call(context: Context, name: str, **arguments: Any) -> Any:
+    reply(context, ("call", f"c{next(_numbers)}", name, arguments))
+    [made] = context.calls
+    return context.result(made, made.run())
+
+
+def session(context: Context, n_compactions: int = 3) -> None:
+    """120 pages, compacted as often, by summaries that hold none of the facts."""
+    context.user("Read the whole report.")
+    context.user(PLANTED["the user's first turn"])
+    call(context, "look", place="door")
+    for number in range(1, N_PAGES + 1):
+        call(context, "fetch", url=f"https://example.com/report/{number}")
+        if number % (N_PAGES // n_compactions) == 0:
+            reply(context, ("text", PLANTED["a reply"] if number < N_PAGES else "Read."))
+            context.compact("Pages were read.")
+            context.user("Go on.")
+
+
+def reachable(context: Context) -> tuple[str, int]:
+    """All text the model can read from the prompt on, by `read_reference` alone, and how many calls that takes."""
+    [read] = [one for one in context.toolbox if one.name == "read_reference"]
+    prompt = context.request().body.decode()
+    text, pending, visited, n_calls = [prompt], ID.findall(prompt), set[str](), 0
+    while pending:
+        name = pending.pop()
+        if name in visited:
+            continue
+        visited.add(name)
+        line: int | None = 1
+        while line is not None:
+            part = str(read.run({"id": name, "start_line": line}))
+            n_calls += 1
+            text.append(part)
+            more = GO_ON.search(part)
+            line = int(more[1]) if more else None
+            pending += [found for found in ID.findall(part) if found in context.memory.references._by_id]  # type: ignore[union-attr]
+    return "\n".join(text), n_calls
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_every_planted_fact_is_reachable_through_the_prompt_after_three_compactions(name: str) -> None:
+    context = Context(PROVIDERS[name](), system="Careful.", tools=[fetch, look], memory=memory_of())
+    session(context)
+    prompt = context.request().body.decode()
+    assert not [fact for fact in PLANTED.values() if fact in prompt] and len(prompt) < 12_000
+    text, _ = reachable(context)
+    assert [where for where, fact in PLANTED.items() if fact not in text] == []
+    urls = [f"https://example.com/report/{number}" for number in range(1, N_PAGES + 1)]
+    [index] = [one for one in references_of(context.log[-2]) if one.kind == "index"]
+    listed = context.restore(index).decode()
+    assert [url for url in urls if f'"{url}"' not in listed] == []
+    assert '"Page 1 of the report", markdown' in listed and listed.count("what was said") == 3
+    assert prompt.count("https://example.com/report/") == NEWEST
+
+
+def test_two_calls_lead_from_the_prompt_to_a_page_whose_title_is_known() -> None:
+    context = Context(PROVIDERS["anthropic"](), system="Careful.", tools=[fetch, look], memory=memory_of())
+    session(context)
+    shown = "\n".join(part["text"] for part in context.request()["messages"][0]["content"])
+    index = next(line for line in shown.splitlines() if "index of all 123 references" in line)[:16]
+    found = call(context, "read_reference", id=index, find='report/1"')
+    page = parse(found.body)["content"][0]["text"].partition(": ")[2][:16]
+    found = call(context, "read_reference", id=page, find="secret")
+    assert parse(found.body)["content"][0]["text"] == (
+        '151: The secret figure is 4711.\n[1 of 302 lines hold "secret"]'
+    )
+
+
+def test_a_resumed_and_a_forked_conversation_lead_back_as_well(tmp_path: Path) -> None:
+    model = AnthropicMessages("claude-opus-5", max_tokens=64)
+    memory = memory_of(files=FileMemory(tmp_path / "files"))
+    with Context.open(tmp_path, model, system="Careful.", tools=[fetch, look], memory=memory) as context:
+        session(context, 2)
+        before, fork = context.request().body, context.fork()
+        fork.compact("Again.")
+        fork.user("Go on.")
+        assert not [where for where, fact in PLANTED.items() if fact not in reachable(fork)[0]]
+    memory = memory_of(files=FileMemory(tmp_path / "files"))
+    with Context.open(tmp_path, model, system="Careful.", tools=[fetch, look], memory=memory) as context:
+        assert context.request().body == before
+        assert not [where for where, fact in PLANTED.items() if fact not in reachable(context)[0]]
+
+
+def test_what_is_kept_stays_out_of_the_listing_and_of_the_transcript_until_it_goes() -> None:
+    context = Context(PROVIDERS["anthropic"](), system="Careful.", tools=[fetch, look], memory=memory_of())
+    context.user("Go.")
+    entries = [call(context, "fetch", url=f"https://example.com/report/{number}") for number in (1, 2)]
+    reply(context, ("text", "Read."))
+    context.user("More of it.")
+    epoch = context.compact("One was read.", keep_from=entries[1].sequence - 1)
+    opening = parse(epoch.body)["summary"][-1]["text"]
+    assert "report/1" in opening and "report/2" not in opening
+    conversation, index = references_of(epoch)
+    assert conversation.title == f"what was said, entries 0 to {entries[1].sequence - 2}"
+    assert "More of it." not in context.restore(conversation).decode() and b"report/2" in context.restore(index)
+    epoch = context.compact("All was read.")
+    assert "More of it." in context.restore(next(references_of(epoch))).decode()
+
+
+COMPACTED: dict[str, tuple[Provider, Any]] = {
+    "anthropic": (
+        AnthropicMessages("claude-opus-5", max_tokens=64, betas=["compact-2026-09-04"]),
+        {"type": "compaction", "content": "They read.", "signature": "c2ln", "encrypted_content": "ZW5j"},
+    ),
+    "responses": (OpenAIResponses("gpt-6.1-sol"), {"type": "compaction", "id": "cmp_1", "encrypted_content": "ZW5j"}),
+}
+
+
+@pytest.mark.parametrize("name", COMPACTED)
+def test_a_provider_s_own_compaction_leads_back_too(name: str) -> None:
+    provider, block = COMPACTED[name]
+    context = Context(provider, system="Careful.", tools=[fetch, look], memory=memory_of())
+    context.user(PLANTED["the user's first turn"])
+    call(context, "fetch", url="https://example.com/report/1")
+    reply(context, ("text", PLANTED["a reply"]))
+    request = context.request()
+    if name == "anthropic":
+        body = answer(request.wire, "c", [], USAGE, "compaction")
+        context.receive({**body, "content": [block]}, request)
+    else:
+        usage = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
+        body = {"id": "resp_c", "object": "response.compaction", "created_at": 1, "output": [block], "usage": usage}
+        context.receive(body, request)
+    assert context.log[-1].kind == "epoch"
+    context.user("And now?")
+    assert context.log[-1].kind == "notice" and b"report/1" in context.log[-1].body
+    text, _ = reachable(context)
+    assert all(PLANTED[where] in text for where in ("the user's first turn", "a reply", "page 1"))
+    again = Context(provider, log=context.log, memory=context.memory)
+    assert again.request().body == context.request().body and len(again.log) == len(context.log)
+    context.user("Once more.")
+    assert [entry.kind for entry in context.log].count("notice") == 1
+
+
+def test_a_store_that_takes_no_more_still_lists_the_newest() -> None:
+    files = FileMemory(f"memory://reading-back-{next(_numbers)}", max_bytes=30_000)
+    context = Context(PROVIDERS["anthropic"](), tools=[fetch, look], memory=memory_of(files=files))
+    context.user("Go.")
+    call(context, "fetch", url="https://example.com/report/1")
+    files.write("large.txt", "x" * 8_000)
+    with pytest.warns(UserWarning, match="lists the newest references only"):
+        epoch = context.compact("Read.")
+    assert b"report/1" in epoch.body and list(references_of(epoch)) == []
