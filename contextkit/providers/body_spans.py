@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from contextkit.canonical import Json
-from contextkit.providers.codec import SYSTEM_ROLES
+from contextkit.providers.body import SYSTEM_ROLES
 
 Span = tuple[int, int]
 """Start, and the place behind the end."""
