@@ -35,6 +35,7 @@ _WIRES = {
     "openai_responses": "openai.responses",
     "bedrock_converse": "bedrock.converse",
     "gemini": "gemini.generate",
+    "gemini_interactions": "gemini_interactions.body",
 }
 """Wire → the module that parses its bodies."""
 

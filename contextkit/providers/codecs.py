@@ -13,6 +13,7 @@ __all__ = ["CODECS", "codec_of", "endpoint_of"]
 
 _MODULES = {
     "gemini": "gemini.rendering",
+    "gemini_interactions": "gemini_interactions.rendering",
     "bedrock_converse": "bedrock.rendering",
     "openai_responses": "openai.responses_rendering",
     "anthropic_messages": "anthropic.rendering",

@@ -20,9 +20,13 @@ _TABLES: Mapping[str, tuple[str, ...]] = {
     "openai_responses": ("openai", "engines"),
     "bedrock_converse": ("bedrock",),
     "gemini": ("gemini",),
+    "gemini_interactions": ("gemini-interactions",),
 }
 """Endpoint → tables of `facts/parameters.toml` with its fields; compatible hosts and engines take OpenAI's bodies."""
-_OUTER: Mapping[str, tuple[str, ...]] = {"gemini": ("generationConfig", "generation_config")}
+_OUTER: Mapping[str, tuple[str, ...]] = {
+    "gemini": ("generationConfig", "generation_config"),
+    "gemini_interactions": ("generation_config",),
+}
 """Endpoint → fields whose own fields are listed one by one."""
 _CLIENT_FIELDS = frozenset({client("codex")["metadata_field"]})
 """Fields that a client adds for itself."""

@@ -21,7 +21,7 @@ from contextkit.errors import NotSerialisable
 from contextkit.providers.codecs import CODECS
 from contextkit.providers.usage import Report, ignore, usage_of
 
-_INSIDE = ("message", "response", "metadata", "data")
+_INSIDE = ("message", "response", "interaction", "metadata", "data")
 """Where an event, or a record around a response, keeps the response."""
 _COUNTERS = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id", "generation_id")
@@ -33,7 +33,14 @@ _TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("session", ("session_id",)),
 )
 _STOPS = frozenset({"stop_reason", "stopReason", "finish_reason", "finishReason", "done_reason"})
-_FINAL_STATUSES = ("completed", "incomplete", "cancelled")
+_FINAL_STATUSES = (
+    "completed",
+    "incomplete",
+    "cancelled",
+    "requires_action",
+    "requires_continuation",
+    "budget_exceeded",
+)
 _FIELDS = frozenset(
     {
         *_COUNTERS,
@@ -209,6 +216,7 @@ _MARKS: Mapping[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {
     "anthropic_messages": ((b'"message_start"', b'"message_delta"', b'"message_stop"'), (b'"message_stop"',)),
     "openai_chat": ((b'"usage"',), (b"[DONE]",)),
     "openai_responses": (_FINAL_EVENTS, _FINAL_EVENTS),
+    "gemini_interactions": ((b'"interaction.created"', b'"interaction.completed"'), (b'"interaction.completed"',)),
 }
 """Endpoint → texts of which one stands in each event that is read, and of which one stands in the last event."""
 

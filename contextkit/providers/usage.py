@@ -2,7 +2,7 @@
 
 Takes the `usage` of a response, gives a `Usage`. Whether an endpoint's input count includes what was read and written
 stands in the table. A field that is absent is unknown, never zero, with the exceptions that the table names. Field
-names: anthropic 2.11, openai 3.52, google-genai 3.4, botocore 1.44, OpenRouter's `get-generation` page, and what
+names: anthropic 2.11, openai 3.52, google-genai 3.6, botocore 1.44, OpenRouter's `get-generation` page, and what
 LiteLLM, vLLM, Moonshot and DashScope write beside OpenAI's names.
 """
 
@@ -72,6 +72,17 @@ GEMINI = UsageFields(
     omits_zeros=True,
     omits_zero_writes=True,
 )
+GEMINI_INTERACTIONS = UsageFields(
+    "gemini_interactions",
+    ("total_input_tokens", "total_cached_tokens"),
+    total_input=("total_input_tokens",),
+    extra_input=("total_tool_use_tokens",),
+    read=("total_cached_tokens",),
+    output=("total_output_tokens",),
+    extra_output=("total_thought_tokens",),
+    omits_zeros=True,
+    omits_zero_writes=True,
+)
 BEDROCK_CONVERSE = UsageFields(
     "bedrock_converse",
     ("inputTokens", "cacheReadInputTokens"),
@@ -135,6 +146,7 @@ USAGE_FIELDS: tuple[UsageFields, ...] = (
         output=("native_tokens_completion",),
     ),
     GEMINI,
+    GEMINI_INTERACTIONS,
     BEDROCK_CONVERSE,
     UsageFields(
         "deepseek",

@@ -16,6 +16,7 @@ PATHS: Mapping[str, str] = {
     "/chat/completions": "openai_chat",
     "/completions": "openai_completions",
     "/responses": "openai_responses",
+    "/interactions": "gemini_interactions",
     ":generateContent": "gemini",
     ":streamGenerateContent": "gemini",
     ":rawPredict": "vertex_raw",

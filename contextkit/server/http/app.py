@@ -14,6 +14,7 @@ from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS
 from contextkit.providers.anthropic.rendering import INVOKE, PREDICT
 from contextkit.providers.codec import Codec
+from contextkit.providers.gemini_interactions.stored import interaction
 from contextkit.providers.model_list import render_model, render_models
 from contextkit.providers.openai.stored_requests import ROUTES as STORED_ROUTES
 from contextkit.providers.openai.stored_requests import StoredAnswer, StoredRequest
@@ -25,6 +26,7 @@ from contextkit.server.answer import (
     CONVERSE,
     COUNT,
     GENERATE,
+    INTERACTIONS,
     MESSAGES,
     RESPONSES,
     Call,
@@ -56,6 +58,8 @@ _POSTS = (
     ("/v1/chat/completions", CHAT, admit),
     ("/v1/responses", RESPONSES, admit),
     ("/v1/responses/compact", COMPACT, admit),
+    ("/v1/interactions", INTERACTIONS, admit),
+    ("/v1beta/interactions", INTERACTIONS, admit),
 )
 _PUBLISHED = "/v1/projects/{project}/locations/{region}/publishers/anthropic/models/{model}"
 _ADDRESSED = (
@@ -87,8 +91,12 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
         raise MissingExtra("the local server", "server") from None
     routes = [Route(path, _posted(state, codec, act), methods=["POST"]) for path, codec, act in _POSTS]
     routes += [Route(path, _addressed(state, act, is_stream), methods=["POST"]) for path, act, is_stream in _ADDRESSED]
-    routes += [Route(path, _stored(state, act), methods=list(methods)) for path, methods, act in STORED_ROUTES]
+    routes += [
+        Route(path, _stored(state, RESPONSES, act), methods=list(methods)) for path, methods, act in STORED_ROUTES
+    ]
     for version in ("v1", "v1beta"):
+        stored_interaction = _stored(state, INTERACTIONS, interaction)
+        routes.append(Route(f"/{version}/interactions/{{name}}", stored_interaction, methods=["GET", "DELETE"]))
         routes.append(Route(f"/{version}/cachedContents", _creating(state), methods=["POST"]))
         routes.append(Route(f"/{version}/cachedContents/{{name}}", _content(state), methods=["GET", "PATCH", "DELETE"]))
     routes += [
@@ -211,12 +219,12 @@ _SPOKEN: Mapping[Callable[..., Outcome | Call], Codec] = {
 """What answers → whose words a fault of ours is told in."""
 
 
-def _stored(state: State, act: Callable[[StoredRequest], StoredAnswer]) -> _Endpoint:
+def _stored(state: State, codec: Codec, act: Callable[[StoredRequest], StoredAnswer]) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
         raw = await request.body()
         return Written(
             stored_endpoints.handle(
-                state, RESPONSES, request.headers, act, request.method, request.path_params, request.query_params, raw
+                state, codec, request.headers, act, request.method, request.path_params, request.query_params, raw
             )
         )
 
