@@ -41,6 +41,7 @@ from contextkit.lint.finding import Finding
 from contextkit.models import model_named
 from contextkit.providers import PARSERS
 from contextkit.providers.body_spans import Span, elements, members
+from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.server_state import named_in
 from contextkit.proxy.repairs.repairs import Repairs
 from contextkit.redact import redact
@@ -222,14 +223,14 @@ class Crossing:
         """`guards` holds one an SDK; `told` is given the names of the repairs that changed a body."""
         self._guards, self._mend, self._notes, self._on_repair = guards, mend, notes, on_repair
 
-    def leaving(self, method: str, path: str, body: bytes) -> Call | None:
+    def leaving(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
         """Repair a model call and let the guard see it; None for requests of other kinds."""
         wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
         if not wire:
             return None
-        sent, names = self._mend(wire, body)
-        passage = self._guards[wire.partition("_")[0]].leaving(method, path, sent)
-        self._on_repair(names)
+        sent, repairs = self._mend(wire, body)
+        passage = self._guards[wire.partition("_")[0]].leaving(method, path, sent, names)
+        self._on_repair(repairs)
         if passage is None:
             return None if sent is body else _Unseen(sent)
         self._notes.leaving(wire, sent if passage.whole is passage.body else passage.whole)(passage.whole)
@@ -264,9 +265,9 @@ _ATTACHING = Lock()
 class _Switch:
     """The watcher of a shared client: whoever listens in this context hears its calls, of several the innermost."""
 
-    def leaving(self, method: str, path: str, body: bytes) -> Call | None:
+    def leaving(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
         crossing = _LISTENING.get()
-        return None if crossing is None else crossing.leaving(method, path, body)
+        return None if crossing is None else crossing.leaving(method, path, body, names)
 
     def close(self) -> None:
         """It belongs to no bridge."""

@@ -2,7 +2,7 @@
 
 Takes a source, gives one exchange for each entry that is a call of a model, with the body that was sent. Other entries
 are passed over. Bodies may be base64, packed with gzip, deflate or zstd, or event streams run together. Headers,
-cookies and query strings are not kept: of the headers only a session's name is read. Where a fault names a line, that
+cookies and query strings are not kept: of the headers only the names of session and agent are read. Where a fault names a line, that
 is the entry's number in the archive. An archive that was cut, or is larger than memory, is read entry by entry.
 """
 
@@ -25,6 +25,7 @@ from contextkit.importers.pairing import Body, Pairs, RecordedCall, body_of
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
+from contextkit.providers.calls import names_in_headers
 from contextkit.providers.response_facts import ResponseFacts
 
 PIECE = 4 << 20
@@ -37,7 +38,6 @@ _ENDPOINTS = re.compile(
     re.IGNORECASE,
 )
 """Where models are called, by the end of the path."""
-_HEADERS = ("x-session-id", "x-grok-conv-id", "x-session-affinity", "x-claude-code-session-id")
 _BEFORE_FIRST = ("blocked", "dns", "connect", "send", "wait")
 """What passes before the first byte; `ssl` is part of `connect` (HAR 1.2, timings)."""
 
@@ -76,7 +76,7 @@ def _call_of(pairs: Pairs, number: int, entry: dict[str, Any]) -> RecordedCall |
     answer = _answer(pairs.source, number, response)
     if sent is None and (answer is None or not answer.counts):
         return None
-    heard = RecordedCall(number, sent, answer, url=url, session=_session(headers))
+    heard = RecordedCall(number, sent, answer, url=url, in_headers=names_in_headers(headers.items()))
     heard.at, heard.first_byte_at, heard.ended_at = _times(entry)
     status = response.get("status")
     heard.error = (
@@ -99,10 +99,6 @@ def _headers(message: Mapping[str, Any]) -> dict[str, str]:
     listed = message.get("headers")
     pairs = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     return {str(one.get("name")).lower(): str(one.get("value")) for one in pairs}
-
-
-def _session(headers: Mapping[str, str]) -> str:
-    return next((headers[name] for name in _HEADERS if headers.get(name)), "")
 
 
 def _times(entry: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:

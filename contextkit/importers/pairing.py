@@ -20,9 +20,9 @@ from contextkit.importers.billed import cloud_in, model_in, provider_of
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.transcript import plausible
-from contextkit.ledger.calls import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodies, Exchange, Record, Remark
+from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, Bodies, Exchange, Record, Remark, lane_name
 from contextkit.prompt.conversations import Conversations
-from contextkit.providers.calls import BlockReader, BodyCall, session_in
+from contextkit.providers.calls import NO_NAMES, BlockReader, BodyCall, ClientNames, session_in
 from contextkit.providers.codecs import codec_of, endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import Histories, Unknown, named_in
@@ -104,6 +104,8 @@ class RecordedCall:
     """The conversation, in the recorder's words."""
     lane: str = ""
     """Its branch, likewise."""
+    in_headers: ClientNames = NO_NAMES
+    """What the headers of the request name."""
     at: float | None = None
     """When it started."""
     first_byte_at: float | None = None
@@ -133,8 +135,8 @@ class Pairs:
         default_factory=lambda: Conversations(MOST_CONVERSATIONS, most_bytes=MOST_BYTES)
     )
     blocks: BlockReader = field(default_factory=BlockReader)
-    n_conversations: Counter[str] = field(default_factory=Counter)
-    """Conversations of each session."""
+    n_conversations: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Conversations of each session and agent."""
     bodies: GrowingBodies = field(default_factory=GrowingBodies)
     lanes: dict[tuple[str, str], _Lane] = field(default_factory=dict)
     answered: OrderedDict[str, tuple[str, str]] = field(default_factory=OrderedDict)
@@ -202,27 +204,30 @@ class Pairs:
     def _place(self, heard: RecordedCall, fields: Mapping[str, Any], answer: ResponseFacts) -> tuple[str, str]:
         """Session and lane: as recorded, else of the response it continues, else by its text."""
         before = self.answered.get(_text(fields.get("previous_response_id")))
-        recorded = heard.session or answer.session
-        session = heard.session or session_in(fields) or answer.session
+        named = session_in(fields)
+        recorded = heard.session or ("" if named else heard.in_headers.session)
+        session = recorded or named or answer.session
         if before and session in ("", before[0]):
             return before
         if heard.lane or not fields:
             return session or self.source.label, heard.lane or MAIN
         model = _requested_model(fields) or model_in(heard.url) or heard.model
-        call = self.blocks.call(fields, f"{heard.provider} {model}".lower(), model, session=recorded)
-        placement = self.conversations.place(call, (heard.session,), n_bytes=call.n_bytes)
+        hint = f"{heard.provider} {model}".lower()
+        call = self.blocks.call(fields, hint, model, session=recorded or answer.session, in_headers=heard.in_headers)
+        placement = self.conversations.place(call, (recorded,), n_bytes=call.n_bytes)
         conversation = placement.conversation
         if conversation.name is None:
-            self.n_conversations[session] += 1
-            conversation.name = self._name(session, self.n_conversations[session])
+            agent = call.agent if session else ""
+            self.n_conversations[session, agent] += 1
+            conversation.name = self._name(session, agent, self.n_conversations[session, agent])
             if placement.relation == "branch" and placement.parent and placement.parent.name:
                 self.lanes[conversation.name] = _Lane(self.lanes[placement.parent.name].at)
         return conversation.name
 
-    def _name(self, session: str, number: int) -> tuple[str, str]:
-        """Session and lane of a conversation that is number `number` of its session."""
+    def _name(self, session: str, agent: str, number: int) -> tuple[str, str]:
+        """Session and lane of a conversation that is number `number` of the agent in its session."""
         if session:
-            return session, MAIN if number == 1 else f"{INFERRED_LANE}{number}"
+            return session, lane_name(agent, number)
         return self.source.label if number == 1 else f"{self.source.label}#{number}", MAIN
 
     def _times(

@@ -5,7 +5,7 @@ Anthropic Messages, OpenAI Chat and Responses, Gemini generateContent, DeepSeek,
 compatible host, in one file or several. A response may be JSON, a list of the events it was streamed
 in, or the text of the stream; a body may be JSON or its text, alone or in an envelope `{"url", "body"}`. A line that is
 only a request is a prompt without a bill; one that is only a response, a bill without a prompt. A response that stands
-there twice is counted once. Headers are read for the name of the session and for nothing else.
+there twice is counted once. Headers are read for the names of session and agent and for nothing else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from contextkit.importers.pairing import Body, Pairs, RecordedCall, body_of
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import moment, parsed, plausible
 from contextkit.ledger.calls import Record
-from contextkit.providers.calls import SESSION_NAMES
+from contextkit.providers.calls import NO_NAMES, SESSION_NAMES, ClientNames, names_in_headers
 from contextkit.providers.codecs import codec_of
 from contextkit.providers.response_facts import error_type
 
@@ -76,7 +76,6 @@ _TOOK = (
 )
 """(field, its units in a second)."""
 _IDS = ("id", "request_id", "requestId", "call_id")
-_HEADERS = ("x-session-id", "x-grok-conv-id", "x-session-affinity")
 _BODY_MARKERS = (
     b'"usage"',
     b'"usageMetadata"',
@@ -203,7 +202,8 @@ def _placed(number: int, record: dict[str, Any], request: Any, response: Any, ca
     call.provider = _text(record, ("provider", "custom_llm_provider", "vendor"))
     call.model = _text(record, ("model", "model_id", "modelId"))
     call.id = _text(record, _IDS) if record is not request else ""
-    call.session = next((text for one in beside if (text := _text(one, SESSION_NAMES) or _in_headers(one))), "")
+    call.session = next((text for one in beside if (text := _text(one, SESSION_NAMES))), "")
+    call.in_headers = next((names for one in beside if (names := _names_in_headers(one)) is not NO_NAMES), NO_NAMES)
     call.lane = _text(record, ("lane", "agent", "agent_id"))
     call.at, call.first_byte_at, call.ended_at = _times(record)
     call.error = error_type(record) or "error" if record.get("error") else _status(record, response)
@@ -244,13 +244,12 @@ def _text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
     return next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
 
 
-def _in_headers(fields: Mapping[str, Any]) -> str:
-    """The session a request names in a header; no other header is read."""
+def _names_in_headers(fields: Mapping[str, Any]) -> ClientNames:
+    """The names that a request has in its headers; no other header is read."""
     headers = fields.get("headers") or fields.get("request_headers")
     if not isinstance(headers, dict):
-        return ""
-    lowered = {str(name).lower(): value for name, value in headers.items()}
-    return _text(lowered, _HEADERS)
+        return NO_NAMES
+    return names_in_headers((str(name), value) for name, value in headers.items() if isinstance(value, str))
 
 
 def _times(record: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:

@@ -33,6 +33,17 @@ INFERRED_LANE = "conversation "
 """What the name of a lane begins with that nobody recorded: a reader told it from others by what its prompts say."""
 
 
+def lane_name(agent: str, number: int) -> str:
+    """The lane of conversation `number`, from 1, of an agent in its session; the main agent has no name.
+
+    >>> lane_name("", 1), lane_name("", 2), lane_name("reviewer", 1), lane_name("reviewer", 2)
+    ('main', 'conversation 2', 'reviewer', 'reviewer 2')
+    """
+    if number == 1:
+        return agent or "main"
+    return f"{agent} {number}" if agent else f"{INFERRED_LANE}{number}"
+
+
 @dataclass(frozen=True, slots=True)
 class Outline:
     """A prompt without its text, written as a difference to the exchange before it in the same lane: O(turn) to store."""

@@ -2,13 +2,15 @@
 
 Sources of the names: Claude Code 2.1.197 writes its session into `metadata.user_id`; Codex 0.169.0 writes session,
 thread (one for each agent) and context window (a new one after each compaction) into `client_metadata`, and the session
-into `prompt_cache_key` (recorded requests of both).
+into `prompt_cache_key` (recorded requests of both). The headers in which clients repeat these names, or say more, are
+rows of `facts/clients.toml`. What a body says stands before what a header says, so that a recorded body gives the same
+names as the request.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import orjson
 
 from contextkit.errors import UnreadableRequest
-from contextkit.facts.load import client
+from contextkit.facts.load import built_in_table, client
 from contextkit.prompt.block import Block
 from contextkit.providers.body import BodyReader
 from contextkit.providers.codecs import codec_of
@@ -54,18 +56,76 @@ class ClientNames:
 NO_NAMES = ClientNames()
 
 
-def client_names(fields: Mapping[str, Any]) -> ClientNames:
-    """The names in a request body.
+def client_names(fields: Mapping[str, Any], in_headers: ClientNames = NO_NAMES) -> ClientNames:
+    """The names in a request body; those that it lacks from the headers of the request.
 
     >>> client_names({"client_metadata": {"session_id": "s", "thread_id": "t", "x-codex-window-id": "t:1"}})
     ClientNames(session='s', agent='t', window='t:1')
+    >>> client_names({"metadata": {"session_id": "s"}}, ClientNames("s", "reviewer"))
+    ClientNames(session='s', agent='reviewer', window='')
     """
     session = session_in(fields)
+    agent = window = ""
     own = fields.get(_CODEX["metadata_field"])
-    if not isinstance(own, dict):
-        return ClientNames(session) if session else NO_NAMES
-    named, thread, window = (_text(own.get(_CODEX[name])) for name in _NAMING_FIELDS)
-    return ClientNames(named or session, "" if thread in (named, session) else thread, window)
+    if isinstance(own, dict):
+        named, thread, window = (_text(own.get(_CODEX[name])) for name in _NAMING_FIELDS)
+        agent = "" if thread in (named, session) else thread
+        session = named or session
+    if in_headers is not NO_NAMES:
+        session = session or in_headers.session
+        agent = agent or in_headers.agent
+        window = window or in_headers.window
+    return ClientNames(session, agent, window) if session or agent or window else NO_NAMES
+
+
+_NAMES = ("session", "agent", "window", "parent")
+_HEADER_ROWS = [row for row in built_in_table("clients.toml")["clients"] if "session_headers" in row]
+_HEADERS = frozenset(
+    header
+    for row in _HEADER_ROWS
+    for header in (*(one for name in _NAMES for one in row.get(f"{name}_headers", ())), row.get("metadata_header"))
+)
+
+
+def names_in_headers(headers: Iterable[tuple[str, str]]) -> ClientNames:
+    """The names in the headers of a request, of the first client in `facts/clients.toml` whose session header is there.
+
+    No other header is looked at.
+
+    >>> names_in_headers([("X-Claude-Code-Session-Id", "s"), ("X-Claude-Code-Agent-Id", "a"), ("X-Api-Key", "k")])
+    ClientNames(session='s', agent='a', window='')
+    >>> names_in_headers([("session-id", "s"), ("thread-id", "s"), ("x-codex-window-id", "s:0")])
+    ClientNames(session='s', agent='', window='s:0')
+    >>> names_in_headers([("x-session-id", "child"), ("x-parent-session-id", "s")])
+    ClientNames(session='s', agent='child', window='')
+    """
+    values = {lower: value for name, value in headers if value and (lower := name.lower()) in _HEADERS}
+    if not values:
+        return NO_NAMES
+    for row in _HEADER_ROWS:
+        own = _json_object(values.get(row.get("metadata_header", ""), ""))
+        session, agent, window, parent = (
+            _first_text(values, tuple(row.get(f"{name}_headers", ()))) or _text(own.get(_METADATA_NAMES[name]))
+            for name in _NAMES
+        )
+        if session and parent:
+            return ClientNames(parent, session, window)
+        if session:
+            return ClientNames(session, "" if agent == session else agent, window)
+    return NO_NAMES
+
+
+_METADATA_NAMES = {"session": "session_id", "agent": "thread_id", "window": "window_id", "parent": ""}
+"""Name → its key in Codex's JSON header; the thread that started another one is of the same session."""
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    """The object in a text; empty where it is none."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def session_in(fields: Mapping[str, Any]) -> str:
@@ -88,11 +148,7 @@ def session_in(fields: Mapping[str, Any]) -> str:
 def _session_in_user(user: str) -> str:
     """The session that Claude Code writes into the user id, as text or as JSON."""
     if user.startswith("{"):
-        try:
-            fields = orjson.loads(user)
-        except orjson.JSONDecodeError:
-            return ""
-        return _first_text(fields, SESSION_NAMES) if isinstance(fields, dict) else ""
+        return _first_text(_json_object(user), SESSION_NAMES)
     _, mark, session = user.rpartition(_USER_ID_SESSION)
     return session if mark else ""
 
@@ -151,13 +207,22 @@ class BlockReader:
         self._recent: OrderedDict[int, _Read] = OrderedDict()
         self._number = 0
 
-    def call(self, fields: Mapping[str, Any], hint: str, model: str, *, session: str = "", name: str = "") -> BodyCall:
+    def call(
+        self,
+        fields: Mapping[str, Any],
+        hint: str,
+        model: str,
+        *,
+        session: str = "",
+        name: str = "",
+        in_headers: ClientNames = NO_NAMES,
+    ) -> BodyCall:
         """The call of a parsed body.
 
         `hint` is provider and model, for a body whose keys do not tell its endpoint; `session` is the recorded session,
-        `name` the id of the response.
+        `name` the id of the response, `in_headers` what the headers of the request name.
         """
-        own = client_names(fields)
+        own = client_names(fields, in_headers)
         stored = named_in(fields)
         previous = stored.name if stored else ""
         names = tuple(filter(None, (name, previous)))

@@ -20,6 +20,7 @@ from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
 from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
 from contextkit.ledger.summary import Tally
 from contextkit.lint.finding import Finding
+from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.response_facts import error_type
 from contextkit.proxy.journal import Journal
 from contextkit.proxy.observer import MOST_BYTES, UNREADABLE, Departed, Ended, Passed
@@ -103,7 +104,8 @@ class CallAnalyzer:
     def _followed(self, call: Departed, body: bytes) -> Passage | OtherCall:
         if self._is_hurried:
             return self._others.begin_unanalysed(call, body)
-        return self._guard.leaving("POST", call.path, body) or self._others.begin(call, body)
+        names = ClientNames(*call.names) if call.names else NO_NAMES
+        return self._guard.leaving("POST", call.path, body, names) or self._others.begin(call, body, names)
 
     def passed(self, request: Passed) -> bytes | None:
         """Something else passed: note its sizes; gives a line about it, none for what only looks something up."""

@@ -1,13 +1,13 @@
 """What a proxy tells of a call that passed through it, and who is told.
 
-Of headers an observer gets what decoding the body needs, and the credentials, so that it can cover them in bodies. It
-keeps them in memory only. Paths are redacted before they get here.
+Of headers an observer gets what decoding the body needs, the client's names of session and agent, and the credentials,
+so that it can cover them in bodies. It keeps them in memory only. Paths are redacted before they get here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -108,6 +108,8 @@ class Departed:
     """When, seconds since 1970."""
     credentials: tuple[str, ...] = field(default=(), repr=False)
     """Of its headers and its query, to be covered wherever they stand; never to be stored."""
+    names: Sequence[str] = ()
+    """Session, agent and context window that its headers name; empty where they name none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from contextkit.lint.finding import Finding
 from contextkit.lint.requests.cut import RECENT, cut, nearest
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.prompt.conversations import Conversations
+from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.codecs import endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import named_in
@@ -62,8 +63,8 @@ class OtherEndpoints:
         self._conversations: Conversations[RecordedCall] = Conversations(MOST_CONVERSATIONS, most_bytes=MOST_BYTES)
         self._numbers: Counter[str] = Counter()
 
-    def begin(self, call: Departed, body: bytes) -> OtherCall:
-        """A call was passed on, with this body, decoded and redacted."""
+    def begin(self, call: Departed, body: bytes, names: ClientNames = NO_NAMES) -> OtherCall:
+        """A call was passed on, with this body, decoded and redacted, and these names in its headers."""
         fields = fields_of(body)
         model = requested_model(fields, call.path)
         provider = billed_by(self._upstream, call, model, fields)
@@ -71,6 +72,7 @@ class OtherEndpoints:
         recorded = self._recorded_call(call, body, model, provider, family) if named_in(fields) is None else None
         if recorded is None:
             return OtherCall(self._single(), 1, model, provider, ())
+        recorded = replace(recorded, in_headers=names)
         placement = self._conversations.place(recorded, (family,), n_bytes=len(body))
         conversation, before = placement.conversation, placement.before
         if conversation.name is None:

@@ -36,6 +36,7 @@ try:
 except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
+from contextkit.providers.calls import NO_NAMES, names_in_headers
 from contextkit.proxy.observer import MOST_BYTES, Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts, wire_of
 from contextkit.redact import credentials_of, redact_path, redact_text
 
@@ -662,6 +663,7 @@ class Relay:
             shared,
             time.time(),
             self._credentials,
+            self._names,
         )
 
     def _passing(self, number: int) -> Passed:
@@ -671,6 +673,15 @@ class Relay:
     @cached_property
     def _credentials(self) -> tuple[str, ...]:
         return credentials_of(self._request.headers, self._target) if self._observer is not None else ()
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The client's names in the headers; none where a request has none."""
+        if self._observer is None:
+            return ()
+        headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._request.headers)
+        names = names_in_headers(headers)
+        return () if names is NO_NAMES else (names.session, names.agent, names.window)
 
     @cached_property
     def _path(self) -> str:

@@ -458,7 +458,8 @@ def _record(
 ) -> None:
     """Append one exchange to the ledger: digests and sizes, no text."""
     made_up = f"attempt_{state.number('attempt'):024d}" if call is None else call.id
-    session, lane = state.conversations.place(request.received.body, request.parsed, made_up)
+    received = request.received
+    session, lane = state.conversations.place(received.body, request.parsed, made_up, received.headers)
     sent = call.books.recorded(f"{session}/{lane}", request, call.cache_prompt, reply_size) if call else None
     at, provider = call.at if call else state.clock.now(), state.books(codec).provider(codec, request.model)
     exchange = Exchange(

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from contextkit.canonical import Json
-from contextkit.ledger.calls import INFERRED_LANE
+from contextkit.ledger.calls import lane_name
 from contextkit.prompt.conversations import Conversations
-from contextkit.providers.calls import BlockReader, BodyCall
+from contextkit.providers.calls import BlockReader, BodyCall, names_in_headers
 from contextkit.providers.provider import Parsed
 
 MOST, MOST_BYTES = 1024, 1 << 26
@@ -22,17 +22,20 @@ class LedgerConversations:
     def __init__(self) -> None:
         self._conversations: Conversations[BodyCall] = Conversations(MOST, most_bytes=MOST_BYTES)
         self._reader = BlockReader()
-        self._n_lanes: Counter[str] = Counter()
+        self._n_lanes: Counter[tuple[str, str]] = Counter()
 
-    def place(self, body: Mapping[str, Json], parsed: Parsed, name: str) -> tuple[str, str]:
-        """Session and lane of a request; `name` is the id of its response."""
-        call = self._reader.call(body, parsed.model.lower(), parsed.model, name=name)
+    def place(self, body: Mapping[str, Json], parsed: Parsed, name: str, headers: Mapping[str, str]) -> tuple[str, str]:
+        """Session and lane of a request; `name` is the id of its response.
+
+        Of its headers the names of session and agent are read, and no others.
+        """
+        in_headers = names_in_headers(headers.items())
+        call = self._reader.call(body, parsed.model.lower(), parsed.model, name=name, in_headers=in_headers)
         conversation = self._conversations.place(call, n_bytes=call.n_bytes).conversation
         if conversation.name is None:
             session = call.session or _digest_of_first_message(parsed)
-            self._n_lanes[session] += 1
-            number = self._n_lanes[session]
-            conversation.name = session, "main" if number == 1 else f"{INFERRED_LANE}{number}"
+            self._n_lanes[session, call.agent] += 1
+            conversation.name = session, lane_name(call.agent, self._n_lanes[session, call.agent])
         return conversation.name
 
 

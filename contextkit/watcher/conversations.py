@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.prompt.conversations import BodyPrefix, Match, choose, longest, probes
+from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.server_state import PREVIOUS, Unknown
 from contextkit.watcher.shortfall import Answered
 
@@ -49,6 +50,8 @@ class Conversation:
     """The history that its last request continues, stored by the provider; None where it sent its whole history."""
     label: str = ""
     """The name its caller gave it; empty where its text identifies it."""
+    names: ClientNames = NO_NAMES
+    """What the headers of its last request name."""
 
     @property
     def body(self) -> bytes:
@@ -80,13 +83,17 @@ class Conversations:
         """Those of one endpoint and one label; the one used last first."""
         return (one for one in reversed(self._stored.values()) if one.wire == wire and one.label == label)
 
-    def continued(self, wire: str, body: bytes, label: str = "") -> tuple[Conversation, BodyPrefix] | None:
+    def continued(
+        self, wire: str, body: bytes, names: ClientNames, label: str = ""
+    ) -> tuple[Conversation, BodyPrefix] | None:
         """The conversation whose bytes `body` continues, the longest where several fit, with the prefix of `body`.
 
-        None where there is none.
+        None where there is none, or where the headers of the requests have different `names`: that takes more to match.
         """
         continued = []
         for one in self.of(wire, label):
+            if one.names is not names and one.names != names:
+                continue
             prefix = one.prefix.continued_by(body)
             if prefix is not None:
                 continued.append((one, one.prefix, prefix))

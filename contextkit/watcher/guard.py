@@ -3,7 +3,8 @@
 Takes request bodies and what was answered, gives bodies with their whole input. No body is read before a request names
 its past: whoever says everything in each request pays for keeping the answers only.
 
-What a watched client sent, in a ledger: whole bodies, secrets covered, headers never.
+What a watched client sent, in a ledger: whole bodies, secrets covered, headers never. Of headers, the names of session
+and agent are compared, and kept in memory.
 
 Takes bodies and bills, gives rows of a `Ledger`.
 
@@ -45,6 +46,7 @@ from contextkit.lint.requests.naming import UNNAMED, Rules, agreement, finding_o
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, has_same_head
+from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.codecs import CODECS
 from contextkit.providers.request_fields import UnlistedFields
 from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, response_bytes
@@ -260,17 +262,17 @@ class Guard:
         if self._recording is not None:
             self._recording.close()
 
-    def leaving(self, method: str, path: str, body: bytes) -> Passage | None:
+    def leaving(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Passage | None:
         """Compare a request with the last of its conversation; None for requests of other kinds.
 
-        Raises `PrefixBroken` where the caller wants to be stopped.
+        `names` are those in its headers. Raises `PrefixBroken` where the caller wants to be stopped.
         """
         wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
         if not wire:
             return None
         where, at = caller(), self._clock()
         try:
-            conversation, departure = self._compared(wire, body, where, at)
+            conversation, departure = self._compared(wire, body, names, where, at)
         except PrefixBroken:
             raise
         except ContextKitError:
@@ -284,18 +286,22 @@ class Guard:
         with self._lock:
             return self._pasts.whole(body)
 
-    def _compared(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
+    def _compared(
+        self, wire: str, body: bytes, names: ClientNames, where: Caller, at: float
+    ) -> tuple[Conversation, Departure]:
         with self._lock:
-            match = self._conversations.continued(wire, body, current())
+            match = self._conversations.continued(wire, body, names, current())
             if match is not None and not _has_too_many_markers(*match):
                 one, prefix = match
                 self._conversations.store(one, lambda one: _advance(one, prefix, at, None))
                 return one, _departure(one, body, at, where)
-        return self._parsed(wire, body, where, at)
+        return self._parsed(wire, body, names, where, at)
 
-    def _parsed(self, wire: str, body: bytes, where: Caller, at: float) -> tuple[Conversation, Departure]:
+    def _parsed(
+        self, wire: str, body: bytes, names: ClientNames, where: Caller, at: float
+    ) -> tuple[Conversation, Departure]:
         """A request that does not simply continue another is cut into blocks; one that is stopped is not stored."""
-        call = replace(recorded_call(body, wire, at=at), index=1)
+        call = replace(recorded_call(body, wire, at=at), index=1, in_headers=names)
         for text in self._unlisted.new(wire, call.body):
             logging.getLogger("contextkit.watch").warning("%s", sanitize(text))
         stored = named_in(call.body)
@@ -325,6 +331,7 @@ class Guard:
             self._teller.before(finding, where)
         conversation = own or Conversation(name, wire, "", prefix, at, turn - 1, label=label)
         with self._lock:
+            conversation.names = names
             conversations.store(conversation, lambda one: _advance(one, prefix, at, call, stored))
             return conversation, _departure(conversation, body, at, where, findings)
 
@@ -565,6 +572,7 @@ def _read(conversation: Conversation) -> RecordedCall:
     call, answered = conversation.call, conversation.answered
     if call is None:
         call = recorded_call(conversation.body, conversation.wire, at=conversation.at)
+        call = replace(call, in_headers=conversation.names)
         conversation.call = call if len(conversation.body) <= _MOST_CUT_BYTES else None
     return replace(call, usage=answered.usage) if answered is not None and answered.body == conversation.body else call
 

@@ -12,6 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
+from contextkit.providers.calls import NO_NAMES, ClientNames, names_in_headers
 from contextkit.redact import credentials_of, register_credentials
 from contextkit.watcher.response import ABORTED, broken_off, unanswered
 
@@ -40,8 +41,11 @@ class Call(Protocol):
 class Watcher(Protocol):
     """Who looks at what leaves."""
 
-    def leaving(self, method: str, path: str, body: bytes) -> Call | None:
-        """A request is about to be sent; None where it is none of ours. May raise, and nothing is sent."""
+    def leaving(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
+        """A request is about to be sent, whose headers have these names of session and agent.
+
+        None where it is none of ours. May raise, and nothing is sent.
+        """
         ...
 
     def close(self) -> None:
@@ -89,7 +93,8 @@ class _Around:
         """The request to send, and its call; a body that is read only once, while it is sent, is not looked at."""
         body = getattr(request, "_content", None)
         register_credentials(credentials_of(request.headers.raw, request.url.raw_path))
-        call = self._watcher.leaving(request.method, request.url.path, body) if body else None
+        names = names_in_headers(request.headers.items())
+        call = self._watcher.leaving(request.method, request.url.path, body, names) if body else None
         if call is None or call.body is body:
             return request, call
         headers = [(name, value) for name, value in request.headers.multi_items() if name.lower() != "content-length"]

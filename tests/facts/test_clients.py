@@ -14,3 +14,6 @@ def test_every_client_has_a_source_a_date_and_a_grade() -> None:
         assert row["source"] and isinstance(row["date"], date) and row["grade"] in load.CONFIDENCE_OF, row["name"]
         assert set(row.get("assumed", ())) <= row.keys(), row["name"]
         assert row["note"] or "assumed" not in row, row["name"]
+        headers = [name for key, names in row.items() if key.endswith("_headers") for name in names]
+        assert all(name == name.lower() for name in headers), row["name"]
+        assert not headers or (row["header_source"] and row["header_grade"] in load.CONFIDENCE_OF), row["name"]

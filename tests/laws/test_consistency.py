@@ -11,6 +11,8 @@ Inherent differences:
   are causes in a ledger, and no findings. Where a ledger names a change, a finding on the same call names it too.
 - `watch` stores the last requests of 64 conversations, the proxy those of 1,024: one that was not used for longer begins
   anew there.
+- Where only a header names the session, a body that was recorded without headers has no name: a compaction that keeps
+  nothing of the text is then a conversation of its own. No recording here has one.
 - A transcript (Claude Code, Codex rollouts) holds no request bodies: only `report` reads it, and its lanes are what the
   client recorded, so there is nothing to compare it with.
 """
@@ -162,8 +164,18 @@ class Refused(Exception):
     """The local provider refuses a recorded body."""
 
 
-def replay(stage: Stage, calls: Sequence[Call], folder: Path) -> dict[str, View]:
-    """The five views of calls that are sent one after the other."""
+def replay(
+    stage: Stage,
+    calls: Sequence[Call],
+    folder: Path,
+    headers: Sequence[dict[str, str]] | None = None,
+    *,
+    is_recorded: bool = False,
+) -> dict[str, View]:
+    """The five views of calls that are sent one after the other.
+
+    `headers` are the client's own for each call; `is_recorded` writes them beside the bodies that `report` reads.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     stage.server.reset()
     stage.observer.analyzer = analyzer = Analyzer(folder / "proxy.jsonl")
@@ -173,14 +185,16 @@ def replay(stage: Stage, calls: Sequence[Call], folder: Path) -> dict[str, View]
     client = anthropic.Anthropic(base_url=stage.url, api_key="any", max_retries=0)
     watched = watch(client, on_break=findings.append, record=folder / "watch.jsonl")
     try:
-        for path, body in calls:
+        for index, (path, body) in enumerate(calls):
             findings.clear()
+            own = headers[index] if headers else {}
             content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-            answer: httpx2.Response = watched._client.post(stage.url + path, content=content, headers=HEADERS)
+            answer: httpx2.Response = watched._client.post(stage.url + path, content=content, headers=HEADERS | own)
             if answer.status_code != 200:
                 raise Refused(answer.text[:200])
             findings_of.append([*findings])
-            pairs.append(pair_of(stage.server.ledger[-1], stage.server.url + path, body, answer.text))
+            pair = pair_of(stage.server.ledger[-1], stage.server.url + path, body, answer.text)
+            pairs.append({**pair, "headers": own} if is_recorded else pair)
         patience = time.monotonic() + PATIENCE_SECONDS
         while len(analyzer.reports) < len(calls) and time.monotonic() < patience:
             time.sleep(0.005)
@@ -267,6 +281,54 @@ def test_a_sub_agent_of_codex_is_a_conversation_of_its_own_and_compaction_is_non
     assert not disagreements(views)
     for view in views.values():
         assert view.before == [None, 0, 1, None, 2, 3, 4, 6, 7, 8, 9]
+
+
+def claude_code(session: str, agent: str = "") -> dict[str, str]:
+    agents = {"x-claude-code-agent-id": agent} if agent else {}
+    return {"x-claude-code-session-id": session, **agents}
+
+
+def codex(thread: str) -> dict[str, str]:
+    return {"session-id": thread, "thread-id": thread, "x-codex-window-id": f"{thread}:0"}
+
+
+def opencode(session: str) -> dict[str, str]:
+    return {"x-session-id": session, "x-session-affinity": session}
+
+
+NAMED = {
+    "claude-code-2.1.197": [claude_code("s", "a1" if index in (8, 9) else "") for index in range(15)],
+    "codex-0.169.0": [codex("s" if index < 9 else "t") for index in range(11)],
+    "opencode-1.18.33": [opencode("s" if index < 5 else "t") for index in range(6)],
+    "pi-0.74.2": [{"session_id": "s" if index < 5 else "t"} for index in range(7)],
+}
+"""Client → the headers in which it names session and agent (`facts/clients.toml`), of each of its recorded requests."""
+
+
+@pytest.mark.parametrize("client", NAMED)
+def test_a_body_recorded_without_headers_is_of_the_same_conversation(
+    stage: Stage, shared: Path, tmp_path: Path, client: str
+) -> None:
+    calls = [(path_of(body), body) for _, body in requests_of(shared, client)]
+    views = replay(stage, calls, tmp_path, NAMED[client])
+    assert not disagreements(views)
+    assert {call.session for call in stage.server.ledger} >= {"s"} or "prompt_cache_key" in calls[0][1]
+
+
+def test_headers_tell_agents_apart_that_are_asked_the_same(stage: Stage, tmp_path: Path) -> None:
+    def call(*texts: str) -> Call:
+        roles = ("user", "assistant")
+        messages = [{"role": roles[index % 2], "content": text} for index, text in enumerate(texts)]
+        fields = {"model": "claude-sonnet-5", "max_tokens": 64, "system": "Review one file. " * 400}
+        return "/v1/messages", {**fields, "messages": messages}
+
+    calls = [call("Go."), call("Go."), call("Go.", "Yes.", "On."), call("Go.", "Yes.", "On."), call("Go.")]
+    headers = [claude_code("s", name) for name in ("a", "b", "a", "b", "")]
+    views = replay(stage, calls, tmp_path, headers, is_recorded=True)
+    assert not disagreements(views)
+    for view in views.values():
+        assert view.before == [None, None, 0, 1, None]
+    assert [call.lane for call in stage.server.ledger] == ["a", "b", "a", "b", "main"]
 
 
 def test_every_view_of_recorded_pairs_is_the_same(stage: Stage, shared: Path, tmp_path: Path) -> None:

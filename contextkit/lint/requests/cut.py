@@ -86,6 +86,7 @@ def slim(sent: RecordedCall) -> RecordedCall:
         sent.verdict,
         sent.index,
         sent.rerouted,
+        sent.in_headers,
     )
 
 
@@ -311,4 +312,6 @@ def _made(
     params = shape.params(fields)
     named = params.get("model") if isinstance(params.get("model"), str) else exchange.model
     row = row_of(exchange.model or str(named), shape.endpoint)
-    return Located(exchange, raw, fields, shape.endpoint, tuple(blocks), params, row, exchange.usage, "", 0, "", places)
+    return Located(
+        exchange, raw, fields, shape.endpoint, tuple(blocks), params, row, exchange.usage, "", 0, places=places
+    )

@@ -16,7 +16,7 @@ from contextkit.ledger.calls import Exchange
 from contextkit.models import Model
 from contextkit.prompt.block import Block
 from contextkit.prompt.diff import Change
-from contextkit.providers.calls import client_names
+from contextkit.providers.calls import NO_NAMES, ClientNames, client_names
 from contextkit.providers.server_state import named_in
 
 __all__ = ["Change", "Evidence", "On", "RecordedCall", "RequestRule", "Step"]
@@ -54,6 +54,8 @@ class RecordedCall:
     rerouted: str = ""
     """Between which hosts an aggregator moved its conversation with this call (`alpha → beta`), or between which
     projects of a cloud its address did (`project alpha → beta`); empty where nobody said so."""
+    in_headers: ClientNames = NO_NAMES
+    """What the headers of the request name, where they are known."""
 
     @property
     def endpoint(self) -> str:
@@ -68,17 +70,17 @@ class RecordedCall:
     @property
     def session(self) -> str:
         """The recorded session, else the one that the client names."""
-        return self.exchange.session or client_names(self.params).session
+        return self.exchange.session or client_names(self.params, self.in_headers).session
 
     @property
     def agent(self) -> str:
         """The sub-agent that the client names."""
-        return client_names(self.params).agent
+        return client_names(self.params, self.in_headers).agent
 
     @property
     def window(self) -> str:
         """The context window that the client names."""
-        return client_names(self.params).window
+        return client_names(self.params, self.in_headers).window
 
     @property
     def previous(self) -> str:
