@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
 from contextkit.models import model_named
-from contextkit.prompt.block import Block, Level, block_of, content_blocks, mapped, tool_blocks
-from contextkit.prompt.prompt import Grammar, PromptColumns, PromptLayout
-from contextkit.providers.codec import BodyReader
+from contextkit.prompt.block import listed, mapped, name_in
+from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout
+from contextkit.providers.body import BodyPart, BodyReader, parts_of_content
 from contextkit.providers.keyed_blocks import RESULT
-from contextkit.providers.provider import Parsed, Trait, cut, expect, keyed
+from contextkit.providers.provider import Parsed, Trait, expect, keyed, render_block
 
 WIRE = "gemini_interactions"
 PREVIOUS = "previous_interaction_id"
@@ -42,25 +42,28 @@ def _is_body(fields: Mapping[str, Json]) -> bool:
     return has_own_steps or not _OWN_FIELDS.isdisjoint(fields)
 
 
-def _head_blocks(fields: Mapping[str, Json]) -> Iterator[Block]:
-    yield from tool_blocks(fields)
-    yield from content_blocks("system", fields.get("system_instruction"), "system_instruction", -1, "system", {})
+def head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+    """Tools, then system text."""
+    for index, tool in enumerate(listed(fields.get("tools"), "tools")):
+        name = name_in(mapped(tool, f"tools[{index}]"), "function") or str(tool.get("type", ""))
+        yield BodyPart("tools", f"tools[{index}]", -1, name, "tool", tool)
+    yield from parts_of_content("system", fields.get("system_instruction"), "system_instruction", -1, "system", {})
 
 
-def _step_blocks(step: Json, index: int, level: Level) -> Iterator[Block]:
-    """The blocks of a step, or of a content that stands for a step of the user."""
+def step_parts(step: Json, index: int, level: Level) -> Iterator[BodyPart]:
+    """The parts of a step, or of a content that stands for a step of the user."""
     path = f"input[{index}]"
     fields = mapped(step, path)
     kind = str(fields.get("type", ""))
     if kind in _MESSAGES or not kind:  # a text as input is a message without a type
         role = _MESSAGES.get(kind, "user")
-        yield from content_blocks(level, fields.get("content"), f"{path}.content", index, role, _CONTENT_TYPES)
+        yield from parts_of_content(level, fields.get("content"), f"{path}.content", index, role, _CONTENT_TYPES)
     elif kind in _CONTENT_TYPES:
-        yield block_of(level, path, index, "user", _CONTENT_TYPES[kind], fields)
+        yield BodyPart(level, path, index, "user", _CONTENT_TYPES[kind], fields)
     else:
         is_result = kind.endswith("_result")
         named = _STEP_TYPES.get(kind) or ("result" if is_result else "call" if kind.endswith("_call") else kind)
-        yield block_of(level, path, index, "user" if kind == "function_result" else "model", named, fields)
+        yield BodyPart(level, path, index, "user" if kind == "function_result" else "model", named, fields)
 
 
 BODY = BodyReader(
@@ -68,8 +71,8 @@ BODY = BodyReader(
     is_body=_is_body,
     message_field="input",
     block_fields=frozenset({"tools", "system_instruction", "input"}),
-    head_blocks=_head_blocks,
-    message_blocks=_step_blocks,
+    head_parts=head_parts,
+    message_parts=step_parts,
     is_framed=False,
 )
 _GRAMMAR = Grammar(
@@ -97,7 +100,7 @@ def parse(body: Json) -> Parsed:
         role = block.role if block.level == "messages" else ""
         value = _countable({"type": "text", "text": block.value} if isinstance(block.value, str) else block.value)
         is_turn = role == "user" and not is_result
-        columns.append(cut(value, block.level, role, trait, model.name, is_turn=is_turn).block)
+        columns.append(render_block(value, block.level, role, trait, model.name, is_turn=is_turn))
     layout, params = PromptLayout(columns, len(columns)), BODY.params(fields)
     prompt = keyed("gemini-interactions", _keyed(params), columns.raised(len(columns)), columns, len(columns), ())
     return Parsed(model.name, params, layout, prompt)
