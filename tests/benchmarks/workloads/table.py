@@ -1,0 +1,105 @@
+"""Rows as Markdown: one table a workload, and the comparison at equal information."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.benchmarks.workloads.workload import Row
+
+WHOLE = 0.995
+"""From this share on a run counts as having shown every result whole."""
+TIE = 0.01
+
+
+def best_peer(rows: Sequence[Row]) -> Row | None:
+    """Cheapest documented setting of another framework that showed the model everything and lost no fact."""
+    return min(
+        (row for row in rows if not row.is_own and not row.is_by_hand and _counts(row, rows)), key=_cost, default=None
+    )
+
+
+def best_own(rows: Sequence[Row]) -> Row | None:
+    """Cheapest setting of contextkit with the same information."""
+    return min((row for row in rows if row.is_own and _counts(row, rows)), key=_cost, default=None)
+
+
+def _counts(row: Row, rows: Sequence[Row]) -> bool:
+    return not row.error and row.cost_usd is not None and row.seen_share >= WHOLE
+
+
+def _cost(row: Row) -> float:
+    return row.cost_usd or 0.0
+
+
+def markdown(
+    rows: Sequence[Row],
+    titles: Mapping[str, str],
+    versions: Mapping[str, str],
+    skipped: Mapping[str, str],
+    *,
+    is_full: bool,
+) -> str:
+    lines = ["Versions: " + ", ".join(f"{name} {number}" for name, number in versions.items()) + ".", ""]
+    if skipped:
+        lines += ["Not run: " + "; ".join(f"{name} ({why})" for name, why in skipped.items()) + ".", ""]
+    if not is_full:
+        lines += ["Short sessions (without `--full`): shapes, not the figures of the study.", ""]
+    lines += [*_totals(rows, titles), ""]
+    for name in titles:
+        own = [row for row in rows if row.workload == name]
+        if own:
+            lines += [f"### {name}: {titles[name]}", "", *_table(own), ""]
+    return "\n".join(lines)
+
+
+def _totals(rows: Sequence[Row], titles: Mapping[str, str]) -> list[str]:
+    lines = ["| workload | contextkit | best peer | contextkit costs | |", "|---|---|---|---|---|"]
+    own_total = peer_total = 0.0
+    for name in titles:
+        group = [row for row in rows if row.workload == name]
+        own, peer = best_own(group), best_peer(group)
+        if own is None or peer is None:
+            continue
+        ratio = _cost(own) / _cost(peer)
+        own_total += _cost(own)
+        peer_total += _cost(peer)
+        verdict = "tie" if abs(ratio - 1) <= TIE else ("cheaper" if ratio < 1 else "**more expensive**")
+        lines.append(
+            f"| {name} | {_cost(own):.4f} ({own.settings}) | {_cost(peer):.4f} ({peer.contender}, {peer.settings}) "
+            f"| {ratio:.1%} | {verdict} |"
+        )
+    if peer_total:
+        lines.append(f"| total | {own_total:.4f} | {peer_total:.4f} | {own_total / peer_total:.1%} | |")
+    return lines
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    has_results = any(row.seen_tokens is not None for row in rows)
+    has_facts = any(row.facts != "–" for row in rows)
+    head = ["contender", "settings", "cost $", "hit rate", "largest window", "calls"]
+    head += ["shown of each result"] * has_results + ["facts reachable"] * has_facts + ["lines", "remarks"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    ordered = sorted(rows, key=lambda row: (bool(row.error), row.seen_share < WHOLE, _cost(row)))
+    for row in ordered:
+        if row.error:
+            cells = [
+                row.contender,
+                row.settings,
+                "failed",
+                *[""] * (len(head) - 4),
+                row.error.replace("|", "/").replace("\n", " "),
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+            continue
+        is_less = row.seen_share < WHOLE
+        name = f"**{row.contender}**" if row.is_own else row.contender
+        cells = [f"{name}{' ◦' if is_less else ''}{' ✎' if row.is_by_hand else ''}", row.settings]
+        cells += ["–" if row.cost_usd is None else f"{row.cost_usd:.4f}"]
+        cells += ["–" if row.hit_rate is None else f"{row.hit_rate:.2%}", f"{row.largest_window:,}", f"{row.calls:,}"]
+        if has_results:
+            cells.append("–" if row.seen_tokens is None else f"{row.seen_tokens:,.0f} ({row.seen_share:.0%})")
+        if has_facts:
+            cells.append(row.facts)
+        cells += [str(row.n_lines), row.remark]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
