@@ -45,7 +45,9 @@ def make_evicting(model, tools, system, tokens):
 
 
 def make_summarizing(model, tools, system, tokens):
-    summarizing = SummarizationMiddleware(model, trigger=("tokens", tokens), trim_tokens_to_summarize=None)
+    summarizing = SummarizationMiddleware(
+        model, trigger=("tokens", tokens), keep=("messages", 6), trim_tokens_to_summarize=None
+    )
     return create_agent(
         model, tools, system_prompt=system, middleware=[summarizing, AnthropicPromptCachingMiddleware()]
     )
@@ -253,7 +255,7 @@ def _overflow(chain: Any, deep: Any) -> list[Contender]:
 
     return [
         chain("SummarizationMiddleware, defaults", trimming, (make_summarizing, ask_saved)),
-        chain("SummarizationMiddleware, trim off", summarizing, (make_summarizing, ask_saved)),
+        chain("SummarizationMiddleware, keep 6 messages, trim off", summarizing, (make_summarizing, ask_saved)),
         chain("ContextEditingMiddleware, clear_at_least half", clearing, (make_summarizing, ask_saved)),
         deep("SummarizationMiddleware, evicts above 20,000", deep_with(None), (make_evicting, ask_saved)),
         deep("SummarizationMiddleware, evicts above 4,000", deep_with(4_000), (make_evicting, ask_saved)),

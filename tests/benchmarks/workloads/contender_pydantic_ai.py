@@ -9,7 +9,7 @@ from pydantic_ai import Agent, Tool
 from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from tests.benchmarks.workloads.workload import MODEL, Contender, Job, ToolSpec, Turn
+from tests.benchmarks.workloads.workload import MODEL, Contender, Crash, Job, ToolSpec, Turn
 
 PACKAGES = ("pydantic-ai-slim", "pydantic-ai-harness")
 
@@ -47,6 +47,22 @@ def summarizing(tokens):
         ConversationSearch(SnapshotHistorySource(store), scope="conversation"),
         SummarizingCompaction(max_tokens=tokens, keep_messages=6),
     ]
+
+
+async def ask_saved(build, model, tools, system, path, content, history):
+    from pydantic_ai_harness import StepPersistence
+    from pydantic_ai_harness.step_persistence import SqliteStepStore
+
+    agent = build(model, tools, system, capabilities=[StepPersistence(store=SqliteStepStore(database=path))])
+    run = await agent.run(content, message_history=history, conversation_id="one")
+    return run.all_messages()
+
+
+async def resume(path, store):
+    from pydantic_ai_harness.step_persistence import continue_run
+
+    last = (await store.list_runs(conversation_id="one"))[-1].run_id
+    return await continue_run(store, run_id=last, include_interrupted=True)
 
 
 # The benchmark's wiring
@@ -111,6 +127,24 @@ def run_filtered(job: Job) -> None:
     run_turns(job, capabilities=[PrepareTools(only_phase)])
 
 
+def run_resumed(job: Job) -> None:
+    asyncio.run(_resumed(job))
+
+
+async def _resumed(job: Job) -> None:
+    from pydantic_ai_harness.step_persistence import SqliteStepStore
+
+    path, history = str(job.folder / "steps.db"), None
+    tools = [tool_of(job, one) for one in job.workload.tools]
+    for turn in job.turns():
+        try:
+            history = await ask_saved(make, model_of(job), tools, job.workload.system, path, content_of(turn), history)
+        except Crash:
+            job.server.clock.advance(120)
+            history = await resume(path, SqliteStepStore(database=path))
+            history = await ask_saved(make, model_of(job), tools, job.workload.system, path, None, history)
+
+
 def run_parallel(job: Job, *, is_staggered: bool) -> None:
     async def team() -> None:
         agent = make(model_of(job), [tool_of(job, one) for one in job.workload.tools], job.workload.system)
@@ -161,5 +195,5 @@ def contenders(workload: str) -> list[Contender]:
     if workload == "overflow":
         return [one("SummarizingCompaction, ConversationSearch", run_summarizing, (make, ask, summarizing))]
     if workload == "crash":
-        return []
+        return [one("StepPersistence, continue_run", run_resumed, (make, ask_saved, resume))]
     return [plain]

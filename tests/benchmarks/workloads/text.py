@@ -25,11 +25,25 @@ _VOCABULARY = (
     "however therefore although because according measured observed reported expected assumed likely unlikely roughly"
 )
 _WORDS = _VOCABULARY.split()
-_TITLES = (
-    "Supply of {0} {1} in {2}",
-    "{0} {1}: {2} review",
-    "A survey of {0} {1} and {2}",
-    "{2} report on {0} {1}",
+_TITLES = ("Supply of {0} by {1}", "{1}: a review of {0}", "A survey of {0} at {1}", "{1} report on {0}")
+_SYLLABLES = (
+    "bal",
+    "cor",
+    "dun",
+    "fel",
+    "gar",
+    "hos",
+    "jin",
+    "kel",
+    "lam",
+    "mor",
+    "nev",
+    "ost",
+    "pra",
+    "quil",
+    "ros",
+    "tar",
+    "ulm",
 )
 
 
@@ -55,10 +69,10 @@ def page(key: str, n_tokens: int, *, seed: int = 0, code: str = "") -> str:
 
 
 def title(key: str, seed: int = 0) -> str:
-    """Title of the page `key`."""
+    """Title of the page `key`: a common word, and a name that no other page has."""
     rng = random.Random(f"title/{seed}/{key}")
-    words = [word.capitalize() for word in rng.sample(_WORDS[70:], 3)]
-    return rng.choice(_TITLES).format(*words)
+    name = " ".join("".join(rng.choices(_SYLLABLES, k=3)).capitalize() for _ in range(2))
+    return rng.choice(_TITLES).format(rng.choice(_WORDS[70:]), name)
 
 
 def access_code(key: str) -> str:

@@ -280,7 +280,8 @@ def look_up(view: View, fact: Fact, found: dict[str, str]) -> Generator[Reply, V
         if view.holds(fact.code):
             found[fact.key] = "search"
             return view
-        for hit, line in re.findall(r"^(\S+) line (\d+) \(", view.last, re.MULTILINE)[:3]:
+        # Its own question and search are found too; a model does not open those.
+        for hit, line in re.findall(r"^(\S+) line (\d+) \((?!user|assistant)", view.last, re.MULTILINE)[:3]:
             view = yield call("memory_read", id=hit, start_line=max(1, int(line) - 2), n_lines=10)
             if view.holds(fact.code):
                 found[fact.key] = "search"
