@@ -28,7 +28,7 @@ def test_every_workload_ends_with_both_loops(name: str) -> None:
     assert all(row.calls > 0 and row.cost_usd and row.n_lines for row in rows)
     assert not any("after the script's end" in row.remark for row in rows)
     assert best_own(rows) is not None
-    assert best_peer(rows) is not None
+    assert name == "overflow" or best_peer(rows) is not None  # a summary of the SDK loop loses every planted fact
 
 
 def test_a_preview_is_marked_as_less_information_and_read_back() -> None:
@@ -38,7 +38,7 @@ def test_a_preview_is_marked_as_less_information_and_read_back() -> None:
     assert seldom.seen_share < 0.2
     assert always.seen_share > 0.99
     assert always.calls > seldom.calls
-    assert seldom.facts.startswith("4/4")
+    assert seldom.facts == {"reference": 4}
 
 
 def test_a_crash_is_resumed_without_a_repeated_call() -> None:

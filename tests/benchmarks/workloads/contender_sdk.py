@@ -251,7 +251,7 @@ def contenders(workload: str) -> list[Contender]:
 
     plain = one("system marked, automatic caching 5m", run_turns, (loop, automatic))
     if workload.startswith("research"):
-        by_hand = one("results shown once by hand", run_shown_once, (shown_once_loop, preview, mark), is_by_hand=True)
+        by_hand = one("results shown once by hand", run_shown_once, (shown_once_loop, preview, mark), is_compared=False)
         return [plain, by_hand]
     if workload.startswith("support") or workload == "coding":
         return [plain, one("the same, 1h", lambda job: run_turns(job, "1h"), (loop, automatic))]
@@ -271,7 +271,13 @@ def contenders(workload: str) -> list[Contender]:
         return [at_once, by_turn]
     if workload == "overflow":
         return [
-            one("no compaction", run_turns, (loop, automatic), remark="exceeds the window it is allowed"),
+            one(
+                "no compaction",
+                run_turns,
+                (loop, automatic),
+                remark="exceeds the window it is allowed",
+                is_compared=False,
+            ),
             one("summary over the cached prefix", run_compacting, (compacting_loop, automatic)),
             one("context editing: clear_tool_uses", run_clearing, (loop, automatic)),
         ]

@@ -6,25 +6,21 @@ from collections.abc import Mapping, Sequence
 
 from tests.benchmarks.workloads.workload import Row
 
-WHOLE = 0.995
-"""From this share on a run counts as having shown every result whole."""
 TIE = 0.01
 
 
 def best_peer(rows: Sequence[Row]) -> Row | None:
-    """Cheapest documented setting of another framework that showed the model everything and lost no fact."""
-    return min(
-        (row for row in rows if not row.is_own and not row.is_by_hand and _counts(row, rows)), key=_cost, default=None
-    )
+    """Cheapest documented setting of another framework at equal information."""
+    return min((row for row in rows if not row.is_own and _counts(row)), key=_cost, default=None)
 
 
 def best_own(rows: Sequence[Row]) -> Row | None:
-    """Cheapest setting of contextkit with the same information."""
-    return min((row for row in rows if row.is_own and _counts(row, rows)), key=_cost, default=None)
+    """Cheapest setting of contextkit at equal information."""
+    return min((row for row in rows if row.is_own and _counts(row)), key=_cost, default=None)
 
 
-def _counts(row: Row, rows: Sequence[Row]) -> bool:
-    return not row.error and row.cost_usd is not None and row.seen_share >= WHOLE
+def _counts(row: Row) -> bool:
+    return row.is_compared and row.is_whole and not row.error and row.cost_usd is not None
 
 
 def _cost(row: Row) -> float:
@@ -75,11 +71,11 @@ def _totals(rows: Sequence[Row], titles: Mapping[str, str]) -> list[str]:
 
 def _table(rows: Sequence[Row]) -> list[str]:
     has_results = any(row.seen_tokens is not None for row in rows)
-    has_facts = any(row.facts != "–" for row in rows)
+    has_facts = any(row.facts for row in rows)
     head = ["contender", "settings", "cost $", "hit rate", "largest window", "calls"]
     head += ["shown of each result"] * has_results + ["facts reachable"] * has_facts + ["lines", "remarks"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    ordered = sorted(rows, key=lambda row: (bool(row.error), row.seen_share < WHOLE, _cost(row)))
+    ordered = sorted(rows, key=lambda row: (bool(row.error), not row.is_whole, _cost(row)))
     for row in ordered:
         if row.error:
             cells = [
@@ -91,15 +87,22 @@ def _table(rows: Sequence[Row]) -> list[str]:
             ]
             lines.append("| " + " | ".join(cells) + " |")
             continue
-        is_less = row.seen_share < WHOLE
         name = f"**{row.contender}**" if row.is_own else row.contender
-        cells = [f"{name}{' ◦' if is_less else ''}{' ✎' if row.is_by_hand else ''}", row.settings]
+        cells = [f"{name}{'' if row.is_whole else ' ◦'}{'' if row.is_compared else ' ✎'}", row.settings]
         cells += ["–" if row.cost_usd is None else f"{row.cost_usd:.4f}"]
         cells += ["–" if row.hit_rate is None else f"{row.hit_rate:.2%}", f"{row.largest_window:,}", f"{row.calls:,}"]
         if has_results:
             cells.append("–" if row.seen_tokens is None else f"{row.seen_tokens:,.0f} ({row.seen_share:.0%})")
         if has_facts:
-            cells.append(row.facts)
+            cells.append(_facts(row))
         cells += [str(row.n_lines), row.remark]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def _facts(row: Row) -> str:
+    total = sum(row.facts.values())
+    if not total:
+        return "–"
+    ways = ", ".join(f"{count} {way}" for way, count in row.facts.items() if way != "lost")
+    return f"{total - row.facts.get('lost', 0)}/{total}" + (f" ({ways})" if ways else "")

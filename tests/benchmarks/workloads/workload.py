@@ -31,6 +31,8 @@ START = 1_795_500_000.0
 CALL_TOKENS = 80
 TEXT_TOKENS = 300
 SUMMARY_TOKENS = 1_500
+WHOLE = 0.995
+"""From this share of its tokens on a result counts as shown whole."""
 REPLY_SECONDS = 4.0
 TOOL_SECONDS = 1.0
 
@@ -151,18 +153,18 @@ class Index:
         return found
 
 
-_REFERENCE = re.compile(r'read_reference\(id="([0-9a-f]{16})"')
-_EVICTED = re.compile(r"saved in the filesystem at this path: (\S+)")
-_SPILLED = re.compile(r"stored to handle '([^']+)'")
-
-
 class View:
     """What one Messages request shows: its texts, its tools, and how a result that is not shown whole is read back."""
 
     def __init__(self, body: Mapping[str, Any], index: Index, cleared: Collection[str] = ()) -> None:
         """`cleared` are ids of calls whose results the provider takes out before the model reads the request."""
         self._index = index
-        self.tools: set[str] = {tool["name"] for tool in body.get("tools", ()) if "name" in tool}
+        self._parameters = {
+            tool["name"]: set((tool.get("input_schema") or {}).get("properties", ()))
+            for tool in body.get("tools", ())
+            if "name" in tool
+        }
+        self.tools: set[str] = set(self._parameters)
         self.system = "\n".join(_texts(body.get("system", ""), ()))
         self.by_role = [(message["role"], _texts(message["content"], cleared)) for message in body["messages"]]
 
@@ -201,19 +203,22 @@ class View:
             return name
         return next((one for one in sorted(self.tools) if one.endswith(f"__{name}")), name)
 
-    def stand_in(self, key: str) -> tuple[str, str] | None:
-        """Reader and handle of the newest text that stands for the page `key`."""
+    def stand_in(self, key: str, title: str = "") -> tuple[str, str] | None:
+        """Reader and handle of the newest text that stands for the page `key`, or of the line that lists it."""
         for words in reversed(self.texts):
-            if key not in self._index.lines(words) and f"{key}." not in words:
+            if key not in self._index.lines(words) and f"{key}." not in words and not (title and title in words):
                 continue
-            for reader, pattern in (
-                ("read_reference", _REFERENCE),
-                ("read_file", _EVICTED),
-                ("read_tool_result", _SPILLED),
-            ):
-                if (found := pattern.search(words)) and reader in self.tools:
+            if "read_reference" in self.tools and (listed := _listed(words, f"{key}.", title)):
+                return "read_reference", listed
+            for reader, pattern in _STAND_INS:
+                if reader in self.tools and key in self._index.lines(words) and (found := pattern.search(words)):
                     return reader, found.group(1)
         return None
+
+    def index_of_references(self) -> str | None:
+        """The reference of a list of all references, where the prompt names one."""
+        found = (_INDEX.search(words) for words in reversed(self.texts))
+        return next((match.group(1) for match in found if match), None)
 
     def reading(self, key: str, missing: set[int]) -> Reply | None:
         """The call that reads lines of `key` back; None where nothing in the request leads to them."""
@@ -228,6 +233,34 @@ class View:
         if reader == "read_file":
             return call(reader, file_path=handle, offset=first - 1, limit=count)
         return call(reader, handle=handle, offset=first - 1, limit=count)
+
+    def searching(self, key: str, title: str, words: str) -> Reply | None:
+        """The call that looks for `words` in what stands for the page `key`, where its reader can search."""
+        found = self.stand_in(key, title)
+        if found is None:
+            return None
+        reader, handle = found
+        for parameter, argument in (("find", "id"), ("pattern", "handle")):
+            if parameter in self._parameters.get(reader, ()):
+                return call(reader, **{argument: handle, parameter: words})
+        return None
+
+
+_STAND_INS = (
+    ("read_reference", re.compile(r'read_reference\(id="([0-9a-f]{16})"')),
+    ("read_file", re.compile(r"saved in the filesystem at this path: (\S+)")),
+    ("read_tool_result", re.compile(r"stored to handle '([^']+)'")),
+)
+"""Tools that read a result back, and the words by which its preview names it."""
+_INDEX = re.compile(r"^([0-9a-f]{16}): .*index of all", re.MULTILINE)
+
+
+def _listed(words: str, *names: str) -> str | None:
+    """The reference in whose line of a list one of `names` stands."""
+    for line in words.splitlines():
+        if re.match(r"[0-9a-f]{16}: ", line) and any(name and name in line for name in names):
+            return line[:16]
+    return None
 
 
 _ASKS_FOR_SUMMARY = re.compile(
@@ -293,12 +326,19 @@ def look_up(view: View, fact: Fact, found: dict[str, str]) -> Generator[Reply, V
     if view.holds(fact.code):
         found[fact.key] = "search"
         return view
+    if view.stand_in(fact.key, fact.title) is None and (index := view.index_of_references()):
+        view = yield call("read_reference", id=index)
+    reply = view.searching(fact.key, fact.title, "access code")
+    if reply is not None:
+        view = yield reply
+        if view.holds(fact.code):
+            found[fact.key] = "reference"
+            return view
     for _ in range(8):
-        whole = set(range(1, 999))
-        reply = view.reading(fact.key, whole - view.lines(fact.key))
+        before = view.lines(fact.key)
+        reply = view.reading(fact.key, set(range(1, 999)) - before)
         if reply is None:
             return view
-        before = view.lines(fact.key)
         view = yield reply
         if view.holds(fact.code):
             found[fact.key] = "reference"
@@ -392,8 +432,8 @@ class Contender:
     packages: tuple[str, ...] = ()
     is_own: bool = False
     """contextkit."""
-    is_by_hand: bool = False
-    """Code that no documentation shows: listed, and not compared with."""
+    is_compared: bool = True
+    """False for code that no documentation shows, or a run that breaks a limit of the workload: it is only listed."""
     remark: str = ""
 
     @property
@@ -462,10 +502,11 @@ class Row:
     seen_tokens: float | None
     """Mean tokens of each result that some request showed; None where the workload counts none."""
     result_tokens: float | None
-    facts: str
+    facts: dict[str, int]
+    """Ways by which planted facts are reached → how many; empty where the workload plants none."""
     n_lines: int
     is_own: bool
-    is_by_hand: bool
+    is_compared: bool
     remark: str
     error: str = ""
 
@@ -474,6 +515,11 @@ class Row:
         if self.seen_tokens is None or not self.result_tokens:
             return 1.0
         return self.seen_tokens / self.result_tokens
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the model saw every result whole and no planted fact is lost."""
+        return self.seen_share >= WHOLE and not self.facts.get("lost")
 
 
 def run(contender: Contender, workload: Workload) -> Row:
@@ -513,7 +559,7 @@ def measure(contender: Contender, job: Job, error: str = "") -> Row:
         reachable(job),
         contender.n_lines,
         contender.is_own,
-        contender.is_by_hand,
+        contender.is_compared,
         "; ".join(remarks),
         error,
     )
@@ -524,15 +570,15 @@ def _tokens_shown(page: str, numbers: set[int]) -> float:
     return sum(len(line) + 1 for number, line in enumerate(lines, 1) if number in numbers) / BYTES_PER_TOKEN
 
 
-def reachable(job: Job) -> str:
-    """How many planted facts the model can still reach from the last request, and by which way.
+def reachable(job: Job) -> dict[str, int]:
+    """How many planted facts the model can still reach from the last request, by way; `lost` are the others.
 
     Where the script asked for them the answers count; else the last request is searched for the code, for a reference
     to its page, and for a tool that searches.
     """
     facts, view = job.workload.facts, job.model.last_view
     if not facts or view is None:
-        return "–"
+        return {}
     answered = job.workload.answered
     ways: list[str] = []
     for fact in facts:
@@ -540,12 +586,10 @@ def reachable(job: Job) -> str:
             ways.append(answered.get(fact.key, "lost"))
         elif view.holds(fact.code):
             ways.append("window")
-        elif view.stand_in(fact.key):
+        elif view.stand_in(fact.key, fact.title) or view.index_of_references():
             ways.append("reference")
         elif view.tools & {"memory_search", "grep", "search_conversation_history"}:
             ways.append("search")
         else:
             ways.append("lost")
-    n_reached = sum(way != "lost" for way in ways)
-    by_way = ", ".join(f"{ways.count(way)} {way}" for way in ("window", "reference", "search") if way in ways)
-    return f"{n_reached}/{len(facts)}" + (f" ({by_way})" if by_way else "")
+    return {way: ways.count(way) for way in ("window", "reference", "search", "lost") if way in ways}
