@@ -17,9 +17,9 @@ from contextkit.ledger.calls import Exchange, Outline
 from contextkit.models import find_model
 from contextkit.prompt.diff import common_segments
 from contextkit.prompt.prompt import PromptLayout
-from contextkit.providers import provider as cutting
 from contextkit.providers.codec import Codec
 from contextkit.providers.codecs import codec_of
+from contextkit.providers.provider import memoize_blocks
 
 MOST_BYTES = 64 << 20
 """Larger bodies are not read: no provider takes them."""
@@ -41,7 +41,7 @@ def read_body(raw: bytes, provider: str, model: str) -> Read | None:
     """The prompt of a request body; None where it is no model call, or cannot be read."""
     if len(raw) > MOST_BYTES:
         return None
-    cutting.remember(MEMO_BYTES)
+    memoize_blocks(MEMO_BYTES)
     try:
         fields = parse(raw)
         codec = codec_of(fields, f"{provider} {model}".lower()) if isinstance(fields, dict) else None

@@ -1,6 +1,12 @@
-"""One block of a request body: its bytes without markers, its type, its words; what every wire's table is made of.
+"""Blocks of request bodies as they were sent, to compare prompts with.
 
-Takes JSON values, gives `Block`s. Knows no wire of its own.
+A `Block` is for reading: diff, lint, watch and proxy compare blocks of two bodies. Its counterpart for building and for
+cache keys is `RenderedBlock` (`prompt/prompt.py`). The two differ in bytes and in extent: a `Block` has its keys in the
+order they were sent, so that a changed order is found, and is the smallest unit a finding can name; a `RenderedBlock`
+has the normal form that digests are taken of, and is a whole message where the endpoint caches whole messages.
+
+`block_of` makes a `Block`, `providers.provider.render_block` a `RenderedBlock`, both from a JSON value. Neither is made
+of the other. This module knows no endpoint.
 """
 
 from __future__ import annotations
@@ -21,19 +27,19 @@ _MARKER_BYTES = tuple(f'"{name}"'.encode() for name in sorted(MARKERS))
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of a prompt: a tool definition, a system block, a message's content block."""
+    """One block of a request body: a tool definition, a system block, a content block of a message."""
 
     level: Level
-    """Where it stands."""
+    """tools, system or messages."""
     path: str
-    """`tools[2]`, `system[0]`, `messages[4].content[1]`, in the words of its own wire (`input[3]`,
+    """`tools[2]`, `system[0]`, `messages[4].content[1]`, with the field names of its endpoint (`input[3]`,
     `contents[0].parts[1]`)."""
     message: int
     """Index of the message it belongs to, -1 outside of messages."""
     role: str
-    """Of its message, in its wire's words; for system text `system`, for tools the tool's name."""
+    """Role of its message, as sent; `system` for system text, its name for a tool."""
     type: str
-    """text, image, document, thinking, call, result, tool, or the wire's own word for anything else."""
+    """text, image, document, thinking, call, result, tool, or the endpoint's own name for anything else."""
     value: Json
     """As parsed, markers included."""
     body: bytes
@@ -43,7 +49,7 @@ class Block:
 
 
 def text_of(block: Block) -> str:
-    """The words of a block, its nested parts' included; empty for pictures and calls without any.
+    """The text of a block and of its nested parts; empty for images, and for calls without any.
 
     >>> text_of(block_of("messages", "messages[0].content", 0, "user", "text", "hi"))
     'hi'
@@ -51,49 +57,50 @@ def text_of(block: Block) -> str:
     >>> text_of(block_of("messages", "messages[0].content[0]", 0, "user", "result", result))
     'a.py'
     """
-    return "\n".join(_words(block.value))
+    return "\n".join(_texts(block.value))
 
 
-def _words(value: Json) -> Iterator[str]:
+def _texts(value: Json) -> Iterator[str]:
+    """The texts in fields that hold text."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
         for part in value:
-            yield from _words(part)
+            yield from _texts(part)
     elif isinstance(value, dict):
-        for key in _WORDS:
-            yield from _words(value.get(key))
-        for key in _DATA:
+        for key in _TEXT_FIELDS:
             yield from _texts(value.get(key))
+        for key in _DATA_FIELDS:
+            yield from _all_texts(value.get(key))
 
 
-_WORDS = tuple(built_in_table("fields.toml")["text"]["words"])
-_DATA = tuple(built_in_table("fields.toml")["text"]["data"])
-"""What a tool gave back as data: every text in it may be what the model reads."""
+_TEXT_FIELDS = tuple(built_in_table("fields.toml")["text"]["words"])
+_DATA_FIELDS = tuple(built_in_table("fields.toml")["text"]["data"])
+"""Fields that hold data of a tool: every text in them may be what the model reads."""
 
 
-def _texts(value: Json) -> Iterator[str]:
+def _all_texts(value: Json) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _texts(part)
+            yield from _all_texts(part)
 
 
 def block_of(level: Level, path: str, message: int, role: str, kind: str, value: Json) -> Block:
-    """A block, its markers taken out of the bytes."""
-    body = spelled(value)
+    """Make a block; its bytes are without markers."""
+    body = json_bytes(value)
     if not any(name in body for name in _MARKER_BYTES):
         return Block(level, path, message, role, kind, value, body, None)
     marker = marker_of(value)
-    bare = spelled(_unmarked(value))
+    bare = json_bytes(_unmarked(value))
     return Block(level, path, message, role, kind, value, bare, marker_in(marker))
 
 
-def spelled(value: Json) -> bytes:
-    """Compact JSON in the order of its keys.
+def json_bytes(value: Json) -> bytes:
+    """Compact JSON, keys in their order.
 
-    Raises `UnreadableRequest` for what is nested deeper than any provider takes.
+    Raises `UnreadableRequest` for a value that is nested deeper than any provider accepts.
     """
     try:
         return orjson.dumps(value)
@@ -102,7 +109,7 @@ def spelled(value: Json) -> bytes:
 
 
 def marker_in(marker: Json) -> Mapping[str, Json] | None:
-    """A marker of another form than an object still marks."""
+    """A marker as an object; one of another form still marks its block."""
     return marker if isinstance(marker, dict) else None if marker is None else {"type": str(marker)}
 
 
@@ -129,13 +136,13 @@ def mapped(value: Json, path: str) -> dict[str, Json]:
 
 
 def name_in(value: Json, *keys: str) -> str:
-    """The name of a tool, looked for in itself and in what it wraps."""
+    """The name of a tool: its own, or that of an object under one of `keys`."""
     inside = [value, *(value.get(key) for key in keys)] if isinstance(value, dict) else []
     return next((str(one["name"]) for one in inside if isinstance(one, dict) and "name" in one), "")
 
 
 def type_in(value: Json, kinds: Mapping[str, str]) -> str:
-    """The type of a block by its `type`, or by the key it has where it has none."""
+    """The type of a block: by its `type`, or by its key where it has none; `kinds` maps both to neutral types."""
     if not isinstance(value, dict):
         return "text"
     kind = value.get("type")

@@ -22,7 +22,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from unicodedata import normalize
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import Block, spelled, text_of
+from contextkit.prompt.block import Block, json_bytes, text_of
 from contextkit.prompt.diff import common_bytes
 from contextkit.prompt.normal_form import MARKERS
 
@@ -201,7 +201,7 @@ def _content(block: Block) -> bytes:
     if block.type != "text" or not isinstance(value, dict) or value.get("type") != "text":
         return block.body
     text = value.get("text")
-    return spelled(text) if isinstance(text, str) and value.keys() <= _TEXT_KEYS else block.body
+    return json_bytes(text) if isinstance(text, str) and value.keys() <= _TEXT_KEYS else block.body
 
 
 _TEXT_KEYS = MARKERS | {"type", "text"}

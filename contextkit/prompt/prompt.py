@@ -1,12 +1,15 @@
 """The prompt model: rendered blocks, the append-only columns a conversation grows, and the layout of one request.
 
-A `RenderedBlock` is one block, message or tool as an adapter renders it; a `PlacedBlock` is that block at its place on
-the wire. `PromptColumns` keeps the wire bytes, sizes, lookback positions, breakpoint offsets and running digests of one
+A `RenderedBlock` is one block, message or tool in the normal form that is sent and digested; only
+`providers.provider.render_block` makes one. A `PlacedBlock` is that block at its place on the wire. (A `Block`,
+`prompt/block.py`, is a block of a request body as it was sent, for comparing prompts.)
+
+`PromptColumns` keeps the wire bytes, sizes, lookback positions, breakpoint offsets and running digests of one
 conversation. It appends blocks and never moves one again, so that a request costs what was added and not what the
-conversation holds. It knows no provider: a `Grammar` says how brackets, positions and markers are written.
+conversation holds. It knows no provider: a `Grammar` defines how brackets, positions and markers are written.
 
 A `PromptLayout` is what one request sends of the columns: the first `n` blocks, and where the breakpoints are. Creating
-one costs nothing; its bytes are joined when they are asked for.
+one costs nothing; its bytes are joined on demand.
 """
 
 from __future__ import annotations
@@ -27,12 +30,12 @@ LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
 
 @dataclass(frozen=True, slots=True)
 class RenderedBlock:
-    """One block as an adapter renders it, before it has a place in a prompt."""
+    """One block, message or tool in normal form, before it has a place in a prompt."""
 
     level: Level
-    """Where it belongs."""
+    """tools, system or messages."""
     role: str
-    """Who speaks; `""` for a block that continues the message of the block before (tools and system blocks always)."""
+    """Role of the message it opens; `""` for a block that continues the message of the block before (tools and system blocks always)."""
     body: bytes
     """The block in the wire's normal form, without markers."""
     n_tokens: int
@@ -70,7 +73,7 @@ class PlacedBlock:
     level: Level
     """tools, system or messages."""
     role: str
-    """Who speaks; `""` for a block that continues a message."""
+    """Role of the message it opens; `""` for a block that continues a message."""
     lead: bytes
     """What stands before the body on the wire: brackets the block before left open, commas, the opening of a message.
     """
@@ -153,11 +156,11 @@ class PromptColumns:
         "levels",
         "passing_blocks",
         "positions",
+        "role",
         "roles",
         "runs",
         "silent",
         "sizes",
-        "speaker",
         "strips",
         "strips_thinking",
         "thinking_blocks",
@@ -195,12 +198,13 @@ class PromptColumns:
         self.flags: dict[str, int] = {}
         """Flag → first block that raised it."""
         self.silent: set[int] = set()
-        """Segments that are on the wire but in no digest: stripped thinking, server tools keyed elsewhere."""
+        """Blocks that are on the wire but in no digest: stripped thinking, server tools that key another level."""
         self.thinking_blocks: list[int] = []
         self.passing_blocks: list[int] = []
         self.strips: list[tuple[int, tuple[int, ...], str]] = []
-        """(block of a new user turn, what it took out of the prompt, the column that held it)."""
-        self.speaker = ""
+        """(block of a new user turn, blocks it took out of the prompt, the column that held them)."""
+        self.role = ""
+        """Role of the message that is open."""
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -211,7 +215,7 @@ class PromptColumns:
             self.append(block)
 
     def append(self, block: RenderedBlock) -> None:
-        """Put `block` behind all the others. Levels only go forward: tools, system, messages."""
+        """Append `block`. Levels only go forward: tools, system, messages."""
         if block.is_turn and self.strips_thinking and self.thinking_blocks:
             self._strip("thinking_blocks")
         if block.role == "user" and self.passing_blocks:
@@ -220,7 +224,7 @@ class PromptColumns:
         lead = self._lead(block, opens)
         self._write(lead + block.body)
         self.bodies.append(len(self.wire) - len(block.body))
-        self._note(block, level, opens)
+        self._append_columns(block, level, opens)
         self._count(len(self.ends) - 1, block.body)
 
     def withhold(self, indexes: Iterable[int]) -> None:
@@ -251,7 +255,7 @@ class PromptColumns:
         for column in _FADING:
             back = {index for at, indexes, name in self.strips if at >= n and name == column for index in indexes}
             setattr(other, column, sorted(index for index in back | set(getattr(self, column)) if index < n))
-        other.speaker = next((role for role in reversed(other.roles) if role), "")
+        other.role = next((role for role in reversed(other.roles) if role), "")
         other._recount(min(restored, default=n))
         return other
 
@@ -290,7 +294,7 @@ class PromptColumns:
         if not block.role:
             return False
         is_same_level = bool(self.levels) and LEVELS[self.levels[-1]] == block.level
-        return not (self.grammar.merges_roles and is_same_level and block.role == self.speaker)
+        return not (self.grammar.merges_roles and is_same_level and block.role == self.role)
 
     def _lead(self, block: RenderedBlock, opens: bool) -> bytes:
         grammar, opener = self.grammar, block.opener if opens else b""
@@ -301,7 +305,7 @@ class PromptColumns:
             return b"%b%b,%b%b" % (closer, grammar.bracket(before)[1], grammar.bracket(block.level)[0], opener)
         return (closer if opens else b"") + b"," + opener
 
-    def _note(self, block: RenderedBlock, level: int, opens: bool) -> None:
+    def _append_columns(self, block: RenderedBlock, level: int, opens: bool) -> None:
         index = len(self.ends)
         self.ends.append(len(self.wire))
         self.breakpoint_offsets.append(
@@ -313,7 +317,7 @@ class PromptColumns:
         self.roles.append(block.role if opens else "")
         self.runs.append(block.run)
         self.closers.append(block.closer if opens or not block.role else self.closers[-1])
-        self.speaker = block.role or self.speaker
+        self.role = block.role or self.role
         self.level_ends = [index + 1 if level <= bound else end for bound, end in enumerate(self.level_ends)]
         for flag in block.flags:
             self.flags.setdefault(flag, index)
@@ -343,15 +347,13 @@ class PromptColumns:
         self.positions.append(position)
 
     def _opener(self, index: int) -> str:
-        """Who speaks, where block `index` is the first of its message that counts: what was stripped before it took
-        no role along.
-        """
+        """Role of the message that block `index` opens, as the cache counts: stripped blocks before it open nothing."""
         while index and not self.roles[index] and index - 1 in self.silent:
             index -= 1
         return self.roles[index]
 
     def _strip(self, column: str) -> None:
-        """A new user turn takes earlier thinking, or words meant for one turn, out of the prompt; the wire keeps them."""
+        """Take earlier thinking, or text meant for one turn, out of the prompt; the wire keeps them."""
         stripped: list[int] = getattr(self, column)
         self.strips.append((len(self), tuple(stripped), column))
         self.silent.update(stripped)

@@ -1,36 +1,16 @@
-"""What an adapter is: a conversation in a provider's words, and back; no sockets.
+"""The interface of an adapter (`Provider`), and what all adapters share.
 
-Every adapter is two tables, kind → blocks and block → piece, read in both directions. What they share stands here.
+- Values they exchange: `Reply`, `ReplyCall`, `Turn`, `Parsed`.
+- `plain` and `sendable`: an SDK's typed object as the JSON it came from, without what the SDK added.
+- `namespaces` and `keyed`: what besides the blocks must be equal for a prefix to be reused, per level. A parameter that
+  invalidates a level stands in the key of that level and of those behind it. Only parameters that a table of
+  `facts/parameters.toml` names are in a key; any other field is neutral.
+- `render_block`: a block of any endpoint → a `RenderedBlock`.
+- `Parts` and `Tools`: neutral parts and tool definitions ↔ blocks of one endpoint; what has no neutral form is stored
+  verbatim. `block_text`, `announcement` and `custom_tool` project what another endpoint or model cannot express.
 
-An SDK's typed object as the JSON it came from, without what the SDK added to it.
-
-Takes a pydantic model of `anthropic` or `openai`, or a dict; gives a dict. Knows no endpoint.
-
-What besides the segments must be equal for a prefix to be re-used, per level.
-
-Takes a request's parameters and the flags its segments raise, gives three keys: a parameter that invalidates a level
-stands in that level's key and in those behind it. Only parameters that a table names are in a key: a field that no
-documented rule names, one that a newer client adds included, is neutral. Knows no provider: the tables come with the
-call.
-
-One block of a request body → one piece, remembered.
-
-The client cuts what it renders, the server what it received; both come through here, so both count the same bytes. What
-was cut once is kept by its bytes: a server that sees the same conversation 500 times cuts each block once.
-
-Another wire's blocks and tools, and tools a model does not know, as far as any wire can say them.
-
-Takes what one provider keeps in its own words, gives text or a function. Knows no wire of its own.
-
-A tool that is called with text, in OpenAI's words.
-
-Takes a neutral definition, gives a custom tool (chat/chat_completion_custom_tool_param.py,
-responses/custom_tool_param.py).
-
-Neutral parts and tools in one wire's words, and back: what comes back renders to the block it came from, or is that
-block verbatim.
-
-Takes the tables of one endpoint, gives both directions. Knows no endpoint.
+Knows no field names of an endpoint besides those in `Parts` and `Tools` tables, which come with the call; opens no
+sockets.
 """
 
 from __future__ import annotations
@@ -63,45 +43,45 @@ class ReplyCall:
     """A tool call a model made."""
 
     id: str
-    """The provider's id, answered by it."""
+    """The provider's id, which the result names."""
     name: str
     """The tool."""
     arguments: Json
-    """What the model wrote, in its order; a string where it was not JSON."""
+    """As the model wrote them, keys in its order; a string where they were not JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One response, in neutral words and in the provider's own."""
+    """One response, in neutral form and as received."""
 
     id: str
     """The provider's id of the response."""
     native: Native
     """As received: order, thinking, signatures, key order of arguments."""
     text: str
-    """What was said, without thinking."""
+    """Its text, without thinking."""
     calls: tuple[ReplyCall, ...]
     """Calls to answer, in order."""
     stop: str
     """done, calls, truncated, paused, refused or overflow."""
     usage: Usage
-    """What the provider billed."""
+    """The usage that the provider billed."""
     withheld: Mapping[str, str] = field(default_factory=dict)
-    """Id of earlier reasoning that the model was not shown, or where it stood in the request → why."""
+    """Id of earlier reasoning that the provider left out of the prompt, or its place in the request → the reason."""
 
 
 def assistant_body(
-    wire: str, model: str, said: Json, text: str, calls: Iterable[ReplyCall], stop: str = ""
+    wire: str, model: str, native_body: Json, text: str, calls: Iterable[ReplyCall], stop: str = ""
 ) -> dict[str, Json]:
-    """What a model said as the body of an `assistant` entry; without `stop` it ended, with its calls or by itself."""
+    """Make the body of an `assistant` entry; without `stop` the reply ended by itself, or with its calls."""
     listed = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
-    native = {"wire": wire, "model": model, "body": said}
+    native = {"wire": wire, "model": model, "body": native_body}
     return {"native": native, "text": text, "calls": listed, "stop": stop or ("calls" if listed else "done")}
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One thing said, found in somebody's request body: the kind and body of a log entry to be."""
+    """One turn of a request body, as the kind and body of a log entry."""
 
     kind: Kind
     """user, assistant or result."""
@@ -111,16 +91,16 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A request body, understood."""
+    """A parsed request body."""
 
     model: str
-    """The model it asks."""
+    """The model it names."""
     params: Mapping[str, Json]
-    """Top-level fields that are not segments."""
+    """Top-level fields that hold no blocks."""
     layout: PromptLayout
-    """Its segments and explicit marks."""
+    """Its blocks and explicit breakpoints."""
     prompt: Prompt
-    """What the cache sees."""
+    """The prompt that the cache sees."""
 
 
 class Provider(Protocol):
@@ -139,7 +119,7 @@ class Provider(Protocol):
 
     @property
     def model(self) -> Model:
-        """The row of the model asked."""
+        """The row of its model."""
         ...
 
     @property
@@ -154,42 +134,43 @@ class Provider(Protocol):
 
     @property
     def betas(self) -> tuple[str, ...]:
-        """Beta features the caller has opted in to."""
+        """Beta features that the caller opted in to."""
         ...
 
     @property
     def telling(self) -> str:
-        """How a phase is told in the prompt: a row of `masking/mechanisms.py`."""
+        """How the prompt announces a phase: a row of `providers/masking.py`."""
         ...
 
     @property
     def noticing(self) -> str:
-        """How it is told an event: a row of `providers/notices.py`."""
+        """How the prompt reports an event: a row of `providers/notices.py`."""
+        ...
 
     @property
     def announcing(self) -> str:
-        """How a tool that comes late is announced: a row of `late/mechanisms.py`."""
+        """How the prompt announces a late tool: a row of `providers/late_tools.py`."""
         ...
 
     @property
     def plan(self) -> Plan:
-        """What to mark."""
+        """The breakpoints to place."""
         ...
 
     def render_static_prefix(self, system: Json, tools: Json, entry: int) -> Iterator[RenderedBlock]:
-        """Pieces of the tools and system levels, from neutral parts and definitions."""
+        """Render the tools and system levels, from neutral parts and definitions."""
         ...
 
     def render_entry(self, entry: Entry, *, keeps_thinking: bool = True) -> Iterator[RenderedBlock]:
-        """Pieces of one log entry; without thinking where what stood before it has changed."""
+        """Render one log entry; without thinking where the prefix before it has changed."""
         ...
 
     def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
-        """What the cache sees of a request."""
+        """The prompt that the cache sees for a request."""
         ...
 
     def parse(self, body: Json) -> Parsed:
-        """A request body of this endpoint, understood; `UnreadableRequest` says where it is not."""
+        """Parse a request body of this endpoint; raises `UnreadableRequest` with the place where it is none."""
         ...
 
     def turns(self, body: Json) -> tuple[Json, Json, list[Turn]]:
@@ -197,7 +178,7 @@ class Provider(Protocol):
         ...
 
     def reply(self, response: Any) -> Reply:
-        """A response of this endpoint: the SDK's typed object or its dict. `UnreadableReply` otherwise."""
+        """Parse a response: the SDK's typed object or its dict. Raises `UnreadableReply` for anything else."""
         ...
 
     def is_complete(self, response: Mapping[str, Json]) -> bool:
@@ -205,11 +186,11 @@ class Provider(Protocol):
         ...
 
     def usage(self, response: Mapping[str, Json]) -> Usage:
-        """What a response, even a partial one, says it is billed."""
+        """The usage of a response, also of a partial one."""
         ...
 
     def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
-        """The response that a complete stream of events amounts to, as a dict."""
+        """Join the events of a stream into a response, as a dict."""
         ...
 
 
@@ -293,8 +274,8 @@ def _joined_pairs(text: str) -> str:
 
 def _without_nulls(value: Any) -> Json:
     if isinstance(value, Mapping):
-        known = {key: item for key, item in value.items() if item is not None and key not in HELPERS}
-        return {key: item if key in VERBATIM else _without_nulls(item) for key, item in known.items()}
+        fields = {key: item for key, item in value.items() if item is not None and key not in HELPERS}
+        return {key: item if key in VERBATIM else _without_nulls(item) for key, item in fields.items()}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
@@ -318,7 +299,7 @@ def keyed(
     n: int,
     marks: tuple[Breakpoint, ...],
 ) -> Prompt:
-    """What a cache sees of the first `n` segments of `columns`, with these marks."""
+    """The prompt that a cache sees of the first `n` blocks of `columns`, with these breakpoints."""
     ends = (min(columns.level_ends[0], n), min(columns.level_ends[1], n))
     return Prompt(
         namespaces(endpoint, params, flags), ends, columns.digests, columns.ends_tokens, columns.positions, marks, n
@@ -340,12 +321,12 @@ def _key(facts: list[Json]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """What a wire's table says about one type of block."""
+    """What the cache makes of one type of block, by the table of an endpoint."""
 
     run: str = ""
     """Lookback run it belongs to."""
     can_hold_breakpoint: bool = True
-    """Whether the wire accepts a marker on it."""
+    """Whether the endpoint accepts a marker on it."""
     is_thinking: bool = False
     """Whether it is reasoning that some models strip."""
     is_silent: bool = False
@@ -391,11 +372,10 @@ def render_block(
     return rendered
 
 
-def remember(n_bytes: int) -> None:
-    """Keep what is cut from now on, up to `n_bytes` of blocks: for whoever is sent the same conversations again and
-    again.
+def memoize_blocks(n_bytes: int) -> None:
+    """Memoize rendered blocks from now on, up to `n_bytes`: for programs that receive the same conversations again.
 
-    A client cuts each block once and keeps it on its columns; it needs no memo and has none.
+    A client renders each block once, so it has no memo.
     """
     global _budget_bytes  # noqa: PLW0603 - the one memo of a process
     _budget_bytes = max(_budget_bytes, n_bytes)
@@ -465,7 +445,7 @@ def _held(block: Mapping[str, Json]) -> str:
 
 
 def reminder(text: str) -> str:
-    """What the program says in the user's turn, so that it is not taken for the user's own words.
+    """Text of the program in the user's turn, in a tag that separates it from the user's own.
 
     >>> reminder("Phase report: call no tool."), reminder("")
     ('<system>Phase report: call no tool.</system>', '')
@@ -474,7 +454,7 @@ def reminder(text: str) -> str:
 
 
 def object_of(arguments: Json) -> Json:
-    """Arguments as an object: what another wire's model wrote that was none stands under one key.
+    """Arguments as an object; any other value that another endpoint's model wrote stands under one key.
 
     >>> object_of("{torn")
     {'arguments': '{torn'}
@@ -531,7 +511,7 @@ def json_text(value: Json) -> str:
 
 
 def user_content(body: Mapping[str, Json]) -> Json:
-    """What somebody said between replies, where a system message cannot stand there: the program's words as reminders.
+    """The content of a user message; of a system message between turns, its texts as reminders.
 
     >>> user_content({"role": "system", "content": [{"type": "text", "text": "Be brief."}]})
     [{'type': 'text', 'text': '<system>Be brief.</system>'}]
@@ -546,7 +526,7 @@ UNNAMED = "call#"
 
 
 def call_id(name: str) -> str:
-    """The id of a call as any wire takes it.
+    """The id of a call as any endpoint accepts it.
 
     >>> call_id("call#0"), call_id("toolu_1")
     ('call-0', 'toolu_1')
@@ -555,7 +535,7 @@ def call_id(name: str) -> str:
 
 
 def announcement(body: Mapping[str, Json]) -> str:
-    """Tools that came late, in words: a line for each, its definition as JSON.
+    """Late tools as text: a line for each, its definition as JSON.
 
     >>> print(announcement({"text": "New tools:", "definitions": [{"name": "ping", "description": "", "parameters": {}}]}))
     New tools:
@@ -607,32 +587,31 @@ def function_of(definition: Mapping[str, Json]) -> tuple[Json, Json, Json]:
     return fields["name"], fields.get("description", ""), parameters
 
 
-def _chat(said: Mapping[str, Json], written: Mapping[str, Json]) -> Json:
+def _chat_custom_tool(names: Mapping[str, Json], input_format: Mapping[str, Json]) -> Json:
     """A grammar stands one level deeper than on Responses."""
-    grammar = {key: value for key, value in written.items() if key != "type"}
-    return {
-        "type": "custom",
-        "custom": {**said, "format": {"type": written["type"], **({"grammar": grammar} if grammar else {})}},
-    }
+    grammar = {key: value for key, value in input_format.items() if key != "type"}
+    format_fields = {"type": input_format["type"], **({"grammar": grammar} if grammar else {})}
+    return {"type": "custom", "custom": {**names, "format": format_fields}}
 
 
-_SPELLED: Mapping[str, Callable[[Mapping[str, Json], Mapping[str, Json]], Json]] = {
-    "openai_chat": _chat,
-    "openai_responses": lambda said, written: {"type": "custom", **said, "format": written},
+_CUSTOM_TOOLS: Mapping[str, Callable[[Mapping[str, Json], Mapping[str, Json]], Json]] = {
+    "openai_chat": _chat_custom_tool,
+    "openai_responses": lambda names, input_format: {"type": "custom", **names, "format": input_format},
 }
-"""Endpoint → (name and description, format) → tool."""
+"""Endpoint → (name and description, format of the input) → tool (chat/chat_completion_custom_tool_param.py,
+responses/custom_tool_param.py)."""
 
 
 def custom_tool(definition: Mapping[str, Json], wire: str) -> Json:
-    """The custom tool that a definition is, None for one that is called with named arguments, and where an endpoint
-    knows none.
+    """A definition as a custom tool; None for one that is called with named arguments, and where an endpoint has no
+    custom tools.
 
     >>> custom_tool({"name": "sql", "description": "", "parameters": {}, "format": {"type": "text"}}, "openai_responses")
     {'type': 'custom', 'name': 'sql', 'description': '', 'format': {'type': 'text'}}
     """
-    if "format" not in definition or wire not in _SPELLED:
+    if "format" not in definition or wire not in _CUSTOM_TOOLS:
         return None
-    return _SPELLED[wire]({key: definition[key] for key in ("name", "description")}, definition["format"])
+    return _CUSTOM_TOOLS[wire]({key: definition[key] for key in ("name", "description")}, definition["format"])
 
 
 JsonObject = Mapping[str, Json]
@@ -641,19 +620,19 @@ JsonObject = Mapping[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How one endpoint spells the parts of a message."""
+    """Neutral parts of a message ↔ blocks of one endpoint."""
 
     wire: str
     """The endpoint."""
     text: Callable[[str], Json]
     """A text → its block."""
     media: Mapping[str, Callable[[Any], Json]]
-    """Type of a picture or document → block."""
+    """Type of an image or document → renderer of its block."""
     candidates: Callable[[JsonObject], list[Json]]
-    """Block → neutral pictures and documents that might be spelled so."""
+    """Block → neutral images and documents that may render to it."""
 
     def blocks(self, parts: Json) -> list[Json]:
-        """Neutral parts as blocks: native ones of this wire stand as they are, others are said as far as they can be."""
+        """Neutral parts as blocks: native ones of this endpoint unchanged, those of others as text."""
         return [self.block(part) for part in parts]
 
     def block(self, part: JsonObject) -> Json:
@@ -671,23 +650,25 @@ class Parts:
         likely = (
             [{"type": "text", "text": block["text"]}] if isinstance(block.get("text"), str) else self.candidates(block)
         )
-        found = next((part for part in likely if normal(self.block(part)) == normal(block)), None)
-        return verbatim(self.wire, block) if found is None else found
+        for part in likely:
+            if normal(self.block(part)) == normal(block):
+                return part
+        return verbatim(self.wire, block)
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """How one endpoint spells tools."""
+    """Neutral tool definitions ↔ tools of one endpoint."""
 
     wire: str
     """The endpoint."""
     tool: Callable[[Any, Any, Any], Json]
     """(name, description, schema) → tool."""
     function: Callable[[JsonObject], tuple[Json, Json, Json]]
-    """Tool → the same three, whatever stands in their places."""
+    """Tool → the same three, of whatever type they are."""
 
     def sent(self, definition: JsonObject) -> Json:
-        """A neutral definition as it is sent: one this wire wrote stands as it is."""
+        """A neutral definition as it is sent: one of this endpoint's own unchanged."""
         own = definition.get("native")
         if own and own["wire"] == self.wire:
             return own["block"]
@@ -702,7 +683,7 @@ class Tools:
 
 
 def verbatim(wire: str, block: JsonObject) -> Json:
-    """A block of `wire`, kept verbatim as a part."""
+    """A block of `wire` as a native part, stored verbatim."""
     return {"type": "native", **_native_part(wire, block)}
 
 

@@ -20,7 +20,7 @@ from contextkit.providers.codec import Codec
 from contextkit.providers.diagnostics import Fingerprints
 from contextkit.providers.gemini.stored_contents import StoredContents
 from contextkit.providers.openai.stored import Stored
-from contextkit.providers.provider import remember
+from contextkit.providers.provider import memoize_blocks
 from contextkit.providers.scripted import Replies, ReplySource
 from contextkit.providers.validation import Notices, Signatures
 from contextkit.server.billing import Books
@@ -93,7 +93,7 @@ class State:
         `is_strict` refuses unknown fields and unknown or retired models; `billing_header` as in
         `providers/anthropic/blocks.py`.
         """
-        remember(REMEMBERED_BYTES)
+        memoize_blocks(REMEMBERED_BYTES)
         self.lock = RLock()
         self.clock = clock
         self.replies = Replies(replies)

@@ -20,7 +20,7 @@ from contextkit.lint.requests.cut import is_one_model
 from contextkit.lint.requests.rule import RecordedCall, Step
 from contextkit.models import Model
 from contextkit.providers import PARSERS
-from contextkit.providers.provider import Parsed, remember
+from contextkit.providers.provider import Parsed, memoize_blocks
 from contextkit.providers.server_state import named_in
 
 _SEEDS = 20
@@ -72,7 +72,7 @@ class Costs:
 
     def __init__(self) -> None:
         self._parsed_prompts: dict[int, Parsed | None] = {}
-        remember(_MEMO_BYTES)
+        memoize_blocks(_MEMO_BYTES)
 
     def of(self, step: Step) -> Cost | None:
         """What the step cost, None where wire or model are unknown or a body is not as its endpoint takes it."""

@@ -21,7 +21,7 @@ from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import MODELS, Model, find_model, model_named
-from contextkit.prompt.block import Block, spelled
+from contextkit.prompt.block import Block, json_bytes
 from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.body import BodyReader
 from contextkit.providers.codecs import CODECS, codec_of
@@ -262,7 +262,7 @@ class _JsonStyle:
 
 
 _SPELLINGS = (
-    _JsonStyle('":[', b",", spelled),  # the SDKs of Anthropic and OpenAI, JavaScript
+    _JsonStyle('":[', b",", json_bytes),  # the SDKs of Anthropic and OpenAI, JavaScript
     _JsonStyle('": [', b", ", lambda value: json.dumps(value).encode()),  # requests, aiohttp
     _JsonStyle('":[', b",", lambda value: json.dumps(value, separators=(",", ":")).encode()),
 )

@@ -71,7 +71,7 @@ from contextkit.lint.rules.syntax import (
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax import walk
-from contextkit.prompt.block import Block, spelled, text_of
+from contextkit.prompt.block import Block, json_bytes, text_of
 
 
 def _stripped(step: Step, change: Change) -> Evidence | None:
@@ -89,7 +89,7 @@ def _unsigned(block: Block) -> bytes:
     """Its bytes without the signature of the thoughts behind it, which Gemini puts on calls and texts."""
     if block.type == "thinking" or not isinstance(block.value, dict) or "thoughtSignature" not in block.value:
         return block.body
-    return spelled({name: value for name, value in block.value.items() if name != "thoughtSignature"})
+    return json_bytes({name: value for name, value in block.value.items() if name != "thoughtSignature"})
 
 
 def _cut(step: Step, change: Change) -> Evidence | None:
