@@ -48,8 +48,8 @@ from contextkit.redact import redact
 from contextkit.report.contents import Gathering
 from contextkit.report.terminal import text
 from contextkit.terminal import sanitize
-from contextkit.watcher.guard import PATHS, Guard, Recording
-from contextkit.watcher.notify import Caller, OnBreak, Teller, described
+from contextkit.watcher.guard import PATHS, CallRecorder, Guard
+from contextkit.watcher.notify import Caller, Notifier, OnBreak, described
 from contextkit.watcher.transport import Call, Watcher, attach, cloned, library_of
 
 _OPENING, _CLOSING = b'[{"type":"text","text":', b"}]"
@@ -121,7 +121,7 @@ class _Noted:
     """What it should be billed."""
 
 
-class Noting(Recording):
+class Noting(CallRecorder):
     """The recording of a bridge; its ledger stays readable while it grows."""
 
     __slots__ = ("_caches", "_lock", "_recorder", "_under_way", "ledger")
@@ -139,7 +139,7 @@ class Noting(Recording):
         self._under_way: dict[int, _Noted] = {}
         self._lock = RLock()
 
-    def leaving(self, wire: str, body: bytes) -> Callable[[bytes], None]:
+    def start(self, wire: str, body: bytes) -> Callable[[bytes], None]:
         """A body is about to leave: what should it be billed; gives what is told the bytes that will be kept."""
         try:
             fields = parse(body)
@@ -157,7 +157,7 @@ class Noting(Recording):
 
         return note
 
-    def keep(self, exchange: Exchange, body: bytes) -> None:
+    def append(self, exchange: Exchange, body: bytes) -> None:
         """Append one call; a disk that fails ends the recording with a warning, not the conversation."""
         noted = self._under_way.pop(id(body), None)
         if self._ledger is None:
@@ -207,7 +207,7 @@ Client = TypeVar("Client")
 class Notes(Protocol):
     """Who is told of a call before it leaves."""
 
-    def leaving(self, wire: str, body: bytes) -> Callable[[bytes], None]:
+    def start(self, wire: str, body: bytes) -> Callable[[bytes], None]:
         """A body that is about to leave; gives what is to be told the bytes that are really sent."""
         ...
 
@@ -223,18 +223,18 @@ class Crossing:
         """`guards` holds one an SDK; `told` is given the names of the repairs that changed a body."""
         self._guards, self._mend, self._notes, self._on_repair = guards, mend, notes, on_repair
 
-    def leaving(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
+    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
         """Repair a model call and let the guard see it; None for requests of other kinds."""
         wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
         if not wire:
             return None
         sent, repairs = self._mend(wire, body)
-        passage = self._guards[wire.partition("_")[0]].leaving(method, path, sent, names)
+        watched = self._guards[wire.partition("_")[0]].start(method, path, sent, names)
         self._on_repair(repairs)
-        if passage is None:
+        if watched is None:
             return None if sent is body else _Unseen(sent)
-        self._notes.leaving(wire, sent if passage.whole is passage.body else passage.whole)(passage.whole)
-        return passage
+        self._notes.start(wire, sent if watched.whole is watched.body else watched.whole)(watched.whole)
+        return watched
 
     def close(self) -> None:
         """The client is closed; the bridge goes on."""
@@ -265,9 +265,9 @@ _ATTACHING = Lock()
 class _Switch:
     """The watcher of a shared client: whoever listens in this context hears its calls, of several the innermost."""
 
-    def leaving(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
+    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
         crossing = _LISTENING.get()
-        return None if crossing is None else crossing.leaving(method, path, body, names)
+        return None if crossing is None else crossing.start(method, path, body, names)
 
     def close(self) -> None:
         """It belongs to no bridge."""
@@ -349,9 +349,9 @@ class Bridge:
         """What broke, or was billed more than it should have been, in order."""
         self.repaired: Counter[str] = Counter()
         """Repair → calls it changed."""
-        tellers = {sdk: _Noticing(on_break, sdk, self.findings) for sdk in SDKS}
+        notifiers = {sdk: _Noticing(on_break, sdk, self.findings) for sdk in SDKS}
         mended, self._noting = Mending(repairs), Noting(record)
-        guards = {sdk: Guard(teller, self._noting, asks=diagnostics) for sdk, teller in tellers.items()}
+        guards = {sdk: Guard(notifier, self._noting, asks=diagnostics) for sdk, notifier in notifiers.items()}
         self._crossing = Crossing(guards, mended, self._noting, self.repaired.update)
 
     @property
@@ -417,7 +417,7 @@ def _is_unmarked(exchange: Exchange) -> bool:
     return usage.prompt >= row.min_tokens and usage.fresh == usage.prompt
 
 
-class _Noticing(Teller):
+class _Noticing(Notifier):
     """Tells as it was asked to, and keeps what it told."""
 
     __slots__ = ("_findings",)

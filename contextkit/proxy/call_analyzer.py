@@ -28,8 +28,8 @@ from contextkit.proxy.other_endpoints import OtherCall, OtherEndpoints, answer_i
 from contextkit.proxy.repairs.splices import undo_of
 from contextkit.redact import redact, redact_path, redact_text
 from contextkit.watcher.conversations import Conversations
-from contextkit.watcher.guard import Guard, Passage, Recording
-from contextkit.watcher.notify import Teller
+from contextkit.watcher.guard import CallRecorder, Guard, WatchedCall
+from contextkit.watcher.notify import Notifier
 
 MOST_CONVERSATIONS, MOST_BYTES_STORED = 1024, 1 << 29
 """Conversations that are followed at once, and bytes of their last requests: a proxy serves many agents."""
@@ -42,12 +42,12 @@ class _Open:
     call: Departed
     body: bytes
     """As sent, plain, secrets covered."""
-    passage: Passage | OtherCall
+    watched: WatchedCall | OtherCall
     """How the guard follows it, or we do where it cannot."""
     findings: list[Finding]
 
 
-class _Rows(Recording):
+class _Rows(CallRecorder):
     """Where the guard leaves the row of a call, and what the provider said of it."""
 
     __slots__ = ("remarks", "row")
@@ -57,7 +57,7 @@ class _Rows(Recording):
         self.row: Exchange | None = None
         self.remarks: list[Remark] = []
 
-    def keep(self, exchange: Exchange, body: bytes) -> None:
+    def append(self, exchange: Exchange, body: bytes) -> None:
         """Take it, with what the provider had kept of it put back."""
         self.row = replace(exchange, prompt=Bodies(body))
 
@@ -79,7 +79,7 @@ class CallAnalyzer:
         self._rows = _Rows()
         conversations = Conversations(self._run, MOST_CONVERSATIONS, MOST_BYTES_STORED)
         self._guard = Guard(
-            Teller(self._add_finding, "contextkit"), self._rows, clock=lambda: self._now, conversations=conversations
+            Notifier(self._add_finding, "contextkit"), self._rows, clock=lambda: self._now, conversations=conversations
         )
         self._others = OtherEndpoints(self._run, upstream)
         self._under_way: dict[int, _Open] = {}
@@ -93,19 +93,19 @@ class CallAnalyzer:
         """A call was passed on: compare it with the one before it."""
         body = redact(request_text(call.body, call.encoding), self._covering(call))
         self._now, self._findings = call.at, []
-        passage = self._followed(call, body)
-        findings = self._findings if isinstance(passage, Passage) else list(passage.findings)
-        self._under_way[call.number] = _Open(call, body, passage, findings)
+        watched = self._followed(call, body)
+        findings = self._findings if isinstance(watched, WatchedCall) else list(watched.findings)
+        self._under_way[call.number] = _Open(call, body, watched, findings)
 
     def hurry(self) -> None:
         """Record from here on and analyse nothing: there is no time left."""
         self._is_hurried = True
 
-    def _followed(self, call: Departed, body: bytes) -> Passage | OtherCall:
+    def _followed(self, call: Departed, body: bytes) -> WatchedCall | OtherCall:
         if self._is_hurried:
             return self._others.begin_unanalysed(call, body)
         names = ClientNames(*call.names) if call.names else NO_NAMES
-        return self._guard.leaving("POST", call.path, body, names) or self._others.begin(call, body, names)
+        return self._guard.start("POST", call.path, body, names) or self._others.begin(call, body, names)
 
     def passed(self, request: Passed) -> bytes | None:
         """Something else passed: note its sizes; gives a line about it, none for what only looks something up."""
@@ -186,9 +186,9 @@ class CallAnalyzer:
             self._complain(text)
 
     def _row(self, begun: _Open, call: Ended) -> Exchange:
-        passage, answer = begun.passage, None
-        if isinstance(passage, Passage):
-            row = self._passed(passage, call)
+        watched, answer = begun.watched, None
+        if isinstance(watched, WatchedCall):
+            row = self._passed(watched, call)
             if (
                 row.usage is None or row.usage.prompt is None
             ):  # counters that this vendor of the same wire spells in its own way
@@ -196,20 +196,20 @@ class CallAnalyzer:
                 row = replace(row, usage=bill_of(answer) or row.usage)
             row = replace(row, provider=self._provider(begun, row))
         else:
-            row = self._others.row(passage, begun.call, call, answer_in(call) if call.status < 400 else None)
+            row = self._others.row(watched, begun.call, call, answer_in(call) if call.status < 400 else None)
         return replace(row, ended_at=call.ended_at, error=_error(row.error, call))
 
     def _provider(self, begun: _Open, row: Exchange) -> str:
         """Who bills it: a host that prices are known of, or by the model."""
         return billed_by(self._upstream, begun.call, row.model, {}) or row.provider
 
-    def _passed(self, passage: Passage, call: Ended) -> Exchange:
+    def _passed(self, watched: WatchedCall, call: Ended) -> Exchange:
         if call.first_byte_at is not None:
             self._now = call.first_byte_at
-            passage.began(call.status, {"content-type": call.content_type, "content-encoding": call.encoding})
-            passage.feed(call.body)
+            watched.began(call.status, {"content-type": call.content_type, "content-encoding": call.encoding})
+            watched.feed(call.body)
         self._now = call.ended_at
-        passage.ended(is_whole=not call.error, error=call.error)
+        watched.ended(is_whole=not call.error, error=call.error)
         row, self._rows.row = self._rows.row, None
         assert row is not None  # noqa: S101 - a passage that ended has left its row
         return row

@@ -1,8 +1,6 @@
-"""What two neighbouring calls show: the first place where the cached prefix breaks, and the hazard that a rule sees
-there.
+"""Broken prefixes of two neighbouring calls: the first changed cached block, and the hazard whose rule matches there.
 
-Takes calls cut into blocks and the catalogue, gives findings. Also compares two request bodies by hand, for assertions.
-Knows nothing of clients.
+Also compares two request bodies given by hand, for assertions in tests.
 """
 
 from __future__ import annotations
@@ -26,31 +24,29 @@ from contextkit.lint.requests.naming import UNREADABLE, HazardRule, Rules, evide
 from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
 
 _KEYING = ("parameters",)
-"""Levels whose rules on a step speak of what keys the prefix itself."""
+"""Levels whose rules on a step concern the cache key of the whole prefix."""
 _MOST_STEPS = 3
-"""Findings on parameters told for one call."""
+"""Most findings on parameters reported for one call."""
 
 
 @cache
 def catalogue() -> Rules:
-    """The rules of every hazard there is; read when the first prefix breaks, not before."""
+    """Load the rules of every hazard, when the first prefix breaks."""
     from contextkit.lint.catalogue import hazards
 
     return Rules(hazards())
 
 
 def step_of(before: RecordedCall, after: RecordedCall, turn: int) -> Step:
-    """The two calls, compared."""
+    """Compare two calls."""
     return Step(before, after, turn, compare(before, after), (before,))
 
 
 def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
-    """What breaks the prefix: the first change in what was cached, then parameters that key it.
+    """Find what breaks the prefix: the first change in a cached block, then parameters in the cache key, each with its cost.
 
-    Each with what the step cost.
-
-    A change behind the last breakpoint is none, nor is one of which the provider notices nothing: all that could be
-    read is read. One that no rule names carries the code `CK001`.
+    A change behind the last breakpoint does not count, nor one after which everything is still read. A change that no
+    rule matches has the code `CK001`.
     """
     first = next((change for change in step.changes if change.is_first and change.is_cached), None)
     keyed = list(islice(evidence_of_step(step, rules, _KEYING), _MOST_STEPS))
@@ -68,14 +64,14 @@ def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> lis
 
 
 def evidence_of_step(step: Step, rules: Rules, levels: Sequence[str]) -> Iterator[tuple[HazardRule, Evidence]]:
-    """What the rules on a step say, of the hazards of some levels; a rule that cannot read the call says nothing here."""
+    """Yield the evidence of step rules of some levels; a rule that cannot read the call yields none."""
     for rule in rules.on("step"):
         if rule.hazard.level in levels:
             yield from ((rule, evidence) for evidence in evidence_of(rule, step) if evidence.path != UNREADABLE)
 
 
 def refused(sent: RecordedCall, turn: int, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
-    """What is wrong with the markers of one call, whatever came before it: a provider refuses it, or ignores a marker."""
+    """Find breakpoints of one call that a provider refuses or ignores, whatever came before it."""
     on_calls = (rule for rule in rules.on("call") if rule.hazard.level == "breakpoints")
     said = ((rule, said) for rule in on_calls for said in evidence_of(rule, sent) if said.path != UNREADABLE)
     return [
@@ -109,9 +105,9 @@ def recorded_call(
     usage: Usage | None = None,
     before: RecordedCall | None = None,
 ) -> RecordedCall:
-    """A body as a call.
+    """Parse a body as a call; `before` is an earlier call whose blocks may be reused.
 
-    Raises `UnreadableRequest` for what is none. `before` is an earlier call whose blocks may be taken over.
+    Raises `UnreadableRequest` for a body that is not a model call.
     """
     provider, model = wire.partition("_")[0], _model_of(body) if before is None else before.exchange.model
     exchange = Exchange("", "", "main", at, began_at, None, provider, model, Bodies(body), usage, None, None)
@@ -122,7 +118,7 @@ def recorded_call(
 
 
 def _model_of(body: bytes) -> str:
-    """The model a body names: providers are told apart by it where the body alone does not say."""
+    """Model that a body names, which identifies the provider where the body alone does not."""
     try:
         fields = parse(body)
     except NotSerialisable:
@@ -131,10 +127,10 @@ def _model_of(body: bytes) -> str:
 
 
 def breaks(before: Any, after: Any) -> str:
-    """Why `after` does not begin as `before` did, over several lines; empty where it does.
+    """Describe how `after` breaks the prefix of `before`, in several lines; empty where it does not.
 
-    Both are bytes, a mapping, a contextkit `Request` or `PromptLayout`. Raises `UsageError` for anything else,
-    `UnreadableRequest` for a body of no endpoint; either says which of the two it is.
+    Both are bytes, a mapping, a contextkit `Request` or `PromptLayout`. Raises `UsageError` for anything else and
+    `UnreadableRequest` for an unknown body; either names the argument.
     """
     one, other = _read("before", before), _read("after", after)
     if one.wire != other.wire:
@@ -143,7 +139,7 @@ def breaks(before: Any, after: Any) -> str:
 
 
 def _read(side: str, value: Any) -> RecordedCall:
-    """One of two bodies as a call; what is wrong with it names its side."""
+    """Parse one of two bodies; an error names the argument."""
     try:
         body = _bytes_of(value)
         if not body.strip():
@@ -156,14 +152,14 @@ def _read(side: str, value: Any) -> RecordedCall:
 
 
 def _all_cached(sent: RecordedCall) -> RecordedCall:
-    """A call without any marker is taken as if its end were marked: nothing says yet where the markers will stand."""
+    """Treat a call without breakpoints as if it had one at its end."""
     if any(block.marker is not None for block in sent.blocks) or not sent.blocks:
         return sent
     return replace(sent, blocks=[*sent.blocks[:-1], replace(sent.blocks[-1], marker={"type": "ephemeral"})])
 
 
 def listed(findings: Iterable[Finding]) -> str:
-    """Findings for a failing test: what repeats at one place once, with how often, and where to read more.
+    """Format findings for a failing test: repeated ones once with their count, and where to read more.
 
     Empty where there are none.
     """
@@ -182,7 +178,7 @@ def listed(findings: Iterable[Finding]) -> str:
 
 
 _INDEX = re.compile(r"\[\d+\]")
-"""A place moves on with the conversation: `messages[4]` in one turn is `messages[6]` in the next."""
+"""Index in a path; it moves with the conversation: `messages[4]` in one turn is `messages[6]` in the next."""
 
 
 def _path_of(finding: Finding) -> str:
@@ -190,7 +186,7 @@ def _path_of(finding: Finding) -> str:
 
 
 def format_finding(finding: Finding) -> str:
-    """A finding for a failing test: level, path, byte offset, and a window of both sides, one under the other."""
+    """Format a finding for a failing test: level, path, byte offset, and a window of both sides."""
     place = finding.place
     if not isinstance(place, RequestPlace):
         return f"{finding.code} {finding.message} at {place}"
@@ -212,13 +208,13 @@ def _name_of(code: str) -> str:
 
 
 def _bytes_of(value: Any) -> bytes:
-    """A request as bytes: what it is already, its body, or what an SDK would make of it."""
+    """Return a request as bytes: itself, its body, or as an SDK would serialize it."""
     body = getattr(value, "body", None)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(body, bytes):
         return body
-    if callable(body):  # a layout: what is no segment is no part of it
+    if callable(body):  # a layout: it holds blocks only
         return bytes(body(b"{}"))
     if isinstance(value, Mapping):
         return json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"), default=_dumped).encode(
@@ -228,7 +224,7 @@ def _bytes_of(value: Any) -> bytes:
 
 
 def _dumped(value: Any) -> Json:
-    """A model of the SDK inside a body, as the SDK writes it; anything that can be listed as a list."""
+    """Serialize a model of the SDK as the SDK does; any other iterable as a list."""
     dump = getattr(value, "model_dump", None)
     if dump is not None:
         return dump(mode="json", exclude_unset=True, by_alias=True)

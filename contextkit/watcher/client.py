@@ -1,8 +1,4 @@
-"""A client that notices when a prompt's prefix breaks, before the request leaves.
-
-Takes a client of anthropic's or openai's SDK, gives one of the same type that behaves the same. Knows nothing of what
-is compared.
-"""
+"""Watched clients: `watch` copies a client of anthropic's or openai's SDK and reports broken prefixes before sending."""
 
 from __future__ import annotations
 
@@ -18,14 +14,14 @@ from typing import Any, TypeVar
 from contextkit.errors import UsageError
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
-from contextkit.watcher.guard import Guard, Recording
-from contextkit.watcher.notify import OnBreak, Teller
+from contextkit.watcher.guard import CallRecorder, Guard
+from contextkit.watcher.notify import Notifier, OnBreak
 from contextkit.watcher.transport import attach, cloned, library_of
 
 Client = TypeVar("Client")
 _SDKS = ("anthropic", "openai")
 _REWRITERS = ("anthropic.lib.bedrock", "anthropic.lib.vertex")
-"""Where clients come from that rewrite bodies and paths into another provider's."""
+"""Modules whose clients rewrite bodies and paths for another provider."""
 
 
 def watch(
@@ -36,30 +32,30 @@ def watch(
     diagnostics: bool = False,
     hazards: Sequence[Hazard] | None = None,
 ) -> Client:
-    """A client like `client`, over the same connections, that compares every request with the last of its conversation
-    before it leaves.
+    """Return a copy of `client`, over the same connections, that compares every request with the last of its
+    conversation before sending it.
 
-    A request that does not begin as that one did is a finding: its hazard, path, byte offset, both sides, and your
-    line. `on_break` is `"warn"` (a `PrefixWarning` at that line), `"raise"` (`PrefixBroken`, and nothing is sent) or a
-    callable, not an async one, that takes the `Finding`. What comes back is compared with what should have been read; a
-    shortfall is told afterwards, never raised. `record` names a ledger that every exchange is appended to, secrets
-    covered; `diagnostics=True` asks the provider's own diagnosis; `hazards` stands in for the catalogue.
+    A request that breaks the prefix gives a finding: hazard, path, byte offset, both sides, and your line. `on_break`
+    is `"warn"` (a `PrefixWarning` at that line), `"raise"` (`PrefixBroken`, and nothing is sent) or a callable, not an
+    async one, that takes the `Finding`. The bill is compared with the expected read; a shortfall is reported
+    afterwards, never raised. `record` names a ledger to which every exchange is appended with secrets redacted;
+    `diagnostics=True` requests the provider's own diagnosis; `hazards` replaces the catalogue.
 
-    `client` itself stays as it was; copies of the watched client (`with_options`, `copy`) are watched too. Raises
-    `UsageError` for what is no such client, `StorageError` where the ledger cannot be opened.
+    `client` itself is not changed; copies of the watched client (`with_options`, `copy`) are watched too. Raises
+    `UsageError` for an unsupported client, `StorageError` where the ledger cannot be opened.
     """
     sdk = _sdk_of(client)
-    teller = Teller(on_break, sdk)
+    notifier = Notifier(on_break, sdk)
     has_diagnostics = bool(diagnostics) and not type(client).__module__.startswith(f"{sdk}.lib.")
-    recording = None if record is None else Recording(record)
+    recording = None if record is None else CallRecorder(record)
     http = cloned(client._client)  # type: ignore[attr-defined]
-    attach(http, Guard(teller, recording, asks=has_diagnostics, hazards=hazards))
+    attach(http, Guard(notifier, recording, asks=has_diagnostics, hazards=hazards))
     watched: Client = client.copy(http_client=http)  # type: ignore[attr-defined]
     return watched
 
 
 def _sdk_of(client: object) -> str:
-    """The package of a client that can be watched, else `UsageError`."""
+    """Return the SDK of a client that can be watched; raise `UsageError` otherwise."""
     names = [kind.__module__ for kind in type(client).__mro__]
     sdk = next((name.partition(".")[0] for name in names if name.partition(".")[0] in _SDKS), "")
     if not sdk or not library_of(getattr(client, "_client", None)) or not callable(getattr(client, "copy", None)):
@@ -74,10 +70,10 @@ def _sdk_of(client: object) -> str:
 
 
 class Everywhere:
-    """Every client of both SDKs that is made while this runs, watched together."""
+    """Watches every client of both SDKs that is created while it is active."""
 
     def __init__(self, on_break: Callable[[Finding], object]) -> None:
-        self._guards = {sdk: Guard(Teller(on_break, sdk)) for sdk in _SDKS}
+        self._guards = {sdk: Guard(Notifier(on_break, sdk)) for sdk in _SDKS}
         self._undo: list[Callable[[], None]] = []
         self._finder = _Finder(self._patch)
         for sdk in _SDKS:
@@ -87,12 +83,12 @@ class Everywhere:
         sys.meta_path.insert(0, self._finder)
 
     def forget(self) -> None:
-        """Every conversation so far."""
+        """Forget every conversation so far."""
         for guard in self._guards.values():
             guard.forget()
 
     def stop(self) -> None:
-        """Clients made from now on are not watched."""
+        """Stop watching new clients."""
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         while self._undo:
@@ -102,39 +98,39 @@ class Everywhere:
         guard = self._guards[module.__name__.partition(".")[0]]
         for name in ("SyncAPIClient", "AsyncAPIClient"):
             kind: Any = getattr(module, name)
-            self._undo.append(_watched_from_birth(kind, guard))
+            self._undo.append(_watch_new_clients(kind, guard))
 
 
 def watch_all(on_break: Callable[[Finding], object]) -> Everywhere:
-    """Watch every client that is made from now on, also of an SDK that is imported later; nothing is imported for it."""
+    """Watch every client created from now on, also of an SDK that is imported later; imports nothing itself."""
     return Everywhere(on_break)
 
 
-def _watched_from_birth(kind: Any, guard: Guard) -> Callable[[], None]:
-    """Attach `guard` to each new client of `kind`.
+def _watch_new_clients(kind: Any, guard: Guard) -> Callable[[], None]:
+    """Attach `guard` to each new client of `kind` and return a function that undoes it.
 
-    Gives what undoes it. A copy shares the connections of its original, and its guard.
+    A copy of a client shares its connections and its guard.
     """
-    made = kind.__init__
+    original = kind.__init__
 
-    def born(self: Any, *values: Any, **named: Any) -> None:
-        made(self, *values, **named)
-        if library_of(self._client) and not getattr(self._client, "_watched_from_birth", False):
+    def initialise(self: Any, *values: Any, **named: Any) -> None:
+        original(self, *values, **named)
+        if library_of(self._client) and not getattr(self._client, "_is_watched", False):
             attach(self._client, guard)
-            self._client._watched_from_birth = True
+            self._client._is_watched = True
 
-    kind.__init__ = wraps(made)(born)
-    return lambda: setattr(kind, "__init__", made)
+    kind.__init__ = wraps(original)(initialise)
+    return lambda: setattr(kind, "__init__", original)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Sees the SDKs' modules when they are imported, and patches them then."""
+    """Patches the SDKs' modules when they are imported."""
 
     def __init__(self, patch: Callable[[ModuleType], None]) -> None:
         self._patch = patch
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """The spec that would have been found anyway, its loader followed by the patch."""
+        """Return the spec of the other finders, with a loader that applies the patch."""
         if name not in {f"{sdk}._base_client" for sdk in _SDKS}:
             return None
         rest = (finder for finder in sys.meta_path if finder is not self)

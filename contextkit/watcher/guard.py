@@ -1,18 +1,10 @@
-"""What requests leave out since the provider keeps it, put back: a recording says what each call was asked with.
+"""The guard of a watched client: compares each request with its conversation before it is sent, and each bill with what
+was expected.
 
-Takes request bodies and what was answered, gives bodies with their whole input. No body is read before a request names
-its past: whoever says everything in each request pays for keeping the answers only.
-
-What a watched client sent, in a ledger: whole bodies, secrets covered, headers never. Of headers, the names of session
-and agent are compared, and kept in memory.
-
-Takes bodies and bills, gives rows of a `Ledger`.
-
-The guard itself: what leaves is compared before it leaves, what comes back is compared with what was expected.
-
-Takes the bytes of requests and responses from the transport, gives findings to a teller and rows to a recording.
-Nothing it does changes a call; what it cannot read, it lets pass. One lock, held for a memory compare, keeps its memory
-whole between threads.
+Takes the bytes of requests and responses from the transport, sends findings to a `Notifier` and rows to a ledger. It
+never changes a call and lets pass what it cannot read. One lock, held for a memory compare, protects its state between
+threads. `ResponseHistories` restores what requests leave out because the provider stores it; `CallRecorder` writes
+whole bodies with secrets redacted, and never headers.
 """
 
 from __future__ import annotations
@@ -57,33 +49,35 @@ from contextkit.watcher.breaks import broken, catalogue, evidence_of_step, recor
 from contextkit.watcher.conversations import RUN, Conversation, Conversations
 from contextkit.watcher.diagnostics import with_diagnostics
 from contextkit.watcher.naming import current
-from contextkit.watcher.notify import Caller, Teller, caller
+from contextkit.watcher.notify import Caller, Notifier, caller
 from contextkit.watcher.response import CUT
 from contextkit.watcher.shortfall import Answered, billed, expected_tokens, missing_tokens
 
 MOST_BYTES = 1 << 26
-"""Of requests and answers that nobody has gone on from yet; the oldest go first."""
+"""Limit of stored requests and responses that no request has continued yet; the oldest are evicted first."""
 _NAMES = tuple(f'"{name}"'.encode() for name in (PREVIOUS, CONVERSATION))
 
 
-class Pasts:
-    """Of the responses that passed by.
+class ResponseHistories:
+    """Inputs and outputs of observed responses, so that a request that continues one can be completed.
 
-    >>> pasts = Pasts()
-    >>> pasts.add_response("resp_1", b'{"input":"hi"}', [{"role": "assistant", "content": "Hello."}])
-    >>> pasts.whole(b'{"input":"and?","previous_response_id":"resp_1"}').count(b'"role"')
+    No body is parsed before a request names an earlier response.
+
+    >>> histories = ResponseHistories()
+    >>> histories.add_response("resp_1", b'{"input":"hi"}', [{"role": "assistant", "content": "Hello."}])
+    >>> histories.whole(b'{"input":"and?","previous_response_id":"resp_1"}').count(b'"role"')
     3
     """
 
-    __slots__ = ("_has_responses", "_histories", "_most", "_n_bytes", "_waiting")
+    __slots__ = ("_has_responses", "_most", "_n_bytes", "_stored", "_waiting")
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most, self._n_bytes = most_bytes, 0
         self._waiting: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
-        self._histories, self._has_responses = Histories(most_bytes), False
+        self._stored, self._has_responses = Histories(most_bytes), False
 
     def add_response(self, name: str, body: bytes, output: list[Json]) -> None:
-        """The response `name` answered `body`, as it was sent, with these items."""
+        """Store the output items of response `name` to the request `body`, as it was sent."""
         if name in self._waiting:
             return
         items = canonical(output)
@@ -93,19 +87,19 @@ class Pasts:
             self._n_bytes -= sum(map(len, self._waiting.popitem(last=False)[1]))
 
     def whole(self, body: bytes) -> bytes:
-        """`body` with what it goes on from in its input; itself where it says everything, or where that is not known."""
+        """Put the stored history into the input of `body`; return it unchanged where it is complete or the history unknown."""
         fields = fields_of(body) if self._has_responses and any(name in body for name in _NAMES) else {}
         before = named_in(fields)
         if before is None:
             return body
         self._learn(before.name)
-        whole = self._histories.whole(fields)
+        whole = self._stored.whole(fields)
         if isinstance(whole, Unknown):
             return body
         return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
     def _learn(self, name: str) -> None:
-        """A response, and those it went on from, oldest first."""
+        """Parse a response and those it continues, oldest first."""
         chain = []
         while name in self._waiting:
             body, items = self._waiting.pop(name)
@@ -115,11 +109,11 @@ class Pasts:
             before = named_in(fields)
             name = before.name if before else ""
         for name, fields, output in reversed(chain):
-            self._histories.follow(name, fields, output)
+            self._stored.follow(name, fields, output)
 
 
 def fields_of(body: bytes) -> dict[str, Json]:
-    """A body as an object, empty where it is none."""
+    """Parse a body as an object; empty where it is not one."""
     try:
         fields = parse(body)
     except NotSerialisable:
@@ -127,8 +121,8 @@ def fields_of(body: bytes) -> dict[str, Json]:
     return fields if isinstance(fields, dict) else {}
 
 
-class Recording:
-    """The ledger a watched client writes; it is opened at once, and given back with the client."""
+class CallRecorder:
+    """Writes the calls of a watched client to a ledger, which is opened at once and closed with the client."""
 
     __slots__ = ("_ledger",)
 
@@ -138,17 +132,16 @@ class Recording:
             raise UsageError(f"record is the path of a ledger, or None, not {type(path).__name__}")
         self._ledger: Ledger | None = Ledger.open(path)
 
-    def keep(self, exchange: Exchange, body: bytes) -> None:
-        """Append one exchange with its body; a disk that fails ends the recording with a warning, not the conversation.
+    def append(self, exchange: Exchange, body: bytes) -> None:
+        """Append one exchange with its body; a failing disk stops the recording with a warning, not the conversation.
 
-        A process that was forked, as workers of web servers are, opens the file for itself; so does everybody when the
-        file was rotated.
+        The file is opened again in a forked process (a worker of a web server) and after it was rotated.
         """
         if self._ledger is not None:
             self._write(replace(exchange, prompt=Bodies(redact(body))))
 
     def remark(self, remark: Remark) -> None:
-        """Append what is known of an exchange, in front of it; a disk that fails is told as in `keep`."""
+        """Append a remark in front of its exchange; a failing disk is reported as in `append`."""
         self._write(remark)
 
     def _write(self, record: Record) -> None:
@@ -172,47 +165,46 @@ class Recording:
         ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         if self._ledger is not None:
             self._ledger.close()
             self._ledger = None
 
 
 PATHS = {"/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/responses": "openai_responses"}
-"""End of the path → the wire that is spoken there."""
+"""End of the URL path → wire format."""
 _MOST_CUT_BYTES = 1 << 16
-"""Larger requests are cut again when they are needed: their blocks would take several times the memory of their bytes.
-"""
+"""Larger requests are parsed again when needed: their blocks take several times the memory of their bytes."""
 _EXPLAINING = ("breakpoints", "routing", "lifetime", "engine")
-"""Levels whose rules on a step can say why a bill is too high although the text only grew."""
+"""Levels whose rules can explain a high bill of a request that only appended."""
 _UNEXPLAINED = {"breakpoints": "CKL05"}
-"""Kind of cache → the hazard of a shortfall that nothing explains."""
+"""Kind of cache → hazard of an unexplained shortfall."""
 _BEST_EFFORT = "CKL08"
-"""The same for caches that promise nothing."""
+"""The hazard of an unexplained shortfall in a best-effort cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
-    """What is known of a request when it leaves."""
+class SentRequest:
+    """Facts of a request at the time it is sent."""
 
     wire: str
     """Its endpoint."""
     model: str
-    """As asked."""
+    """Model the request names."""
     body: bytes
-    """As the caller made it."""
+    """Body as the caller made it."""
     at: float
-    """When."""
+    """Time it was sent, in seconds since 1970."""
     where: Caller
-    """Who sent it."""
+    """Line that sent it."""
     name: str
     """Its conversation."""
     turn: int
-    """Its number there."""
+    """Number of the call in its conversation, from 1."""
     before: Answered | None
-    """The last call of the conversation that was billed."""
+    """Last billed call of the conversation."""
     findings: tuple[Finding, ...]
-    """What was told before it left."""
+    """Findings reported before it was sent."""
 
 
 class Guard:
@@ -222,85 +214,85 @@ class Guard:
         "_clock",
         "_conversations",
         "_has_diagnostics",
+        "_histories",
         "_lock",
-        "_pasts",
+        "_notifier",
         "_recording",
         "_rules",
-        "_teller",
         "_unlisted",
     )
 
     def __init__(
         self,
-        teller: Teller,
-        recording: Recording | None = None,
+        notifier: Notifier,
+        recording: CallRecorder | None = None,
         *,
         asks: bool = False,
         hazards: Sequence[Hazard] | None = None,
         clock: Callable[[], float] = time.time,
         conversations: Conversations | None = None,
     ) -> None:
-        """`asks` puts the provider's own diagnostics into requests.
+        """`asks` adds the provider's own diagnostics to requests; `hazards` replaces the catalogue.
 
-        `hazards` stands in for the catalogue, `conversations` for few.
+        `conversations` replaces the default store of conversations.
         """
-        self._teller, self._recording, self._has_diagnostics, self._clock = teller, recording, asks, clock
+        self._notifier, self._recording, self._has_diagnostics, self._clock = notifier, recording, asks, clock
         self._rules = None if hazards is None else Rules(hazards)
-        self._lock, self._pasts = Lock(), Pasts()
+        self._lock, self._histories = Lock(), ResponseHistories()
         self._unlisted = UnlistedFields()
-        # A ledger goes on from run to run, and the conversations of one run are not those of another.
+        # A ledger may hold several runs; conversations of different runs get different names.
         run = RUN if recording is None else f"{RUN}-{token_hex(4)}"
         self._conversations = Conversations(run) if conversations is None else conversations
 
     def forget(self) -> None:
-        """Every conversation: the next request begins one."""
+        """Forget every conversation; the next request starts a new one."""
         with self._lock:
             self._conversations.forget()
 
     def close(self) -> None:
-        """Give the recording's file back."""
+        """Close the ledger."""
         if self._recording is not None:
             self._recording.close()
 
-    def leaving(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Passage | None:
-        """Compare a request with the last of its conversation; None for requests of other kinds.
+    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> WatchedCall | None:
+        """Compare a request with the last one of its conversation before it is sent; None for other endpoints.
 
-        `names` are those in its headers. Raises `PrefixBroken` where the caller wants to be stopped.
+        `names` are the session and agent named in its headers. Raises `PrefixBroken` where `on_break` is "raise".
         """
         wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
         if not wire:
             return None
         where, at = caller(), self._clock()
         try:
-            conversation, departure = self._compared(wire, body, names, where, at)
+            conversation, sent_request = self._compared(wire, body, names, where, at)
         except PrefixBroken:
             raise
         except ContextKitError:
-            return None  # nothing to compare: not a request anybody could read (its provider will say so), or one without its past
-        outgoing = self._with_diagnostics(conversation, departure)
-        return Passage(
-            self, conversation, departure, outgoing, outgoing if self._recording is None else self._whole(outgoing)
+            return None  # unreadable (the provider will refuse it), or its history was not observed
+        outgoing = self._with_diagnostics(conversation, sent_request)
+        return WatchedCall(
+            self, conversation, sent_request, outgoing, outgoing if self._recording is None else self._whole(outgoing)
         )
 
     def _whole(self, body: bytes) -> bytes:
         with self._lock:
-            return self._pasts.whole(body)
+            return self._histories.whole(body)
 
     def _compared(
         self, wire: str, body: bytes, names: ClientNames, where: Caller, at: float
-    ) -> tuple[Conversation, Departure]:
+    ) -> tuple[Conversation, SentRequest]:
         with self._lock:
             match = self._conversations.continued(wire, body, names, current())
             if match is not None and not _has_too_many_markers(*match):
                 one, prefix = match
                 self._conversations.store(one, lambda one: _advance(one, prefix, at, None))
-                return one, _departure(one, body, at, where)
+                return one, _sent_request(one, body, at, where)
         return self._parsed(wire, body, names, where, at)
 
     def _parsed(
         self, wire: str, body: bytes, names: ClientNames, where: Caller, at: float
-    ) -> tuple[Conversation, Departure]:
-        """A request that does not simply continue another is cut into blocks; one that is stopped is not stored."""
+    ) -> tuple[Conversation, SentRequest]:
+        """Parse a request that does not simply append to an earlier one; a request that is stopped is not stored."""
         call = replace(recorded_call(body, wire, at=at), index=1, in_headers=names)
         for text in self._unlisted.new(wire, call.body):
             logging.getLogger("contextkit.watch").warning("%s", sanitize(text))
@@ -328,55 +320,55 @@ class Guard:
             name, turn = past.name if past else conversations.new_name(wire, label), past.turn + 1 if past else 1
         findings = self._findings(before, call, turn, name, where)
         for finding in findings:
-            self._teller.before(finding, where)
+            self._notifier.before(finding, where)
         conversation = own or Conversation(name, wire, "", prefix, at, turn - 1, label=label)
         with self._lock:
             conversation.names = names
             conversations.store(conversation, lambda one: _advance(one, prefix, at, call, stored))
-            return conversation, _departure(conversation, body, at, where, findings)
+            return conversation, _sent_request(conversation, body, at, where, findings)
 
     def _findings(
         self, before: RecordedCall | None, after: RecordedCall, turn: int, name: str, where: Caller
     ) -> tuple[Finding, ...]:
-        """What breaks, with what it costs, and what no provider takes.
+        """Find what breaks the prefix, with its cost, and markers that providers refuse.
 
-        A rule that fails is a warning, never the end of a call.
+        A rule that fails gives a warning and never stops a call.
         """
         try:
             rules, caller_ = self._all_rules(), str(where)
             broke = broken(step_of(replace(before, index=0), after, turn), rules, name, caller_) if before else []
             return (*broke, *refused(after, turn, rules, name, caller_))
-        except Exception as error:  # noqa: BLE001 - a fault of ours must not stop a call of theirs
+        except Exception as error:  # noqa: BLE001 - an internal error must not stop the caller's request
             warnings.warn(
-                sanitize(f"a request was sent unjudged, a rule failed ({type(error).__name__})"), stacklevel=2
+                sanitize(f"a request was sent unchecked because a rule failed ({type(error).__name__})"), stacklevel=2
             )
             return ()
 
     def _all_rules(self) -> Rules:
         return catalogue() if self._rules is None else self._rules
 
-    def _with_diagnostics(self, conversation: Conversation, departure: Departure) -> bytes:
+    def _with_diagnostics(self, conversation: Conversation, sent_request: SentRequest) -> bytes:
         if not self._has_diagnostics:
-            return departure.body
-        return with_diagnostics(departure.body, parse(departure.body), departure.wire, conversation.previous)
+            return sent_request.body
+        return with_diagnostics(sent_request.body, parse(sent_request.body), sent_request.wire, conversation.previous)
 
-    # What comes back
+    # Responses
     # ------------------------------------------------------------------------------------------------------
 
-    def returned(
+    def finish(
         self,
         conversation: Conversation,
-        departure: Departure,
+        sent_request: SentRequest,
         exchange: Exchange,
         bill: ResponseSummary,
-        passage: Passage,
+        watched: WatchedCall,
     ) -> None:
-        """A call is over: remember what it left in the cache, write it down, and tell what does not fit."""
-        usage = billed(bill.usage, departure.model)
+        """Finish a call: update its conversation, record it, and report a bill that differs from the expected one."""
+        usage = billed(bill.usage, sent_request.model)
         answered = None
         if usage is not None and exchange.first_byte_at is not None:
             answered = Answered(
-                departure.wire, departure.model, departure.body, departure.at, exchange.first_byte_at, usage
+                sent_request.wire, sent_request.model, sent_request.body, sent_request.at, exchange.first_byte_at, usage
             )
         with self._lock:
             if answered is not None and (conversation.answered is None or conversation.answered.at <= answered.at):
@@ -385,65 +377,72 @@ class Guard:
         if self._recording is not None:
             if bill.items is not None:
                 with self._lock:
-                    self._pasts.add_response(bill.id, passage.body, bill.items)
+                    self._histories.add_response(bill.id, watched.body, bill.items)
             if bill.verdict:
                 self._recording.remark(Remark("verdict", exchange.id, bill.verdict))
-            self._recording.keep(exchange, passage.whole)
-        for finding in self._afterwards(departure, answered, bill.verdict):
-            self._teller.after(finding, departure.where)
+            self._recording.append(exchange, watched.whole)
+        for finding in self._findings_after(sent_request, answered, bill.verdict):
+            self._notifier.after(finding, sent_request.where)
 
-    def _afterwards(self, departure: Departure, answered: Answered | None, verdict: str) -> list[Finding]:
+    def _findings_after(self, sent_request: SentRequest, answered: Answered | None, verdict: str) -> list[Finding]:
         if verdict:
-            return [self._verdict_finding(departure, verdict)]
-        short = self._shortfall(departure, answered) if answered is not None else None
+            return [self._verdict_finding(sent_request, verdict)]
+        short = self._shortfall(sent_request, answered) if answered is not None else None
         return [] if short is None else [short]
 
-    def _verdict_finding(self, departure: Departure, verdict: str) -> Finding:
-        """A verdict: on what was told before the request left, of several findings the one it speaks of, or on what
-        nobody had seen.
-        """
-        if not departure.findings:
-            return self._unseen(departure, verdict)
-        judged = [self._judged(finding, verdict) for finding in departure.findings]
-        return next((one for one in judged if one.message == _AGREED["confirmed"]), judged[0])
+    def _verdict_finding(self, sent_request: SentRequest, verdict: str) -> Finding:
+        """Relate the provider's verdict to a finding reported before the request was sent, or report it as new."""
+        if not sent_request.findings:
+            return self._unexpected_verdict(sent_request, verdict)
+        confirmed = [self._confirmed(finding, verdict) for finding in sent_request.findings]
+        return next((one for one in confirmed if one.message == _AGREED["confirmed"]), confirmed[0])
 
-    def _judged(self, finding: Finding, verdict: str) -> Finding:
-        """Whether the provider agrees; what was told already, cost and both sides, is not told again."""
+    def _confirmed(self, finding: Finding, verdict: str) -> Finding:
+        """Repeat a finding with the provider's agreement, without the cost already reported."""
         items = replace(finding, detector="provider", verdict=verdict, cost_tokens=None, cost_usd=None)
         hazard = self._all_rules().hazards.get(finding.code)
         return replace(items, message=_AGREED["silent" if hazard is None else agreement(items, hazard)])
 
-    def _unseen(self, departure: Departure, verdict: str) -> Finding:
-        """A verdict on a request in which the guard saw nothing."""
+    def _unexpected_verdict(self, sent_request: SentRequest, verdict: str) -> Finding:
+        """Report a verdict on a request without findings."""
         codes = (code for code, one in self._all_rules().hazards.items() if verdict in one.confirmed_by)
         code = _VERDICTS.get(verdict) or next(codes, UNNAMED)
         return Finding(
             code,
             "the provider found a difference that the guard did not",
-            _place(departure),
+            _place(sent_request),
             "provider",
             verdict=verdict,
         )
 
-    def _shortfall(self, departure: Departure, answered: Answered) -> Finding | None:
-        """The bill against the prediction: the reference cache is asked only where the last bill promised more, or the
-        prefix broke.
+    def _shortfall(self, sent_request: SentRequest, answered: Answered) -> Finding | None:
+        """Compare the bill with the prediction.
+
+        The reference cache runs only where the last bill promised more, or where the prefix broke.
         """
-        before, read = departure.before, answered.usage.read or 0
-        should = expected_tokens(before, departure.model, departure.at)
-        if before is None or before.model != departure.model or not (departure.findings or is_shortfall(should, read)):
+        before, read = sent_request.before, answered.usage.read or 0
+        should = expected_tokens(before, sent_request.model, sent_request.at)
+        if (
+            before is None
+            or before.model != sent_request.model
+            or not (sent_request.findings or is_shortfall(should, read))
+        ):
             return None
         one = recorded_call(before.body, before.wire, at=before.at, began_at=before.began_at, usage=before.usage)
-        other = recorded_call(departure.body, departure.wire, at=departure.at, usage=answered.usage, before=one)
-        step = step_of(one, other, departure.turn)
-        explained = None if departure.findings else next(evidence_of_step(step, self._all_rules(), _EXPLAINING), None)
+        other = recorded_call(
+            sent_request.body, sent_request.wire, at=sent_request.at, usage=answered.usage, before=one
+        )
+        step = step_of(one, other, sent_request.turn)
+        explained = (
+            None if sent_request.findings else next(evidence_of_step(step, self._all_rules(), _EXPLAINING), None)
+        )
         if explained is not None:
-            finding = finding_of(*explained, other, departure.name, departure.turn, None, should - read)
-            return replace(finding, detector="provider", place=replace(finding.place, caller=str(departure.where)))  # type: ignore[arg-type]
-        missing = missing_tokens(step) if not (departure.findings and named_in(other.params)) else 0
-        message = f"{read:,} tokens were read where {read + missing:,} stood in the cache, and nothing in the request explains it"
-        code = _UNEXPLAINED.get(model_named(departure.model).cache, _BEST_EFFORT)
-        return Finding(code, message, _place(departure), "provider", cost_tokens=missing) if missing else None
+            finding = finding_of(*explained, other, sent_request.name, sent_request.turn, None, should - read)
+            return replace(finding, detector="provider", place=replace(finding.place, caller=str(sent_request.where)))  # type: ignore[arg-type]
+        missing = missing_tokens(step) if not (sent_request.findings and named_in(other.params)) else 0
+        message = f"{read:,} tokens were read where {read + missing:,} were in the cache, and nothing in the request explains it"
+        code = _UNEXPLAINED.get(model_named(sent_request.model).cache, _BEST_EFFORT)
+        return Finding(code, message, _place(sent_request), "provider", cost_tokens=missing) if missing else None
 
 
 _MARKERS = 4
@@ -452,7 +451,7 @@ _MARKERS = 4
 
 
 def _has_too_many_markers(one: Conversation, prefix: BodyPrefix) -> bool:
-    """Whether a request that only continues has more markers than any provider accepts; counted where some were added."""
+    """True where a request that only appends has more breakpoints than any provider accepts."""
     return len(prefix.pieces) > len(one.prefix.pieces) and prefix.n_markers > _MARKERS
 
 
@@ -461,7 +460,7 @@ _AGREED = {
     "contradicted": "not confirmed by the provider",
     "silent": "seen by the provider too",
 }
-"""What a verdict says of a finding; silent where nobody knows which verdicts confirm its hazard."""
+"""Agreement of a verdict with a finding → message; "silent" where no verdict is known to confirm its hazard."""
 _VERDICTS = {
     "model_changed": "CKP01",
     "prompt_cache_key_changed": "CKR06",
@@ -472,53 +471,53 @@ _VERDICTS = {
     "tools_changed": "CKT10",
     "system_changed": "CKS10",
 }
-"""What a provider may say of a request in which the guard saw nothing → the nearest hazard."""
+"""Verdict on a request without findings → nearest hazard."""
 
 
-class Passage:
-    """One request on its way out and back."""
+class WatchedCall:
+    """One watched request and its response."""
 
     __slots__ = (
         "_bytes",
         "_conversation",
-        "_departure",
         "_first_byte_at",
         "_guard",
         "_is_over",
+        "_sent_request",
         "_status",
         "body",
         "whole",
     )
 
     def __init__(
-        self, guard: Guard, conversation: Conversation, departure: Departure, body: bytes, whole: bytes
+        self, guard: Guard, conversation: Conversation, sent_request: SentRequest, body: bytes, whole: bytes
     ) -> None:
-        self._guard, self._conversation, self._departure = guard, conversation, departure
+        self._guard, self._conversation, self._sent_request = guard, conversation, sent_request
         self._bytes: ResponseBytes | None = None
         self._first_byte_at: float | None = None
         self._status = 0
         self._is_over = False
         self.body = body
-        """What is sent."""
+        """Body that is sent."""
         self.whole = whole
-        """The same with what it goes on from, where that is kept by the provider and known; recorded."""
+        """Body with the history that the provider stores, where it is known; this is recorded."""
 
     def began(self, status: int, headers: Mapping[str, str]) -> None:
-        """The response begins."""
+        """Start the response."""
         self._first_byte_at, self._status = self._guard._clock(), status
         self._bytes = response_bytes(
-            self._departure.wire, headers.get("content-type", ""), headers.get("content-encoding", "")
+            self._sent_request.wire, headers.get("content-type", ""), headers.get("content-encoding", "")
         )
 
     def feed(self, chunk: bytes) -> None:
-        """A chunk passes by."""
+        """Read a chunk of the response."""
         if self._bytes is not None:
             self._bytes.feed(chunk)
 
     def ended(self, *, is_whole: bool, error: str = "") -> None:
-        """No more will come.
+        """End the response; only the first call has an effect.
 
-        The first word counts. `error` is a word of `failure`, for what ends without one of the provider's.
+        `error` is a name of `watcher.response` for a call that ended without an error of the provider's.
         """
         if self._is_over:
             return
@@ -526,25 +525,25 @@ class Passage:
         bill = self._bytes.summary(is_closed=is_whole) if self._bytes is not None else ResponseSummary()
         refused = bill.error or str(self._status) if self._status >= 400 else ""
         if refused:
-            bill = ResponseSummary()  # a refusal is no bill, whatever else its body holds
+            bill = ResponseSummary()  # a refused request has no usage, whatever its body holds
         failed = refused or (None if bill.is_complete else bill.error or error or CUT)
-        departure, now = self._departure, self._guard._clock()
-        row = find_model(departure.model)
+        sent_request, now = self._sent_request, self._guard._clock()
+        row = find_model(sent_request.model)
         exchange = Exchange(
-            bill.id or f"{departure.name}-{departure.turn}",
-            departure.name,
+            bill.id or f"{sent_request.name}-{sent_request.turn}",
+            sent_request.name,
             "main",
-            departure.at,
+            sent_request.at,
             None if refused else self._first_byte_at,
             now,
-            row.provider if row else departure.wire.partition("_")[0],
-            departure.model,
+            row.provider if row else sent_request.wire.partition("_")[0],
+            sent_request.model,
             None,
             bill.usage,
             None,
             failed,
         )
-        self._guard.returned(self._conversation, departure, exchange, bill, self)
+        self._guard.finish(self._conversation, sent_request, exchange, bill, self)
 
 
 def _advance(
@@ -557,18 +556,15 @@ def _advance(
         one.model = call.exchange.model
 
 
-def _departure(
+def _sent_request(
     one: Conversation, body: bytes, at: float, where: Caller, findings: tuple[Finding, ...] = ()
-) -> Departure:
-    """The request that `one` has just gone on to."""
-    return Departure(one.wire, one.model, body, at, where, one.name, one.turn, one.answered, findings)
+) -> SentRequest:
+    """Facts of the request that was just added to conversation `one`."""
+    return SentRequest(one.wire, one.model, body, at, where, one.name, one.turn, one.answered, findings)
 
 
 def _read(conversation: Conversation) -> RecordedCall:
-    """The last request of a conversation, cut, with its bill where it is known.
-
-    A small one is kept until the conversation goes on.
-    """
+    """Parse the last request of a conversation, with its bill where known; a small one stays parsed until the next."""
     call, answered = conversation.call, conversation.answered
     if call is None:
         call = recorded_call(conversation.body, conversation.wire, at=conversation.at)
@@ -577,5 +573,7 @@ def _read(conversation: Conversation) -> RecordedCall:
     return replace(call, usage=answered.usage) if answered is not None and answered.body == conversation.body else call
 
 
-def _place(departure: Departure) -> RequestPlace:
-    return RequestPlace(departure.name, departure.turn, "", "messages", "usage", 0, "", "", str(departure.where))
+def _place(sent_request: SentRequest) -> RequestPlace:
+    return RequestPlace(
+        sent_request.name, sent_request.turn, "", "messages", "usage", 0, "", "", str(sent_request.where)
+    )

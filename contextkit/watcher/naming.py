@@ -1,7 +1,4 @@
-"""The name a caller gives a conversation, where what it says does not tell it from another.
-
-Takes a name, keeps it for the calls made while it holds; knows nothing of requests.
-"""
+"""Explicit names of conversations, where their prompts do not distinguish them."""
 
 from __future__ import annotations
 
@@ -16,11 +13,10 @@ _NAME = ContextVar("contextkit_conversation", default="")
 
 @contextmanager
 def conversation(name: str) -> Iterator[None]:
-    """Watched clients take every request made inside for one of the conversation `name`, whatever it says.
+    """Assign every request made inside the block to the conversation `name`, whatever its prompt.
 
-    It holds for the thread or task it is entered in, for tasks that are started inside, and for `asyncio.to_thread`; a
-    thread of a pool enters it itself. The inner one counts where two are entered. Raises `UsageError` for what is no
-    name.
+    Applies to the thread or task that enters it, to tasks started inside, and to `asyncio.to_thread`; a thread of a
+    pool must enter it itself. The innermost name applies. Raises `UsageError` for an empty name.
 
     >>> with conversation("planner"):
     ...     current()
@@ -36,5 +32,5 @@ def conversation(name: str) -> Iterator[None]:
 
 
 def current() -> str:
-    """The name that holds here, empty where none does."""
+    """Name that applies here; empty where none does."""
     return _NAME.get()

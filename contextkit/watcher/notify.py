@@ -1,7 +1,5 @@
-"""How a finding reaches the user: as a warning at the line that made the call, as an error before anything is sent, or
-by a callable.
-
-Takes findings and the place of the caller, gives nothing back. Knows nothing of requests.
+"""Notifies the user of findings: a warning at the line that made the call, an error before anything is sent, or a
+callable.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from contextkit.lint.finding import CodePlace, Finding, RequestPlace
 from contextkit.terminal import sanitize
 
 OnBreak = Literal["warn", "raise"] | Callable[[Finding], object]
-"""What becomes of a finding."""
+"""How findings are reported."""
 
 _OWN = frozenset({"contextkit", "asyncio", "concurrent", "contextlib", "functools", "threading"})
 _PASSED = frozenset(
@@ -49,20 +47,20 @@ _PASSED = frozenset(
         "instructor",
     }
 )
-"""Packages between the caller and the transport, where they were installed: clients, and frameworks that call them. A
-package of the user's own may have the name of one."""
+"""Installed packages between the caller and the transport: clients, and frameworks that call them. A package of the
+user's own with such a name is not skipped."""
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 _LOOPS = frozenset({"asyncio.events", "asyncio.base_events", "asyncio.runners"})
-"""What runs tasks: who stands above it started the loop, not the call."""
+"""Modules that run tasks: frames above them started the loop, not the call."""
 _POOL = "concurrent.futures.thread"
-"""What runs work in threads; the frame that does has the work as its `self`."""
+"""Module that runs work in threads; its frame has the work item as `self`."""
 _SDK_ERRORS = {"anthropic": "AnthropicError", "openai": "OpenAIError"}
-"""SDK → its root error. What is not of it and leaves a transport is taken for a lost connection, wrapped and tried
-again (anthropic/_base_client.py, `_attempt_request`)."""
+"""SDK → its root error. The SDK takes any other exception of a transport for a lost connection, wraps it and retries
+(anthropic/_base_client.py, `_attempt_request`)."""
 
 
 class PrefixWarning(UserWarning):
-    """A request does not begin as the one before it did, or was billed more than it should have been."""
+    """A request broke the prefix of its conversation, or was billed more than expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +68,11 @@ class Caller:
     """The line that made a call."""
 
     file: str
-    """Path of its file, empty where the stack shows none."""
+    """Path of its file; empty where the stack shows none."""
     line: int
     """From 1."""
     module: str
-    """Its module, for warning filters."""
+    """Module, for warning filters."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.file else ""
@@ -103,7 +101,7 @@ def caller() -> Caller:
 
 
 NOBODY = Caller("", 0, "")
-"""Where nothing shows who called."""
+"""The caller where the stack does not show one."""
 
 
 def _caller_at(frame: FrameType) -> Caller:
@@ -116,10 +114,7 @@ def _is_passed(module: str, frame: FrameType) -> bool:
 
 
 def _waiting_for(future: asyncio.Future[Any] | None) -> Iterator[FrameType]:
-    """Where the tasks stand that wait for a task or future, by itself or gathered with others.
-
-    The innermost frame of each first.
-    """
+    """Frames of the tasks that wait for a task or future, directly or in a `gather`; the innermost of each first."""
     for other in asyncio.all_tasks(future.get_loop()) if future else ():
         waits_for: Any = getattr(other, "_fut_waiter", None)
         if waits_for is not None and (waits_for is future or future in getattr(waits_for, "_children", ())):
@@ -128,9 +123,7 @@ def _waiting_for(future: asyncio.Future[Any] | None) -> Iterator[FrameType]:
 
 
 def _awaited(work: object) -> asyncio.Future[Any] | None:
-    """What a coroutine waits for that gave a piece of work to a pool: asyncio ties its own future to that of the pool
-    by a callback.
-    """
+    """Future that a coroutine awaits after giving work to a pool: asyncio links it to the pool's future by a callback."""
     for callback in getattr(getattr(work, "future", None), "_done_callbacks", ()):
         names = getattr(getattr(callback, "__code__", None), "co_freevars", ())
         if "destination" in names:
@@ -140,7 +133,7 @@ def _awaited(work: object) -> asyncio.Future[Any] | None:
 
 
 def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:
-    """The frames of a task's coroutines, the outermost first."""
+    """Frames of a task's coroutines, the outermost first."""
     inner: Any = task.get_coro()
     while (frame := getattr(inner, "cr_frame", None)) is not None:
         yield frame
@@ -148,7 +141,7 @@ def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:
 
 
 def described(finding: Finding) -> str:
-    """A finding in one paragraph: code, what, where, both sides, what it costs. What a provider says of a call is one short line.
+    """Format a finding in one paragraph: code, message, place, both sides, cost. A provider's verdict is one short line.
 
     >>> place = RequestPlace("watch-1", 2, "", "system", "system[0]", 9, "at 10:00", "at 10:01", "agent.py:12")
     >>> print(described(Finding("CKS01", "the clock is in the system prompt", place, "guard", cost_tokens=4000)))
@@ -161,7 +154,7 @@ billed again; sent from agent.py:12
 
 
 def _description(finding: Finding) -> str:
-    """The same, for where the caller's line is shown already."""
+    """Format a finding without the caller's line."""
     if finding.detector == "provider" and finding.verdict:
         return f"{finding.code} {finding.message}: {finding.verdict}"
     return "; ".join([f"{finding.code} {finding.message}: {_where(finding.place)}", *_rest(finding)])
@@ -187,13 +180,16 @@ def _sent_from(finding: Finding) -> list[str]:
     return [f"sent from {caller}"] if caller else []
 
 
-class Teller:
-    """One way to tell; raises `UsageError` for one there is not."""
+class Notifier:
+    """Reports findings as `on_break` says."""
 
     __slots__ = ("_on_break", "_sdk")
 
     def __init__(self, on_break: OnBreak, sdk: str) -> None:
-        """`sdk` is the package whose client is watched: what is raised passes through it unchanged."""
+        """`sdk` is the package of the watched client, which lets the raised errors pass unchanged.
+
+        Raises `UsageError` for an unknown or async `on_break`.
+        """
         if on_break not in ("warn", "raise") and not callable(on_break):
             raise UsageError(f'on_break is "warn", "raise" or a callable that takes a Finding, not {on_break!r:.60}')
         if iscoroutinefunction(on_break) or iscoroutinefunction(type(on_break).__call__):
@@ -203,19 +199,19 @@ class Teller:
         self._on_break, self._sdk = on_break, sdk
 
     def before(self, finding: Finding, where: Caller) -> None:
-        """Tell of a request that has not left yet.
+        """Report a finding on a request that is not sent yet.
 
-        Raises `PrefixBroken` where that was asked for, or where the callable raises.
+        Raises `PrefixBroken` where `on_break` is "raise", or where the callable raises.
         """
         if self._on_break == "raise":
             raise passing(PrefixBroken, self._sdk)(described(finding), finding)
-        self._tell(finding, where)
+        self._notify(finding, where)
 
     def after(self, finding: Finding, where: Caller) -> None:
-        """Tell of a call that was billed: its reply is never lost for it, so "raise" warns here."""
-        self._tell(finding, where)
+        """Report a finding on a billed call; "raise" only warns here, so that the reply is not lost."""
+        self._notify(finding, where)
 
-    def _tell(self, finding: Finding, where: Caller) -> None:
+    def _notify(self, finding: Finding, where: Caller) -> None:
         if not callable(self._on_break):
             kind = passing(PrefixWarning, self._sdk)
             warnings.warn_explicit(
@@ -232,7 +228,7 @@ class Teller:
 
 @cache
 def passing(kind: type[Any], sdk: str) -> type[Any]:
-    """`kind` as an error of the SDK too, so that the SDK lets it through; `kind` itself for any other package."""
+    """Subclass `kind` as an error of the SDK, so that the SDK lets it pass; `kind` itself for any other package."""
     if sdk not in _SDK_ERRORS:
         return kind
     root = getattr(import_module(sdk), _SDK_ERRORS[sdk])

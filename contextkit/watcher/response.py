@@ -1,13 +1,12 @@
-"""Why a call did not end well, as ledgers name it where the provider did not: `unreachable`, `cut` or `aborted`.
+"""Names of failures in ledgers where the provider gave none: `unreachable`, `cut` or `aborted` (docs/proxy.md).
 
-Takes an exception that a transport raised; gives one word, never a text, which may quote the prompt. docs/proxy.md lists
-them.
+An exception is reduced to one name, because its text may quote the prompt.
 """
 
 from __future__ import annotations
 
 CUT, ABORTED, UNREACHABLE = "cut", "aborted", "unreachable"
-"""The provider broke off in the middle; the caller left; the provider did not answer at all."""
+"""The provider ended the response early; the caller ended the call; the provider did not answer."""
 _CALLER_LEFT = (
     "CancelledError",
     "KeyboardInterrupt",
@@ -17,19 +16,19 @@ _CALLER_LEFT = (
     "ReadTimeout",
     "WriteTimeout",
 )
-"""Errors by which the caller, or its timeout, ends a call that the provider still worked on (httpx2/_exceptions.py)."""
+"""Errors with which the caller, or its timeout, ends a call under way (httpx2/_exceptions.py)."""
 
 
 def unanswered(error: BaseException) -> str:
-    """The word for an exception in place of a response."""
+    """Name the failure of a call that has no response."""
     return _aborted_or(error, UNREACHABLE)
 
 
 def broken_off(error: BaseException) -> str:
-    """The word for an exception in the middle of a response."""
+    """Name the failure of a call within its response."""
     return _aborted_or(error, CUT)
 
 
-def _aborted_or(error: BaseException, word: str) -> str:
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return ABORTED if names.intersection(_CALLER_LEFT) else word
+def _aborted_or(error: BaseException, name: str) -> str:
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return ABORTED if kinds.intersection(_CALLER_LEFT) else name

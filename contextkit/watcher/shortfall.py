@@ -1,7 +1,7 @@
-"""Whether a bill is what it should be: what the call before left in the cache, against what this one read of it.
+"""Compares what a call read from the cache with what the call before left there.
 
-Takes two calls and their bills, gives how many tokens are missing. The first look costs nothing: it goes by the bills.
-Only where they disagree is the reference cache of the model asked, with both bodies.
+`expected_tokens` uses the bills only. Where they disagree, `missing_tokens` replays both bodies through the reference
+cache of the model.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from contextkit.providers.server_state import named_in
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A call that was answered: what the next one is judged by."""
+    """A billed call, with which the next one is compared."""
 
     wire: str
-    """Its endpoint."""
+    """Wire format."""
     model: str
-    """As asked."""
+    """Model the request names."""
     body: bytes
-    """As it was sent."""
+    """Body as it was sent."""
     at: float
-    """When it started."""
+    """Start of the request, in seconds since 1970."""
     began_at: float
-    """When its answer began: from here on others can read what it wrote."""
+    """Start of the response, from which on other calls can read what it wrote."""
     usage: Usage
-    """What it was billed."""
+    """Billed usage."""
 
 
 def billed(usage: Usage | None, model: str) -> Usage | None:
-    """A bill with every part of the prompt known, else None: where the cache is free to write nobody reports writes,
-    they count 0.
+    """Usage with every part of the prompt known, else None.
+
+    Unreported writes count as 0 where writing to the cache is free.
     """
     row = find_model(model)
     if usage and row and row.cache in ("implicit", "units"):
@@ -45,11 +46,9 @@ def billed(usage: Usage | None, model: str) -> Usage | None:
 
 
 def expected_tokens(before: Answered | None, model: str, at: float) -> int:
-    """What a call at `at` that only goes on should read, by the bill of the one before; 0 where nothing can be
-    expected.
+    """Tokens that a call at `at` that only appends should read, by the bill of the call before.
 
-    Nothing is where the model is another one, the answer before had not begun, or the shortest lifetime it may have
-    asked for is over.
+    0 where the model differs, the response before had not begun, or the shortest possible lifetime is over.
     """
     row = find_model(model)
     if before is None or row is None or before.model != model or before.began_at > at:
@@ -58,10 +57,9 @@ def expected_tokens(before: Answered | None, model: str, at: float) -> int:
 
 
 def missing_tokens(step: Step) -> int:
-    """How much less a call read than the reference cache says it should; 0 within the noise, and where no reference
-    knows.
+    """Tokens that a call read less than the reference cache predicts; 0 within noise or without a reference.
 
-    The reference counts in its own tokens, so its share of the prompt is what counts, applied to what was billed.
+    The reference counts its own tokens, so the share of the prompt it predicts is applied to the billed size.
     """
     cost, usage = Costs().of(step), step.after.usage
     if cost is None or usage is None or not cost.usage.prompt:

@@ -1,8 +1,7 @@
-"""The place where bytes leave and come back: a transport around the client's own.
+"""Watched transports: wrappers around the transports of an HTTP client.
 
-Takes an HTTP client of httpx2 (or of httpx, which OpenAI's SDK still takes) and a guard, gives the same client whose
-transports are watched. Proxies, limits, mounts, retries and streams stay what they were: every byte passes through
-unchanged, and none is held back.
+Takes a client of httpx2 (or httpx, which OpenAI's SDK still accepts) and a guard. Proxies, limits, mounts, retries and
+streams work as before: every byte passes unchanged and without delay.
 """
 
 from __future__ import annotations
@@ -20,47 +19,47 @@ _LIBRARIES = ("httpx2", "httpx")
 
 
 class Call(Protocol):
-    """One request on its way."""
+    """A request under way."""
 
     body: bytes
-    """What is to be sent."""
+    """Body to send."""
 
     def began(self, status: int, headers: Mapping[str, str]) -> None:
-        """The response begins."""
+        """Start the response."""
         ...
 
     def feed(self, chunk: bytes) -> None:
-        """A chunk of it passes by, as it came off the wire."""
+        """Read a chunk of the response, as received."""
         ...
 
     def ended(self, *, is_whole: bool, error: str = "") -> None:
-        """No more will come; said once or more, the first counts. `error` is a word of `failure`."""
+        """End the response; only the first call counts. `error` is a name of `watcher.response`."""
         ...
 
 
 class Watcher(Protocol):
-    """Who looks at what leaves."""
+    """Observer of requests."""
 
-    def leaving(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
-        """A request is about to be sent, whose headers have these names of session and agent.
+    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
+        """Observe a request before it is sent; `names` are the session and agent named in its headers.
 
-        None where it is none of ours. May raise, and nothing is sent.
+        None where it is not a model call. Raising prevents sending.
         """
         ...
 
     def close(self) -> None:
-        """The client is closed."""
+        """Release resources when the client is closed."""
         ...
 
 
 def library_of(http: object) -> str:
-    """`httpx2` or `httpx`, whichever made this client; empty for anything else."""
+    """Name of the library that made this client, `httpx2` or `httpx`; empty for anything else."""
     made_by = [kind.__module__.partition(".")[0] for kind in type(http).__mro__]
     return next((name for name in made_by if name in _LIBRARIES), "")
 
 
 def attach(http: Any, watcher: Watcher) -> None:
-    """Watch what `http` sends, through its main transport and every mounted one."""
+    """Watch the main transport of `http` and every mounted one."""
     sync_kind, async_kind = _kinds(library_of(http))
     kind = async_kind if hasattr(http, "aclose") else sync_kind
     http._transport = kind(http._transport, watcher)
@@ -68,10 +67,10 @@ def attach(http: Any, watcher: Watcher) -> None:
 
 
 def cloned(http: Any) -> Any:
-    """A second client over the same connections, so that watching it leaves the first one alone.
+    """Make a second client over the same connections, so that watching it does not affect the first.
 
-    The first stays alive as long as the second, and it alone closes what nobody uses any more: the SDKs' own clients do
-    so when they are forgotten, which a copy must not do to connections it shares.
+    The first lives as long as the second and alone closes the connections: the SDKs' clients close them when they are
+    collected, which a copy must not do to shared connections.
     """
     kind = next(kind for kind in type(http).__mro__ if "__del__" not in vars(kind))
     clone: Any = object.__new__(kind)
@@ -89,12 +88,12 @@ class _Around:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_inner"], name)
 
-    def _leaving(self, request: Any) -> tuple[Any, Call | None]:
+    def _start(self, request: Any) -> tuple[Any, Call | None]:
         """The request to send, and its call; a body that is read only once, while it is sent, is not looked at."""
         body = getattr(request, "_content", None)
         register_credentials(credentials_of(request.headers.raw, request.url.raw_path))
         names = names_in_headers(request.headers.items())
-        call = self._watcher.leaving(request.method, request.url.path, body, names) if body else None
+        call = self._watcher.start(request.method, request.url.path, body, names) if body else None
         if call is None or call.body is body:
             return request, call
         headers = [(name, value) for name, value in request.headers.multi_items() if name.lower() != "content-length"]
@@ -117,7 +116,7 @@ def _came(response: Any, call: Call, passing: Any) -> Any:
 
 class _Sync(_Around):
     def handle_request(self, request: Any) -> Any:
-        request, call = self._leaving(request)
+        request, call = self._start(request)
         if call is None:
             return self._inner.handle_request(request)
         try:
@@ -142,7 +141,7 @@ class _Sync(_Around):
 
 class _Async(_Around):
     async def handle_async_request(self, request: Any) -> Any:
-        request, call = self._leaving(request)
+        request, call = self._start(request)
         if call is None:
             return await self._inner.handle_async_request(request)
         try:
@@ -166,7 +165,7 @@ class _Async(_Around):
 
 
 class _Passing:
-    """A response body on its way to the caller."""
+    """A response body that is read by a watched call while it passes."""
 
     def __init__(self, inner: Any, call: Call) -> None:
         self._inner, self._call = inner, call
@@ -206,7 +205,7 @@ class _AsyncPassing(_Passing):
 
 @cache
 def _kinds(library: str) -> tuple[Any, Any]:
-    """The two transports as that library's own kinds: it checks what it is given."""
+    """Transports as subclasses of the library's own classes, which it checks."""
     http = import_module(library)
     sync_body = type("PassingStream", (_SyncPassing, http.SyncByteStream), {})
     async_body = type("AsyncPassingStream", (_AsyncPassing, http.AsyncByteStream), {})

@@ -17,7 +17,7 @@ import pytest
 from contextkit import watch
 from contextkit.providers.provider import Provider
 from contextkit.watcher import transport
-from contextkit.watcher.guard import Passage
+from contextkit.watcher.guard import WatchedCall
 from tests.benchmarks.conversations import Talk
 from tests.benchmarks.loopback import provider
 from tests.benchmarks.test_send import CASES
@@ -50,7 +50,7 @@ def url() -> Iterator[str]:
 def own(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
     """Milliseconds of each step that a watched client adds: beside half a second of an SDK's work they are lost in the
     noise."""
-    took: dict[str, list[float]] = {"_leaving": [], "_came": [], "feed": [], "ended": []}
+    took: dict[str, list[float]] = {"_start": [], "_came": [], "feed": [], "ended": []}
 
     def timed(name: str, step: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any, **named: Any) -> Any:
@@ -62,7 +62,12 @@ def own(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
 
         return run
 
-    for owner, name in ((transport._Around, "_leaving"), (transport, "_came"), (Passage, "feed"), (Passage, "ended")):
+    for owner, name in (
+        (transport._Around, "_start"),
+        (transport, "_came"),
+        (WatchedCall, "feed"),
+        (WatchedCall, "ended"),
+    ):
         monkeypatch.setattr(owner, name, timed(name, getattr(owner, name)))
     return took
 
