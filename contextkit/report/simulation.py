@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 from statistics import median, quantiles
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from contextkit.analysis.compare import Comparison, Counts, Outcome
 from contextkit.canonical import Json
@@ -101,11 +101,9 @@ def label(outcome: Outcome, outcomes: Sequence[Outcome]) -> str:
     return " ".join(part for part in parts if part)
 
 
-def show(
-    comparison: Comparison, bytes_per_token: int | None, file: TextIO | None = None, width: int | None = None
-) -> None:
-    """Print a row an outcome to `file`, standard output by default."""
-    console = rich_console(file=file, width=width, soft_wrap=False)
+def show(comparison: Comparison, bytes_per_token: int | None) -> None:
+    """Print one row per outcome to standard output."""
+    console = rich_console(soft_wrap=False)
     if not comparison.outcomes:
         return
     counts = comparison.outcomes[0].counts
@@ -178,7 +176,7 @@ class Line:
     """Hit rate without an end of room, None where it was not replayed."""
 
 
-def page(title: str, subtitle: str, lines: Sequence[Line], unit: str = "blocks") -> str:
+def page(title: str, subtitle: str, lines: Sequence[Line]) -> str:
     """The whole page: heading, figure, legend, and the asked-for numbers as a table."""
     note = "<p>Dotted: the rate without an end of room.</p>" if any(line.ceiling is not None for line in lines) else ""
     legend = "".join(f"<li>{_swatch(index)}{escape(line.name)}</li>" for index, line in enumerate(lines))
@@ -186,12 +184,12 @@ def page(title: str, subtitle: str, lines: Sequence[Line], unit: str = "blocks")
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body><main><h1>{escape(title)}</h1>"
-        f"<p>{escape(subtitle)}</p>\n{figure(title, lines, unit)}\n<ul>{legend}</ul>\n{note}{_table_of_lines(lines, unit)}"
+        f"<p>{escape(subtitle)}</p>\n{figure(title, lines)}\n<ul>{legend}</ul>\n{note}{_table_of_lines(lines)}"
         "</main></body></html>\n"
     )
 
 
-def figure(title: str, lines: Sequence[Line], unit: str = "blocks") -> str:
+def figure(title: str, lines: Sequence[Line]) -> str:
     """The figure alone, as SVG; colours of text and grid are those of the page around it."""
     scale = _Scale(lines)
     drawn = [part for index, line in enumerate(lines) for part in _drawn(index, line, scale)]
@@ -199,7 +197,7 @@ def figure(title: str, lines: Sequence[Line], unit: str = "blocks") -> str:
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" xmlns="http://www.w3.org/2000/svg" fill="none" '
         f'font-family="system-ui, sans-serif" font-size="13"><title>{escape(title)}</title>'
     )
-    across = _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "middle", f"capacity in {unit}, logarithmic")
+    across = _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "middle", "capacity in blocks, logarithmic")
     upwards = f'<g transform="translate(16 {(TOP + HEIGHT - BOTTOM) / 2:.0f}) rotate(-90)">{_text(0, 0, "middle", "hit rate")}</g>'
     return "\n".join([opening, *_rates(scale), *_capacities(scale), across, upwards, *drawn, "</svg>"])
 
@@ -288,7 +286,7 @@ def _short(capacity: float) -> str:
     return f"{capacity:g}"
 
 
-def _table_of_lines(lines: Sequence[Line], unit: str) -> str:
+def _table_of_lines(lines: Sequence[Line]) -> str:
     rows = [
         f"<tr><td>{escape(line.name)}<td>{capacity:,}<td>{rate:.4f}</tr>"
         for line in lines
@@ -299,7 +297,7 @@ def _table_of_lines(lines: Sequence[Line], unit: str) -> str:
         for line in lines
         if line.ceiling is not None
     ]
-    return f"<table><tr><th>cache<th>{escape(unit)}<th>hit rate</tr>{''.join(rows)}</table>" if rows else ""
+    return f"<table><tr><th>cache<th>blocks<th>hit rate</tr>{''.join(rows)}</table>" if rows else ""
 
 
 _STYLE = (
