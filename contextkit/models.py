@@ -63,7 +63,8 @@ class Model:
     binds_thinking: bool
     """Whether returned thinking is checked against the conversation before it."""
     confidence: str
-    """`DOC`, `SDK`, `ISSUE` or `MEASURED`; `UNSURE` where a cell of the row is inferred: `assumed` says which; `ASSUMED`
+    """`DOC`, `SDK`, `ISSUE` or `MEASURED`; `UNSURE` where a cell of the row is inferred: `assumed` says which;
+    `ASSUMED`
     where the whole row is that of another model, which `source` names."""
     source: str
     """Origin of the row: keys of `SOURCES`, divided by blanks, or the user's own words."""

@@ -1,4 +1,5 @@
-"""Import paths of the first edition's documentation: each still works, with a `DeprecationWarning` that names the new path.
+"""Import paths of the first edition's documentation: each still works, with a `DeprecationWarning` that names the new
+path.
 
 The aliases are removed in the next minor version. Only documented paths are listed; other modules were never public.
 """

@@ -1,7 +1,8 @@
 """Prompt caching in your tests: a provider on loopback, its ledger, and assertions that show the byte where a prefix
 broke.
 
-Fixtures `provider_server`, `ledger`, `assert_prefix_stable` and `assert_hit_rate`; the last two can be imported as well.
+Fixtures `provider_server`, `ledger`, `assert_prefix_stable` and `assert_hit_rate`; the last two can be imported as
+well.
 With `pytest --cache-guard` every client of anthropic and openai made during the run is watched, and a test that breaks
 a prefix fails. Without the option nothing is touched, and nothing heavy is imported before a fixture is used.
 """
@@ -28,7 +29,8 @@ _GUARD, _MARK = "contextkit-cache-guard", "cache_guard"
 def assert_prefix_stable(before: Any, after: Any) -> None:
     """Fail unless `after` begins as `before` did, as far as a cache can tell.
 
-    Both are request bodies: a dict, bytes, a contextkit `Request` or `PromptLayout`. A change behind the last breakpoint
+    Both are request bodies: a dict, bytes, a contextkit `Request` or `PromptLayout`. A change behind the last
+    breakpoint
     breaks nothing. The failure shows level, path, byte offset and a window of both sides, and names the hazard where a
     rule knows it.
 

@@ -347,7 +347,8 @@ def _window(prompt: Prompt, mark: Breakpoint, above: int) -> Iterator[int]:
 
 
 def _bill(prompt: Prompt, read: int, writes: tuple[_Write, ...]) -> Usage:
-    """Split the tokens of `prompt` by the hit and the last breakpoint of each lifetime, the longest first; the parts add
+    """Split the tokens of `prompt` by the hit and the last breakpoint of each lifetime, the longest first; the parts
+    add
     up to all.
 
     Whether the sizes were counted or estimated is the caller's knowledge, so `estimated` stays False.

@@ -15,13 +15,15 @@ PRICED_TTLS = (300, 1800, 3600, 43200)
 LONG_TTL_SECONDS = 3600
 """From this lifetime on a write has the long price: 1h at Anthropic, 12h at OpenAI."""
 OLD_TTLS: Mapping[str, tuple[int, int]] = {"openai": (1800, 43200)}
-"""Provider → lifetimes behind `write_5m` and `write_1h` of ledgers written before writes were keyed by lifetime; 300 and
+"""Provider → lifetimes behind `write_5m` and `write_1h` of ledgers written before writes were keyed by lifetime; 300
+and
 3,600 of every other."""
 
 CounterName = Literal["fresh", "read", "writes", "output"]
 COUNTERS: tuple[CounterName, ...] = ("fresh", "read", "writes", "output")
 Quality = Literal["billed", "partial", "estimated", "unknown"]
-"""billed: the provider's number; partial: a lower bound, as the placeholder of a stream that was cut; estimated: counted
+"""billed: the provider's number; partial: a lower bound, as the placeholder of a stream that was cut; estimated:
+counted
 here; unknown: nobody said, so the counter is None."""
 QUALITIES: tuple[Quality, ...] = ("billed", "partial", "estimated", "unknown")
 """Best first: a sum has the worst quality of its parts."""
@@ -46,7 +48,8 @@ class Usage:
     read: int | None
     """Input tokens read from the cache."""
     writes: Writes | None
-    """Input tokens written to the cache by lifetime: `dict(usage.writes)` maps seconds to tokens. None where nobody said
+    """Input tokens written to the cache by lifetime: `dict(usage.writes)` maps seconds to tokens. None where nobody
+    said
     what was written; tokens are None where they are not known of one lifetime."""
     output: int | None
     """Generated tokens, reasoning included."""
@@ -73,7 +76,8 @@ class Usage:
     ) -> None:
         """`writes` maps lifetimes in seconds to tokens.
 
-        `write_5m` and `write_1h` are its former halves: given alone they are the writes for 300 and 3,600 seconds, given
+        `write_5m` and `write_1h` are its former halves: given alone they are the writes for 300 and 3,600 seconds,
+        given
         beside `writes` they replace those with a short or a long lifetime.
         """
         set_field = object.__setattr__

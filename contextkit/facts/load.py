@@ -1,4 +1,5 @@
-"""Reads files of facts: `[[models]]`, `[[prices]]`, `[[service_tiers]]` and `[[parameters]]` rows in TOML, checked key by key.
+"""Reads files of facts: `[[models]]`, `[[prices]]`, `[[service_tiers]]` and `[[parameters]]` rows in TOML, checked key
+by key.
 
 Takes the name of a file, gives its rows; knows which files a user named: on the command line, in the environment
 variable CONTEXTKIT_MODELS, or in `[tool.contextkit] models = "…"` of the nearest pyproject.toml. Knows nothing of what

@@ -2,7 +2,8 @@
 
 Takes a source, gives one exchange for each entry that is a call of a model, with the body that was sent. Other entries
 are passed over. Bodies may be base64, packed with gzip, deflate or zstd, or event streams run together. Headers,
-cookies and query strings are not kept: of the headers only the names of session and agent are read. Where a fault names a line, that
+cookies and query strings are not kept: of the headers only the names of session and agent are read. Where a fault names
+a line, that
 is the entry's number in the archive. An archive that was cut, or is larger than memory, is read entry by entry.
 """
 

@@ -1,4 +1,5 @@
-"""Reads sessions of the coding agent pi (github.com/badlogic/pi-mono), versions 1 to 3 of its format: one JSON record a line.
+"""Reads sessions of the coding agent pi (github.com/badlogic/pi-mono), versions 1 to 3 of its format: one JSON record a
+line.
 
 Takes the path of a session file, gives a `Recording`: the messages in order, in neutral types, with the bills.
 `ledger_of` makes a ledger of it. The file holds neither system prompt nor tools nor any request, so causes that lie

@@ -154,7 +154,9 @@ _OPENING, _CLOSING, _BEFORE = re.compile(rb'"request":( ?)\{'), b'"response":', 
 
 
 def _record(source: Source, number: int, line: bytes, bodies: GrowingBodies) -> dict[str, Any] | None:
-    """Parse the object of a line, with its request as the original bytes where they can be located without parsing twice."""
+    """Parse the object of a line, with its request as the original bytes where they can be located without parsing
+    twice.
+    """
     opening = _OPENING.search(line, 0, _BEFORE)
     # nothing else is open before it, so both names are of one object, and what stands between them is one value
     if opening and line.count(b"{", 0, opening.start()) == 1 and line.count(b"[", 0, opening.start()) == 0:

@@ -6,7 +6,8 @@ format.
 * A call inside an agent that another agent called has a lane of its own, one for each time it was called; all others
   are `main`, or the
   agent's name where one conversation is held by several agents in turn.
-* A call inside another call is the same one recorded twice, by a framework and by the client it uses: the inner one counts.
+* A call inside another call is the same one recorded twice, by a framework and by the client it uses: the inner one
+  counts.
   So are calls with
   one response id: the one that has most fields counts.
 

@@ -329,7 +329,9 @@ class StoredBodies:
                 self._n_bytes -= len(self._stored.popitem(last=False)[1])
 
     def compared(self, pair: CallPair, raw: bytes) -> CallPair:
-        """Add the facts of both bodies to `pair`; unchanged where either is unreadable. `raw` is the body of `pair.now`."""
+        """Add the facts of both bodies to `pair`; unchanged where either is unreadable. `raw` is the body of
+        `pair.now`.
+        """
         older, newer = self._read(pair.before), _read(pair.now, raw)
         if older is None or newer is None:
             return pair

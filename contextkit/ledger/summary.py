@@ -53,7 +53,9 @@ class Row:
 
     @property
     def is_cost_lower_bound(self) -> bool:
-        """Whether its calls cost more than `cost_usd`: some have tokens and no price, or a counter that is a lower bound."""
+        """Whether its calls cost more than `cost_usd`: some have tokens and no price, or a counter that is a lower
+        bound.
+        """
         return self.calls_with_price < self.calls_with_usage or any(
             quality == "partial" for _, quality in self.usage.qualities
         )

@@ -68,7 +68,8 @@ def calls(names: Sequence[str], mode: Mode, tokenizer: Tokenizer) -> Allowed:
 def by_mode(in_call: Allowed, mode: Mode, tokenizer: Tokenizer) -> Allowed:
     """The mask of a mode, made of one over a call: `in_call(ids)` is asked with the tokens from the call's opening on.
 
-    `contextkit.tools.token_mask.TokenMask(…, before=HEAD).allowed_token_ids` is one, for any tokenizer; `auto` and `none`
+    `contextkit.tools.token_mask.TokenMask(…, before=HEAD).allowed_token_ids` is one, for any tokenizer; `auto` and
+    `none`
     know an opening by its tokens, so `<tool_call>` must be cut in one way, as where it is a token.
     """
     opened, anything = tokenizer.encode(OPEN), range(tokenizer.size)

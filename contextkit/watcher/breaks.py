@@ -43,7 +43,8 @@ def step_of(before: RecordedCall, after: RecordedCall, turn: int) -> Step:
 
 
 def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
-    """Find what breaks the prefix: the first change in a cached block, then parameters in the cache key, each with its cost.
+    """Find what breaks the prefix: the first change in a cached block, then parameters in the cache key, each with its
+    cost.
 
     A change behind the last breakpoint does not count, nor one after which everything is still read. A change that no
     rule matches has the code `CK001`.

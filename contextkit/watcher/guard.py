@@ -87,7 +87,9 @@ class ResponseHistories:
             self._n_bytes -= sum(map(len, self._waiting.popitem(last=False)[1]))
 
     def whole(self, body: bytes) -> bytes:
-        """Put the stored history into the input of `body`; return it unchanged where it is complete or the history unknown."""
+        """Put the stored history into the input of `body`; return it unchanged where it is complete or the history
+        unknown.
+        """
         fields = fields_of(body) if self._has_responses and any(name in body for name in _NAMES) else {}
         before = named_in(fields)
         if before is None:

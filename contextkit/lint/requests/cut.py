@@ -1,6 +1,7 @@
 """One captured call, cut into blocks; where it goes on from another call of its conversation, only what is new is read.
 
-Takes an exchange with its raw body, gives a `RecordedCall`. The bytes are compared first: as far as they agree with an earlier
+Takes an exchange with its raw body, gives a `RecordedCall`. The bytes are compared first: as far as they agree with an
+earlier
 call, its blocks are taken over without being parsed again. Knows nothing of rules.
 """
 

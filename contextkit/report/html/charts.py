@@ -1,7 +1,8 @@
 """Computes the charts of the page: hit rate over time, cost by project and model, and the calls of single sessions.
 
 Takes `Columns` and `Session`s, gives points, HTML and plain values for the page's script. The tree of costs shows the
-most expensive branches of each level and sums the rest in one line; the number of calls a page holds is bounded, and the
+most expensive branches of each level and sums the rest in one line; the number of calls a page holds is bounded, and
+the
 page states what is left out.
 """
 
