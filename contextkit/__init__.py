@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from contextkit.cache.usage import Usage as Usage
     from contextkit.context import Context as Context
     from contextkit.errors import ContextKitError as ContextKitError
+    from contextkit.ledger.budget import Budget as Budget
     from contextkit.ledger.ledger import Ledger as Ledger
     from contextkit.log.entry import Entry as Entry
     from contextkit.log.log import Log as Log
@@ -42,6 +43,7 @@ _install_moved_modules()
 _PLACES = {
     "AssumedModelWarning": "contextkit.models",
     "AnthropicMessages": "contextkit.providers.anthropic.messages",
+    "Budget": "contextkit.ledger.budget",
     "CacheKey": "contextkit.providers.settings",
     "Context": "contextkit.context",
     "ContextKitError": "contextkit.errors",

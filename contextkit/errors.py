@@ -9,6 +9,7 @@
     │   ├── InvalidCall              a call is unknown, already answered, or still open
     │   │   └── ToolRefusal              a tool's own words to the model, on a call it did not carry out
     │   ├── InvalidContent           a user message or a result holds what no provider takes
+    │   ├── BudgetExceeded           a call could cost more than the budget has left
     │   ├── PrefixBroken             a watched client was about to send a request that breaks its conversation's prefix
     │   └── MissingExtra             an optional dependency is not installed
     ├── StorageError             what is stored must be looked at
@@ -106,6 +107,34 @@ class ToolRefusal(InvalidCall):
 
 class InvalidContent(UsageError):
     """A user message or a result holds what no provider takes."""
+
+
+class BudgetExceeded(UsageError):
+    """A call could cost more than its budget has left; nothing was sent."""
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        unit: str = "",
+        limit: float = 0,
+        spent: float = 0,
+        reserved: float = 0,
+        would_be: float = 0,
+        in_code: str = "",
+        in_shell: str = "",
+    ) -> None:
+        super().__init__(text, in_code=in_code, in_shell=in_shell)
+        self.unit = unit
+        """`usd` or `tokens`: the unit of all amounts."""
+        self.limit = limit
+        """The budget."""
+        self.spent = spent
+        """Charged so far."""
+        self.reserved = reserved
+        """The most that calls in flight may cost."""
+        self.would_be = would_be
+        """The sum of both and of the most that this call could cost."""
 
 
 class PrefixBroken(UsageError):

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from contextkit import errors
-from contextkit.errors import ContextKitError, MissingExtra, NotSerialisable, UnreadableRequest
+from contextkit.errors import BudgetExceeded, ContextKitError, MissingExtra, NotSerialisable, UnreadableRequest
 
 CLASSES = {name: thing for name, thing in vars(errors).items() if inspect.isclass(thing)}
 DRAWN_LINE = re.compile(r"^    (?P<stem>[│ ├└─]*)(?P<name>[A-Z]\w+)\b", re.MULTILINE)
@@ -52,7 +52,13 @@ def test_a_missing_extra_names_the_command_that_installs_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [NotSerialisable("$.a", "x"), UnreadableRequest("messages.0", "x"), MissingExtra("x", "server")]
+    "error",
+    [
+        NotSerialisable("$.a", "x"),
+        UnreadableRequest("messages.0", "x"),
+        MissingExtra("x", "server"),
+        BudgetExceeded("x", unit="usd", limit=2.0, in_code="y"),
+    ],
 )
 def test_an_error_survives_the_way_between_processes(error: ContextKitError) -> None:
     arrived = pickle.loads(pickle.dumps(error))

@@ -254,7 +254,7 @@ class _Unseen:
     def feed(self, chunk: bytes) -> None:
         """Nothing is noted."""
 
-    def ended(self, *, is_whole: bool, error: str = "") -> None:
+    def ended(self, *, is_whole: bool, error: str = "", was_sent: bool = True) -> None:
         """Nothing is noted."""
 
 

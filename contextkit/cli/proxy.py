@@ -18,6 +18,7 @@ import click
 
 if TYPE_CHECKING:
     from contextkit.canonical import Json
+    from contextkit.ledger.budget import Budget
 
 
 REPAIR_HELP = (
@@ -45,6 +46,9 @@ class Options:
     queue_mb: int
     has_metrics: bool
     has_otel: bool
+    budget_usd: float | None
+    budget_tokens: int | None
+    budget_per: str
     is_json: bool
     is_quiet: bool
 
@@ -93,6 +97,20 @@ DEFAULT_SECONDS = {"header": 30.0, "idle": 300.0, "connect": 10.0, "read": 900.0
 )
 @click.option(
     "--metrics/--no-metrics", "has_metrics", default=True, show_default=True, help="Prometheus text at /-/metrics."
+)
+@click.option(
+    "--budget-usd",
+    type=click.FloatRange(0.0),
+    metavar="USD",
+    help="Calls that could cost more than is left of so many dollars are answered with 402 and not passed on.",
+)
+@click.option("--budget-tokens", type=click.IntRange(0), metavar="N", help="The same for tokens, input and output.")
+@click.option(
+    "--budget-per",
+    default="session",
+    show_default=True,
+    type=click.Choice(["session", "day"]),
+    help="One run of the proxy, or one day (UTC), of which what --record holds counts too.",
 )
 @click.option("--otel", "has_otel", is_flag=True, help="GenAI spans and metrics, exported as OTEL_* variables say.")
 @click.option(
@@ -145,6 +163,7 @@ async def _serve(options: Options) -> None:
         Upstream(options.upstream, options.ca, options.connect_seconds),
         Repairs(options.repairs) if options.repairs else None,
     )
+    budget = _budget(options)
     metrics, console = Metrics(), ConsoleOutput(is_json=options.is_json, is_quiet=options.is_quiet)
     telemetry = _Telemetry() if options.has_otel else None
     takers: list[Callable[[Json], object]] = [console.report, metrics.take, *([telemetry.take] if telemetry else [])]
@@ -154,7 +173,13 @@ async def _serve(options: Options) -> None:
     proxy = None
     try:
         proxy = Proxy(
-            upstream, observer=watcher, repair=repair, pages=pages, allow_hosts=options.allow_hosts, timeouts=timeouts
+            upstream,
+            observer=watcher,
+            repair=repair,
+            pages=pages,
+            allow_hosts=options.allow_hosts,
+            timeouts=timeouts,
+            budget=budget,
         )
         await proxy.start(options.host, options.port)
         console.began(proxy.url, upstream.shown, options.record)
@@ -178,6 +203,19 @@ async def _serve(options: Options) -> None:
         console.close()
         if telemetry is not None:
             telemetry.close()
+
+
+def _budget(options: Options) -> Budget | None:
+    """The budget that was asked for, with what the recording says was spent."""
+    if options.budget_usd is None and options.budget_tokens is None:
+        return None
+    from contextkit.ledger.budget import Budget
+    from contextkit.ledger.ledger import Ledger
+
+    budget = Budget(usd=options.budget_usd, tokens=options.budget_tokens, per=options.budget_per)  # type: ignore[arg-type]
+    if options.record and Path(options.record).is_file():
+        budget.restore(Ledger.read(options.record, on_corrupt=lambda error: None), "")
+    return budget
 
 
 def _is_loopback(host: str) -> bool:

@@ -48,6 +48,7 @@ from contextkit.context.reducers import (
 from contextkit.economics.residency import Prices, ResidencyKind
 from contextkit.errors import HeadChanged, InvalidCall, InvalidContent, MemoryRefused, StorageError, UsageError
 from contextkit.ledger.account import Account, Passing, take
+from contextkit.ledger.budget import Budget
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import binary_part, check_result_parts, checked_text, content_parts
@@ -138,9 +139,12 @@ class Context:
         phases: Phases | Permit | None = None,
         memory: Memory | FileMemory | None = None,
         variation: Variation | None = None,
+        budget: Budget | None = None,
         _origin: Origin | None = None,
     ) -> None:
         """A conversation in memory, or over the log and ledger given.
+
+        `budget` limits what it, its branches and its sub-agents may spend; what its ledger says was spent counts.
 
         Raises `HeadChanged` when they were begun with another head, `UsageError` when `phases` do not fit the tools or
         the log.
@@ -197,6 +201,11 @@ class Context:
         self._lane = lane or (own_lane if origin is None or own_lane != MAIN else origin.lane)
         self._names, self._agents = AgentNames(), WeakSet[Context]()
         self._account = Account(self.ledger, self._session, self._lane, clock)
+        if budget is not None:
+            if not isinstance(budget, Budget):
+                raise UsageError(f"budget is a contextkit.Budget, not {type(budget).__name__}")
+            budget.restore(self.ledger, self._session)
+            self._account.limits = ((budget, self._session),)
         if not is_fresh:
             try:
                 check_head(self.log, self._turns, provider, parts, definitions)
@@ -338,6 +347,7 @@ class Context:
         """The next request.
 
         Pure: two calls, same bytes. `overrides` are the endpoint's parameters, for this call only (None: left out).
+        Raises `BudgetExceeded` where it could cost more than the budget has left.
         """
         provider = self._provider
         with (

@@ -24,6 +24,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.economics.bill import Price
 from contextkit.economics.rhythm import Prior, Rhythm
 from contextkit.errors import InvalidCall, NotSerialisable, UnknownModel, UnreadableReply, UsageError
+from contextkit.ledger.budget import CHARGE, Hold, Limit, PlannedCall, may_be_billed, planned_call
 from contextkit.ledger.calls import Exchange, Outline, Remark
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.models import Model, model_named
@@ -153,12 +154,15 @@ class Account:
         "_pace",
         "_recorder",
         "_session",
+        "limits",
     )
 
     def __init__(self, ledger: Ledger, session: str, lane: str, clock: Callable[[], float]) -> None:
         if not isinstance(ledger, Ledger):
             raise UsageError(f"ledger is a contextkit.Ledger, not {type(ledger).__name__}")
         self._session, self._lane, self._clock = session, lane, clock
+        self.limits: tuple[Limit, ...] = ()
+        """Budgets that every call is checked against."""
         self._caches: dict[str, PrefixCache[Prompt]] = {}
         self._lock = Lock()
         self._last: Request | None = None
@@ -188,8 +192,15 @@ class Account:
         mask: Lowered,
         continued: Continued | None = None,
     ) -> Request:
-        """The request that sends `layout` now, with what it should be billed."""
+        """The request that sends `layout` now, with what it should be billed.
+
+        Raises `BudgetExceeded` where it could cost more than a budget has left.
+        """
         now, prompt = self._clock(), provider.prompt(layout, params)
+        if self.limits:
+            call = planned_call(provider.name, provider.model, prompt, params, now)
+            for budget, session in self.limits:
+                budget.check(call, session)
         with self._lock:
             usage = replace(
                 self._cache(provider.model.name, provider.name).quote(prompt, now), output=None, estimated=True
@@ -209,6 +220,7 @@ class Account:
             at=now,
             mask=mask if mask.entry < 0 else mask.over(layout),
             observe=self.failed,
+            reserve=self.reserve if self.limits else None,
             continued=continued,
         )
         return self._last
@@ -224,13 +236,32 @@ class Account:
         with self._lock:
             return self._pace.planning_state(self._recorder.ledger, model, now, epoch, calls_to_come)
 
+    def reserve(self, request: Request) -> Hold:
+        """Set aside what `request` may cost, in every budget. Raises `BudgetExceeded` where one has less left.
+
+        What an earlier attempt to send it has set aside stays as its charge: nobody said that it was not billed.
+        """
+        hold = Hold(self.limits, self._planned(request))
+        earlier, request.hold = request.hold, hold
+        if isinstance(earlier, Hold):
+            earlier.settle(None)
+        return hold
+
+    def lost(self, request: Request) -> None:
+        """Charge `request` the most it may have cost, where a budget limits it: a reply came that cannot be read."""
+        if request.hold is not None:
+            now = self._clock()
+            self._note(request, None, None, now, now, "unreadable", is_billed=True)
+
     def now(self) -> float:
         """The time on this conversation's clock."""
         return self._clock()
 
     def share(self, other: Account) -> None:
-        """Follow the same caches as `other`: a branch is sent to the same provider, perhaps by another thread."""
-        self._caches, self._lock = other._caches, other._lock
+        """Follow the same caches as `other`, and spend from the same budgets: a branch is sent to the same provider,
+        perhaps by another thread.
+        """
+        self._caches, self._lock, self.limits = other._caches, other._lock, other.limits
 
     def keep_with(self, other: Account) -> None:
         """Write into the ledger of `other`, and follow its caches: a sub-agent's bills are its caller's.
@@ -289,6 +320,7 @@ class Account:
         """
         _, billed = self._billed.get(name, (None, None))
         if name and self._has_unique_ids and billed == usage:
+            self._charge(request, usage, is_billed=True)
             return
         self._bill(request, response, name, usage, why, first_byte_at)
 
@@ -298,8 +330,12 @@ class Account:
         error: BaseException | str,
         usage: Usage | None = None,
         first_byte_at: float | None = None,
+        *,
+        was_answered: bool = False,
     ) -> None:
         """It came to nothing: note why, and what is known of the bill. Without a first byte it warmed nothing.
+
+        `was_answered`: a response was there, so it may have been billed without one.
 
         An error that was noted already, by `Request.send` or with the bill of a response, is not noted twice.
         """
@@ -308,7 +344,9 @@ class Account:
         if self._noted is not None and self._noted[0] is request and self._noted[1] is error:
             return
         what = error if isinstance(error, str) else _named(error)
-        self._note(request, None, usage, first_byte_at, self._clock(), what)
+        is_billed = was_answered or first_byte_at is not None or usage is not None
+        is_billed = is_billed or (isinstance(error, BaseException) and may_be_billed(error))
+        self._note(request, None, usage, first_byte_at, self._clock(), what, is_billed=is_billed)
         if isinstance(error, BaseException):
             self.settled(request, error)
 
@@ -326,10 +364,13 @@ class Account:
         first_byte_at: float | None,
     ) -> None:
         if self._is_billed(request, response, name, usage):
+            self._charge(request, usage, is_billed=True)
             return
         now = self._clock()
-        row = self._note(request, name, usage, now if first_byte_at is None else first_byte_at, now, error)
+        first = now if first_byte_at is None else first_byte_at
+        row = self._note(request, name, usage, first, now, error, is_billed=True)
         self._remember(name, request.prompt, usage)
+        request.is_answered = True
         self._answered = request, response, row
 
     def _remember(self, name: str, prompt: Prompt, usage: Usage | None) -> None:
@@ -355,10 +396,16 @@ class Account:
         first: float | None,
         ended: float,
         error: str | None,
+        *,
+        is_billed: bool,
     ) -> Exchange:
         with self._lock:
+            name = self._free_name() if name is None else name
+            charge = self._charge(request, usage, (self._session, self._lane, name, request.at), is_billed=is_billed)
+            if charge is not None:
+                self._recorder.ledger.remark(Remark(CHARGE, name, charge))
             exchange = Exchange(
-                self._free_name() if name is None else name,
+                name,
                 self._session,
                 self._lane,
                 request.at,
@@ -374,6 +421,31 @@ class Account:
             exchange = self._recorder.record(exchange, request.prompt, request.layout.columns.entries, request.epoch)
             self._warm(exchange, request.prompt)
             return exchange
+
+    def _charge(
+        self,
+        request: Request,
+        usage: Usage | None,
+        key: tuple[str, str, str, float] | None = None,
+        *,
+        is_billed: bool,
+    ) -> str | None:
+        """Charge a call that is over to the budgets; returns the remark that keeps what its bill does not say.
+
+        One that was sent without `Request.send` has nothing set aside: it is charged all the same.
+        """
+        hold, request.hold = request.hold, None
+        if hold is None and self.limits and is_billed and key is not None:
+            hold = Hold(self.limits, self._planned(request), is_sent=True)
+        if not isinstance(hold, Hold):
+            return None
+        if is_billed:
+            return hold.settle(usage, key)
+        hold.release(key)
+        return None
+
+    def _planned(self, request: Request) -> PlannedCall:
+        return planned_call(request.provider, request.model, request.prompt, request.params, self._clock())
 
     def _free_name(self) -> str:
         """An id for a call without a response, that no other row has: rows may be missing before it."""
@@ -484,6 +556,7 @@ def take(
         if usage != Usage():
             account.unkept(request, response, name, usage, "unreadable", first_byte_at)
             account.settled(request, fault)
+        account.lost(request)
         raise
     current = request
     withheld: tuple[str, ...] = ()
@@ -572,7 +645,7 @@ class Passing:
     def _ended(self) -> None:
         joined = self._joined()
         if joined is None or not self._provider.is_complete(joined):
-            self._account.failed(self._request, "cut", self._usage(joined), self._first_byte_at)
+            self._account.failed(self._request, "cut", self._usage(joined), self._first_byte_at, was_answered=True)
             error = UnreadableReply("the stream ended before the reply was complete: nothing was kept, ask again")
             self._account.settled(self._request, error)
             raise error
@@ -584,7 +657,7 @@ class Passing:
         if isinstance(error, GeneratorExit) and joined is not None and self._provider.is_complete(joined):
             self._keep(joined, self._request, self._first_byte_at)
             return
-        self._account.failed(self._request, error, self._usage(joined), self._first_byte_at)
+        self._account.failed(self._request, error, self._usage(joined), self._first_byte_at, was_answered=True)
 
     def _joined(self) -> Mapping[str, Json] | None:
         """What has come so far.

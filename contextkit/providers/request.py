@@ -15,10 +15,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
@@ -174,6 +175,13 @@ class Overflow:
         )
 
 
+class Reserved(Protocol):
+    """What is set aside for one call in the budgets that limit it (`ledger/budget.py`)."""
+
+    def covering(self) -> AbstractContextManager[None]:
+        """While the block runs, nobody else sets anything aside for the call."""
+
+
 class Request(Mapping[str, Json]):
     """What one call sends.
 
@@ -183,11 +191,14 @@ class Request(Mapping[str, Json]):
     __slots__ = (
         "_fields",
         "_observe",
+        "_reserve",
         "after",
         "at",
         "continued",
         "epoch",
         "headers",
+        "hold",
+        "is_answered",
         "layout",
         "mask",
         "model",
@@ -216,6 +227,7 @@ class Request(Mapping[str, Json]):
         at: float,
         mask: Lowered,
         observe: Callable[[Request, BaseException], object] | None = None,
+        reserve: Callable[[Request], Reserved] | None = None,
         continued: Continued | None = None,
     ) -> None:
         self.layout = layout
@@ -243,7 +255,11 @@ class Request(Mapping[str, Json]):
         """When it was built, seconds since 1970."""
         self.continued = continued
         """How it goes on from what the server keeps; None for an adapter that does not ask for that."""
-        self._observe = observe
+        self.hold: Reserved | None = None
+        """What is set aside for it in a budget while it is in flight."""
+        self.is_answered = False
+        """Whether a reply to it was billed: unpacking it after that is no call."""
+        self._observe, self._reserve = observe, reserve
         self._fields: dict[str, Json] | None = None
 
     @property
@@ -267,7 +283,8 @@ class Request(Mapping[str, Json]):
     def send(self, client: Any) -> Any:
         """Post it through `client` (`anthropic.Anthropic()` or `openai.OpenAI()`) and return the SDK's typed reply.
 
-        boto3 and google-genai take no prepared bytes: there it is their typed method, called with `**request`.
+        boto3 and google-genai take no prepared bytes: there it is their typed method, called with `**request`. Raises
+        `BudgetExceeded` where it could cost more than a budget has left; nothing is sent then.
         """
         if sdk_method := SDK_METHODS.get(self.wire):
             return self._typed(called(sdk_method.method, sdk_method, client))
@@ -300,30 +317,42 @@ class Request(Mapping[str, Json]):
         options = {"cast_to": _load(endpoint.result), "stream": True, "stream_cls": decoder, "options": self._headers()}
         return self._opening(client, body, options) if is_async else self._open(client, body, options)
 
+    def _reserved(self) -> AbstractContextManager[None]:
+        """Set aside what the call may cost, in every budget. Raises `BudgetExceeded`."""
+        return nullcontext() if self._reserve is None else self._reserve(self).covering()
+
     def _typed(self, method: Callable[..., Any]) -> Any:
+        fields, reserved = self._mapping(), self._reserved()
         try:
-            return method(**self._mapping())
+            with reserved:
+                return method(**fields)
         except BaseException as error:
             self._failed(error)
             raise
 
     async def _atyped(self, method: Callable[..., Any]) -> Any:
+        fields, reserved = self._mapping(), self._reserved()
         try:
-            return await method(**self._mapping())
+            with reserved:
+                return await method(**fields)
         except BaseException as error:
             self._failed(error)
             raise
 
     def _open(self, client: Any, body: bytes, options: dict[str, Any]) -> Any:
+        reserved = self._reserved()
         try:
-            return client.post(self.path, content=body, **options)
+            with reserved:
+                return client.post(self.path, content=body, **options)
         except BaseException as error:
             self._failed(error)
             raise
 
     async def _opening(self, client: Any, body: bytes, options: dict[str, Any]) -> Any:
+        reserved = self._reserved()
         try:
-            return await client.post(self.path, content=body, **options)
+            with reserved:
+                return await client.post(self.path, content=body, **options)
         except BaseException as error:
             self._failed(error)
             raise
@@ -370,6 +399,8 @@ class Request(Mapping[str, Json]):
         return self._mapping()[name]
 
     def __iter__(self) -> Iterator[str]:
+        if self.hold is None and not self.is_answered:
+            self._reserved()  # whoever unpacks it with ** is about to send it
         return iter(self._mapping())
 
     def __len__(self) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
+from contextkit.content_encoding import UndecodableBody, decoded
 from contextkit.errors import ContextKitError
 from contextkit.importers.answers import amazon_events, answer_of
 from contextkit.importers.billed import provider_of_request, requested_model
@@ -129,6 +130,15 @@ def billed_by(upstream: str, call: Departed, model: str, fields: dict[str, Json]
     provider = provider_of_request(f"{upstream}{call.path}", fields, wire, model)
     # a router's names have a slash, but so have those of models on a host of one's own
     return "" if provider == "openrouter" and provider not in upstream else provider
+
+
+def usage_in(content_type: str, encoding: str, body: bytes, is_whole: bool) -> Usage | None:
+    """The usage that a response of one of these endpoints reports, None where it says none."""
+    try:
+        text = decoded(body, encoding, MOST_BYTES, is_partial=not is_whole) if encoding else body
+    except UndecodableBody:
+        return None
+    return bill_of(answer_in(Ended(0, 200, content_type, "", text, None, 0.0, "")))
 
 
 def answer_in(call: Ended) -> ResponseFacts | None:

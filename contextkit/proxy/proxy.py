@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from contextkit.canonical import canonical
-from contextkit.errors import MissingExtra, UsageError
+from contextkit.errors import BudgetExceeded, MissingExtra, UsageError
+from contextkit.ledger.budget import Budget
 
 try:
     import h11
@@ -21,7 +22,9 @@ except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
 from contextkit.providers.codec import Codec
-from contextkit.proxy.observer import Observer, Repair, Timeouts
+from contextkit.providers.codecs import CODECS
+from contextkit.proxy.observer import Observer, Repair, Timeouts, wire_of
+from contextkit.proxy.other_endpoints import usage_in
 from contextkit.proxy.relay import (
     DEFAULT_TIMEOUTS,
     ClientStalled,
@@ -36,7 +39,10 @@ from contextkit.redact import redact_text
 from contextkit.server.answer import CHAT, MESSAGES, trace_of
 from contextkit.server.http.hosts import Hosts
 from contextkit.terminal import sanitize
+from contextkit.watcher.budget import BudgetGate
 
+PAYMENT_REQUIRED = 402
+"""Status of a call that a budget has no room for. The SDKs retry 408, 409, 429 and 5xx only."""
 _BACKLOG = 1024
 """Connections that may wait to be taken: agents start by the hundred."""
 
@@ -63,15 +69,19 @@ class Proxy:
         pages: Mapping[str, Page] | None = None,
         allow_hosts: Iterable[str] = (),
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        budget: Budget | None = None,
+        session: str = "proxy",
     ) -> None:
         """`observer` is told of every model call.
 
-        `repair` may change its body; `pages` are paths that are not passed on.
+        `repair` may change its body; `pages` are paths that are not passed on. A call that could cost more than
+        `budget` has left is answered with 402, which no SDK retries; `session` spends from a budget per session.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.
         """
         self._timeouts = timeouts
+        self._gate = None if budget is None else BudgetGate(budget, session, read_response=usage_in)
         self._upstream, self._observer, self._repair, self._pages = upstream, observer, repair, pages or {}
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -161,9 +171,10 @@ class Proxy:
             _say(link, 200, page.content_type, page.text() if request.method == b"GET" else b"")
             return True
         try:
-            await Relay(link, request, self._upstream, self._observer, self._repair, self._timeouts).run(
-                next(self._numbers)
-            )
+            relay = Relay(link, request, self._upstream, self._observer, self._repair, self._timeouts, self._gate)
+            await relay.run(next(self._numbers))
+        except BudgetExceeded as exceeded:
+            _refuse(link, _codec_of(request), PAYMENT_REQUIRED, exceeded.for_shell())
         except Unreachable as fault:
             _refuse(link, _codec_of(request), fault.status, str(fault))
         except ClientStalled:
@@ -175,6 +186,9 @@ class Proxy:
 
 def _codec_of(request: h11.Request) -> Codec:
     """Whose words an error takes: Anthropic's clients say their version on every call."""
+    wire = wire_of(request.method.decode("ascii"), request.target.decode("latin-1"))
+    if wire in CODECS:
+        return CODECS[wire]
     is_anthropic = value_of(request.headers, b"anthropic-version") or request.target.startswith(b"/v1/messages")
     return MESSAGES if is_anthropic else CHAT
 

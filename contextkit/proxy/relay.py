@@ -39,6 +39,7 @@ except ImportError:
 from contextkit.providers.calls import NO_NAMES, names_in_headers
 from contextkit.proxy.observer import MOST_BYTES, Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts, wire_of
 from contextkit.redact import credentials_of, redact_path, redact_text
+from contextkit.watcher.budget import Admission, BudgetGate
 
 Headers = list[tuple[bytes, bytes]]
 HOP_BY_HOP = frozenset(
@@ -386,6 +387,7 @@ class Account:
     """The telling of one request; without an observer, of none."""
 
     __slots__ = (
+        "_admission",
         "_chunks",
         "_clock",
         "_credentials",
@@ -400,9 +402,17 @@ class Account:
     )
 
     def __init__(
-        self, observer: Observer | None, told: Departed | Passed, clock: Callable[[], float] = time.time
+        self,
+        observer: Observer | None,
+        told: Departed | Passed,
+        clock: Callable[[], float] = time.time,
+        admission: Admission | None = None,
     ) -> None:
-        """`told` is a call that departs now, or the beginning of something else, whose end is not known yet."""
+        """`told` is a call that departs now, or the beginning of something else, whose end is not known yet.
+
+        `admission` is what a budget has set aside for it.
+        """
+        self._admission = admission
         self._observer, self._told, self._clock = observer, told if observer is not None else None, clock
         self._chunks: list[bytes] = []
         self._n_bytes = self._n_sent = self._status = 0
@@ -421,16 +431,23 @@ class Account:
         kept = list(headers)
         self._status, self._first_byte_at = status, self._clock()
         self._kind, self._encoding = value_of(kept, b"content-type").decode("latin-1"), encoding_of(kept)
+        if self._admission is not None:
+            self._admission.began(status, {"content-type": self._kind, "content-encoding": self._encoding})
         self._credentials = credentials_of(kept) if isinstance(self._told, Departed) else ()
 
     def keep(self, chunk: bytes | bytearray) -> None:
         """A chunk of its body passes by."""
+        if self._admission is not None:
+            self._admission.feed(bytes(chunk))
         self._n_bytes += len(chunk)
         if self._n_bytes <= MOST_BYTES and isinstance(self._told, Departed):
             self._chunks.append(bytes(chunk))
 
     def end(self, error: str = "") -> None:
         """It is over; the first word counts."""
+        admission, self._admission = self._admission, None
+        if admission is not None:
+            admission.ended(is_whole=not error)
         told, self._told = self._told, None
         if told is None or self._observer is None:
             return
@@ -597,7 +614,10 @@ class Relay:
         observer: Observer | None,
         repair: Repair | None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        gate: BudgetGate | None = None,
     ) -> None:
+        self._gate = gate
+        self._admission: Admission | None = None
         self._client, self._request, self._upstream, self._timeouts = client, request, upstream, timeouts
         self._observer, self._repair = observer, repair
         self._target = _origin_form(request.target)
@@ -607,16 +627,21 @@ class Relay:
     async def run(self, number: int) -> None:
         """Pass it on. The client's link says by its state whether it can go on.
 
-        Raises `Unreachable` where no response began, `ClientStalled` where the client sent nothing more for too long.
+        Raises `Unreachable` where no response began, `ClientStalled` where the client sent nothing more for too long,
+        `BudgetExceeded` where a budget has no room for it.
         """
         body, is_whole = await self._gathered()
         repaired = self._repaired(body) if is_whole and self._wire else None
         is_kept = self._wire and is_whole
+        sent = repaired.body if repaired else body
+        if self._gate is not None and self._wire:
+            self._admission = await self._admitted(self._gate, sent)
         self._account = Account(
-            self._observer, self._departed(number, body, repaired) if is_kept else self._passing(number)
+            self._observer,
+            self._departed(number, body, repaired) if is_kept else self._passing(number),
+            admission=self._admission,
         )
         try:
-            sent = repaired.body if repaired else body
             if not await self._passed(sent, is_whole=is_whole, is_longer=repaired is not None):
                 await self._passed(sent, is_whole=is_whole, is_longer=repaired is not None, is_again=True)
         except Unreachable as fault:
@@ -642,6 +667,16 @@ class Relay:
             chunks.append(bytes(event.data))
             n_bytes += len(event.data)
         return b"".join(chunks), False
+
+    async def _admitted(self, gate: BudgetGate, body: bytes) -> Admission | None:
+        """What a budget sets aside for the call, computed off the event loop."""
+        path, encoding = self._target.partition(b"?")[0].decode("latin-1"), encoding_of(self._request.headers)
+        admitting = asyncio.ensure_future(asyncio.to_thread(gate.admit, self._wire, path, body, encoding))
+        try:
+            return await asyncio.shield(admitting)
+        except asyncio.CancelledError:
+            admitting.add_done_callback(_released)
+            raise
 
     def _repaired(self, body: bytes) -> Repaired | None:
         """None also for a body that is compressed, or that a signature covers (Amazon's SigV4)."""
@@ -720,6 +755,8 @@ class Relay:
             raise Unreachable(f"{self._upstream.shown} cannot be reached ({in_words(fault)})") from fault
 
     async def _exchanged(self, link: Link, body: bytes, *, is_whole: bool, is_longer: bool) -> None:
+        if self._admission is not None:
+            self._admission.was_sent = True
         headers = for_provider(self._request.headers.raw_items(), self._upstream.host, len(body) if is_longer else None)
         link.send(
             h11.Request(method=self._request.method, target=self._upstream.prefix + self._target, headers=headers)
@@ -804,6 +841,13 @@ class Relay:
         """
         is_framed = (self._client.http.their_http_version or b"") >= b"1.1"
         (self._client.close if is_framed else self._client.reset)()
+
+
+def _released(admitting: asyncio.Future[Admission | None]) -> None:
+    """Give back what was set aside for a call whose client has left meanwhile."""
+    admission = None if admitting.cancelled() or admitting.exception() else admitting.result()
+    if admission is not None:
+        admission.release()
 
 
 def _switching(head: h11.InformationalResponse) -> list[tuple[bytes, bytes]]:

@@ -8,15 +8,18 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib.machinery import ModuleSpec
+from secrets import token_hex
 from types import ModuleType
 from typing import Any, TypeVar
 
 from contextkit.errors import UsageError
+from contextkit.ledger.budget import Budget
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
+from contextkit.watcher.budget import BudgetedWatcher, BudgetGate
 from contextkit.watcher.guard import CallRecorder, Guard
 from contextkit.watcher.notify import Notifier, OnBreak
-from contextkit.watcher.transport import attach, cloned, library_of
+from contextkit.watcher.transport import Watcher, attach, cloned, library_of
 
 Client = TypeVar("Client")
 _SDKS = ("anthropic", "openai")
@@ -31,6 +34,7 @@ def watch(
     record: str | os.PathLike[str] | None = None,
     diagnostics: bool = False,
     hazards: Sequence[Hazard] | None = None,
+    budget: Budget | None = None,
 ) -> Client:
     """Return a copy of `client`, over the same connections, that compares every request with the last of its
     conversation before sending it.
@@ -39,7 +43,8 @@ def watch(
     is `"warn"` (a `PrefixWarning` at that line), `"raise"` (`PrefixBroken`, and nothing is sent) or a callable, not an
     async one, that takes the `Finding`. The bill is compared with the expected read; a shortfall is reported
     afterwards, never raised. `record` names a ledger to which every exchange is appended with secrets redacted;
-    `diagnostics=True` requests the provider's own diagnosis; `hazards` replaces the catalogue.
+    `diagnostics=True` requests the provider's own diagnosis; `hazards` replaces the catalogue. A request that could cost
+    more than `budget` has left raises `BudgetExceeded` and is not sent; each retry of the SDK counts.
 
     `client` itself is not changed; copies of the watched client (`with_options`, `copy`) are watched too. Raises
     `UsageError` for an unsupported client, `StorageError` where the ledger cannot be opened.
@@ -48,8 +53,15 @@ def watch(
     notifier = Notifier(on_break, sdk)
     has_diagnostics = bool(diagnostics) and not type(client).__module__.startswith(f"{sdk}.lib.")
     recording = None if record is None else CallRecorder(record)
+    watcher: Watcher = Guard(notifier, recording, asks=has_diagnostics, hazards=hazards)
+    if budget is not None:
+        if not isinstance(budget, Budget):
+            raise UsageError(f"budget is a contextkit.Budget, not {type(budget).__name__}")
+        if recording is not None:
+            budget.restore(recording.recorded(), "")
+        watcher = BudgetedWatcher(BudgetGate(budget, f"watch-{token_hex(4)}", sdk=sdk), watcher)
     http = cloned(client._client)  # type: ignore[attr-defined]
-    attach(http, Guard(notifier, recording, asks=has_diagnostics, hazards=hazards))
+    attach(http, watcher)
     watched: Client = client.copy(http_client=http)  # type: ignore[attr-defined]
     return watched
 

@@ -134,6 +134,10 @@ class CallRecorder:
             raise UsageError(f"record is the path of a ledger, or None, not {type(path).__name__}")
         self._ledger: Ledger | None = Ledger.open(path)
 
+    def recorded(self) -> Ledger:
+        """Everything in it so far; nothing where its file is closed."""
+        return Ledger() if self._ledger is None else self._ledger
+
     def append(self, exchange: Exchange, body: bytes) -> None:
         """Append one exchange with its body; a failing disk stops the recording with a warning, not the conversation.
 
@@ -516,7 +520,7 @@ class WatchedCall:
         if self._bytes is not None:
             self._bytes.feed(chunk)
 
-    def ended(self, *, is_whole: bool, error: str = "") -> None:
+    def ended(self, *, is_whole: bool, error: str = "", was_sent: bool = True) -> None:
         """End the response; only the first call has an effect.
 
         `error` is a name of `watcher.response` for a call that ended without an error of the provider's.

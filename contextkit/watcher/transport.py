@@ -11,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
+from contextkit.ledger.budget import may_be_billed
 from contextkit.providers.calls import NO_NAMES, ClientNames, names_in_headers
 from contextkit.redact import credentials_of, register_credentials
 from contextkit.watcher.response import ABORTED, broken_off, unanswered
@@ -32,8 +33,11 @@ class Call(Protocol):
         """Read a chunk of the response, as received."""
         ...
 
-    def ended(self, *, is_whole: bool, error: str = "") -> None:
-        """End the response; only the first call counts. `error` is a name of `watcher.response`."""
+    def ended(self, *, is_whole: bool, error: str = "", was_sent: bool = True) -> None:
+        """End the response; only the first call counts. `error` is a name of `watcher.response`.
+
+        `was_sent`: the request may have reached the provider.
+        """
         ...
 
 
@@ -122,7 +126,7 @@ class _Sync(_Around):
         try:
             response = self._inner.handle_request(request)
         except BaseException as error:
-            call.ended(is_whole=False, error=unanswered(error))
+            call.ended(is_whole=False, error=unanswered(error), was_sent=may_be_billed(error))
             raise
         return _came(response, call, self._passing)
 
@@ -147,7 +151,7 @@ class _Async(_Around):
         try:
             response = await self._inner.handle_async_request(request)
         except BaseException as error:
-            call.ended(is_whole=False, error=unanswered(error))
+            call.ended(is_whole=False, error=unanswered(error), was_sent=may_be_billed(error))
             raise
         return _came(response, call, self._passing)
 

@@ -1,0 +1,478 @@
+"""A spending limit: what calls have cost, what calls in flight may cost, and whether one more may be sent.
+
+A call reserves the most it can cost before it is sent, and its bill replaces the reservation. The most is: every prompt
+token at the most expensive input rate, and all the output that the request allows. A call that may have been billed and
+says nothing (a cut stream, a timeout) keeps its reservation as a charge. So the limit holds whatever comes back, with
+any number of calls in flight, up to the tokens by which a prompt was counted too low by more than a tenth.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Final, Literal, get_args
+
+from contextkit.cache.prompt import Prompt
+from contextkit.cache.usage import Usage, tier_named
+from contextkit.canonical import Json
+from contextkit.errors import BudgetExceeded, ContextKitError, UnknownModel, UsageError
+from contextkit.ledger.calls import Exchange
+from contextkit.ledger.ledger import Ledger
+from contextkit.models import Model, model_named
+from contextkit.prices import bills_writes, cost_usd
+from contextkit.providers.settings import is_prewarm, output_tokens
+from contextkit.terminal import sanitize
+
+Period = Literal["session", "day"]
+CHARGE: Final = "charge"
+"""Kind of the remark that keeps what a call was charged, where its bill does not say."""
+MARGIN = 1.1
+"""Reserved prompt tokens over estimated ones: token counts are estimates (docs/validation.md)."""
+_RECENT = 20
+"""Calls whose bills correct the estimate of the next prompt."""
+_LARGE_TOKENS = 1_000
+"""From this size on a prompt that was counted too low corrects later ones in proportion; below, by the difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Tokens (input, cached or not, and output) and dollars."""
+
+    tokens: int = 0
+    usd: float = 0.0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.tokens + other.tokens, self.usd + other.usd)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.tokens - other.tokens, self.usd - other.usd)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call that is about to be sent, as far as its price depends on it."""
+
+    provider: str
+    """The id prices are looked up under."""
+    model: str
+    prompt_tokens: int
+    """Estimated tokens of the whole prompt."""
+    output_tokens: int
+    """The most it may generate."""
+    at: float
+    """When it is sent, seconds since 1970."""
+    ttls_seconds: tuple[int, ...] = ()
+    """Lifetimes that its prompt may be written with."""
+    service_tier: str = ""
+    """As `Usage.service_tier` has it."""
+
+    def worst(self, prompt_tokens: int) -> Amount:
+        """The most it can cost with a prompt of so many tokens: nothing is read from the cache, all output is used."""
+        inputs = [Usage(prompt_tokens, 0, 0, 0, self.output_tokens)]
+        inputs += [Usage(0, 0, output=self.output_tokens, writes={ttl: prompt_tokens}) for ttl in self.ttls_seconds]
+        costs = [self.cost_usd(replace(usage, service_tier=self.service_tier)) for usage in inputs]
+        return Amount(
+            prompt_tokens + self.output_tokens, max((cost for cost in costs if cost is not None), default=0.0)
+        )
+
+    def cost_usd(self, usage: Usage) -> float | None:
+        """Dollars for `usage`; None where the model has no price, or a counter is unknown."""
+        try:
+            return cost_usd(self.provider, self.model, usage, self.at)
+        except UnknownModel:
+            if not usage.service_tier:
+                return None
+        return self.cost_usd(replace(usage, service_tier=""))
+
+    @property
+    def has_price(self) -> bool:
+        """Whether dollars can be counted."""
+        return self.cost_usd(Usage(0, 0, 0, 0, 0)) is not None
+
+    def bill(self, usage: Usage | None, worst: Amount, prompt_tokens: int) -> tuple[Amount, bool]:
+        """What a call was billed, and whether its usage says all of it.
+
+        What it does not say, or cannot be true (a prompt of no tokens), counts as in `worst`.
+        """
+        if usage is None:
+            return worst, False
+        counters = usage if self._bills_writes() else usage.with_unknown_writes_as_zero()
+        has_input = counters.prompt is not None and not _is_doubtful(counters, ("fresh", "read", "writes"))
+        has_input = has_input and (counters.prompt or 0) >= min(1, prompt_tokens)
+        has_output = counters.output is not None and not _is_doubtful(counters, ("output",))
+        if not has_input:
+            is_silent = not has_output or not counters.output  # counters that are all 0 say nothing
+            return (worst if is_silent else self._without_output(worst, counters.output or 0)), False
+        known = counters if has_output else replace(counters, output=max(self.output_tokens, counters.output or 0))
+        tokens = (known.prompt or 0) + (known.output or 0)
+        return Amount(tokens, self.cost_usd(known) or 0.0), has_output
+
+    def _without_output(self, worst: Amount, n_generated: int) -> Amount:
+        """`worst`, with the output that was generated in place of what was allowed."""
+        allowed, generated = (
+            self.cost_usd(Usage(0, 0, 0, 0, n, service_tier=self.service_tier)) or 0.0
+            for n in (self.output_tokens, n_generated)
+        )
+        return Amount(worst.tokens - self.output_tokens + n_generated, worst.usd - allowed + generated)
+
+    def _bills_writes(self) -> bool:
+        try:
+            return bills_writes(self.provider, self.model, self.at)
+        except UnknownModel:
+            return False
+
+
+def _is_doubtful(usage: Usage, names: Iterable[str]) -> bool:
+    """Whether one of these counters is negative, or a lower bound only."""
+    values = {"fresh": usage.fresh, "read": usage.read, "writes": usage.written, "output": usage.output}
+    return any((values[name] or 0) < 0 or usage.quality(name) == "partial" for name in names)  # type: ignore[arg-type]
+
+
+def planned_call(provider: str, model: Model, prompt: Prompt, params: Mapping[str, Json], at: float) -> PlannedCall:
+    """The call that sends `prompt` with these parameters.
+
+    Its output is what the parameters allow, times the number of answers asked for; where they do not say, the rest of
+    the model's window.
+    """
+    n_tokens = prompt.n_tokens
+    n_output = 0 if is_prewarm(params) else output_tokens(params) or max(model.window_tokens - n_tokens, 0)
+    ttls = {mark.ttl_seconds for mark in prompt.breakpoints if mark.is_written} | {model.default_ttl_seconds}
+    tier = tier_named(_named_tier(params), params.get("speed"), params.get("inference_geo"))
+    return PlannedCall(provider, model.name, n_tokens, n_output * _n_answers(params), at, tuple(sorted(ttls)), tier)
+
+
+def _named_tier(params: Mapping[str, Json]) -> Json:
+    tier = params.get("service_tier", params.get("serviceTier"))
+    return tier.get("type") if isinstance(tier, Mapping) else tier
+
+
+def _n_answers(params: Mapping[str, Json]) -> int:
+    nested = params.get("generationConfig")
+    n = params.get("n") or (nested.get("candidateCount") if isinstance(nested, Mapping) else None)
+    return n if isinstance(n, int) and n > 1 else 1
+
+
+class Budget:
+    """A limit on what calls may cost, in dollars, tokens or both.
+
+    >>> budget = Budget(usd=2.50, tokens=1_000_000)
+    >>> budget.spent, budget
+    (Amount(tokens=0, usd=0.0), Budget(usd=2.5, tokens=1000000, per='session'))
+    """
+
+    __slots__ = ("_counted", "_errors", "_lock", "_scopes", "_unpriced", "per", "tokens", "usd")
+
+    def __init__(self, *, usd: float | None = None, tokens: int | None = None, per: Period = "session") -> None:
+        """`usd`: dollars at list prices; `tokens`: input, cached or not, and output. At least one of them.
+
+        `per="session"`: each conversation, with its branches and sub-agents, may spend the whole limit. `per="day"`:
+        everything given this object may spend it together in one day (UTC). Raises `UsageError` for what is no limit.
+        """
+        for name, value in (("usd", usd), ("tokens", tokens)):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (is_number and 0 <= value < math.inf):
+                raise UsageError(f"Budget({name}={value!r}): a number from 0")
+        if usd is None and tokens is None:
+            raise UsageError("a budget without a limit: give usd=…, tokens=…, or both")
+        if per not in get_args(Period):
+            raise UsageError(f"Budget(per={per!r}): 'session' or 'day'")
+        self.usd, self.tokens, self.per = usd, tokens, per
+        self._lock = Lock()
+        self._scopes: dict[str, _Scope] = {}
+        self._errors: deque[tuple[int, int]] = deque(maxlen=_RECENT)
+        """(estimated, billed) prompt tokens of the last calls."""
+        self._counted: set[tuple[str, str, str, float]] = set()
+        """Ledger rows that are counted."""
+        self._unpriced: set[tuple[str, str]] = set()
+
+    def __repr__(self) -> str:
+        return f"Budget(usd={self.usd!r}, tokens={self.tokens!r}, per={self.per!r})"
+
+    @property
+    def spent(self) -> Amount:
+        """What calls were charged: of all sessions together, or of the last day with calls."""
+        return self._sum("spent")
+
+    @property
+    def reserved(self) -> Amount:
+        """What calls in flight may cost, likewise."""
+        return self._sum("reserved")
+
+    def check(self, call: PlannedCall, session: str) -> None:
+        """Raise `BudgetExceeded` where the call could exceed the limit; reserves nothing."""
+        with self._lock:
+            self._worst(call, session)
+
+    def reserve(self, call: PlannedCall, session: str, *, is_sent: bool = False) -> Reservation:
+        """Set aside what the call may cost at most.
+
+        Raises `BudgetExceeded` where that could exceed the limit; `is_sent` says that the call was made already, so
+        that it counts whatever the limit is.
+        """
+        with self._lock:
+            worst, prompt_tokens, scope = self._worst(call, session, is_checked=not is_sent)
+            scope.reserved, scope.n_open = scope.reserved + worst, scope.n_open + 1
+        self._warn_unpriced(call)
+        return Reservation(self, scope, call, worst, prompt_tokens)
+
+    def restore(self, ledger: Ledger, session: str) -> None:
+        """Count what a ledger says was spent: by this session, or by every session on each day.
+
+        A row that is counted already, live or restored, is not counted again.
+        """
+        charges = {remark.about: remark.text for remark in ledger.remarks if remark.kind == CHARGE}
+        for row in ledger.exchanges:
+            key = (row.session, row.lane, row.id, row.at)
+            if key not in self._counted and (self.per == "day" or row.session == session):
+                amount = _charged(row, charges.get(row.id))
+                with self._lock:
+                    self._counted.add(key)
+                    scope = self._scope(row.at, row.session)
+                    scope.spent += amount
+                    self._learn(row.predicted.prompt if row.predicted else None, row.usage)
+
+    def _sum(self, name: str) -> Amount:
+        with self._lock:
+            scopes = list(self._scopes.values())
+            if self.per == "day" and scopes:
+                scopes = [self._scopes[max(self._scopes)]]
+            return sum((getattr(scope, name) for scope in scopes), Amount())
+
+    def _scope(self, at: float, session: str) -> _Scope:
+        name = session if self.per == "session" else datetime.fromtimestamp(at, UTC).date().isoformat()
+        return self._scopes.setdefault(name, _Scope())
+
+    def _worst(self, call: PlannedCall, session: str, *, is_checked: bool = True) -> tuple[Amount, int, _Scope]:
+        scope = self._scope(call.at, session)
+        prompt_tokens = self._most_prompt_tokens(call.prompt_tokens)
+        worst = call.worst(prompt_tokens)
+        would_be = scope.spent + scope.reserved + worst
+        for unit, limit, total in (("usd", self.usd, would_be.usd), ("tokens", self.tokens, would_be.tokens)):
+            if is_checked and limit is not None and total > limit:
+                raise self._exceeded(unit, limit, scope, worst, call)
+        return worst, prompt_tokens, scope
+
+    def _most_prompt_tokens(self, estimated: int) -> int:
+        """The estimate with its margin, raised by as much as prompts of the last calls were counted too low."""
+        factor, difference = 1.0, 0
+        for guess, billed in self._errors:
+            if guess >= _LARGE_TOKENS:
+                factor = max(factor, billed / guess)
+            else:
+                difference = max(difference, billed - guess)
+        return math.ceil(estimated * factor * MARGIN) + difference
+
+    def _exceeded(self, unit: str, limit: float, scope: _Scope, worst: Amount, call: PlannedCall) -> BudgetExceeded:
+        amounts = {"spent": scope.spent, "reserved": scope.reserved, "would_be": scope.spent + scope.reserved + worst}
+        values = {name: getattr(amount, unit) for name, amount in amounts.items()}
+        written = {name: _written(unit, value) for name, value in values.items()}
+        most = getattr(worst, unit)
+        text = (
+            f"a call to {call.model} could cost up to {_written(unit, most)} ({call.prompt_tokens:,} tokens of prompt, nothing of it read "
+            f"from the cache, and {call.output_tokens:,} of output), and the budget is {_written(unit, limit)} per {self.per}: "
+            f"{written['spent']} are spent and {written['reserved']} reserved by calls in flight, so that would be up to "
+            f"{written['would_be']}; nothing was sent"
+        )
+        option = "--budget-usd" if unit == "usd" else "--budget-tokens"
+        return BudgetExceeded(
+            text,
+            unit=unit,
+            limit=limit,
+            **values,
+            in_code=f"raise it (Budget({unit}=…)), lower max_tokens of the request, or compact the conversation",
+            in_shell=f"raise it with {option}, or lower max_tokens of the request",
+        )
+
+    def _warn_unpriced(self, call: PlannedCall) -> None:
+        name = (call.provider, call.model)
+        if self.usd is None or name in self._unpriced or call.has_price:
+            return
+        self._unpriced.add(name)
+        limit = "its tokens count, its dollars do not" if self.tokens is not None else "its calls are not limited"
+        text = f"no price is known for {call.model!r} of provider {call.provider!r}: in a budget of dollars {limit}; register_price(…)"
+        warnings.warn(sanitize(text), stacklevel=5)
+
+    def _close(self, reservation: Reservation, charge: Amount, usage: Usage | None, key: _Key | None) -> None:
+        call = reservation.call
+        with self._lock:
+            scope = reservation.scope
+            scope.n_open -= 1
+            # no float is left over where nothing is in flight
+            scope.reserved = scope.reserved - reservation.worst if scope.n_open else Amount()
+            scope.spent += charge
+            if key is not None:
+                self._counted.add(key)
+            self._learn(call.prompt_tokens, usage)
+
+    def _learn(self, estimated: int | None, usage: Usage | None) -> None:
+        billed = None if usage is None else usage.with_unknown_writes_as_zero().prompt
+        if estimated and billed:
+            self._errors.append((estimated, billed))
+
+
+_Key = tuple[str, str, str, float]
+"""Session, lane, id and time of a ledger row."""
+
+
+class _Scope:
+    """One session, or one day."""
+
+    __slots__ = ("n_open", "reserved", "spent")
+
+    def __init__(self) -> None:
+        self.spent, self.reserved, self.n_open = Amount(), Amount(), 0
+
+
+class Reservation:
+    """What one call in flight may cost; closed once, by its bill or by the news that it was not billed."""
+
+    __slots__ = ("_budget", "_is_open", "_prompt_tokens", "call", "scope", "worst")
+
+    def __init__(self, budget: Budget, scope: _Scope, call: PlannedCall, worst: Amount, prompt_tokens: int) -> None:
+        self._budget, self._is_open, self._prompt_tokens = budget, True, prompt_tokens
+        self.scope, self.call = scope, call
+        self.worst = worst
+        """The most it may cost."""
+
+    def settle(self, usage: Usage | None, key: _Key | None = None) -> tuple[Amount, bool]:
+        """Charge the call what it was billed, or what it may have been where `usage` does not say.
+
+        Returns the charge, and whether the bill says all of it. `key` names the ledger row that repeats it. A second
+        call does nothing.
+        """
+        charge, is_billed = self.call.bill(usage, self.worst, self._prompt_tokens)
+        if self._is_open:
+            self._is_open = False
+            self._budget._close(self, charge, usage, key)
+        return charge, is_billed
+
+    def release(self, key: _Key | None = None) -> None:
+        """The call was not billed."""
+        if self._is_open:
+            self._is_open = False
+            self._budget._close(self, Amount(), None, key)
+
+
+Limit = tuple[Budget, str]
+"""A budget, and the session that spends from it."""
+
+
+class Hold:
+    """The reservations of one call in every budget that limits it."""
+
+    __slots__ = ("_reservations",)
+
+    def __init__(self, limits: Sequence[Limit], call: PlannedCall, *, is_sent: bool = False) -> None:
+        """Reserve in all of `limits`, or in none. Raises `BudgetExceeded`."""
+        self._reservations: list[Reservation] = []
+        try:
+            for budget, session in limits:
+                self._reservations.append(budget.reserve(call, session, is_sent=is_sent))
+        except BaseException:
+            self.release()
+            raise
+
+    def settle(self, usage: Usage | None, key: _Key | None = None) -> str | None:
+        """Charge the call; returns the text of the remark that keeps the charge, None where the bill says it."""
+        text = None
+        for reservation in self._reservations:
+            charge, is_billed = reservation.settle(usage, key)
+            if not is_billed:
+                text = f"{charge.tokens} tokens, {charge.usd!r} usd"
+        return text
+
+    def release(self, key: _Key | None = None) -> None:
+        """The call was not billed."""
+        for reservation in self._reservations:
+            reservation.release(key)
+
+    @contextmanager
+    def covering(self) -> Iterator[None]:
+        """While the block runs, a watched client does not count the call in the same budgets once more."""
+        budgets = tuple(reservation._budget for reservation in self._reservations)
+        token = _COVERED.set((*_COVERED.get(), *budgets))
+        try:
+            yield
+        finally:
+            _COVERED.reset(token)
+
+
+_COVERED: ContextVar[tuple[Budget, ...]] = ContextVar("contextkit_budgets", default=())
+
+
+def is_covered(budget: Budget) -> bool:
+    """Whether the call being sent in this thread or task has its reservation in `budget` already."""
+    return any(one is budget for one in _COVERED.get())
+
+
+_NEVER_SENT = frozenset(
+    {
+        "ConnectError",
+        "ConnectTimeout",
+        "ConnectTimeoutError",
+        "ConnectionRefusedError",
+        "EndpointConnectionError",
+        "InvalidURL",
+        "LocalProtocolError",
+        "NoCredentialsError",
+        "ParamValidationError",
+        "PoolTimeout",
+        "ProxyConnectionError",
+        "ProxyError",
+        "UnsupportedProtocol",
+        "gaierror",
+    }
+)
+"""Errors of the HTTP libraries (httpx, botocore) that are raised before a request has left."""
+
+
+def may_be_billed(error: BaseException) -> bool:
+    """Whether a call that ended with `error` may have been billed all the same.
+
+    A status of 400 or more is not billed (platform.claude.com, "Errors"; developers.openai.com, "Error codes"), nor is
+    what never left. A timeout, a broken connection or an interruption may be.
+    """
+    cause: BaseException | None = error
+    names: set[str] = set()
+    while cause is not None and len(names) < 100:
+        status = _status_of(cause)
+        if status is not None:
+            return status < 400
+        if isinstance(cause, ContextKitError):
+            return False
+        names.update(kind.__name__ for kind in type(cause).__mro__)
+        cause = cause.__cause__
+    return not names & _NEVER_SENT
+
+
+def _status_of(error: BaseException) -> int | None:
+    """The HTTP status an SDK's error carries."""
+    response = getattr(error, "response", None)
+    metadata = response.get("ResponseMetadata") if isinstance(response, Mapping) else None
+    nested = metadata.get("HTTPStatusCode") if isinstance(metadata, Mapping) else None
+    statuses = (getattr(error, "status_code", None), getattr(error, "code", None), nested)
+    return next((status for status in statuses if type(status) is int and 100 <= status < 600), None)
+
+
+def _charged(row: Exchange, remark: str | None) -> Amount:
+    """What a ledger row was charged: by its remark, its bill, or, where its response began, at least its prompt."""
+    if remark is not None:
+        tokens, _, usd = remark.partition(" tokens, ")
+        return Amount(int(tokens), float(usd.partition(" ")[0]))
+    if row.usage is None and row.first_byte_at is None:
+        return Amount()
+    expected = (row.predicted.prompt if row.predicted else None) or 0
+    row_model = model_named(row.model, row.provider)
+    call = PlannedCall(row.provider, row.model, expected, 0, row.at, (row_model.default_ttl_seconds,))
+    return call.bill(row.usage, call.worst(expected), expected)[0]
+
+
+def _written(unit: str, value: float) -> str:
+    return f"{value:,.0f} tokens" if unit == "tokens" else f"${value:,.4f}"

@@ -1,0 +1,225 @@
+"""Checks requests against a budget before they leave, and charges what their responses were billed.
+
+Takes request bodies and the bytes of responses of any endpoint; each HTTP request is one attempt, retries included.
+A body that cannot be read is estimated by its size.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from contextkit.cache.prompt import Prompt
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, parse
+from contextkit.content_encoding import UndecodableBody, decoded
+from contextkit.errors import BudgetExceeded, NotSerialisable, UnreadableRequest
+from contextkit.importers.billed import model_in
+from contextkit.ledger.budget import Budget, Hold, PlannedCall, is_covered, planned_call
+from contextkit.models import find_model, model_named
+from contextkit.providers.calls import NO_NAMES, ClientNames
+from contextkit.providers.codecs import CODECS, codec_of
+from contextkit.providers.response_facts import MOST_BYTES, ResponseBytes, response_bytes
+from contextkit.providers.server_state import named_in
+from contextkit.watcher.guard import PATHS
+from contextkit.watcher.notify import passing
+from contextkit.watcher.transport import Call, Watcher
+
+INCREMENTAL = frozenset({"anthropic_messages", "openai_chat", "openai_responses"})
+"""Endpoints whose responses are read while they pass; of every other the bytes are read at the end."""
+ReadResponse = Callable[[str, str, bytes, bool], Usage | None]
+"""(content type, content encoding, bytes, whether all came) → the usage a response reports."""
+_MOST_STORED = 10_000
+"""Responses whose size is remembered, for requests that continue from one a server stores."""
+_UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, UnreadableRequest)
+
+
+class BudgetGate:
+    """One client, or one proxy, that spends from a budget."""
+
+    def __init__(
+        self,
+        budget: Budget,
+        session: str,
+        *,
+        sdk: str = "",
+        clock: Callable[[], float] = time.time,
+        read_response: ReadResponse | None = None,
+    ) -> None:
+        """`session`: what a budget per session is spent by; `sdk`: the package whose client is watched, so that what is
+        raised passes through it; `read_response` reads endpoints that are not in `INCREMENTAL`.
+        """
+        self._budget, self._session, self._clock, self._read_response = budget, session, clock, read_response
+        self._sdk = sdk
+        self._stored: OrderedDict[str, int] = OrderedDict()
+        """Id of a response → tokens of its prompt and output: what a request that names it continues from."""
+
+    def admit(self, wire: str, path: str, body: bytes, encoding: str = "") -> Admission | None:
+        """Set aside what a request may cost; None where whoever sends it did so already.
+
+        Raises `BudgetExceeded` where it could cost more than the budget has left.
+        """
+        if is_covered(self._budget):
+            return None
+        planned = self._planned(wire, path, body, encoding)
+        try:
+            hold = Hold(((self._budget, self._session),), planned)
+        except BudgetExceeded as exceeded:
+            error = passing(BudgetExceeded, self._sdk)(*exceeded.args)
+            error.__dict__.update(exceeded.__dict__)
+            raise error from None
+        read = None if wire in INCREMENTAL else self._read_response
+        return Admission(self, hold, wire, read)
+
+    def answered(self, name: str, usage: Usage | None) -> None:
+        """Remember how long the conversation is that a response ends."""
+        n_tokens = (usage.with_unknown_writes_as_zero().prompt or 0) + (usage.output or 0) if usage else 0
+        if name and n_tokens:
+            self._stored[name] = n_tokens
+            if len(self._stored) > _MOST_STORED:
+                self._stored.popitem(last=False)
+
+    def _planned(self, wire: str, path: str, body: bytes, encoding: str) -> PlannedCall:
+        fields = _fields(body, encoding)
+        model = str(fields.get("model") or model_in(path)).removeprefix("models/")
+        row = find_model(model)
+        provider = row.provider if row else wire.partition("_")[0]
+        prompt, params = _prompt_of(wire, fields, model, provider)
+        now = self._clock()
+        call = planned_call(provider, model_named(model, provider), prompt, params, now)
+        if not prompt.n:
+            per_token = row.bytes_per_token if row else 4.0
+            call = replace(call, prompt_tokens=math.ceil(len(body) / per_token))
+        stored = named_in(fields)
+        earlier = self._stored.get(stored.name, 0) if stored else 0
+        return replace(call, model=model, prompt_tokens=call.prompt_tokens + earlier)
+
+
+class Admission:
+    """One request that may be sent, from its first byte to the last of its response."""
+
+    __slots__ = ("_body", "_encoding", "_gate", "_hold", "_kind", "_read", "_status", "_text", "_wire", "was_sent")
+
+    def __init__(self, gate: BudgetGate, hold: Hold, wire: str, read: ReadResponse | None) -> None:
+        self._gate, self._hold, self._wire, self._read = gate, hold, wire, read
+        self._text: ResponseBytes | None = None
+        self._body = bytearray()
+        self._kind = self._encoding = ""
+        self._status = 0
+        self.was_sent = False
+        """Whether the request may have reached the provider."""
+
+    def began(self, status: int, headers: Mapping[str, str]) -> None:
+        """The response begins."""
+        self._status, self.was_sent = status, True
+        self._kind, self._encoding = headers.get("content-type", ""), headers.get("content-encoding", "")
+        if self._wire in INCREMENTAL:
+            self._text = response_bytes(self._wire, self._kind, self._encoding)
+
+    def feed(self, chunk: bytes) -> None:
+        """A chunk passes by."""
+        if self._text is not None:
+            self._text.feed(chunk)
+        elif self._read is not None and len(self._body) <= MOST_BYTES:
+            self._body += chunk
+
+    def ended(self, *, is_whole: bool) -> None:
+        """No more will come: charge the call, unless its status says that it was not billed, or it never left."""
+        if self._status >= 400 or not self.was_sent:
+            self._hold.release()
+            return
+        if self._text is not None:
+            summary = self._text.summary(is_closed=is_whole)
+            usage = summary.usage
+            if usage is not None and not summary.is_complete:
+                usage = replace(usage, output=None)
+            self._gate.answered(summary.id, usage)
+        elif self._read is not None:
+            usage = self._read(self._kind, self._encoding, bytes(self._body), is_whole)
+        else:
+            usage = None
+        self._hold.settle(usage)
+
+    def release(self) -> None:
+        """It is not sent after all."""
+        self._hold.release()
+
+
+class BudgetedWatcher:
+    """Keeps back requests that a budget has no room for; another watcher sees the rest."""
+
+    def __init__(self, gate: BudgetGate, inner: Watcher) -> None:
+        self._gate, self._inner = gate, inner
+
+    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
+        """A request is about to be sent. Raises `BudgetExceeded`, and what the other watcher raises."""
+        wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
+        admission = self._gate.admit(wire, path, body) if wire else None
+        if admission is None:
+            return self._inner.start(method, path, body, names)
+        try:
+            return BudgetedCall(admission, self._inner.start(method, path, body, names), body)
+        except BaseException:
+            admission.release()
+            raise
+
+    def close(self) -> None:
+        """The client is closed."""
+        self._inner.close()
+
+
+class BudgetedCall:
+    """A request on its way that is charged to a budget, and is perhaps looked at by another watcher as well."""
+
+    def __init__(self, admission: Admission, inner: Call | None, body: bytes) -> None:
+        self._admission, self._inner, self._is_over = admission, inner, False
+        self.body = body if inner is None else inner.body
+        """What is to be sent."""
+
+    def began(self, status: int, headers: Mapping[str, str]) -> None:
+        """The response begins."""
+        self._admission.began(status, headers)
+        if self._inner is not None:
+            self._inner.began(status, headers)
+
+    def feed(self, chunk: bytes) -> None:
+        """A chunk passes by."""
+        self._admission.feed(chunk)
+        if self._inner is not None:
+            self._inner.feed(chunk)
+
+    def ended(self, *, is_whole: bool, error: str = "", was_sent: bool = True) -> None:
+        """No more will come; the first call counts."""
+        if not self._is_over:
+            self._is_over = True
+            self._admission.was_sent = self._admission.was_sent or was_sent
+            self._admission.ended(is_whole=is_whole)
+        if self._inner is not None:
+            self._inner.ended(is_whole=is_whole, error=error, was_sent=was_sent)
+
+
+def _fields(body: bytes, encoding: str) -> dict[str, Json]:
+    """A body as an object, empty where it is none."""
+    try:
+        fields = parse(decoded(body, encoding, MOST_BYTES) if encoding else body)
+    except (NotSerialisable, UndecodableBody):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+_EMPTY = Prompt((b"", b"", b""), (0, 0), [], [], [], (), 0)
+
+
+def _prompt_of(wire: str, fields: dict[str, Json], model: str, provider: str) -> tuple[Prompt, Mapping[str, Json]]:
+    """The prompt and the parameters of a body; an empty prompt where it cannot be read."""
+    try:
+        codec = CODECS[wire] if wire in CODECS else codec_of(fields, f"{provider} {model}".lower())
+        if codec is None:
+            return _EMPTY, fields
+        parsed = codec.parse(codec.addressed(fields, model, is_stream=False))
+    except _UNREADABLE:
+        return _EMPTY, fields
+    return parsed.prompt, parsed.params
