@@ -11,7 +11,7 @@ import pytest
 from contextkit import errors
 from contextkit.errors import BudgetExceeded, ContextKitError, MissingExtra, NotSerialisable, UnreadableRequest
 
-CLASSES = {name: thing for name, thing in vars(errors).items() if inspect.isclass(thing)}
+CLASSES = {name: thing for name, thing in vars(errors).items() if inspect.isclass(thing) and thing.__name__ == name}
 DRAWN_LINE = re.compile(r"^    (?P<stem>[│ ├└─]*)(?P<name>[A-Z]\w+)\b", re.MULTILINE)
 
 

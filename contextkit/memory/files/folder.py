@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from contextkit.errors import PathTaken
+from contextkit.errors import PathOccupied
 from contextkit.memory.files.names import Names, key_of, quoted_path, why_not
 
 Kind = Literal["file", "folder", "other"]
@@ -49,7 +49,7 @@ class Folder(Protocol):
     def read(self, names: Names, limit: int) -> bytes:
         """The file.
 
-        Raises `FileMissing`, `PathTaken` for a folder, `PathRefused` for what is `other`, `QuotaExceeded` over `limit`.
+        Raises `FileMissing`, `PathOccupied` for a folder, `PathRefused` for what is `other`, `QuotaExceeded` over `limit`.
         """
 
     def put(self, names: Names, data: bytes) -> None:
@@ -64,7 +64,7 @@ class Folder(Protocol):
     def scan(self, names: Names) -> list[FileStatus]:
         """What stands in a folder, in no order.
 
-        The store's own folder is left out. Raises `FileMissing`, `PathTaken` for a file.
+        The store's own folder is left out. Raises `FileMissing`, `PathOccupied` for a file.
         """
 
     def names(self, names: Names) -> list[str]:
@@ -96,7 +96,7 @@ class Sight:
 def look(folder: Folder, names: Names) -> Sight:
     """Walk to `names`.
 
-    Raises `PathTaken` where a file stands on the way, or a name that differs from one of these by spelling only.
+    Raises `PathOccupied` where a file stands on the way, or a name that differs from one of these by spelling only.
     """
     found: FileStatus | None = FileStatus("", "folder", 0)
     for depth, name in enumerate(names):
@@ -106,7 +106,7 @@ def look(folder: Folder, names: Names) -> Sight:
         if found is None:
             return Sight(None, len(names) - depth - 1)
         if found.kind == "file" and depth + 1 < len(names):
-            raise PathTaken(
+            raise PathOccupied(
                 f"{quoted_path('/'.join(names[: depth + 1]))} is a file, so nothing can stand below it: choose another path"
             )
     return Sight(found, 0)
@@ -141,6 +141,6 @@ def _check_case(folder: Folder, names: Names, name: str) -> None:
     other = alike(folder, names, name)
     if other is not None:
         path = quoted_path("/".join((*names, other)))
-        raise PathTaken(
+        raise PathOccupied(
             f"{path} stands there, and {quoted_path(name)} differs from it by case or Unicode form only: use that name or another"
         )

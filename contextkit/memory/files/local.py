@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from contextkit.errors import ContextKitError, FileMissing, PathRefused, PathTaken, QuotaExceeded, StorageError
+from contextkit.errors import ContextKitError, FileMissing, PathOccupied, PathRefused, QuotaExceeded, StorageError
 from contextkit.memory.files.alone import FileSlate, let_go, wait_for
 from contextkit.memory.files.folder import FileStatus
 from contextkit.memory.files.handles import HAS_HANDLES, Handle, Held, Watched, is_link
@@ -30,11 +30,11 @@ _LOCK_BYTES = 1024
 
 _ANSWERS: dict[int, tuple[type[ContextKitError], str]] = {
     errno.ENOENT: (FileMissing, "nothing is stored at {}: list the store to see what there is"),
-    errno.ENOTDIR: (PathTaken, "{} has a file where it needs a folder: choose another path"),
-    errno.EISDIR: (PathTaken, "{} is a folder: list it, or name a file in it"),
-    errno.ENOTEMPTY: (PathTaken, "{} is taken: delete what stands there first, or choose another path"),
-    errno.EEXIST: (PathTaken, "{} is taken: delete what stands there first, or choose another path"),
-    errno.EINVAL: (PathTaken, "{} cannot be moved into itself: choose another path"),
+    errno.ENOTDIR: (PathOccupied, "{} has a file where it needs a folder: choose another path"),
+    errno.EISDIR: (PathOccupied, "{} is a folder: list it, or name a file in it"),
+    errno.ENOTEMPTY: (PathOccupied, "{} is taken: delete what stands there first, or choose another path"),
+    errno.EEXIST: (PathOccupied, "{} is taken: delete what stands there first, or choose another path"),
+    errno.EINVAL: (PathOccupied, "{} cannot be moved into itself: choose another path"),
     errno.ELOOP: (
         PathRefused,
         "{} is, or leads over, a link: the store keeps and follows none; put a copy in its place",
@@ -103,7 +103,7 @@ class LocalFolder:
         try:
             with self._at(names[:-1], names) as folder:
                 return _found(names[-1], folder.look(names[-1]))
-        except (FileMissing, PathTaken):  # below a file there is nothing either
+        except (FileMissing, PathOccupied):  # below a file there is nothing either
             return None
 
     def scan(self, names: Names) -> list[FileStatus]:
@@ -202,7 +202,7 @@ def _faults(path: str, root: Path) -> Iterator[None]:
 def _check_file(status: os.stat_result, names: Names, limit: int) -> None:
     path = quoted_path("/".join(names))
     if stat.S_ISDIR(status.st_mode):
-        raise PathTaken(f"{path} is a folder: list it, or name a file in it")
+        raise PathOccupied(f"{path} is a folder: list it, or name a file in it")
     if not stat.S_ISREG(status.st_mode):
         raise PathRefused(f"{path} is no regular file: the store opens nothing else")
     if status.st_nlink > 1:

@@ -20,7 +20,7 @@ from contextkit.errors import (
     ContextKitError,
     FileMissing,
     MissingExtra,
-    PathTaken,
+    PathOccupied,
     QuotaExceeded,
     StorageError,
     UsageError,
@@ -71,7 +71,7 @@ class RemoteFolder:
         if found is None:
             raise FileMissing(f"nothing is stored at {_shown(names)}: list the store to see what there is")
         if found.kind != "file":
-            raise PathTaken(f"{_shown(names)} is a folder: list it, or name a file in it")
+            raise PathOccupied(f"{_shown(names)} is a folder: list it, or name a file in it")
         if found.n_bytes > limit:
             raise QuotaExceeded(
                 f"{_shown(names)} has {found.n_bytes:,} bytes, more than a file may have ({limit:,}): raise max_file_bytes"
@@ -185,7 +185,7 @@ def _faults(names: Names | str) -> Iterator[None]:
     except FileNotFoundError:
         raise FileMissing(f"nothing is stored at {_shown(tuple(names))}: list the store to see what there is") from None
     except (NotADirectoryError, IsADirectoryError, FileExistsError):
-        raise PathTaken(
+        raise PathOccupied(
             f"{_shown(tuple(names))} has a file where it needs a folder, or a folder for a file: choose another path"
         ) from None
     except ContextKitError:
