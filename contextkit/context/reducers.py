@@ -25,10 +25,19 @@ from contextkit.log.variation import Steps, Variation, unvaried, varied
 from contextkit.memory.compaction import LeftBehind, Outside
 from contextkit.memory.memory import Memory
 from contextkit.memory.offload import BYTES_PER_TOKEN, Offloaded, offload, restore, size_of, store_binary
-from contextkit.memory.reading import READ_REFERENCE, in_declared_form
+from contextkit.memory.reading import READ_REFERENCE, READERS, in_declared_form
 from contextkit.memory.recitation import Recital
 from contextkit.memory.reference import call_text, references_of
-from contextkit.memory.residency import Decision, ReadBacks, Residency, Surroundings, choose
+from contextkit.memory.residency import (
+    LEAST_READING_BYTES,
+    READING_NOTE_TOKENS,
+    Decision,
+    ReadBacks,
+    Residency,
+    Surroundings,
+    choose,
+    reading_note,
+)
 from contextkit.providers.late_tools import BY_NAME, check_possible, is_direct, is_possible, searching
 from contextkit.providers.masking import NOTHING, Endpoint, Lowered, lower
 from contextkit.providers.provider import Provider
@@ -627,7 +636,7 @@ class MemoryState:
 
     def is_large(self, body: Mapping[str, Json]) -> bool:
         """Whether a part of a result is larger than the offload rule leaves in the window."""
-        rule = None if self.memory is None or body["name"] == READ_REFERENCE else self.memory.offload
+        rule = None if self.memory is None or body["name"] in READERS else self.memory.offload
         return rule is not None and any(size_of(part, rule) > rule.above_bytes for part in body["content"])
 
     def residency(
@@ -640,22 +649,32 @@ class MemoryState:
     ) -> Decision | None:
         """How a result is to live; None where it is not large, or there is neither a policy nor a fixed `kind`."""
         memory = self.memory
-        if memory is None or memory.offload is None or body["name"] == READ_REFERENCE:
+        if memory is None or memory.offload is None:
             return None
         policy = memory.residency if memory.residency is not None or kind is None else Residency()
         if policy is None:
             return None
-        rule = memory.offload
-        large = [size for part in body["content"] if (size := size_of(part, rule)) > rule.above_bytes]
+        rule, is_reading = memory.offload, body["name"] in READERS
+        least_bytes = LEAST_READING_BYTES if is_reading else rule.above_bytes
+        large = [size for part in body["content"] if (size := size_of(part, rule)) > least_bytes]
         if not large:
             return None
         surroundings = around()
         sizes = Sizes(
             sum(large) // BYTES_PER_TOKEN,
-            len(large) * rule.preview_tokens,
+            READING_NOTE_TOKENS if is_reading else len(large) * rule.preview_tokens,
             surroundings.prefix_tokens,
+            read_tokens=rule.read_bytes // BYTES_PER_TOKEN,
         )
-        decision = choose(policy, body["name"], sizes, self._observed, surroundings, can_delegate=can_delegate)
+        decision = choose(
+            policy,
+            body["name"],
+            sizes,
+            self._observed,
+            surroundings,
+            can_delegate=can_delegate,
+            is_reading=is_reading,
+        )
         return decision if kind is None else replace(decision, kind=kind, is_fixed=True)
 
     def _stored(
@@ -673,7 +692,7 @@ class MemoryState:
             return {**body, "content": without_binary(body["content"])}
         decision = self.residency(body, around, can_delegate=False, kind=kind)
         more: dict[str, Json] = {} if decision is None else {"residency": decision.body}
-        keeps_large = decision is not None and decision.kind == "stay"
+        keeps_large = body["name"] in READERS or (decision is not None and decision.kind == "stay")
         open_call = self._turns.open.get(body["call_id"])
         origin = {"tool": body["name"], "call": call_text(open_call.arguments if open_call else None)}
         try:
@@ -685,6 +704,8 @@ class MemoryState:
         references = [reference.body for reference in offloaded.references]
         if decision is not None and decision.kind == "pass":
             more["whole"] = stored.content
+            if body["name"] in READERS:
+                offloaded = replace(offloaded, content=reading_note(**origin))
             if decision.drops_reasoning:
                 more["drops_reasoning"] = True
         return {**body, "content": offloaded.content, **({"references": references} if references else {}), **more}
@@ -699,7 +720,7 @@ class MemoryState:
     ) -> Offloaded:
         """The parts with the large ones stored too."""
         rule = memory.offload
-        if rule is None or body["name"] == READ_REFERENCE:
+        if rule is None:
             return stored
         if not self.can_read and any(size_of(part, rule) > rule.above_bytes for part in stored.content):
             raise MemoryRefused(NO_READER)
@@ -712,9 +733,11 @@ class MemoryState:
         Raises `MemoryRefused` where a part is in no file any more, `UsageError` where there are references and no
         memory.
         """
-        content, references = unvaried(parse(entry.body)), list(references_of(entry))
+        body, references = parse(entry.body), list(references_of(entry))
+        content = unvaried(body)
         if not references:
-            return content
+            whole: list[Json] = body.get("whole") or content
+            return whole
         if self.memory is None:
             raise UsageError(
                 f"entry {entry.sequence} has {len(references)} parts in the files of a memory: open the conversation with it, "

@@ -8,8 +8,8 @@ Four residencies, priced for one result of `result_tokens` that may be needed ag
 - *reference*: a preview stands there from the start.
 - *delegate*: a side call on the shared prefix reads the result whole and returns an extract, which stands in its place.
 
-A result that is not in the window may be read back. That takes one more call: it reads the prefix, and shows the result
-again as *stay* or *pass*, whichever costs less. `need` is the chance that a call needs a result it cannot see, the same
+A result that is not in the window may be read back. That takes one more call, or several where one reads less than the
+result: each reads the prefix, and the result is shown again as *stay* or *pass*, whichever costs less and is allowed. `need` is the chance that a call needs a result it cannot see, the same
 for every call, so the expected cost follows from a recursion over the calls to come.
 
 Only dollars are weighed. What a model does worse without a result in its window is not known here, and neither is the
@@ -71,6 +71,13 @@ class Sizes:
     """What a model generates to read something back; an assumption."""
     extract_tokens: int = 600
     """What a side call returns; an assumption."""
+    read_tokens: int | None = None
+    """What one call reads back at most; None for the whole result."""
+
+    @property
+    def n_readings(self) -> int:
+        """Calls that it takes to read the whole result back."""
+        return 1 if not self.read_tokens else max(1, -(-self.result_tokens // self.read_tokens))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,8 @@ class Outlook:
     """Chance that a result which was seen whole is read again in the calls to come."""
     read_first: float = 0.5
     """Chance that a result of which only a preview was seen is read at all."""
+    can_pass: bool = True
+    """Whether what is read back may be shown once; it stays in the window otherwise."""
 
 
 def costs_usd(sizes: Sizes, outlook: Outlook, prices: Prices) -> dict[ResidencyKind, float]:
@@ -99,10 +108,11 @@ def costs_usd(sizes: Sizes, outlook: Outlook, prices: Prices) -> dict[ResidencyK
     extract = _living(sizes.preview_tokens + sizes.extract_tokens, n, prices)
     again = _reading_back(sizes, outlook, prices, n)
     shown = prices.uncached * sizes.result_tokens
-    first = outlook.read_first * (_call(sizes, prices) + min(shown + again[n], _living(sizes.result_tokens, n, prices)))
+    stay, glance = _living(sizes.result_tokens, n, prices), shown + again[n]
+    first = outlook.read_first * (_call(sizes, prices) + (min(stay, glance) if outlook.can_pass else stay))
     asking = prices.read * sizes.prefix_tokens + prices.output * sizes.extract_tokens
     return {
-        "stay": _living(sizes.result_tokens, n, prices),
+        "stay": stay,
         "pass": shown + preview + again[n],
         "reference": preview + first + (1 - outlook.read_first) * again[n],
         "delegate": asking + shown + extract + again[n],
@@ -119,16 +129,27 @@ def break_even_read_back(sizes: Sizes, calls_to_come: int, prices: Prices) -> fl
     return _break_even("pass", "stay", sizes, calls_to_come, prices)
 
 
-def break_even_read_first(sizes: Sizes, calls_to_come: int, prices: Prices, against: ResidencyKind = "stay") -> float:
+def break_even_read_first(
+    sizes: Sizes, calls_to_come: int, prices: Prices, against: ResidencyKind = "stay", *, can_pass: bool = True
+) -> float:
     """The chance of being read at all up to which *reference* costs less than *stay* (or *pass*)."""
-    return _break_even("reference", against, sizes, calls_to_come, prices)
+    return _break_even("reference", against, sizes, calls_to_come, prices, can_pass=can_pass)
 
 
-def _break_even(one: ResidencyKind, other: ResidencyKind, sizes: Sizes, calls_to_come: int, prices: Prices) -> float:
+def _break_even(
+    one: ResidencyKind,
+    other: ResidencyKind,
+    sizes: Sizes,
+    calls_to_come: int,
+    prices: Prices,
+    *,
+    can_pass: bool = True,
+) -> float:
     """The largest chance at which `one` costs less than `other`; both costs rise with it, their difference too."""
 
     def gain(chance: float) -> float:
-        outlook = Outlook(calls_to_come, chance if one == "pass" else 0.0, chance if one == "reference" else 0.0)
+        chances = (chance, 0.0) if one == "pass" else (0.0, chance)
+        outlook = Outlook(calls_to_come, *chances, can_pass=can_pass)
         costs = costs_usd(sizes, outlook, prices)
         return costs[other] - costs[one]
 
@@ -149,8 +170,8 @@ def _living(n_tokens: int, calls: int, prices: Prices) -> float:
 
 
 def _call(sizes: Sizes, prices: Prices) -> float:
-    """One more call: it reads the prefix, and what the model generates for it becomes part of the prompt."""
-    return prices.read * sizes.prefix_tokens + (prices.output + prices.written) * sizes.call_tokens
+    """The calls that read a result back: each reads the prefix, and what the model generates becomes part of it."""
+    return sizes.n_readings * (prices.read * sizes.prefix_tokens + (prices.output + prices.written) * sizes.call_tokens)
 
 
 def _reading_back(sizes: Sizes, outlook: Outlook, prices: Prices, n: int) -> list[float]:
@@ -159,6 +180,7 @@ def _reading_back(sizes: Sizes, outlook: Outlook, prices: Prices, n: int) -> lis
     call, shown = _call(sizes, prices), prices.uncached * sizes.result_tokens
     costs = [0.0]
     for left in range(1, n + 1):
-        anew = call + min(_living(sizes.result_tokens, left - 1, prices), shown + costs[left - 1])
+        stay, glance = _living(sizes.result_tokens, left - 1, prices), shown + costs[left - 1]
+        anew = call + (min(stay, glance) if outlook.can_pass else stay)
         costs.append(need * anew + (1 - need) * costs[left - 1])
     return costs

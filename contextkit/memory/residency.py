@@ -20,6 +20,10 @@ from contextkit.memory.reference import ID_DIGITS, references_of
 Rule = Literal["auto", "stay", "pass", "reference", "delegate"]
 FEWEST_CALLS = 8
 """Calls to come of a session that has only begun; an assumption, as is that later ones go on as long as they lasted."""
+LEAST_READING_BYTES = 2_000
+"""What is read back and is not larger stays in the window."""
+READING_NOTE_TOKENS = 40
+"""What stands in place of a passage that was read back and shown once."""
 _PRIOR_WEIGHT = 2.0
 """How many results a prior counts for, beside those that were observed."""
 _KINDS = get_args(ResidencyKind)
@@ -203,25 +207,30 @@ def choose(
     around: Surroundings,
     *,
     can_delegate: bool = False,
+    is_reading: bool = False,
 ) -> Decision:
     """How a result of `tool` is to live.
 
     Without prices `auto` is `reference`, or `stay` where the model is to see it whole. `can_delegate`: whether the
-    caller makes the side call where *delegate* is chosen.
+    caller makes the side call where *delegate* is chosen. `is_reading`: the result is read back from what is stored, so
+    it stays, or is shown once.
     """
     calls = policy.calls_to_come if policy.calls_to_come is not None else max(FEWEST_CALLS, observed.n_replies)
     outlook = Outlook(
         min(calls, MOST_CALLS),
         observed.chance(tool, "pass", policy.read_back),
         observed.chance(tool, "reference", policy.read_first),
+        can_pass=policy.drops_reasoning or not around.binds_reasoning,
     )
     costs = {} if around.prices is None else costs_usd(sizes, outlook, around.prices)
     rule, drops = policy.rule(tool), around.binds_reasoning
     excluded = set[ResidencyKind]()
-    if around.binds_reasoning and not policy.drops_reasoning:
+    if not outlook.can_pass:
         excluded.add("pass")
-    if not can_delegate:
+    if is_reading or not can_delegate:
         excluded.add("delegate")
+    if is_reading:
+        excluded.add("reference")
     if rule != "auto" and rule not in excluded:
         return Decision(rule, costs, outlook, sizes.result_tokens, True, (), drops)
     if policy.shows_whole:
@@ -229,10 +238,15 @@ def choose(
     if not policy.delegates and rule != "delegate":
         excluded.add("delegate")
     allowed = [kind for kind in _KINDS if kind not in excluded]
-    cheapest: ResidencyKind = "stay" if policy.shows_whole else "reference"
+    cheapest: ResidencyKind = "stay" if policy.shows_whole or is_reading else "reference"
     if costs:
         cheapest = min(allowed, key=costs.__getitem__)
     return Decision(cheapest, costs, outlook, sizes.result_tokens, False, tuple(sorted(excluded)), drops)
+
+
+def reading_note(tool: str, call: str) -> list[Json]:
+    """What stands in place of a passage that was read back and shown once."""
+    return [{"type": "text", "text": f"[Shown once, to the reply that follows. {tool}({call}) shows it again.]"}]
 
 
 def _strings(value: Json) -> Iterator[str]:

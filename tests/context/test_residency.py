@@ -218,6 +218,27 @@ def test_a_model_that_reads_everything_back_gets_results_whole(running: Any) -> 
     predicted_is_billed(context)
 
 
+def test_what_is_read_back_is_shown_once_too(desk: Desk) -> None:
+    policy = Residency(by_tool={"fetch": "reference", "read_reference": "pass"}, drops_reasoning=True)
+    context = desk.context("Read.", system=SYSTEM, tools=[fetch], memory=memory(policy))
+    read(desk, context, 0)
+    [reference] = json.loads(context.log[-1].body)["references"]
+    desk.ask(context, asks(("read_reference", {"id": reference["digest"][:16], "start_line": 900})))
+    [call] = context.calls
+    entry = context.result(call, call.run())
+    assert MIDDLE_ROW in sent(context)
+    desk.ask(context, says())
+    context.user("Go on.")
+    body = sent(context)
+    assert MIDDLE_ROW not in body
+    assert "Shown once" in body
+    assert "start_line" in body
+    assert MIDDLE_ROW in context.restore(entry)[0]["text"]
+    desk.ask(context, says())
+    honest(desk, context)
+    predicted_is_billed(context)
+
+
 def test_a_side_call_reads_a_result_whole_and_its_extract_is_the_result(desk: Desk) -> None:
     context = desk.context("Read.", system=SYSTEM, tools=[fetch], memory=memory("delegate"))
     desk.ask(context, asks(("fetch", {"url": "u0"}), ("fetch", {"url": "u1"})))

@@ -28,16 +28,23 @@ PRICES = st.builds(
     st.floats(2, 8),
 )
 SIZES = st.builds(
-    Sizes, st.integers(500, 60_000), st.integers(50, 400), st.integers(0, 200_000), st.integers(0, 300), st.just(600)
+    Sizes,
+    st.integers(500, 60_000),
+    st.integers(50, 400),
+    st.integers(0, 200_000),
+    st.integers(0, 300),
+    st.just(600),
+    st.sampled_from([None, 2_000, 4_000]),
 )
 
 
-def best_usd(sizes: Sizes, need: float, prices: Prices, calls: int) -> float:
+def best_usd(sizes: Sizes, need: float, prices: Prices, calls: int, *, can_pass: bool) -> float:
     """The least that any policy costs which has shown the result whole and keeps it out of the window.
 
     After each call the result may be put into the window for good, or taken out again: every policy is tried.
     """
-    ask = prices.read * sizes.prefix_tokens + (prices.output + prices.written) * sizes.call_tokens
+    n_readings = 1 if sizes.read_tokens is None else -(-sizes.result_tokens // sizes.read_tokens)
+    ask = n_readings * (prices.read * sizes.prefix_tokens + (prices.output + prices.written) * sizes.call_tokens)
 
     @cache
     def least(left: int, is_inside: bool) -> float:
@@ -47,20 +54,22 @@ def best_usd(sizes: Sizes, need: float, prices: Prices, calls: int) -> float:
             return prices.read * sizes.result_tokens + least(left - 1, True)
         enter = ask + prices.written * sizes.result_tokens + least(left - 1, True)
         glance = ask + prices.uncached * sizes.result_tokens + least(left - 1, False)
-        return need * min(enter, glance) + (1 - need) * least(left - 1, False)
+        return need * (min(enter, glance) if can_pass else enter) + (1 - need) * least(left - 1, False)
 
     return least(calls, False)
 
 
-@given(SIZES, st.floats(0, 0.999), st.integers(0, 120), PRICES)
+@given(SIZES, st.floats(0, 0.999), st.integers(0, 120), PRICES, st.booleans())
 def test_what_reading_back_costs_is_the_best_any_policy_does(
-    sizes: Sizes, read_back: float, calls: int, prices: Prices
+    sizes: Sizes, read_back: float, calls: int, prices: Prices, can_pass: bool
 ) -> None:
     need = 1 - (1 - read_back) ** (1 / calls) if calls else 0.0
-    costs = costs_usd(sizes, Outlook(calls, read_back, 0.5), prices)
+    costs = costs_usd(sizes, Outlook(calls, read_back, 0.5, can_pass=can_pass), prices)
     shown = prices.uncached * sizes.result_tokens
     preview = sizes.preview_tokens * (prices.written + prices.read * calls)
-    assert costs["pass"] == pytest.approx(shown + preview + best_usd(sizes, need, prices, calls), rel=1e-9)
+    assert costs["pass"] == pytest.approx(
+        shown + preview + best_usd(sizes, need, prices, calls, can_pass=can_pass), rel=1e-9
+    )
     assert costs["stay"] == pytest.approx(sizes.result_tokens * (prices.written + prices.read * calls), rel=1e-9)
 
 
