@@ -9,8 +9,9 @@ Four residencies, priced for one result of `result_tokens` that may be needed ag
 - *delegate*: a side call on the shared prefix reads the result whole and returns an extract, which stands in its place.
 
 A result that is not in the window may be read back. That takes one more call, or several where one reads less than the
-result: each reads the prefix, and the result is shown again as *stay* or *pass*, whichever costs less and is allowed. `need` is the chance that a call needs a result it cannot see, the same
-for every call, so the expected cost follows from a recursion over the calls to come.
+result: each reads the prefix, and the result is shown again as *stay* or *pass*, whichever costs less and is allowed.
+`need` is the chance that a call needs a result it cannot see, the same for every call, so the expected cost follows from
+a recursion over the calls to come.
 
 Only dollars are weighed. What a model does worse without a result in its window is not known here, and neither is the
 compaction that a fuller window brings forward.
