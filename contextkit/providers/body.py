@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest
-from contextkit.prompt.block import Block, block_of, listed, marker_in, type_in
+from contextkit.prompt.block import Block, block_of, listed, mapped, marker_in, name_in, type_in
 from contextkit.prompt.prompt import Level
 
 SYSTEM_ROLES = ("system", "developer")  # a tuple: a role may be anything, also what has no hash
@@ -102,7 +102,7 @@ class BodyReader:
         block: Block | None = None
         for part in parts:
             if part.type == MARKER:
-                if block is not None and block.level == part.level:
+                if block is not None and (block.level, block.message) == (part.level, part.message):
                     block = replace(block, marker=marker_in(part.value))
                 continue
             if block is not None:
@@ -116,12 +116,16 @@ class BodyReader:
 
     def blocks(self, fields: Mapping[str, Json]) -> Iterator[Block]:
         """Every block of a body: tools, system text, then messages, in the order of the prompt."""
+        return self._blocks(self.parts(fields))
+
+    def parts(self, fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+        """Every part of a body, in the same order."""
         messages = self.messages(fields)
         n_system = self.n_system_messages(messages)
         return chain(
-            self.head_blocks(fields),
+            self.head_parts(fields),
             *(
-                self.message_blocks(message, index, "system" if index < n_system else "messages")
+                self.message_parts(message, index, "system" if index < n_system else "messages")
                 for index, message in enumerate(messages)
             ),
         )
@@ -153,6 +157,14 @@ def content_parts(fields: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
         for part in json_items(content):
             if isinstance(part, dict):
                 yield part
+
+
+def tool_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+    """A list of tool definitions."""
+    for index, tool in enumerate(listed(fields.get("tools"), "tools")):
+        path = f"tools[{index}]"
+        name = name_in(mapped(tool, path), "function", "custom") or str(tool.get("type", ""))
+        yield BodyPart("tools", path, -1, name, "tool", tool)
 
 
 def parts_of_content(

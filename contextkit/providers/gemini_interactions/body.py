@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
 from contextkit.models import model_named
-from contextkit.prompt.block import listed, mapped, name_in
+from contextkit.prompt.block import mapped
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout
-from contextkit.providers.body import BodyPart, BodyReader, parts_of_content
+from contextkit.providers.body import BodyPart, BodyReader, parts_of_content, tool_parts
 from contextkit.providers.keyed_blocks import RESULT
 from contextkit.providers.provider import Parsed, Trait, expect, keyed, render_block
 
@@ -44,9 +44,7 @@ def _is_body(fields: Mapping[str, Json]) -> bool:
 
 def head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
     """Tools, then system text."""
-    for index, tool in enumerate(listed(fields.get("tools"), "tools")):
-        name = name_in(mapped(tool, f"tools[{index}]"), "function") or str(tool.get("type", ""))
-        yield BodyPart("tools", f"tools[{index}]", -1, name, "tool", tool)
+    yield from tool_parts(fields)
     yield from parts_of_content("system", fields.get("system_instruction"), "system_instruction", -1, "system", {})
 
 
@@ -94,13 +92,13 @@ def parse(body: Json) -> Parsed:
     columns = PromptColumns(
         _GRAMMAR, strips_thinking=model.strips_thinking, tool_prompt_tokens=model.tool_prompt_tokens
     )
-    for block in BODY.blocks(fields):
-        is_result = block.type == "result"
-        trait = Trait(RESULT if is_result else "", can_hold_breakpoint=False, is_thinking=block.type == "thinking")
-        role = block.role if block.level == "messages" else ""
-        value = _countable({"type": "text", "text": block.value} if isinstance(block.value, str) else block.value)
+    for part in BODY.parts(fields):
+        is_result = part.type == "result"
+        trait = Trait(RESULT if is_result else "", can_hold_breakpoint=False, is_thinking=part.type == "thinking")
+        role = part.role if part.level == "messages" else ""
+        value = _countable({"type": "text", "text": part.value} if isinstance(part.value, str) else part.value)
         is_turn = role == "user" and not is_result
-        columns.append(render_block(value, block.level, role, trait, model.name, is_turn=is_turn))
+        columns.append(render_block(value, part.level, role, trait, model.name, is_turn=is_turn))
     layout, params = PromptLayout(columns, len(columns)), BODY.params(fields)
     prompt = keyed("gemini-interactions", _keyed(params), columns.raised(len(columns)), columns, len(columns), ())
     return Parsed(model.name, params, layout, prompt)

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import listed, mapped, name_in, type_in
+from contextkit.prompt.block import listed, mapped, type_in
 from contextkit.prompt.normal_form import MARKERS
 from contextkit.prompt.prompt import Level
-from contextkit.providers.body import MARKER, BodyPart, BodyReader, parts_of_content
+from contextkit.providers.body import MARKER, BodyPart, BodyReader, parts_of_content, tool_parts
 
 _OWN_FIELDS = frozenset({"role", "content", "type", "id", "status", *MARKERS})
 """Fields of a message that are no parts. Ids and states of replayed output messages are not rendered."""
-
-
-def _tool_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
-    for index, tool in enumerate(listed(fields.get("tools"), "tools")):
-        path = f"tools[{index}]"
-        name = name_in(mapped(tool, path), "function", "custom") or str(tool.get("type", ""))
-        yield BodyPart("tools", path, -1, name, "tool", tool)
 
 
 def _other_parts(
@@ -64,7 +57,7 @@ CHAT_BODY = BodyReader(
     is_body=lambda fields: "messages" in fields,
     message_field="messages",
     block_fields=frozenset({"tools", "messages"}),
-    head_parts=_tool_parts,
+    head_parts=tool_parts,
     message_parts=_chat_message_parts,
     has_system_messages=True,
 )
@@ -91,7 +84,7 @@ def item_type(item: Mapping[str, Json]) -> Json:
 
 
 def _responses_head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
-    yield from _tool_parts(fields)
+    yield from tool_parts(fields)
     yield from parts_of_content("system", fields.get("instructions"), "instructions", -1, "system", _RESPONSES_TYPES)
 
 
