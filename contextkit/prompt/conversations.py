@@ -665,6 +665,10 @@ _MARKER = re.compile(
 )
 
 
+_END = 32
+"""Bytes by which most bodies of other conversations are told apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class BodyPrefix:
     """A request body as the beginning of later bodies: bytes between cache markers, up to the last message's end."""
@@ -704,9 +708,13 @@ class BodyPrefix:
 
         One memory compare. Markers may move where this body had some, and in the new part.
         """
-        if not self.pieces or not body.endswith(self.back) or not body.startswith(self.pieces[0]):
+        if not self.pieces or not body.endswith(self.back):
             return None
-        at, marks = len(self.pieces[0]), []
+        first = self.pieces[0]
+        # Conversations of one agent share a long beginning, so the end is compared first.
+        if not body.startswith(first[-_END:], max(0, len(first) - _END)) or not body.startswith(first):
+            return None
+        at, marks = len(first), []
         for piece in self.pieces[1:]:
             end = _marker_end(body, at)
             if end > at:

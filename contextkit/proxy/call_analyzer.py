@@ -31,8 +31,8 @@ from contextkit.watcher.conversations import Conversations
 from contextkit.watcher.guard import CallRecorder, Guard, WatchedCall
 from contextkit.watcher.notify import Notifier
 
-MOST_CONVERSATIONS, MOST_BYTES_STORED = 1024, 1 << 29
-"""Conversations that are followed at once, and bytes of their last requests: a proxy serves many agents."""
+MOST_BYTES_STORED = 1 << 29
+"""Memory of the conversations that are followed at once: a proxy serves many agents."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class CallAnalyzer:
         self._is_hurried = False
         self._findings: list[Finding] = []
         self._rows = _Rows()
-        conversations = Conversations(self._run, MOST_CONVERSATIONS, MOST_BYTES_STORED)
+        conversations = Conversations(self._run, MOST_BYTES_STORED)
         self._guard = Guard(
             Notifier(self._add_finding, "contextkit"), self._rows, clock=lambda: self._now, conversations=conversations
         )

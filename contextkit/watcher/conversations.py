@@ -18,8 +18,10 @@ from contextkit.watcher.shortfall import Answered
 
 RUN = "watch"
 """How the name of a run begins."""
-MOST, MOST_BYTES = 64, 1 << 26
-"""Conversations stored, and bytes of their bodies: the ones not used for longest go first."""
+MOST_BYTES = 1 << 26
+"""Memory of the stored conversations: the ones not used for longest go first."""
+_MOST = 1 << 10
+"""A conversation counts at least this part of the memory: each request is compared with all of them."""
 _MOST_PARSED = 8
 """Earlier requests parsed to match one request."""
 
@@ -60,18 +62,19 @@ class Conversation:
 
     @property
     def n_bytes(self) -> int:
-        """The memory it takes."""
+        """The memory it takes: the body, and its pieces between markers."""
         return 2 * len(self.body)
 
 
 class Conversations:
     """All of them, the one used last at the end. Not locked: the owner does that."""
 
-    __slots__ = ("_most", "_most_bytes", "_n_bytes", "_numbers", "_run", "_stored")
+    __slots__ = ("_least_bytes", "_most_bytes", "_n_bytes", "_numbers", "_run", "_stored")
 
-    def __init__(self, run: str = RUN, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
-        """`run` begins the name of each; `most` and `most_bytes` are how many are stored, and how much of them."""
-        self._run, self._most, self._most_bytes = run, most, most_bytes
+    def __init__(self, run: str = RUN, most_bytes: int = MOST_BYTES) -> None:
+        """`run` begins the name of each; `most_bytes` is the memory they may take."""
+        self._run, self._most_bytes = run, most_bytes
+        self._least_bytes = most_bytes // _MOST
         self._stored: OrderedDict[int, Conversation] = OrderedDict()
         self._n_bytes = 0
         self._numbers = 0
@@ -131,12 +134,15 @@ class Conversations:
         """Store a new one, or `change` a stored one, as the one used last."""
         key = id(conversation)
         if self._stored.pop(key, None):
-            self._n_bytes -= conversation.n_bytes
+            self._n_bytes -= self._counted(conversation)
         change(conversation)
         self._stored[key] = conversation
-        self._n_bytes += conversation.n_bytes
-        while len(self._stored) > 1 and (len(self._stored) > self._most or self._n_bytes > self._most_bytes):
-            self._n_bytes -= self._stored.popitem(last=False)[1].n_bytes
+        self._n_bytes += self._counted(conversation)
+        while len(self._stored) > 1 and self._n_bytes > self._most_bytes:
+            self._n_bytes -= self._counted(self._stored.popitem(last=False)[1])
+
+    def _counted(self, conversation: Conversation) -> int:
+        return max(conversation.n_bytes, self._least_bytes)
 
     def forget(self) -> None:
         """Remove all of them."""

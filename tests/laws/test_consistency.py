@@ -9,8 +9,8 @@ Inherent differences:
 - `watch` takes the clients of Anthropic's and OpenAI's SDKs, so it has no view of Gemini and Bedrock calls.
 - `watch` and `lint` report what changed in a prompt; a first write, a prompt below the minimum and an expired lifetime
   are causes in a ledger, and no findings. Where a ledger names a change, a finding on the same call names it too.
-- `watch` stores the last requests of 64 conversations, the proxy those of 1,024: one that was not used for longer begins
-  anew there.
+- `watch` stores the last requests of conversations in 64 MB, at most 1,024 of them, and so do the proxy in 512 MB and the
+  local provider: one that was not used for longer begins anew there.
 - Where only a header names the session, a body that was recorded without headers has no name: a compaction that keeps
   nothing of the text is then a conversation of its own. No recording here has one.
 - A transcript (Claude Code, Codex rollouts) holds no request bodies: only `report` reads it, and its lanes are what the
@@ -329,6 +329,19 @@ def test_headers_tell_agents_apart_that_are_asked_the_same(stage: Stage, tmp_pat
     for view in views.values():
         assert view.before == [None, None, 0, 1, None]
     assert [call.lane for call in stage.server.ledger] == ["a", "b", "a", "b", "main"]
+
+
+def test_a_hundred_conversations_at_once_are_the_same_in_every_view(stage: Stage, tmp_path: Path) -> None:
+    def call(number: int, *texts: str) -> Call:
+        question = f"What is {number} times {number + 1}?"
+        roles = ("user", "assistant")
+        messages = [{"role": roles[index % 2], "content": text} for index, text in enumerate((question, *texts))]
+        return "/v1/messages", {"model": "claude-sonnet-5", "max_tokens": 64, "messages": messages}
+
+    calls = [call(number) for number in range(100)] + [call(number, "Wait.", "Well?") for number in range(100)]
+    views = replay(stage, calls, tmp_path)
+    assert not disagreements(views)
+    assert views["watch"].before == [*[None] * 100, *range(100)]
 
 
 def test_every_view_of_recorded_pairs_is_the_same(stage: Stage, shared: Path, tmp_path: Path) -> None:
