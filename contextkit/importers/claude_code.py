@@ -96,7 +96,7 @@ def output_of(line: bytes) -> int:
 
 
 class SideLanes:
-    """Which lane a line of a sub-agent belongs to."""
+    """The lane of a line, by recorded names only: `isSidechain`, `agentId`, else the chain of `parentUuid`."""
 
     KEPT = 4096
 

@@ -141,7 +141,10 @@ class Rollout:
             yield from self._counted(number, record, payload["info"])
 
     def _head(self, payload: dict[str, Any]) -> None:
-        """The first one is of this session; further ones came with the history of the session it was forked from."""
+        """Copy the recorded names of session, parent thread and fork.
+
+        The first record is of this session; further ones came with the history of the session it was forked from.
+        """
         own = payload.get("id") or payload.get("session_id")
         if self.has_head or not isinstance(own, str):
             return

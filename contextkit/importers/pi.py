@@ -294,7 +294,7 @@ class BranchPath:
 
 
 class Branches:
-    """The calls of a session that branches, each with the path from the root to it as its prompt.
+    """The calls of a session that branches by its recorded tree, each with the path from the root to it as its prompt.
 
     A call whose path continues the last call of a lane belongs to that lane. Any other call opens a lane, named after
     the first entry of its path that no call before it had: `branch 4cd05a6e`. The first lane is `main`.

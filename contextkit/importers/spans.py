@@ -1,4 +1,5 @@
-"""Reads model calls out of a tree of spans: the lane of each, and which of several records of one call counts.
+"""Reads model calls out of a tree of spans: the lane of each, as the tree records it, and which of several records of
+one call counts.
 
 Takes spans as they come, children before parents or after, gives exchanges with their remarks, trace by trace. Knows no
 format.
