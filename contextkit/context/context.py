@@ -63,11 +63,10 @@ from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
 from contextkit.memory.offload import EXTRACT, NOT_PART_OF_READING, Offload, bytes_of, extracted
 from contextkit.memory.reading import declared_in
-from contextkit.memory.recall.current import name_of
+from contextkit.memory.recall.current import entry_ids
 from contextkit.memory.recall.recall import recall
 from contextkit.memory.reference import Reference
 from contextkit.memory.residency import Surroundings
-from contextkit.memory.search.entries import entry_id
 from contextkit.prompt.planner import Planned, PlanningState
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.adoption import (
@@ -677,6 +676,7 @@ class Context:
         are not in its log.
         """
         side = self.fork()
+        side._memory.leave(side.log)
         side._bill_to(self)
         side._append("user", {"content": content_parts(instruction)})
         return side
@@ -707,8 +707,7 @@ class Context:
         memory = self._required_memory("recall")
         if memory.index is None:
             raise UsageError("context.recall needs an index: Memory(files, index=Index(path))")
-        name = name_of(next(entry.digest for entry in reversed(self.log) if entry.kind == "opened"))
-        in_prompt = [entry_id(sequence, name) for sequence in [*self._turns.ordered, *self._turns.waiting]]
+        in_prompt = entry_ids(self.log, [*self._turns.ordered, *self._turns.waiting])
         now = self._clock()
         text = recall(
             memory.index, memory.facts, query, limit, budget_tokens, at=now, known_at=now, leave_out=in_prompt

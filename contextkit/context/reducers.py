@@ -545,6 +545,11 @@ class MemoryState:
         if self.memory is not None and self.memory.index is not None:
             self.memory.index.follow(log)
 
+    def leave(self, log: Log) -> None:
+        """Leave out of searches what this log says."""
+        if self.memory is not None and self.memory.index is not None:
+            self.memory.index.leave(log)
+
     def joined(self, toolbox: Toolbox) -> Toolbox:
         """The tools of a conversation and, behind them, those of its memory.
 

@@ -206,3 +206,93 @@ def test_a_store_that_takes_no_more_still_lists_the_newest() -> None:
     with pytest.warns(UserWarning, match="lists the newest references only"):
         epoch = context.compact("Read.")
     assert b"report/1" in epoch.body and list(references_of(epoch)) == []
+
+
+# Searching
+# ----------------------------------------------------------------------------------------------------------------------
+
+QUERIES = (
+    "secret",
+    "secret figure",
+    "secret figure page 1",
+    "page 1 secret figure",
+    "what is the secret figure on page 1 of the report?",
+    "an ordinary figure of a row of page 1 that is secret",
+    "4711",
+)
+
+
+def searched(index: Index, *, compacts: bool = True) -> Context:
+    """A session whose user, replies, summaries, branches and searches all speak of the secret figure."""
+    context = Context(PROVIDERS["anthropic"](), system="Careful.", tools=[fetch, look], memory=memory_of(index))
+    context.user("Read the whole report, page by page, and remember the secret figure.")
+    for number in range(1, N_PAGES + 1):
+        call(context, "fetch", url=f"https://example.com/report/{number}")
+        if number % 40 == 0 and compacts:
+            call(context, "memory_search", query="secret figure page 1")
+            reply(context, ("text", f"Up to page {number} of the report I saw no secret figure."))
+            side = context.summarising("Sum it up, the zebra too, with the secret figure of page 1.")
+            reply(side, ("text", f"Pages {number - 39} to {number} were read; mind the secret figure. A giraffe."))
+            context.compact(side)
+            context.user("Go on.")
+            for branch in context.fan_out(["Check page 1.", "Check page 2 against the walrus."]):
+                reply(branch, ("text", "Checked."))
+    return context
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_rare_word_is_found_first_in_the_page_that_holds_it(query: str) -> None:
+    index = Index()
+    context = searched(index)
+    found = call(context, "memory_search", query=query)
+    first, *_ = parse(found.body)["content"][0]["text"].splitlines()
+    name = first.split()[0]
+    assert PLANTED["page 1"].encode() in context.restore(name), first
+    line = int(first.split()[2])
+    read = call(context, "read_reference", id=name, start_line=line)
+    assert PLANTED["page 1"] in parse(read.body)["content"][0]["text"]
+
+
+def test_what_two_logs_share_is_found_once_and_a_summary_s_branch_not_at_all() -> None:
+    index = Index()
+    context = searched(index)
+    assert context.memory is not None and context.memory.index is not None
+    search = context.memory.index.search
+    hits = search("whole report page by page remember", 8)
+    assert len({hit.snippet for hit in hits}) == len(hits) and hits[0].kind == "user"
+    assert [hit.kind for hit in search("zebra")] == []
+    assert [hit.kind for hit in search("giraffe")] == ["epoch"] * 3
+    assert [hit.kind for hit in search("walrus")] == ["user"] * 3  # a branch of its own each time
+    n_documents = len(index)
+    fork = context.fork()
+    fork.user("A fork meets a hedgehog.")
+    assert [hit.snippet for hit in search("hedgehog")] == ["A fork meets a hedgehog."]
+    assert len(index) == n_documents + 1
+
+
+def test_what_a_fork_shares_and_still_shows_is_not_recalled() -> None:
+    context = Context(PROVIDERS["anthropic"](), tools=[fetch, look], memory=memory_of(Index()))
+    context.user("A lynx was seen.")
+    fork = context.fork()
+    fork.user("And a hedgehog.")
+    assert fork.recall("lynx hedgehog") is None
+    fork.compact("Animals were seen.", keep_from=fork.log[-1])
+    entry = fork.recall("lynx hedgehog")
+    assert entry is not None and b"lynx" in entry.body and b"hedgehog was" not in entry.body
+
+
+def test_a_fork_is_indexed_alone_and_after_its_parent_went_on(tmp_path: Path) -> None:
+    index = Index(tmp_path / "index.db")
+    context = searched(index, compacts=False)
+    assert context.memory is not None and context.memory.index is not None
+    reply(context, ("text", "Read."))
+    fork = context.fork(40)
+    context.memory.index.search("anything")
+    n_documents = len(index)
+    context.user("The parent goes on to the narwhal.")
+    fork.user("The fork goes to the ocelot.")
+    assert len(context.memory.index.search("narwhal")) == len(context.memory.index.search("ocelot")) == 1
+    assert len(index) == n_documents + 2
+    again = Context(context.provider, log=fork.log, memory=memory_of(Index(tmp_path / "index.db")))
+    assert again.memory is not None and again.memory.index is not None
+    assert len(again.memory.index.search("ocelot")) == 1 and len(index) == n_documents + 2

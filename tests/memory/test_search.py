@@ -261,7 +261,7 @@ def test_passages_put_together_are_the_text(text: str, size: int) -> None:
     assert all(len(piece) <= size for _, piece in pieces)
     numbers = line_numbers(text, [start for start, _ in pieces])
     assert numbers == sorted(numbers) and numbers[0] == 1
-    assert len(snippet(text, {"a"}, size)) <= size + 4
+    assert len(snippet(text, {"a": 1.0}, size)) <= size + 4
 
 
 def test_the_same_document_twice_is_kept_once_and_another_text_replaces_it(tmp_path: Path) -> None:

@@ -2,22 +2,27 @@
 
 Takes entries, gives documents whose links say what belongs together: a result to the reply that called for it, both to
 the paths and URLs the call named. Reads the bodies drawn up in `log/entry.py`; what says nothing to a model (`opened`,
-`begun`, `phase`, `tools`) is left out.
+`begun`, `phase`, `tools`) is left out, and so is what repeats other documents: searches and what they gave, parts read
+of a reference, what was recalled, previews of what is searched in full, the lists of a compaction.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import LogCorrupt
 from contextkit.log.entry import Entry
+from contextkit.memory.compaction import GOAL, LISTING
+from contextkit.memory.reading import READERS
 from contextkit.memory.reference import Reference
 from contextkit.memory.search.document import Document
 
 _NAME = re.compile(r"[^\s<>|;,(){}\[\]\"']*[/.\\][^\s<>|;,(){}\[\]\"']+", re.ASCII)
 """A word with a dot or a slash inside: a path, a URL, a file's name."""
+_REPEATING = frozenset({"recall", "recitation", "references"})
+"""Events whose notices repeat what stands elsewhere."""
 _LONGEST_NAME = 300
 """Characters; a longer argument is content, no name."""
 
@@ -36,7 +41,8 @@ class Reader:
 
     def __init__(self, log: str = "", content: Callable[[Reference], bytes | None] | None = None) -> None:
         self._log, self._content = log, content
-        self._asked: dict[str, tuple[str, ...]] = {}
+        self._links: dict[str, tuple[str, ...]] = {}
+        """Call of the last reply → the id of its document, and the names among its arguments."""
 
     def remember(self, entry: Entry) -> None:
         """Take in a reply whose document exists already; other entries are passed over."""
@@ -49,22 +55,34 @@ class Reader:
         Raises `LogCorrupt` for a body that is not as a log holds it.
         """
         for entry in entries:
-            if entry.kind in _READ and (document := self.document(entry)).text.strip():
+            if entry.kind not in _READ:
+                continue
+            texts = self._stored(entry)
+            document = self.document(entry, {reference.part for reference, _ in texts})
+            if document.text.strip():
                 yield document
-                yield from self._offloaded(entry, document)
-
-    def _offloaded(self, entry: Entry, document: Document) -> Iterator[Document]:
-        for reference in _references(parse(entry.body)) if self._content else ():
-            content = self._content(reference) if self._content else None
-            text = None if content is None else _decoded(content)
-            if text is not None:
+            for reference, text in texts:
                 links = (document.id, *document.links, *([reference.source] if reference.source else []))
                 yield Document(reference.id, text, entry.at, "reference", links)
 
-    def document(self, entry: Entry) -> Document:
-        """The document of one entry of a kind that speaks."""
+    def _stored(self, entry: Entry) -> list[tuple[Reference, str]]:
+        """The texts that an entry keeps outside, where they can be had."""
+        texts = list[tuple[Reference, str]]()
+        if self._content is not None and entry.kind == "result":
+            for reference in _references(parse(entry.body)):
+                content = self._content(reference)
+                text = None if content is None else _decoded(content)
+                if text is not None:
+                    texts.append((reference, text))
+        return texts
+
+    def document(self, entry: Entry, stored: Collection[int] = ()) -> Document:
+        """The document of one entry of a kind that speaks; `stored` are the parts that are documents of their own."""
         try:
-            text, links = _READ[entry.kind](self, parse(entry.body), entry_id(entry.sequence, self._log))
+            body = parse(entry.body)
+            text, links = _READ[entry.kind](self, body, entry_id(entry.sequence, self._log))
+            if stored and text:
+                text = _text(_labelled(body, stored))
         except (KeyError, TypeError, AttributeError) as fault:
             what = f"{type(fault).__name__}: {fault}"
             raise LogCorrupt(
@@ -76,23 +94,27 @@ class Reader:
         return _text(body["content"]), _links(body["content"])
 
     def _notice(self, body: Json, id: str) -> tuple[str, tuple[str, ...]]:
-        return body["text"], ()
+        is_repeated = (body.get("event") or {}).get("type") in _REPEATING
+        return "" if is_repeated else body["text"], ()
 
     def _epoch(self, body: Json, id: str) -> tuple[str, tuple[str, ...]]:
-        return _text(body["summary"]), _links(body["summary"])
+        own = [part for part in body["summary"] if not part.get("text", "").startswith((GOAL, LISTING))]
+        return _text(own), _links(own)
 
     def _assistant(self, body: Json, id: str) -> tuple[str, tuple[str, ...]]:
-        calls = body["calls"]
+        calls = [call for call in body["calls"] if call["name"] not in READERS]
         named = {call["id"]: tuple(_names(call["arguments"])) for call in calls}
-        self._asked = {call: (id, *names) for call, names in named.items()}
-        spoken = [f"{call['name']} {canonical(call['arguments']).decode()}" for call in calls]
-        return "\n".join(filter(None, [body["text"], *spoken])), tuple(
+        self._links = {call: (id, *names) for call, names in named.items()}
+        lines = [f"{call['name']} {canonical(call['arguments']).decode()}" for call in calls]
+        return "\n".join(filter(None, [body["text"], *lines])), tuple(
             name for names in named.values() for name in names
         )
 
     def _result(self, body: Json, id: str) -> tuple[str, tuple[str, ...]]:
+        if body.get("name") in READERS:
+            return "", ()
         kept = (reference.id for reference in _references(body))
-        return _text(body["content"]), (*self._asked.get(body["call_id"], ()), *_links(body["content"]), *kept)
+        return _text(body["content"]), (*self._links.get(body["call_id"], ()), *_links(body["content"]), *kept)
 
 
 _READ: dict[str, Callable[[Reader, Json, str], tuple[str, tuple[str, ...]]]] = {
@@ -105,7 +127,17 @@ _READ: dict[str, Callable[[Reader, Json, str], tuple[str, tuple[str, ...]]]] = {
 
 
 def _references(body: Json) -> list[Reference]:
-    return [Reference.of(told) for told in body.get("references", ())]
+    return [Reference.of(stored) for stored in body.get("references", ())]
+
+
+def _labelled(body: Json, stored: Collection[int]) -> Json:
+    """The parts of a result, a label in place of the preview of each that is a document of its own."""
+    parts = list(body["content"])
+    for reference in _references(body):
+        if reference.part in stored:
+            label = " ".join(filter(None, (reference.tool, reference.call, reference.title)))
+            parts[reference.part] = {"type": "text", "text": label}
+    return parts
 
 
 def _decoded(content: bytes) -> str | None:

@@ -80,18 +80,28 @@ class Index:
         self._embed_missing()
         return changed
 
-    def add_log(self, log: Log, name: str = "", *, content: Callable[[Reference], bytes | None] | None = None) -> int:
+    def add_log(
+        self,
+        log: Log,
+        name: str = "",
+        *,
+        content: Callable[[Reference], bytes | None] | None = None,
+        start: int = 0,
+        end: int | None = None,
+    ) -> int:
         """Take in what `log` has said since the last call, durably with the place reached.
 
         Gives how many entries were new.
 
-        `name` tells several logs of one index apart. `content` gives the bytes of what an entry keeps outside, None
-        where they cannot be had: text among them becomes a document of its own, named by its reference. Raises
-        `UsageError` when what was taken in under `name` was another log.
+        `name` tells several logs of one index apart; `start` and `end` bound the entries that go by it, which a fork
+        shares with its parent. `content` gives the bytes of what an entry keeps outside, None where they cannot be had:
+        text among them becomes a document of its own, named by its reference. Raises `UsageError` when what was taken
+        in under `name` was another log.
         """
+        stop = len(log) if end is None else end
         with self._database.reading() as connection:
-            start = _next_sequence(connection, log, name)
-        entries = log[start:]
+            start = max(start, _next_sequence(connection, log, name, stop))
+        entries = log[start:stop]
         reader = Reader(name, content)
         for entry in _last_reply(log, start):
             reader.remember(entry)
@@ -193,16 +203,19 @@ def _dimensions(connection: sqlite3.Connection) -> int | None:
     return None if stored is None else int(stored[0])
 
 
-def _next_sequence(connection: sqlite3.Connection, log: Log, name: str) -> int:
-    """Where to go on in `log`."""
+def _next_sequence(connection: sqlite3.Connection, log: Log, name: str, stop: int) -> int:
+    """Where to go on in `log`, of which entries before `stop` go by `name`."""
     fed = connection.execute("SELECT sequence, digest FROM fed WHERE log = ?", (name,)).fetchone()
     if fed is None:
         return 0
-    if fed[0] >= len(log) or log[fed[0]].digest != fed[1]:
+    sequence = int(fed[0])
+    if stop < len(log) and sequence >= stop:  # another log shares these entries and has said more
+        return stop
+    if sequence >= len(log) or log[sequence].digest != fed[1]:
         raise UsageError(
             f"the index took in another log under the name {name!r}: give this one its own, add_log(log, name=...)"
         )
-    return int(fed[0]) + 1
+    return sequence + 1
 
 
 def _last_reply(log: Log, start: int) -> Iterator[Entry]:

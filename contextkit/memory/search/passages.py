@@ -6,11 +6,11 @@ output competes by the screenful that answers, and the result says where that st
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from contextkit.memory.reference import line_starts
@@ -62,36 +62,38 @@ def line_numbers(text: str, starts: Sequence[int]) -> list[int]:
     return [max(1, bisect_right(begins, start)) for start in starts]
 
 
-def snippet(passage: str, asked: AbstractSet[str], size: int = SNIPPET_CHARACTERS) -> str:
-    """The stretch of `passage` with most of the terms asked for, the first of equals.
+def snippet(passage: str, weights: Mapping[str, float], size: int = SNIPPET_CHARACTERS) -> str:
+    """The stretch of `passage` whose terms weigh most, the first of equals; a rare term weighs more than common ones.
 
     White space becomes single spaces.
 
-    >>> snippet("zero " * 20 + "the cache\\nmissed", {"cache"}, size=20)
+    >>> snippet("zero " * 20 + "the cache\\nmissed", {"cache": 1.0, "zero": 0.1}, size=20)
     '… the cache missed'
     """
     line = " ".join(passage.split())
     if len(line) <= size:
         return line
-    pieces = [(piece.start(), piece.end(), asked & _text_of(piece[0])) for piece in _PIECE.finditer(line)]
-    best = _densest([(start, term) for start, _, said in pieces for term in said], size * 3 // 4)
+    pieces = [(piece.start(), piece.end(), weights.keys() & _text_of(piece[0])) for piece in _PIECE.finditer(line)]
+    hits = [(start, term) for start, _, found in pieces for term in found]
+    best = _heaviest(hits, weights, size * 3 // 4)
     earliest = max(0, min(best - size // 4, len(line) - size))
     shown = [(start, end) for start, end, _ in pieces if start >= earliest and end <= earliest + size]
     first, last = (shown[0][0], shown[-1][1]) if shown else (earliest, earliest + size)
     return f"{'… ' if first else ''}{line[first:last]}{' …' if last < len(line) else ''}"
 
 
-def _densest(hits: list[tuple[int, str]], width: int) -> int:
-    """Where the first stretch of `width` characters begins that holds most different terms."""
+def _heaviest(hits: list[tuple[int, str]], weights: Mapping[str, float], width: int) -> int:
+    """Where the first stretch of `width` characters begins whose different terms weigh most."""
     window: Counter[str] = Counter()
-    best, most, first = 0, 0, 0
+    best, most, first = 0, 0.0, 0
     for at, term in hits:
         window[term] += 1
         while at - hits[first][0] >= width:
             window -= Counter((hits[first][1],))  # drops what is counted no more
             first += 1
-        if len(window) > most:
-            best, most = hits[first][0], len(window)
+        weight = math.fsum(weights[term] for term in window)
+        if weight > most:
+            best, most = hits[first][0], weight
     return best
 
 

@@ -13,7 +13,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.memory.search.document import SearchHit
 from contextkit.memory.search.passages import snippet
 from contextkit.memory.search.ranking.by_links import by_links
-from contextkit.memory.search.ranking.by_words import CANDIDATES, Place, by_words
+from contextkit.memory.search.ranking.by_words import CANDIDATES, Place, by_words, counts_of, sources_first
 from contextkit.memory.search.ranking.fusion import diverse, fused
 from contextkit.memory.search.words import terms
 
@@ -37,20 +37,20 @@ def answer(
 ) -> list[SearchHit]:
     """The `limit` best documents for the terms of `groups`; `by_meaning` gives so many passages, nearest first."""
     keep = max(CANDIDATES, limit) + _n_passages(connection, leave_out)
-    heard = by_words(connection, groups, keep)
+    worded = sources_first(by_words(connection, groups, keep))
     meant = by_meaning(keep) if by_meaning else []
     first = {
-        place.id: place for place in reversed(heard + meant)
+        place.id: place for place in reversed(worded + meant)
     }  # a document's best passage: by words, else by meaning
-    ranked = {"words": _documents(heard, leave_out), "meaning": _documents(meant, leave_out)}
+    ranked = {"words": _documents(worded, leave_out), "meaning": _documents(meant, leave_out)}
     seeds = [name for name, _ in fused([ids for ids in ranked.values() if ids])]
     ranked["links"] = [name for name in by_links(connection, seeds) if name not in leave_out]
     lists = {name: ids for name, ids in ranked.items() if ids}
     best = fused(list(lists.values()))[: max(CHOSEN_FROM, limit)]
     passages = _passages(connection, [(name, first[name].start if name in first else 0) for name, _ in best])
     chosen = diverse(best, {name: set(terms(text)) for name, (_, _, text, _, _) in passages.items()}, limit)
-    asked = {term for group in groups for term in group}
-    return [_shown(name, score, passages[name], asked, lists) for name, score in chosen]
+    weights = {term: 1 / count for term, count in counts_of(connection, groups).items()}
+    return [_hit(name, score, passages[name], weights, lists) for name, score in chosen]
 
 
 def _documents(places: Iterable[Place], leave_out: frozenset[str]) -> list[str]:
@@ -73,10 +73,10 @@ def _passages(connection: sqlite3.Connection, wanted: list[tuple[str, int]]) -> 
     return {found[0]: found[1:] for found in connection.execute(_PASSAGES, (_json(wanted),))}
 
 
-def _shown(id: str, score: float, passage: _Passage, asked: set[str], lists: dict[str, list[str]]) -> SearchHit:
+def _hit(id: str, score: float, passage: _Passage, weights: dict[str, float], lists: dict[str, list[str]]) -> SearchHit:
     start, line, text, at, kind = passage
     by = tuple(name for name, ids in lists.items() if id in ids)
-    return SearchHit(id, score, snippet(text, asked), kind, at, start, start + len(text), line, by)
+    return SearchHit(id, score, snippet(text, weights), kind, at, start, start + len(text), line, by)
 
 
 def _json(value: Json) -> str:

@@ -11,10 +11,12 @@ all of them; are these too many to score, their words tell nothing, and the newe
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
 from contextkit.canonical import canonical
+from contextkit.memory.search.passages import PASSAGE_CHARACTERS
 
 CANDIDATES = 64
 """Passages a list holds; those that tie with the last stay in."""
@@ -33,6 +35,12 @@ SELECT passage.row, cost FROM (SELECT rowid AS found, bm25(words) AS cost FROM w
 JOIN passage ON passage.row = found
 ORDER BY cost, passage.id, passage.start LIMIT ?
 """
+_WITH_LENGTHS = """
+SELECT passage.id, start, passage.row, kind, length(text) FROM passage JOIN document ON document.id = passage.id
+WHERE passage.row IN (SELECT value FROM json_each(?))
+"""
+_TURNS = frozenset({"user", "assistant", "notice", "epoch"})
+"""Kinds of documents that speak of what others hold."""
 _NEWEST = """
 SELECT id, start, row FROM passage INDEXED BY newest WHERE +row IN (SELECT rowid FROM words WHERE words MATCH ?)
 ORDER BY at DESC, id, start LIMIT ?
@@ -49,35 +57,44 @@ class Place:
     """Where the passage begins, in characters."""
     row: int
     """The passage's row."""
+    score: float = 0.0
+    """What BM25 gives it; 0 where it was not scored."""
+    weight: float = 1.0
+    """How much of that counts beside passages of other kinds."""
 
 
 def by_words(connection: sqlite3.Connection, groups: list[list[str]], keep: int = CANDIDATES) -> list[Place]:
     """At least the `keep` best passages for the terms of `groups`, best first; ties by id and place."""
-    asked = list(dict.fromkeys(term for group in groups for term in group))
-    counted = connection.execute(
-        "SELECT passages, term FROM term WHERE term IN (SELECT value FROM json_each(?))", (_json(asked),)
-    )
-    known = [(n, term) for n, term in sorted(counted)[:MAX_TERMS]]
-    if not known:
+    counted = sorted((n, term) for term, n in counts_of(connection, groups).items())[:MAX_TERMS]
+    if not counted:
         return []
-    deciding = _within(known, ROWS_SCORED)
+    deciding = _within(counted, ROWS_SCORED)
     if deciding:
-        heard = [f'"{term}"' for term in _within(known, ROWS_READ)]
-        phrases = _phrases(groups, {term: n for n, term in known})
-        return _scored(connection, f"({_any(deciding)}) AND ({' OR '.join(heard + phrases)})", keep)
-    return _common(connection, [term for _, term in known], keep)
+        scored = [f'"{term}"' for term in _within(counted, ROWS_READ)]
+        phrases = _phrases(groups, {term: n for n, term in counted})
+        return _scored(connection, f"({_any(deciding)}) AND ({' OR '.join(scored + phrases)})", keep)
+    return _common(connection, [term for _, term in counted], keep)
 
 
-def _within(known: list[tuple[int, str]], rows: int) -> list[str]:
+def counts_of(connection: sqlite3.Connection, groups: list[list[str]]) -> dict[str, int]:
+    """In how many passages each term of `groups` stands; those that stand in none are left out."""
+    wanted = list(dict.fromkeys(term for group in groups for term in group))
+    rows = connection.execute(
+        "SELECT term, passages FROM term WHERE term IN (SELECT value FROM json_each(?))", (_json(wanted),)
+    )
+    return dict(rows.fetchall())
+
+
+def _within(counted: list[tuple[int, str]], rows: int) -> list[str]:
     """The rarest terms whose lists together are no longer than `rows`."""
-    sums = accumulate(n for n, _ in known)
-    return [term for (_, term), _ in takewhile(lambda pair: pair[1] <= rows, zip(known, sums, strict=True))]
+    sums = accumulate(n for n, _ in counted)
+    return [term for (_, term), _ in takewhile(lambda pair: pair[1] <= rows, zip(counted, sums, strict=True))]
 
 
-def _phrases(groups: list[list[str]], known: dict[str, int]) -> list[str]:
+def _phrases(groups: list[list[str]], counts: dict[str, int]) -> list[str]:
     """What the query wrote as one word and the index holds as several: worth more where they stand side by side."""
-    together = [group for group in groups if len(group) > 1 and all(term in known for term in group)]
-    affordable = [group for group in together if sum(known[term] for term in group) <= ROWS_READ // 2]
+    together = [group for group in groups if len(group) > 1 and all(term in counts for term in group)]
+    affordable = [group for group in together if sum(counts[term] for term in group) <= ROWS_READ // 2]
     return [f'"{" ".join(group)}"' for group in affordable[:4]]
 
 
@@ -98,10 +115,25 @@ def _scored(connection: sqlite3.Connection, match: str, keep: int) -> list[Place
         rows = connection.execute(_SCORED_BY_ID, (match, keep)).fetchall()
     last = rows[min(keep, len(rows)) - 1][1] if rows else 0.0
     costs = {row: cost for row, cost in rows if cost <= last}
-    found = connection.execute(
-        "SELECT id, start, row FROM passage WHERE row IN (SELECT value FROM json_each(?))", (_json([*costs]),)
-    )
-    return sorted((Place(*place) for place in found), key=lambda place: (costs[place.row], place.id, place.start))
+    found = connection.execute(_WITH_LENGTHS, (_json([*costs]),))
+    places = [
+        Place(name, start, row, -costs[row], _weight(kind, length))
+        for name, start, row, kind, length in found.fetchall()
+    ]
+    return sorted(places, key=lambda place: (-place.score, place.id, place.start))
+
+
+def sources_first(places: Iterable[Place]) -> list[Place]:
+    """Passages in the order of their scores, short turns of a conversation lowered; of equals the order stays.
+
+    BM25 gives a word in a short text up to twice what it gives the same word in a full passage. The turn that asks for
+    a thing, and the reply that mentions it, would stand before the page that says it.
+    """
+    return sorted(places, key=lambda place: -place.score * place.weight)
+
+
+def _weight(kind: str, length: int) -> float:
+    return 0.5 + 0.5 * min(length / PASSAGE_CHARACTERS, 1.0) if kind in _TURNS else 1.0
 
 
 def _any(every: list[str]) -> str:
