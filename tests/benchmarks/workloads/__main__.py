@@ -1,7 +1,8 @@
-"""`python -m tests.benchmarks.workloads [--full] [--only NAME] [--contender NAME] [--json] [--out FILE]`.
+"""`python -m tests.benchmarks.workloads [--full] [--only NAME] [--contender NAME]
+[--json] [--out FILE] [--from FILE] [--page FILE]`.
 
 Runs every workload with every contender that is installed and prints Markdown tables; `docs/research/workloads.md` holds
-the output of `--full`. Without `--full` each workload is a short session of the same shape.
+those of `--full`. Without `--full` each workload is a short session of the same shape.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tests.benchmarks.workloads.table import markdown
 from tests.benchmarks.workloads.workload import Row, run
 
 REDUCED = 0.2
+BEGIN, END = "<!-- results -->", "<!-- end -->"
 
 
 def main() -> None:
@@ -29,6 +31,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="rows as JSON instead of tables")
     parser.add_argument("--out", metavar="FILE", help="keep rows in FILE as JSON lines, and skip what it holds")
     parser.add_argument("--from", dest="source", metavar="FILE", help="print the tables of such a file, run nothing")
+    parser.add_argument(
+        "--page", metavar="FILE", help="put the tables between the marks of a page instead of printing them"
+    )
     options = parser.parse_args()
     scale = 1.0 if options.full else REDUCED
     rows: list[Row] = []
@@ -60,8 +65,19 @@ def main() -> None:
             )
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
+        return
+    tables = markdown(rows, titles, versions(), skipped(), is_full=options.full)
+    if options.page:
+        replace_results(Path(options.page), tables)
     else:
-        print(markdown(rows, titles, versions(), skipped(), is_full=options.full))
+        print(tables)
+
+
+def replace_results(page: Path, tables: str) -> None:
+    """Put `tables` between the marks of a page."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{tables.strip()}\n\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":
