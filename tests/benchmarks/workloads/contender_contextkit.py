@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import anthropic
 
 from contextkit import AnthropicMessages, Context, FileMemory, Phase, Phases, Tool
 from contextkit.context.fan_out import FanOut
-from contextkit.memory import Memory, Offload
+from contextkit.memory import Memory, Offload, Residency
 from contextkit.memory.search.index import Index
 from contextkit.tools.late import call_tool
 from tests.benchmarks.workloads.workload import MODEL, Contender, Crash, Job, ToolSpec, Turn
 
 PACKAGES = ("contextkit",)
+LARGE = Offload()
+ONCE = Residency("pass", drops_reasoning=True)
+WHOLE = Residency(shows_whole=True, drops_reasoning=True)
+"""Chosen for each result, and each is shown whole once at least."""
+ANY = Residency(drops_reasoning=True)
+"""Chosen for each result; some are shown as previews only."""
 
 
 # What a user writes
@@ -45,9 +52,15 @@ def make_auto(tools, system):
 
 
 def make_offloading(tools, system, folder):
-    provider = AnthropicMessages(MODEL, max_tokens=8_000)
+    provider = AnthropicMessages(MODEL, max_tokens=8_000, ttl="auto")
     files = FileMemory(folder)
     memory = Memory(files, todo=None, has_file_tool=False, index=Index(f"{folder}.db"))
+    return Context(provider, system=system, tools=tools, memory=memory)
+
+
+def make_residing(tools, system, folder, residency):
+    provider = AnthropicMessages(MODEL, max_tokens=8_000, ttl="auto")
+    memory = Memory(FileMemory(folder), todo=None, has_file_tool=False, residency=residency)
     return Context(provider, system=system, tools=tools, memory=memory)
 
 
@@ -69,7 +82,7 @@ def make_phased(tools, system, prefixes):
     for name, following in zip(names, [*names[1:], None], strict=True):
         then = {f"{prefixes[name]}done": following} if following else {}
         phases[name] = Phase(allow=[f"{prefixes[name]}*"], then=then)
-    provider = AnthropicMessages(MODEL, max_tokens=8_000)
+    provider = AnthropicMessages(MODEL, max_tokens=8_000, ttl="auto")
     return Context(provider, system=system, tools=tools, phases=Phases(phases, start=names[0]))
 
 
@@ -81,7 +94,7 @@ def team(client, context, tasks):
 
 
 def make_durable(tools, system, folder):
-    provider = AnthropicMessages(MODEL, max_tokens=8_000)
+    provider = AnthropicMessages(MODEL, max_tokens=8_000, ttl="auto")
     return Context.open(folder, provider, system=system, tools=tools)
 
 
@@ -113,9 +126,12 @@ def context_of(
     )
 
 
-def memory_of(job: Job, offload: Offload | None, *, has_index: bool = True) -> Memory:
+def memory_of(
+    job: Job, offload: Offload | None, *, residency: Residency | None = None, has_index: bool = False
+) -> Memory:
     index = Index(job.folder / "index.db") if has_index else None
-    return Memory(FileMemory(job.folder / "files"), offload=offload, todo=None, has_file_tool=False, index=index)
+    files = FileMemory(job.folder / "files")
+    return Memory(files, offload=offload, todo=None, has_file_tool=False, index=index, residency=residency)
 
 
 def client_of(job: Job) -> anthropic.Anthropic:
@@ -130,9 +146,10 @@ def run_turns(job: Job, context: Context, step: Callable[..., None]) -> None:
             step(client, context, content_of(turn))
 
 
-def run_compacting(job: Job, offload: Offload | None) -> None:
+def run_compacting(job: Job, offload: Offload | None, residency: Residency | None = None) -> None:
     limit = job.workload.compact_at_tokens or 150_000
-    context = context_of(job, memory=memory_of(job, offload))
+    memory = memory_of(job, offload, residency=residency, has_index=True)
+    context = context_of(job, ttl="auto", memory=memory)
     run_turns(job, context, lambda *arguments: compacting_loop(*arguments, limit))
 
 
@@ -143,18 +160,18 @@ def run_phased(job: Job) -> None:
         name: Phase(allow=[f"{prefixes[name]}*"], then={f"{prefixes[name]}done": following} if following else {})
         for name, following in zip(names, [*names[1:], None], strict=True)
     }
-    run_with(job, phases=Phases(rows, start=names[0]))
+    run_with(job, ttl="auto", phases=Phases(rows, start=names[0]))
 
 
 def run_parallel(job: Job) -> None:
-    with client_of(job) as client, context_of(job) as context:
+    with client_of(job) as client, context_of(job, ttl="auto") as context:
         team(client, context, job.workload.subtasks)
 
 
 def run_durable(job: Job) -> None:
     own = [tool_of(job, one) for one in job.workload.tools]
     options: dict[str, Any] = {"system": job.workload.system, "tools": own, "clock": job.server.clock.now}
-    provider = AnthropicMessages(MODEL, max_tokens=8_000)
+    provider = AnthropicMessages(MODEL, max_tokens=8_000, ttl="auto")
     folder = job.folder / "run"
     with client_of(job) as client:
         context = Context.open(folder, provider, **options)
@@ -177,39 +194,62 @@ def contenders(workload: str) -> list[Contender]:
 
     basic = (loop, finish)
     plain = one("defaults", run_with, (*basic, make))
-    auto = one('ttl="auto"', lambda job: run_with(job, ttl="auto"), (*basic, make_auto))
+    auto = one('ttl="auto"', lambda job: run_with(job, ttl="auto"), (*basic, make_auto), is_recommended=True)
+    advised = 'ttl="auto", residency chosen, shown whole'
+
+    def residing(
+        settings: str, residency: Residency | None, *, ttl: str = "5m", offload: Offload = LARGE, **more: Any
+    ) -> Contender:
+        def run(job: Job) -> None:
+            run_with(job, ttl=ttl, memory=memory_of(job, offload, residency=residency))
+
+        return one(settings, run, (*basic, make_residing), **more)
+
     if workload.startswith("research"):
-        small = Offload(above_tokens=250, preview_tokens=100)
         return [
             plain,
-            one(
-                "offload above 4,000",
-                lambda job: run_with(job, memory=memory_of(job, Offload())),
-                (*basic, make_offloading),
-            ),
-            one(
-                "offload above 250", lambda job: run_with(job, memory=memory_of(job, small)), (*basic, make_offloading)
-            ),
+            residing(advised, WHOLE, ttl="auto", is_recommended=True),
+            residing("residency pass", ONCE),
+            residing("residency chosen", ANY),
+            residing("offload above 4,000", None),
+            residing("offload above 250", None, offload=Offload(above_tokens=250, preview_tokens=100)),
         ]
     if workload == "coding":
-        offloading = lambda job: run_with(job, ttl="auto", memory=memory_of(job, Offload(), has_index=False))  # noqa: E731
-        return [plain, auto, one('ttl="auto", offload above 4,000', offloading, (*basic, make_offloading))]
-    if workload.startswith("support"):
-        return [plain, auto]
+        offloading = residing('ttl="auto", offload above 4,000', None, ttl="auto")
+        listed = replace(auto, is_recommended=False)
+        return [plain, listed, residing(advised, WHOLE, ttl="auto", is_recommended=True), offloading]
     if workload == "browser":
-        return [one("phases", run_phased, (*basic, make_phased), remark="phases enforced"), plain]
+        phased = one(
+            'ttl="auto", phases', run_phased, (*basic, make_phased), remark="phases enforced", is_recommended=True
+        )
+        return [phased, plain]
     if workload == "parallel":
-        return [one("spawn, FanOut", run_parallel, (team, finish, make))]
+        return [one('ttl="auto", spawn, FanOut', run_parallel, (team, finish, make_auto), is_recommended=True)]
     if workload == "overflow":
         code = (compacting_loop, make_offloading)
+
+        def compacting(
+            settings: str, offload: Offload | None, residency: Residency | None = None, **more: Any
+        ) -> Contender:
+            words = f"{settings}, compact(summarising()), index"
+            return one(words, lambda job: run_compacting(job, offload, residency), code, **more)
+
         return [
-            one("compact(summarising()), index", lambda job: run_compacting(job, None), code),
-            one("offload above 4,000, compact(summarising()), index", lambda job: run_compacting(job, Offload()), code),
+            compacting('ttl="auto"', None),
+            compacting(advised, LARGE, WHOLE, is_recommended=True),
+            compacting('ttl="auto", residency pass', LARGE, ONCE),
+            compacting('ttl="auto", offload above 4,000', LARGE),
         ]
     if workload == "late tools":
-        bridged = one("late_tools, call_tool", lambda job: run_with(job, tools=(call_tool,)), (*basic, make))
-        inline = {"provider_options": {"betas": ["inline-tools-2026-09-15"]}}
-        return [bridged, one("late_tools, inline-tools beta", lambda job: run_with(job, **inline), (*basic, make))]
+        bridged = one(
+            'ttl="auto", late_tools, call_tool',
+            lambda job: run_with(job, ttl="auto", tools=(call_tool,)),
+            (*basic, make_auto),
+            is_recommended=True,
+        )
+        inline: dict[str, Any] = {"provider_options": {"betas": ["inline-tools-2026-09-15"]}}
+        beta = one("late_tools, inline-tools beta", lambda job: run_with(job, **inline), (*basic, make))
+        return [bridged, beta]
     if workload == "crash":
-        return [one("Context.open", run_durable, (*basic, make_durable))]
-    return [plain]
+        return [one('ttl="auto", Context.open', run_durable, (*basic, make_durable), is_recommended=True)]
+    return [plain, auto]

@@ -48,25 +48,40 @@ def markdown(
     return "\n".join(lines)
 
 
+def recommended(rows: Sequence[Row]) -> Row | None:
+    """The setting that contextkit's documentation advises, whatever came out best."""
+    return next((row for row in rows if row.is_recommended and not row.error), None)
+
+
 def _totals(rows: Sequence[Row], titles: Mapping[str, str]) -> list[str]:
-    lines = ["| workload | contextkit | best peer | contextkit costs | |", "|---|---|---|---|---|"]
-    own_total = peer_total = 0.0
+    lines = [
+        "| workload | best peer | $ | contextkit as advised | $ | of the peer | | best setting of contextkit | $ | of the peer |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    totals = [0.0, 0.0, 0.0]
     for name in titles:
         group = [row for row in rows if row.workload == name]
-        own, peer = best_own(group), best_peer(group)
-        if own is None or peer is None:
+        own, peer, advised = best_own(group), best_peer(group), recommended(group)
+        if own is None or peer is None or advised is None:
             continue
-        ratio = _cost(own) / _cost(peer)
-        own_total += _cost(own)
-        peer_total += _cost(peer)
-        verdict = "tie" if abs(ratio - 1) <= TIE else ("cheaper" if ratio < 1 else "**more expensive**")
+        costs = [_cost(peer), _cost(advised), _cost(own)]
+        totals = [total + cost for total, cost in zip(totals, costs, strict=True)]
+        less = "" if advised.is_whole else " ◦"
         lines.append(
-            f"| {name} | {_cost(own):.4f} ({own.settings}) | {_cost(peer):.4f} ({peer.contender}, {peer.settings}) "
-            f"| {ratio:.1%} | {verdict} |"
+            f"| {name} | {peer.contender}, {peer.settings} | {costs[0]:.4f} | {advised.settings}{less} | {costs[1]:.4f} "
+            f"| {costs[1] / costs[0]:.1%} | {_verdict(costs[1] / costs[0])} | {own.settings} | {costs[2]:.4f} | {costs[2] / costs[0]:.1%} |"
         )
-    if peer_total:
-        lines.append(f"| total | {own_total:.4f} | {peer_total:.4f} | {own_total / peer_total:.1%} | |")
+    if totals[0]:
+        lines.append(
+            f"| total | | {totals[0]:.4f} | | {totals[1]:.4f} | {totals[1] / totals[0]:.1%} | | | {totals[2]:.4f} | {totals[2] / totals[0]:.1%} |"
+        )
     return lines
+
+
+def _verdict(ratio: float) -> str:
+    if abs(ratio - 1) <= TIE:
+        return "tie"
+    return "cheaper" if ratio < 1 else "**more expensive**"
 
 
 def _table(rows: Sequence[Row]) -> list[str]:

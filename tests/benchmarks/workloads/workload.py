@@ -434,6 +434,8 @@ class Contender:
     """contextkit."""
     is_compared: bool = True
     """False for code that no documentation shows, or a run that breaks a limit of the workload: it is only listed."""
+    is_recommended: bool = False
+    """The one setting of contextkit that its documentation advises for this kind of work, whatever comes out best."""
     remark: str = ""
 
     @property
@@ -509,6 +511,7 @@ class Row:
     is_compared: bool
     remark: str
     error: str = ""
+    is_recommended: bool = False
 
     @property
     def seen_share(self) -> float:
@@ -562,6 +565,7 @@ def measure(contender: Contender, job: Job, error: str = "") -> Row:
         contender.is_compared,
         "; ".join(remarks),
         error,
+        contender.is_recommended,
     )
 
 
