@@ -11,13 +11,13 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from tests.benchmarks.workloads.scenarios import workloads
 from tests.benchmarks.workloads.selection import contenders_of, skipped, versions
 from tests.benchmarks.workloads.table import markdown
-from tests.benchmarks.workloads.workload import Row, run
+from tests.benchmarks.workloads.workload import WHOLE, Row, run
 
 REDUCED = 0.2
 BEGIN, END = "<!-- results -->", "<!-- end -->"
@@ -52,7 +52,7 @@ def main() -> None:
             if key in done or (options.contender and contender.name not in options.contender):
                 continue
             began = time.perf_counter()
-            row = run(contender, build())
+            row = unchanged(rows, key) or run(contender, build())
             seconds = time.perf_counter() - began
             rows.append(row)
             if options.out:
@@ -71,6 +71,21 @@ def main() -> None:
         replace_results(Path(options.page), tables)
     else:
         print(tables)
+
+
+def unchanged(rows: list[Row], key: tuple[str, str, str]) -> Row | None:
+    """The row of the research run in which nothing is read back, where it is the same run at every rate.
+
+    Where every page stands in the window to the end the model reads nothing back, so each request is the same.
+    """
+    workload, contender, settings = key
+    if not workload.startswith("research"):
+        return None
+    for row in rows:
+        is_same = (row.workload, row.contender, row.settings) == ("research 0", contender, settings)
+        if is_same and not row.error and set(row.facts) == {"window"} and row.seen_share >= WHOLE:
+            return replace(row, workload=workload)
+    return None
 
 
 def replace_results(page: Path, tables: str) -> None:

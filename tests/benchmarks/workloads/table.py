@@ -72,8 +72,9 @@ def _totals(rows: Sequence[Row], titles: Mapping[str, str]) -> list[str]:
             f"| {costs[1] / costs[0]:.1%} | {_verdict(costs[1] / costs[0])} | {own.settings} | {costs[2]:.4f} | {costs[2] / costs[0]:.1%} |"
         )
     if totals[0]:
+        advised_share, own_share = (f"{total / totals[0]:.1%}" for total in totals[1:])
         lines.append(
-            f"| total | | {totals[0]:.4f} | | {totals[1]:.4f} | {totals[1] / totals[0]:.1%} | | | {totals[2]:.4f} | {totals[2] / totals[0]:.1%} |"
+            f"| total | | {totals[0]:.4f} | | {totals[1]:.4f} | {advised_share} | | | {totals[2]:.4f} | {own_share} |"
         )
     return lines
 
