@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.benchmarks.workloads import contender_contextkit, contender_sdk
+from tests.benchmarks.workloads.__main__ import replace_results, unchanged
 from tests.benchmarks.workloads.recorded import quantiles
 from tests.benchmarks.workloads.scenarios import crash, research, workloads
 from tests.benchmarks.workloads.table import best_own, best_peer, markdown
@@ -55,6 +57,15 @@ def test_equal_runs_cost_the_same() -> None:
     assert first == again
 
 
+def test_a_research_run_that_reads_nothing_back_is_the_same_at_every_rate() -> None:
+    plain, *others = contender_contextkit.contenders("research 0")
+    [offloading] = [one for one in others if one.settings == "offload above 4,000"]
+    rows = [run(one, research("research 0", 0.0, SCALE, page_tokens=9_000)) for one in (plain, offloading)]
+    again = run(plain, research("research 1", 1.0, SCALE, page_tokens=9_000))
+    assert unchanged(rows, ("research 1", "contextkit", plain.settings)) == again
+    assert unchanged(rows, ("research 1", "contextkit", offloading.settings)) is None
+
+
 def test_tables_name_versions_what_was_left_out_and_failures() -> None:
     [plain, *_] = contender_sdk.contenders("research 0")
     row = run(plain, research("research 0", 0.0, SCALE, page_tokens=1_000))
@@ -67,6 +78,14 @@ def test_tables_name_versions_what_was_left_out_and_failures() -> None:
     assert "x (not installed)" in text
     assert "ValueError: a / b" in text
     assert "third ◦" in text
+
+
+def test_tables_replace_those_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- results -->\nold\n<!-- end -->\nafter\n")
+    for _ in range(2):
+        replace_results(page, "new")
+    assert page.read_text() == "before\n<!-- results -->\n\nnew\n\n<!-- end -->\nafter\n"
 
 
 def test_an_exception_of_a_contender_is_a_row() -> None:
