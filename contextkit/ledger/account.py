@@ -558,6 +558,7 @@ def take(
             account.settled(request, fault)
         account.lost(request)
         raise
+    reply = replace(reply, usage=_with_lifetimes(reply.usage, request))
     current = request
     withheld: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -582,6 +583,20 @@ def take(
         raise
     account.received(request, reply, response, first_byte_at)
     return body
+
+
+_COUNTS_WRITES_TOGETHER = frozenset({"openai_chat"})
+"""Endpoints whose counters give one number for the writes of all lifetimes (openai/types/completion_usage.py)."""
+
+
+def _with_lifetimes(usage: Usage, request: Request) -> Usage:
+    """The usage with its writes divided among lifetimes as predicted, where the endpoint counts them together."""
+    written, predicted = usage.written, request.predicted.write_1h
+    if request.wire not in _COUNTS_WRITES_TOGETHER or not written or not predicted:
+        return usage
+    long = min(predicted, written)
+    ttls = [mark.ttl_seconds for mark in request.prompt.breakpoints if mark.is_written]
+    return replace(usage, writes=Usage(writes={min(ttls): written - long, max(ttls): long}).writes)
 
 
 def _unkept(request: Request) -> None:

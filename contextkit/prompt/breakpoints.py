@@ -21,6 +21,10 @@ MOST = 4
 """Marks a request may carry, the automatic one included."""
 
 
+AUTO_TTL = "auto"
+"""The `ttl` of a provider adapter that lets the planner choose each breakpoint's lifetime among those of the model."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What one provider lets us mark."""

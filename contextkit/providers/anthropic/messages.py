@@ -15,7 +15,7 @@ from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.log.entry import Entry
 from contextkit.models import model_named
-from contextkit.prompt.breakpoints import LOOKBACK, Plan
+from contextkit.prompt.breakpoints import AUTO_TTL, LOOKBACK, Plan
 from contextkit.prompt.prompt import Grammar, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter, Answering, chosen_model
 from contextkit.providers.anthropic import blocks as words
@@ -79,7 +79,7 @@ class AnthropicMessages(Adapter):
         betas: Iterable[str] = (),
         **params: Json,
     ) -> None:
-        long_ttl, ttl = (TTLS["1h"], "5m") if ttl == "auto" and head_ttl is None else (0, ttl)
+        long_ttl, ttl = (TTLS["1h"], "5m") if ttl == AUTO_TTL and head_ttl is None else (0, ttl)
         head_ttl = head_ttl or ttl
         if ttl not in tuple(TTLS) or head_ttl not in tuple(TTLS) or TTLS[head_ttl] < TTLS[ttl]:
             rule = "each is '5m' or '1h', and the head's may not be the shorter one; or ttl='auto' alone"

@@ -14,7 +14,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.models import Model
-from contextkit.prompt.breakpoints import Plan
+from contextkit.prompt.breakpoints import AUTO_TTL, Plan
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.bedrock import blocks
@@ -154,8 +154,8 @@ class BedrockConverse(KeyedAdapter):
     """A model of Bedrock behind `client.converse`, where `client = boto3.client("bedrock-runtime")`.
 
     `max_tokens` goes out as `inferenceConfig.maxTokens`. `ttl` is the lifetime of the moving cachePoints, `head_ttl`
-    that of tools and system (never shorter); a model that knows one lifetime takes that. Everything else is a parameter
-    of `converse` and is sent as given.
+    that of tools and system (never shorter); `ttl="auto"` lets the planner choose for each cachePoint. A model that
+    knows one lifetime takes that. Everything else is a parameter of `converse` and is sent as given.
 
     >>> BedrockConverse("anthropic.claude-sonnet-5-5", max_tokens=4096).params["inferenceConfig"]
     {'maxTokens': 4096}
@@ -170,15 +170,26 @@ class BedrockConverse(KeyedAdapter):
         self, model: str, *, max_tokens: int | None = None, ttl: str = "5m", head_ttl: str | None = None, **params: Json
     ) -> None:
         """Raises `UsageError` for a lifetime this model does not know."""
-        row, head = chosen_model(model, "aws"), head_ttl or ttl
+        row = chosen_model(model, "aws")
         offered = tuple(TTLS.values()) if row.is_assumed else row.ttls_seconds
+        long_ttl_seconds = 0
+        if ttl == AUTO_TTL and head_ttl is None:
+            ttl = "5m"
+            long_ttl_seconds = TTLS["1h"] if TTLS["1h"] in offered else 0
+        head = head_ttl or ttl
         if not all(TTLS.get(asked) in offered for asked in (ttl, head)) or TTLS[head] < TTLS[ttl]:
             raise UsageError(
-                f"ttl={ttl!r}, head_ttl={head_ttl!r}: {model} takes {offered} seconds, and the longer lifetime first"
+                f"ttl={ttl!r}, head_ttl={head_ttl!r}: {model} takes {offered} seconds, and the longer lifetime first; "
+                "or ttl='auto' alone"
             )
         limit = {} if max_tokens is None else {"maxTokens": max_tokens}
         said = {"inferenceConfig": {**limit, **(params.pop("inferenceConfig", None) or {})}} if limit else {}
-        plan = Plan(head_ttl_seconds=TTLS[head], tail_ttl_seconds=TTLS[ttl], min_tokens=row.min_tokens)
+        plan = Plan(
+            head_ttl_seconds=TTLS[head],
+            tail_ttl_seconds=TTLS[ttl],
+            min_tokens=row.min_tokens,
+            long_ttl_seconds=long_ttl_seconds,
+        )
         super().__init__(row, f"/model/{quote(model, safe='')}/converse", {**said, **params}, plan)
 
 

@@ -168,6 +168,13 @@ class Gemini(KeyedAdapter):
     def __init__(
         self, model: str, *, max_tokens: int | None = None, cached_content: str | None = None, **params: Json
     ) -> None:
+        """Raises `UsageError` for `ttl`: no request to Gemini asks for a lifetime."""
+        if "ttl" in params:
+            raise UsageError(
+                f"ttl={params['ttl']!r}: Gemini takes no breakpoints and keeps what it can by itself, so no lifetime can be "
+                'asked for; leave ttl out, or store the static prefix: Gemini(…, cached_content="auto"), then '
+                "open(client, layout, ttl_seconds=…)"
+            )
         limit = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
         config = {"generationConfig": {**limit, **(params.pop("generationConfig", None) or {})}} if limit else {}
         named = {} if cached_content in (None, "auto") else {"cachedContent": cached_content}

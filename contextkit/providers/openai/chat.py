@@ -20,6 +20,7 @@ from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply, UnreadableRequest, UsageError
 from contextkit.log.entry import Native
+from contextkit.prompt.breakpoints import AUTO_TTL
 from contextkit.prompt.normal_form import marker_of, normal
 from contextkit.prompt.prompt import RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
@@ -445,6 +446,7 @@ class OpenAIChat(OpenAIAdapter):
     """An OpenAI model behind `client.chat.completions.create`.
 
     `max_tokens` is sent as `max_completion_tokens`; `system_role` is the role of the system prompt (`system` before o1).
+    A request writes for 30 minutes; with `ttl="auto"` the planner gives explicit breakpoints 12 hours where that pays.
     Everything else is a parameter of the endpoint and is sent unchanged. Models from gpt-5.6 on get one explicit breakpoint,
     at the end of the system prompt. `prompt_cache_key="auto"`, or a `CacheKey`, is derived from the static prefix
     where it chooses the machine.
@@ -468,9 +470,9 @@ class OpenAIChat(OpenAIAdapter):
         system_role: str = "developer",
         **params: Json,
     ) -> None:
-        if ttl != "30m" or system_role not in tuple(SYSTEM):
+        if ttl not in ("30m", AUTO_TTL) or system_role not in tuple(SYSTEM):
             raise UsageError(
-                f"ttl={ttl!r}, system_role={system_role!r}: Chat takes ttl '30m' and the role 'developer' or 'system'"
+                f"ttl={ttl!r}, system_role={system_role!r}: Chat takes ttl '30m' or 'auto' and the role 'developer' or 'system'"
             )
         options = {"max_completion_tokens": max_tokens, "prompt_cache_key": prompt_cache_key}
         self.system_role = system_role

@@ -22,6 +22,7 @@ from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply, UnreadableRequest, UsageError
 from contextkit.log.entry import Native
+from contextkit.prompt.breakpoints import AUTO_TTL
 from contextkit.prompt.normal_form import VERBATIM, marker_of, normal
 from contextkit.prompt.prompt import RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
@@ -520,7 +521,8 @@ FORMAT = MessageFormat(
 class OpenAIResponses(OpenAIAdapter):
     """An OpenAI model behind `client.responses.create`.
 
-    `ttl` is the lifetime of everything the request writes, `30m` or `12h`. Everything else is a parameter of the
+    `ttl` is the lifetime of everything the request writes, `30m` or `12h`; with `ttl="auto"` the request writes for 30
+    minutes, except at explicit breakpoints that the planner gives 12 hours. Everything else is a parameter of the
     endpoint and is sent unchanged; `store=False` and encrypted reasoning are the defaults, so that the log is all there
     is. Models from gpt-5.6 on get one explicit breakpoint, at the end of the system prompt. With `continues=True` the server
     stores each reply, and a request sends only the entries after the last one; `conversation="conv_…"` does so in a
@@ -551,10 +553,10 @@ class OpenAIResponses(OpenAIAdapter):
         conversation: str | None = None,
         **params: Json,
     ) -> None:
-        if ttl not in tuple(TTLS):
-            raise UsageError(f"ttl={ttl!r}: Responses takes '30m' or '12h'")
+        if ttl not in (*TTLS, AUTO_TTL):
+            raise UsageError(f"ttl={ttl!r}: Responses takes '30m', '12h' or 'auto'")
         limits = {} if max_output_tokens is None else {"max_output_tokens": max_output_tokens}
-        if ttl != "30m":
+        if ttl == "12h":
             params["prompt_cache_options"] = {"ttl": ttl, **(params.get("prompt_cache_options") or {})}
         self.continuing = continuing(continues, conversation, params)
         fields = {**limits, "store": self.continuing is not None, "include": ["reasoning.encrypted_content"], **params}

@@ -23,7 +23,7 @@ from contextkit.errors import NotSerialisable, UnreadableRequest, UsageError
 from contextkit.log.content import is_deeper
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
-from contextkit.prompt.breakpoints import Plan
+from contextkit.prompt.breakpoints import AUTO_TTL, Plan
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter
 from contextkit.providers.body import BodyPart, BodyReader
@@ -189,13 +189,15 @@ def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
     """The breakpoints to place: the static prefix, since the implicit breakpoint moves with the conversation, and the tail
     where there is no implicit breakpoint.
 
-    `auto` lets the long lifetime be chosen place by place, where the model has one. Raises `UsageError` for a lifetime
-    it does not offer.
+    `auto` lets 12 hours be chosen for each breakpoint, where the model offers them and `prompt_cache_options` does not
+    ask for them everywhere. Raises `UsageError` for a lifetime that the model does not offer.
     """
-    if ttl != "auto" and TTLS.get(ttl) not in (*model.ttls_seconds, TTLS["30m"]):
+    if ttl != AUTO_TTL and TTLS.get(ttl) not in (*model.ttls_seconds, TTLS["30m"]):
         raise UsageError(f"ttl={ttl!r}: {model.name} has no such lifetime, leave ttl out")
     options = _options(params)
     seconds = TTLS.get(options.get("ttl", ttl), TTLS["30m"])
+    longest = TTLS["12h"]
+    has_choice = ttl == AUTO_TTL and seconds < longest and longest in model.ttls_seconds
     has_marks, mode = model.cache == "breakpoints", options.get("mode", "implicit")
     return Plan(
         has_marks,
@@ -205,7 +207,7 @@ def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
         0,
         1,
         most=_WRITTEN[mode],
-        long_ttl_seconds=TTLS["12h"] if has_marks and ttl == "auto" else 0,
+        long_ttl_seconds=longest if has_marks and has_choice else 0,
         implicit_lookback=_ENDINGS if has_marks and mode == "implicit" else 0,
     )
 

@@ -1,0 +1,130 @@
+"""Lifetimes through the real SDK clients: what an adapter asks for, what the local provider bills, and what is learned
+from a bill that contradicts the assumed rule of mixed lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
+from contextkit.errors import UsageError
+from contextkit.providers.bedrock.converse import BedrockConverse
+from contextkit.providers.gemini.generate import Gemini
+from contextkit.providers.provider import Provider
+from contextkit.server import LocalServer
+
+START = 1_795_500_000.0
+"""A day whose prices are known."""
+SYSTEM = "You answer questions about orders. " * 900
+MINUTE = 60.0
+PROVIDERS: dict[str, tuple[Callable[[str], Provider], int, int]] = {
+    "anthropic": (lambda ttl: AnthropicMessages("claude-sonnet-5-5", max_tokens=64, ttl=ttl), 300, 3600),
+    "responses": (lambda ttl: OpenAIResponses("gpt-6.1-sol", max_output_tokens=64, ttl=ttl), 1800, 43200),
+    "chat": (lambda ttl: OpenAIChat("gpt-6.1-sol", max_tokens=64, ttl=ttl), 1800, 43200),
+    "bedrock": (lambda ttl: BedrockConverse("anthropic.claude-sonnet-5-5", max_tokens=64, ttl=ttl), 300, 3600),
+}
+"""Adapter with a `ttl`, the short lifetime and the long one."""
+
+
+def client_for(name: str, server: LocalServer) -> Any:
+    if name == "anthropic":
+        return anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0)
+    if name == "bedrock":
+        boto3 = pytest.importorskip("boto3", reason="the SDK of the extra `bedrock` is not installed")
+        return boto3.client(
+            "bedrock-runtime",
+            endpoint_url=server.url,
+            region_name="us-east-1",
+            aws_access_key_id="any",
+            aws_secret_access_key="any",
+        )
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
+
+
+@pytest.fixture(scope="module")
+def dated() -> Iterator[LocalServer]:
+    with LocalServer(now=START) as server:
+        yield server
+
+
+class Conversation:
+    """Turns of one conversation with a real client, at the server's clock."""
+
+    def __init__(self, name: str, server: LocalServer, ttl: str = "auto") -> None:
+        server.reset()
+        self.server = server
+        self.client = client_for(name, server)
+        self.context = Context(PROVIDERS[name][0](ttl), system=SYSTEM, clock=server.clock.now)
+
+    def ask(self, text: str, pause: float = 0.0) -> Any:
+        """The usage that was billed; it must be what was predicted."""
+        self.server.clock.advance(pause)
+        self.context.user(text)
+        request = self.context.request()
+        self.context.receive(request.send(self.client), request)
+        billed = self.server.ledger.exchanges[-1].usage
+        recorded = self.context.ledger.exchanges[-1].usage
+        for usage in (billed, recorded):
+            assert (usage.fresh, usage.read, dict(usage.writes)) == (
+                request.predicted.fresh,
+                request.predicted.read,
+                dict(request.predicted.writes),
+            )
+        return billed
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_auto_asks_for_the_long_lifetime_where_it_pays_and_reads_it_after_a_long_pause(
+    name: str, dated: LocalServer
+) -> None:
+    short, long = PROVIDERS[name][1:]
+    talk = Conversation(name, dated)
+    for pause in (0.0, 20.0, 20.0, 1.5 * short, 20.0, 1.5 * short):
+        talk.ask("Where is my order? " * 20, pause)
+    lifetimes = {ttl for exchange in dated.ledger.exchanges for ttl, _ in exchange.usage.writes}
+    assert long in lifetimes
+    usage = talk.ask("And now?", 0.9 * long)
+    assert usage.read > 4_000 and usage.read > 0.9 * usage.prompt
+
+
+def test_a_stream_carries_the_same_lifetimes(dated: LocalServer) -> None:
+    talk = Conversation("responses", dated)
+    for pause in (0.0, 20.0, 2_700.0):
+        talk.ask("Where is my order? " * 20, pause)
+    talk.context.user("And now?")
+    request = talk.context.request()
+    list(talk.context.stream(request.stream(talk.client), request))
+    assert dated.ledger.exchanges[-1].usage.read == request.predicted.read > 4_000
+
+
+@pytest.mark.parametrize(
+    ("make", "hint"),
+    [
+        (lambda: Gemini("gemini-2.5-pro", ttl="auto"), "cached_content"),
+        (lambda: OpenAIChat("gpt-6.1-sol", ttl="12h"), "'auto'"),
+        (lambda: OpenAIResponses("gpt-6.1-sol", ttl="1h"), "'auto'"),
+        (lambda: BedrockConverse("anthropic.claude-sonnet-5-5", ttl="auto", head_ttl="1h"), "ttl='auto' alone"),
+    ],
+)
+def test_a_lifetime_that_cannot_be_asked_for_is_refused_with_what_to_do(make: Any, hint: str) -> None:
+    with pytest.raises(UsageError, match=hint):
+        make()
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        BedrockConverse("amazon.nova-pro-v1:0", ttl="auto"),
+        OpenAIResponses("gpt-5.4", ttl="auto"),
+        OpenAIChat("gpt-6.1-sol", ttl="auto", prompt_cache_options={"mode": "explicit"}),
+    ],
+)
+def test_auto_takes_the_only_lifetime_of_a_model_that_has_one(provider: Provider) -> None:
+    context = Context(provider, system=SYSTEM)
+    context.user("Where is my order?")
+    assert context.plan.explain()
+    assert provider.plan.long_ttl_seconds in (0, 43200)
