@@ -466,8 +466,7 @@ class Context:
                 "delegate takes a result that the memory's offload rule calls large, and that its files take: "
                 "context.residency(call, value) says whether it is"
             )
-        side = self.fork()
-        side._bill_to(self)
+        side = self._side_branch()
         for other in self._turns.open_calls:
             if other.call_id != call_id:
                 side._append("result", side._result_body(other.call_id, NOT_PART_OF_READING))
@@ -675,9 +674,7 @@ class Context:
         Send its request, give it the reply, then hand it to `compact`. Its bill is in this context's ledger, its words
         are not in its log.
         """
-        side = self.fork()
-        side._memory.leave(side.log)
-        side._bill_to(self)
+        side = self._side_branch()
         side._append("user", {"content": content_parts(instruction)})
         return side
 
@@ -1109,6 +1106,13 @@ class Context:
         branch._account.share(self._account)
         self._server.share(branch._server)
         return branch
+
+    def _side_branch(self) -> Self:
+        """A branch for one question: billed to this conversation, and not indexed for searches."""
+        side = self.fork()
+        side._memory.leave(side.log)
+        side._bill_to(self)
+        return side
 
     def _branch(self) -> Self:
         """A branch of a fan-out: its lane, its plan, and the caller's ledger."""
