@@ -468,8 +468,8 @@ class Conversations(Generic[C]):
 
     def recent(self, pool: tuple[str, ...], n: int) -> list[C]:
         """The latest calls of the `n` conversations of a pool that were used last."""
-        found = self._pools.get(pool)
-        latest = islice(reversed(found.conversations.values()), n) if found else ()
+        within = self._pools.get(pool)
+        latest = islice(reversed(within.conversations.values()), n) if within else ()
         return [one.last for one in latest if one.last is not None]
 
     def place(self, call: C, pool: tuple[str, ...] = (), *, n_bytes: int = 0) -> Placement[C]:
@@ -735,7 +735,7 @@ class BodyPrefix:
 
 def longest(continued: Iterable[tuple[T, BodyPrefix, BodyPrefix]]) -> tuple[T, BodyPrefix] | None:
     """Of (conversation, its prefix, the body as its continuation) the one with the longest prefix."""
-    best = max(continued, key=lambda found: len(found[1].body), default=None)
+    best = max(continued, key=lambda candidate: len(candidate[1].body), default=None)
     return (best[0], best[2]) if best else None
 
 
