@@ -139,6 +139,7 @@ def _change(before: float | None, after: float | None) -> str:
 
 if TYPE_CHECKING:
     from contextkit.context import Context
+    from contextkit.providers.request import Request
 
 MODELS = {"anthropic": "claude-opus-4-5", "openai-chat": "gpt-5.6-sol", "openai-responses": "gpt-5.6-sol"}
 """Provider → the model asked where none is named."""
@@ -235,11 +236,14 @@ def replayed(
     model: str,
     via: str,
     progress: Callable[[int], None] = lambda n: None,
+    observe: Callable[[Request], None] = lambda request: None,
     memory: Memory | None = None,
 ) -> tuple[Context, Ledger]:
     """The conversation a replay leaves behind, and every call with its bill.
 
-    With a `memory`, large results are offloaded to its files.
+    `observe` is shown every request before it leaves.
+
+    With a `memory` large results go to its files as they are said.
 
     Raises `UnreadableLog` for what is no pi session, `UsageError` for another provider's model.
     """
@@ -264,7 +268,9 @@ def replayed(
             f"{recording.n_calls_elsewhere:,} calls on other branches are left out"
         )
     with TRANSPORTS[via](build(model, "off").wire) as transport:
-        return Replay(recording, lambda level: build(model, level), transport, ReplayClock(), progress, memory).run()
+        return Replay(
+            recording, lambda level: build(model, level), transport, ReplayClock(), progress, observe, memory
+        ).run()
 
 
 def _offloaded(

@@ -78,7 +78,7 @@ class ReplayClock:
 
 @dataclass(slots=True)
 class Replay:
-    """Replay of one session."""
+    """One session on its way."""
 
     recording: Recording
     provider: Callable[[str], Provider]
@@ -86,6 +86,8 @@ class Replay:
     transport: ReplayTransport
     clock: ReplayClock
     progress: Callable[[int], None] = field(default=lambda n: None)
+    observe: Callable[[Request], None] = field(default=lambda request: None)
+    """Called with every request that is sent."""
     memory: Memory | None = None
     """Where large results go; None: they stay in the window."""
     variation: Variation | None = None
@@ -145,6 +147,7 @@ class Replay:
         self.clock.set(event.started_at)
         context.interrupt("the recording holds no result")
         n, request = len(context.log), context.request()
+        self.observe(request)
         self.bills.append(self.transport.send(context, request, script_of(event), event.started_at))
         self.clock.set(event.ended_at)
         self.progress(len(self.bills))
