@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from contextkit.economics.read_back import StoredResult, break_even_rate
 from contextkit.log.entry import (
     Change,
     DateChanged,
@@ -21,6 +22,8 @@ from contextkit.log.entry import (
     ModeChanged,
     PermissionChanged,
 )
+from contextkit.models import model_named
+from contextkit.prices import cost_usd
 from contextkit.providers.notices import NOTICINGS, SETTINGS
 from contextkit.providers.settings import OutputChanged
 
@@ -36,6 +39,7 @@ CHANGES: tuple[Change, ...] = (
     FileChanged("a.py", "9f2c"),
     OutputChanged(None),
 )
+REMAINING = (5, 20, 60, 200)
 TOLD = {
     "system_notice": "a message of role `system` between turns",
     "configuration_update": "an effort or a reply's form as an item `configuration_update`, everything else as a `developer` message",
@@ -63,13 +67,28 @@ def settings() -> str:
     return table(("sets", "documented in"), ((f"`{field}`", row.source) for row in SETTINGS for field in _fields(row)))
 
 
+def read_back() -> str:
+    row = model_named("claude-sonnet-5-5")
+    rows = []
+    for prefix_tokens in (20_000, 100_000):
+        for result_tokens in (5_000, 10_000, 30_000):
+            cases = [StoredResult(result_tokens, 400, prefix_tokens, n) for n in REMAINING]
+            rates = [
+                break_even_rate(case, row, lambda usage: cost_usd(row.provider, row.name, usage)) for case in cases
+            ]
+            rows.append(
+                (f"{prefix_tokens:,}", f"{result_tokens:,}", *(f"{rate:.0%}".replace("%", " %") for rate in rates))
+            )
+    return table(("prompt before it", "result", *(f"{n} calls to come" for n in REMAINING)), rows)
+
+
 def _fields(row: object) -> list[str]:
     """The fields a row sets for an effort, or for words that last until the user speaks."""
     bodies = ({"event": {"type": "effort", "effort": "low"}}, {"until": "user", "event": {"type": "words"}})
     return [field for body in bodies for field in row.fields(body)]  # type: ignore[attr-defined]
 
 
-TABLES = {"changes": changes, "told": told, "settings": settings}
+TABLES = {"read back": read_back, "changes": changes, "told": told, "settings": settings}
 
 
 def written() -> str:
