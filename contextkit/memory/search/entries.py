@@ -134,7 +134,7 @@ def _labelled(body: Json, stored: Collection[int]) -> Json:
     """The parts of a result, a label in place of the preview of each that is a document of its own."""
     parts = list(body["content"])
     for reference in _references(body):
-        if reference.part in stored:
+        if reference.part in stored and parts[reference.part].get("text", "").startswith(f"[{LISTING}"):
             label = " ".join(filter(None, (reference.tool, reference.call, reference.title)))
             parts[reference.part] = {"type": "text", "text": label}
     return parts
