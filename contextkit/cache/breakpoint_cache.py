@@ -11,9 +11,10 @@ last hit and the last marks stand.
 
 What is assumed, because nothing is published: every live entry that stands at a breakpoint of a request at or below its
 hit is refreshed with it; writing over a live entry refreshes it and keeps the longer of the two lifetimes, which
-upgrades a 5m entry under a 1h mark free of charge; any mark reads any entry (`is_ttl_interchangeable=False` is the
-other reading); OpenAI entries become readable when Anthropic's do (`visible_at`). Where a read renews with the reading
-request's lifetime (`renewal`), it never shortens a life.
+upgrades a 5m entry under a 1h mark free of charge; any mark reads any entry (the rule `mixed_lifetimes` of
+`facts/rules.toml`; `is_ttl_interchangeable=False` is the other reading); OpenAI entries become readable when
+Anthropic's do (`visible_at`). Where a read renews with the reading request's lifetime (`renewal`), it never shortens a
+life.
 """
 
 from __future__ import annotations
@@ -195,6 +196,22 @@ class BreakpointCache:
                 f"not a snapshot of a BreakpointCache ({error!r}): pass what BreakpointCache.snapshot() gave"
             ) from error
         self._entries, self._in_flight, self._counters = entries, in_flight, counters
+
+    @property
+    def is_ttl_interchangeable(self) -> bool:
+        """Whether a breakpoint reads entries of other lifetimes than its own."""
+        return self._is_ttl_interchangeable
+
+    def separate_lifetimes(self) -> None:
+        """Let a breakpoint read only entries of its own lifetime from now on: a bill has shown that the provider does so.
+
+        An entry counts as one of the longest lifetime that it was written with.
+        """
+        if not self._is_ttl_interchangeable:
+            return
+        self._is_ttl_interchangeable = False
+        self._entries = _by_lifetime(self._entries)
+        self._in_flight = _by_lifetime(self._in_flight)
 
     def reset(self) -> None:
         """Forget everything."""
@@ -383,6 +400,10 @@ def _sweep(store: OrderedDict[_Key, _Entry], before: float) -> None:
         key, entry = store.popitem(last=False)
         if entry.expires_at > before:
             store[key] = entry
+
+
+def _by_lifetime(store: OrderedDict[_Key, _Entry]) -> OrderedDict[_Key, _Entry]:
+    return OrderedDict(((key[0], key[1], entry.ttl_seconds), entry) for key, entry in store.items())
 
 
 def _rows(store: OrderedDict[_Key, _Entry]) -> list[tuple[Any, ...]]:

@@ -13,11 +13,12 @@ from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
+from contextkit.facts.rules import MIXED_LIFETIMES, rule_holds
 from contextkit.models import Model
 
 
 def _breakpoints(model: Model) -> PrefixCache[Prompt]:
-    return BreakpointCache(model.min_tokens)
+    return BreakpointCache(model.min_tokens, is_ttl_interchangeable=rule_holds(MIXED_LIFETIMES, model.provider))
 
 
 _IMPLICIT: dict[str, type[ImplicitCache]] = {"google": NamedContents}
@@ -47,6 +48,12 @@ _KINDS: dict[str, Callable[[Model], PrefixCache[Prompt]]] = {
 }
 
 
-def reference_cache(model: Model) -> PrefixCache[Prompt]:
-    """An empty cache that follows the rules of `model`'s provider."""
+def reference_cache(model: Model, *, mixed_lifetimes: bool | None = None) -> PrefixCache[Prompt]:
+    """Build an empty cache that follows the rules of `model`'s provider.
+
+    `mixed_lifetimes` says whether a breakpoint reads entries of other lifetimes, None for what `facts/rules.toml` and the
+    user's files say.
+    """
+    if mixed_lifetimes is not None and model.cache == "breakpoints":
+        return BreakpointCache(model.min_tokens, is_ttl_interchangeable=mixed_lifetimes)
     return _KINDS[model.cache](model)

@@ -1,5 +1,5 @@
-"""Reads files of facts: `[[models]]`, `[[prices]]`, `[[service_tiers]]` and `[[parameters]]` rows in TOML, checked key
-by key.
+"""Reads files of facts: `[[models]]`, `[[prices]]`, `[[service_tiers]]`, `[[parameters]]` and `[[rules]]` rows in TOML,
+checked key by key.
 
 Takes the name of a file, gives its rows; knows which files a user named: on the command line, in the environment
 variable CONTEXTKIT_MODELS, or in `[tool.contextkit] models = "…"` of the nearest pyproject.toml. Knows nothing of what
@@ -56,6 +56,7 @@ class Facts:
     prices: tuple[FactRow, ...] = ()
     service_tiers: tuple[FactRow, ...] = ()
     parameters: tuple[FactRow, ...] = ()
+    rules: tuple[FactRow, ...] = ()
 
 
 def read_facts(path: str | os.PathLike[str]) -> Facts:
@@ -231,6 +232,11 @@ def _endpoint(where: str, value: Any) -> str:
     return str(_one_of(*endpoints)(where, value))
 
 
+def _rule_name(where: str, value: Any) -> str:
+    names = dict.fromkeys(row["name"] for row in built_in_table("rules.toml")["rules"])
+    return str(_one_of(*names)(where, value))
+
+
 _RATES: dict[str, Kind] = {
     "input": _price,
     "cache_read": _price,
@@ -295,6 +301,10 @@ _TABLES: dict[str, tuple[dict[str, Kind], tuple[str, ...]]] = {
             **_ORIGIN,
         },
         ("field", "level"),
+    ),
+    "rules": (
+        {"name": _rule_name, "provider": _name, "holds": _flag, **_ORIGIN},
+        ("name", "holds"),
     ),
 }
 """Table → its keys and what each may be, and the keys a row needs."""
@@ -378,7 +388,7 @@ def built_in() -> Facts:
 
 @lru_cache(maxsize=8)
 def built_in_table(name: str) -> Mapping[str, Any]:
-    """Return a file of this folder, parsed once: `models.toml`, `parameters.toml`, `clients.toml`.
+    """Return a file of this folder, parsed once: `models.toml`, `parameters.toml`, `rules.toml`, `clients.toml`.
 
     Its rows are not checked here: a test does that once and for all.
     """

@@ -5,7 +5,8 @@ of the next one.
 cache with what was really sent; it is rebuilt from the ledger when a conversation is opened again. `take` reads a reply
 and bills it, whatever becomes of it, and gives the body of the log entry to be. `Passing` passes a stream's events on
 and takes the reply they amount to at its end; a stream that stops early is a failed call, billed as far as it said.
-`Pace` follows one lane of the ledger (gaps, growth, what the last request left in the cache) for the planner.
+`Pace` follows one lane of the ledger (gaps, growth, what the last request left in the cache, bills that contradict the
+rule of mixed lifetimes) for the planner.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
+from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.reference import reference_cache
@@ -45,7 +47,18 @@ _FAR_BELOW = 0.5
 class Pace:
     """One lane of a ledger."""
 
-    __slots__ = ("_before", "_lane", "_ledger", "_left", "_mixed", "_n", "_rhythm", "_size", "_states")
+    __slots__ = (
+        "_before",
+        "_contradicted",
+        "_lane",
+        "_ledger",
+        "_left",
+        "_lifetimes",
+        "_n",
+        "_rhythm",
+        "_size",
+        "_states",
+    )
 
     def __init__(self, lane: tuple[str, str], prior: Prior | None = None) -> None:
         """`lane`: session and lane."""
@@ -54,11 +67,26 @@ class Pace:
         self._n, self._size = 0, 0
         self._before: float | None = None
         self._left: dict[str, Left] = {}
-        self._mixed: dict[str, bool] = {}
+        self._lifetimes: dict[str, set[int]] = {}
+        """Model → lifetimes that the ends of its requests were written with, since the last declared break."""
+        self._contradicted: set[str] = set()
+        """Models whose bills contradict the rule of mixed lifetimes."""
         self._states: dict[tuple[str, int], PlanningState] = {}
 
+    def contradicts_mixed_lifetimes(self, ledger: Ledger, model: str) -> bool:
+        """Whether a bill of the lane shows that a breakpoint did not read an entry of another lifetime."""
+        self._follow(ledger)
+        return model in self._contradicted
+
     def planning_state(
-        self, ledger: Ledger, model: Model, now: float, epoch: int, calls_to_come: float | None = None
+        self,
+        ledger: Ledger,
+        model: Model,
+        now: float,
+        epoch: int,
+        calls_to_come: float | None = None,
+        *,
+        is_mixed: bool = True,
     ) -> PlanningState:
         """What is known of the lane before its next request to `model`; costs what was recorded since."""
         self._follow(ledger)
@@ -71,7 +99,7 @@ class Pace:
             self._left.get(model.name, NOTHING),
             epoch,
             calls_to_come,
-            is_mixed=self._mixed.get(model.name, True),
+            is_mixed=is_mixed,
             _tables=tables if calls_to_come is None else {},
         )
         self._states = {key: planning_state} if calls_to_come is None else self._states
@@ -98,8 +126,16 @@ class Pace:
     def _note(self, exchange: Exchange, prompt: Outline) -> None:
         marks = tuple(mark for mark in prompt.breakpoints if mark.is_written)
         last = self._left.get(exchange.model, NOTHING)
-        if last.marks and marks and last.epoch == prompt.epoch and last.marks[-1].ttl_seconds != marks[-1].ttl_seconds:
-            self._mixed[exchange.model] = self._mixed.get(exchange.model, True) and not _reads_too_little(exchange)
+        if last.epoch != prompt.epoch:
+            self._lifetimes[exchange.model] = set()
+        lifetimes = self._lifetimes[exchange.model]
+        if marks and last.marks and lifetimes:
+            changes = last.marks[-1].ttl_seconds != marks[-1].ttl_seconds
+            outlives = len(lifetimes) > 1 and exchange.at - last.at >= min(lifetimes)
+            if (changes or outlives) and _reads_too_little(exchange):
+                self._contradicted.add(exchange.model)
+        if marks:
+            lifetimes.add(marks[-1].ttl_seconds)
         self._left[exchange.model] = Left(marks, exchange.at, prompt.epoch)
 
 
@@ -121,7 +157,7 @@ def _size(exchange: Exchange) -> int:
 
 
 def _reads_too_little(exchange: Exchange) -> bool:
-    """Whether far less was read than the reference cache expected, in the first request of another lifetime."""
+    """Whether far less was read than the reference cache expected."""
     billed = exchange.usage.read if exchange.usage else None
     expected = exchange.predicted.read if exchange.predicted else None
     return billed is not None and bool(expected) and billed < _FAR_BELOW * (expected or 0)
@@ -233,8 +269,15 @@ class Account:
 
     def planning_state(self, model: Model, now: float, epoch: int, calls_to_come: float | None = None) -> PlanningState:
         """What is known of this lane before its next request to `model`; `now` is the time of the last thing said."""
+        ledger = self._recorder.ledger
         with self._lock:
-            return self._pace.planning_state(self._recorder.ledger, model, now, epoch, calls_to_come)
+            cache = self._cache(model.name, model.provider)
+            is_mixed = True
+            if isinstance(cache, BreakpointCache):
+                if self._pace.contradicts_mixed_lifetimes(ledger, model.name):
+                    cache.separate_lifetimes()
+                is_mixed = cache.is_ttl_interchangeable
+            return self._pace.planning_state(ledger, model, now, epoch, calls_to_come, is_mixed=is_mixed)
 
     def reserve(self, request: Request) -> Hold:
         """Set aside what `request` may cost, in every budget. Raises `BudgetExceeded` where one has less left.

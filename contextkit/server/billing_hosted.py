@@ -46,10 +46,19 @@ def _row(name: str, family: str) -> Model:
 
 
 class Hosted:
-    """The providers of the model table; satisfies `Books`. `billing_header` as in `providers/anthropic/blocks.py`."""
+    """The providers of the model table; satisfies `Books`. `billing_header` as in `providers/anthropic/blocks.py`,
+    `mixed_lifetimes` as in `reference_cache`.
+    """
 
-    def __init__(self, billing_header: BillingHeader = "neutral", *, is_strict: bool = False) -> None:
+    def __init__(
+        self,
+        billing_header: BillingHeader = "neutral",
+        *,
+        is_strict: bool = False,
+        mixed_lifetimes: bool | None = None,
+    ) -> None:
         self._is_strict = is_strict
+        self._mixed_lifetimes = mixed_lifetimes
         claude = partial(messages.parse, billing_header=billing_header)
         self._parsers: dict[str, Callable[[Json], Parsed]] = {**PARSERS, "anthropic_messages": claude}
         self.reset()
@@ -85,7 +94,7 @@ class Hosted:
         """The cache of one model in one workspace."""
         key = codec.provider, request.model.name, request.received.headers.get(codec.workspace_header, "")
         if key not in self._caches:
-            self._caches[key] = reference_cache(request.model)
+            self._caches[key] = reference_cache(request.model, mixed_lifetimes=self._mixed_lifetimes)
         return self._caches[key]
 
     def reply_size(self, codec: Codec, request: ParsedRequest, parts: tuple[Part, ...]) -> ReplySize:

@@ -41,7 +41,9 @@ class LocalServer:
     are billed by that engine's cache. `allow_hosts` are names it answers to besides `localhost`, loopback addresses and
     `host` (`http/hosts.py`). `strict` refuses fields that an endpoint does not know, and models that are unknown or
     retired, as the provider does; without it they are accepted and listed in `findings`. `billing_header="significant"`
-    lets Claude Code's billing header take part in the cache key (`providers/anthropic/blocks.py`).
+    lets Claude Code's billing header take part in the cache key (`providers/anthropic/blocks.py`). `mixed_lifetimes=False`
+    bills as if a breakpoint read no entry of another lifetime; None is what `contextkit/facts/rules.toml` and the user's
+    files say.
     """
 
     def __init__(
@@ -56,11 +58,19 @@ class LocalServer:
         allow_hosts: Iterable[str] = (),
         strict: bool = False,
         billing_header: BillingHeader = "neutral",
+        mixed_lifetimes: bool | None = None,
     ) -> None:
         """Raises `UsageError` for an engine there is not, and for an allowed host that is not a host name."""
         clock = Clock(now, is_frozen=now is not None if is_frozen is None else is_frozen)
         own = engine(cache) if isinstance(cache, str) else cache
-        self._state = State(clock, replies, own, is_strict=strict, billing_header=billing_header)
+        self._state = State(
+            clock,
+            replies,
+            own,
+            is_strict=strict,
+            billing_header=billing_header,
+            mixed_lifetimes=mixed_lifetimes,
+        )
         self._host, self._port, self._hosts = host, port, Hosts(host, allow_hosts)
         self._server: Listening | None = None
         self._thread: threading.Thread | None = None

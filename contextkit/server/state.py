@@ -87,18 +87,19 @@ class State:
         *,
         is_strict: bool = False,
         billing_header: BillingHeader = "neutral",
+        mixed_lifetimes: bool | None = None,
     ) -> None:
         """`engine` bills the OpenAI-compatible endpoints where it is given.
 
         `is_strict` refuses unknown fields and unknown or retired models; `billing_header` as in
-        `providers/anthropic/blocks.py`.
+        `providers/anthropic/blocks.py`, `mixed_lifetimes` as in `reference_cache`.
         """
         memoize_blocks(REMEMBERED_BYTES)
         self.lock = RLock()
         self.clock = clock
         self.replies = Replies(replies)
         self.is_strict = is_strict
-        self._hosted = Hosted(billing_header, is_strict=is_strict)
+        self._hosted = Hosted(billing_header, is_strict=is_strict, mixed_lifetimes=mixed_lifetimes)
         self._books: dict[str, Books] = {"openai": SelfHosted(engine)} if engine else {}
         self.reset()
 

@@ -252,6 +252,20 @@ def test_auto_stops_mixing_lifetimes_once_a_bill_says_they_are_kept_apart() -> N
     assert {ttl for _ in range(8) for _, ttl in talk.ask("word " * 300)} == {3600}
 
 
+def test_a_long_entry_that_is_gone_after_a_pause_contradicts_the_rule_too() -> None:
+    """Another reading of the docs: the long entry loses the short one that it was written behind."""
+    talk = Talk(ttl="auto")
+    talk.ask("word " * 3_000)
+    talk.ask(gap=900.0)
+    assert talk.context.plan.choice.state.is_mixed
+    talk.ask(reads=False)
+    assert not talk.context.plan.choice.state.is_mixed
+    given = Talk()
+    given.ask(gap=900.0)
+    given.ask(reads=False)
+    assert given.context.plan.choice.state.is_mixed, "a lifetime that was given contradicts nothing"
+
+
 def test_the_plan_is_the_same_after_the_conversation_is_opened_again(tmp_path: object) -> None:
     now = 1_790_000_000.0
     provider = AnthropicMessages("claude-opus-4-5", max_tokens=64, ttl="auto")

@@ -128,3 +128,54 @@ def test_auto_takes_the_only_lifetime_of_a_model_that_has_one(provider: Provider
     context.user("Where is my order?")
     assert context.plan.explain()
     assert provider.plan.long_ttl_seconds in (0, 43200)
+
+
+# The rule of mixed lifetimes
+# -----------------------------------------------------------------------------------------------------------------------------
+
+PAUSES = (0.0, 20.0, 20.0, 20.0)
+"""Over the second pause `auto` goes over to the long lifetime, which relies on the rule."""
+
+
+@pytest.fixture(scope="module")
+def separate() -> Iterator[LocalServer]:
+    """A provider at which the rule does not hold."""
+    with LocalServer(now=START, mixed_lifetimes=False) as server:
+        yield server
+
+
+def sent(talk: Conversation, text: str, pause: float) -> tuple[Any, Any]:
+    """What was predicted and what was billed."""
+    talk.server.clock.advance(pause)
+    talk.context.user(text)
+    request = talk.context.request()
+    talk.context.receive(request.send(talk.client), request)
+    return request.predicted, talk.server.ledger.exchanges[-1].usage
+
+
+@pytest.mark.parametrize("name", ["anthropic", "responses", "bedrock"])
+def test_one_contradicting_bill_teaches_the_account_and_the_planner(name: str, separate: LocalServer) -> None:
+    short = PROVIDERS[name][1]
+    talk = Conversation(name, separate)
+    contradicted = 0
+    for pause in (*PAUSES, 1.5 * short, 20.0, 1.5 * short, 20.0):
+        predicted, billed = sent(talk, "Where is my order? " * 10, pause)
+        contradicted += billed.read < predicted.read
+        if contradicted:
+            assert not talk.context.plan.choice.state.is_mixed
+    assert contradicted == 1
+
+
+def test_the_users_file_turns_the_rule_off_for_planner_prediction_and_provider(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = tmp_path / "facts.toml"
+    facts.write_text('[[rules]]\nname = "mixed_lifetimes"\nprovider = "anthropic"\nholds = false\n')
+    monkeypatch.setenv("CONTEXTKIT_MODELS", str(facts))
+    with LocalServer(now=START) as server:
+        talk = Conversation("anthropic", server)
+        assert not talk.context.plan.choice.state.is_mixed
+        for pause in (*PAUSES, 400.0, 20.0, 400.0, 20.0, 400.0):
+            talk.ask("Where is my order? " * 10, pause)
+        other = Conversation("responses", server)
+        assert other.context.plan.choice.state.is_mixed
