@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.economics.read_back import StoredResult, break_even_rate
+from contextkit.economics.residency import Prices, Sizes, break_even_read_first
 from contextkit.log.entry import (
     Change,
     DateChanged,
@@ -69,13 +69,13 @@ def settings() -> str:
 
 def read_back() -> str:
     row = model_named("claude-sonnet-5-5")
+    prices = Prices.of(lambda usage: cost_usd(row.provider, row.name, usage), row, 100_000)
+    assert prices is not None
     rows = []
     for prefix_tokens in (20_000, 100_000):
         for result_tokens in (5_000, 10_000, 30_000):
-            cases = [StoredResult(result_tokens, 400, prefix_tokens, n) for n in REMAINING]
-            rates = [
-                break_even_rate(case, row, lambda usage: cost_usd(row.provider, row.name, usage)) for case in cases
-            ]
+            sizes = Sizes(result_tokens, 400, prefix_tokens, read_tokens=4_000)
+            rates = [break_even_read_first(sizes, n, prices, can_pass=False) for n in REMAINING]
             rows.append(
                 (f"{prefix_tokens:,}", f"{result_tokens:,}", *(f"{rate:.0%}".replace("%", " %") for rate in rates))
             )
