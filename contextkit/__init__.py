@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from contextkit.log.entry import Entry as Entry
     from contextkit.log.log import Log as Log
     from contextkit.log.variation import Variation as Variation
+    from contextkit.memory.compaction import Compaction as Compaction
     from contextkit.memory.filestore import FileMemory as FileMemory
     from contextkit.memory.reference import Reference as Reference
     from contextkit.memory.todo import Todo as Todo
@@ -45,6 +46,7 @@ _PLACES = {
     "AnthropicMessages": "contextkit.providers.anthropic.messages",
     "Budget": "contextkit.ledger.budget",
     "CacheKey": "contextkit.providers.settings",
+    "Compaction": "contextkit.memory.compaction",
     "Context": "contextkit.context",
     "ContextKitError": "contextkit.errors",
     "Entry": "contextkit.log.entry",

@@ -9,6 +9,7 @@
     │   ├── InvalidCall              a call is unknown, already answered, or still open
     │   │   └── ToolRefusal              a tool's own words to the model, on a call it did not carry out
     │   ├── InvalidContent           a user message or a result holds what no provider takes
+    │   ├── ItemsLost                a compaction leaves items that the model cannot read any more
     │   ├── BudgetExceeded           a call could cost more than the budget has left
     │   ├── PrefixBroken             a watched client was about to send a request that breaks its conversation's prefix
     │   └── MissingExtra             an optional dependency is not installed
@@ -28,6 +29,7 @@
     │   └── QuotaExceeded            the store is full, or the file is too large for it
     └── ProviderError            what the provider sent, or what was meant for it
         ├── UnreadableReply          the reply is not of this endpoint
+        ├── UnusableSummary          the reply to a request for a summary is none
         └── UnreadableRequest        the request body is not of this endpoint
 
 The text of each says what is wrong, where, and what to do now. It never holds keys or headers, and prompt text only in
@@ -137,6 +139,10 @@ class BudgetExceeded(UsageError):
         """The sum of both and of the most that this call could cost."""
 
 
+class ItemsLost(UsageError):
+    """A compaction leaves items that the model cannot read any more; the text names them and says what to do."""
+
+
 class PrefixBroken(UsageError):
     """A watched client was about to send a request that does not begin as the one before it did; nothing was sent."""
 
@@ -226,6 +232,12 @@ class ProviderError(ContextKitError):
 
 class UnreadableReply(ProviderError):
     """The reply is not of this endpoint."""
+
+
+class UnusableSummary(ProviderError):
+    """The reply to a request for a summary is none: cut, refused, empty, or calls of tools; the conversation is as it
+    was.
+    """
 
 
 class UnreadableRequest(ProviderError):

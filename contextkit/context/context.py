@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -32,6 +33,18 @@ from contextkit.context.agents import (
     memory_of,
     session_name,
 )
+from contextkit.context.compaction import (
+    MOST_REQUESTS,
+    NO_CALLS,
+    RETRIES,
+    CompactionState,
+    Sizes,
+    SummaryTask,
+    check_summary,
+    problem_of,
+    removed_tokens,
+    shortened_tokens,
+)
 from contextkit.context.fan_out import FanOut
 from contextkit.context.reducers import (
     NO_READER,
@@ -45,8 +58,18 @@ from contextkit.context.reducers import (
     permit_of,
     widened,
 )
+from contextkit.context.survival import Surveyor, Survival, SurvivalItem, loss_text, newly_unreadable
 from contextkit.economics.residency import Prices, ResidencyKind
-from contextkit.errors import HeadChanged, InvalidCall, InvalidContent, MemoryRefused, StorageError, UsageError
+from contextkit.errors import (
+    HeadChanged,
+    InvalidCall,
+    InvalidContent,
+    ItemsLost,
+    MemoryRefused,
+    StorageError,
+    UnusableSummary,
+    UsageError,
+)
 from contextkit.ledger.account import Account, Passing, take
 from contextkit.ledger.budget import Budget
 from contextkit.ledger.ledger import Ledger
@@ -57,11 +80,12 @@ from contextkit.log.log import Log, OpenCall, Turns, check_clock
 from contextkit.log.postgres import PostgresStorage, is_url
 from contextkit.log.storage import folder_at
 from contextkit.log.variation import Variation
-from contextkit.memory.compaction import INSTRUCTION, goal_of, replaced
+from contextkit.memory.compaction import INSTRUCTION, Compaction, LeftBehind, goal_of, replaced
 from contextkit.memory.compaction import opening as epoch_opening
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
 from contextkit.memory.offload import EXTRACT, NOT_PART_OF_READING, Offload, bytes_of, extracted
+from contextkit.memory.pins import Pin, PinKind, Pins, pin_body, unpin_body
 from contextkit.memory.reading import declared_in
 from contextkit.memory.recall.current import entry_ids
 from contextkit.memory.recall.recall import recall
@@ -91,11 +115,13 @@ from contextkit.providers.settings import (
     lowered,
     out_of_band,
     output_of,
+    output_tokens,
     parameters,
     prewarming,
     read,
     routing,
 )
+from contextkit.terminal import sanitize
 from contextkit.tools.adopt import adopted
 from contextkit.tools.late import catalogues
 from contextkit.tools.mask import Limits, Permit
@@ -138,10 +164,13 @@ class Context:
         phases: Phases | Permit | None = None,
         memory: Memory | FileMemory | None = None,
         variation: Variation | None = None,
+        compact: Compaction | None = None,
         budget: Budget | None = None,
         _origin: Origin | None = None,
     ) -> None:
         """A conversation in memory, or over the log and ledger given.
+
+        `compact` says when `compacting` and `compact_if_due` compact it, and how.
 
         `budget` limits what it, its branches and its sub-agents may spend; what its ledger says was spent counts.
 
@@ -162,7 +191,16 @@ class Context:
         toolbox = Toolbox(() if tools is None else tools)
         declared = toolbox.definitions() if is_fresh else declared_in(self.log.entries)
         self._memory = MemoryState(own_memory, variation, self._turns, declared)
-        self._reducers: tuple[Reducer, ...] = (self._phases, self._late, self._changes, self._memory)
+        self._compaction = CompactionState(compact)
+        self._compaction.check(provider.model, output_tokens(provider.params))
+        self._pins = Pins(self._turns, restates_task=compact is not None)
+        self._reducers: tuple[Reducer, ...] = (
+            *(self._phases, self._late, self._changes, self._memory),
+            *(self._pins, self._compaction),
+        )
+        self._surveyor = Surveyor(self.log, self._turns, self._memory, self._pins, self._may_call)
+        self._summary_task: SummaryTask | None = None
+        """What it is to summarise; None where it is no branch that writes a summary."""
         self._server = ServerState(self.log.entries)
         self._fed: set[Reducer] = set()
         """Reducers that were fed since they last had nothing due."""
@@ -632,12 +670,131 @@ class Context:
         The next request pays for the whole prompt.
 
         `summary` is text, parts, or the branch made by `summarising`. With a memory the epoch also repeats what the
-        user asked at the beginning, what is still to do, and which references can be read.
+        user asked at the beginning, what is still to do, and which references can be read; pins are repeated word for
+        word. A branch made by `compacting` knows what is kept.
+
+        Raises `UnusableSummary` where the reply of the branch is no summary, `ItemsLost` where the policy says so; then
+        nothing is compacted.
         """
         first = None if keep_from is None else self.log.find(keep_from).sequence
-        parts = content_parts(summary._summary_text() if isinstance(summary, Context) else summary)
-        summary, left = self._restated(parts, first)
-        return self._epoch("compaction", summary, first, **left)
+        if isinstance(summary, Context):
+            check_summary(summary._summary_problem())
+            if keep_from is None and summary._summary_task is not None:
+                first = summary._summary_task.kept_from(self.log, self._turns)
+            summary = summary.last_text
+        opening, left = self._restated(content_parts(summary), first)
+        policy = self._compaction.policy
+        if policy is not None and policy.on_lost != "ignore":
+            after = self._surveyor.after(self._provider, opening, first, left.references)
+            if after.unreadable:
+                self._report_loss(newly_unreadable(after, self.survival()), is_done=False)
+        with self._lock:
+            kept = next((sequence for sequence in self._turns.ordered if first is not None and sequence >= first), None)
+            n_kept = 0 if kept is None else self._n_tokens(kept)
+            removes = removed_tokens(self._n_tokens(), self._n_head_tokens(), opening, n_kept, self._provider.model)
+        return self._epoch("compaction", opening, first, removes_tokens=removes, **left.body)
+
+    def compacting(self) -> Self | None:
+        """A branch that asks for a summary, where a compaction is due before the next request; None where none is.
+
+        Send its request, give it the reply, then `context.compact(branch)`; `compact_if_due` does all three. The policy
+        decides, `Context(…, compact=Compaction(…))`: a size, or whether it pays, and always a full window. None too
+        while calls are open, and without a policy. What is said here meanwhile is kept.
+        """
+        policy, provider = self._compaction.policy, self._provider
+        if policy is None or self._turns.open:
+            return None
+        sizes, ttl_seconds = self._sizes(), provider.plan.tail_ttl_seconds
+        planning = self._planning_state()
+        cut = self._compaction.cut(self.log, self._turns, sizes, provider.model, planning, ttl_seconds, self._clock())
+        if cut is None:
+            return None
+        side = self._summary_branch(policy.instruction, policy.model, cut.summarise_to)
+        side._summary_task = SummaryTask(cut.keep_from, len(self.log), self._turns.epoch, sizes.prompt)
+        return side
+
+    def summarise_again(self, side: Self) -> Self:
+        """Ask a branch for the summary once more, where its reply was cut, refused, empty, or calls of tools.
+
+        Gives the branch, whose request is to be sent again. Raises `UnusableSummary` after three requests, and where
+        asking again cannot help: then compact with a summary of your own.
+        """
+        problem = side._summary_problem()
+        if problem is None or problem == "paused":
+            return side
+        task = side._summary_task = side._summary_task or SummaryTask(None, len(self.log), self._turns.epoch, 0)
+        if task.n_requests >= MOST_REQUESTS or problem not in RETRIES:
+            self._compaction.give_up(task.n_tokens)
+            check_summary(problem)
+        task.n_requests += 1
+        for call in side._turns.open_calls:
+            side._append("result", side._result_body(call.call_id, InvalidCall(NO_CALLS), is_error=True))
+        side._append("user", {"content": content_parts(RETRIES[problem])})
+        return side
+
+    def compact_if_due(self, client: Any, **overrides: Json) -> Entry | None:
+        """Compact before the next request where that is due: `compacting`, its request, `compact`; None where it is not.
+
+        `client` is the SDK's client of this conversation's provider; `Compaction(client=…)` that of another model.
+        `overrides` are parameters of the request for the summary. A reply that is no summary is asked for again, three
+        times in all; then `UnusableSummary` is raised, the conversation is as it was, and no summary is asked for until
+        it has grown by a tenth.
+        """
+        side = self.compacting()
+        while side is not None:
+            request = side.request(**overrides)
+            side.receive(request.send(self._compaction.client_for(client)), request)
+            try:
+                return self.compact(side)
+            except UnusableSummary:
+                side = self.summarise_again(side)
+        return None
+
+    async def acompact_if_due(self, client: Any, **overrides: Json) -> Entry | None:
+        """`compact_if_due` for an async client."""
+        side = await asyncio.to_thread(self.compacting)
+        while side is not None:
+            request = side.request(**overrides)
+            side.receive(await request.asend(self._compaction.client_for(client)), request)
+            try:
+                return await asyncio.to_thread(self.compact, side)
+            except UnusableSummary:
+                side = self.summarise_again(side)
+        return None
+
+    def pin(self, what: str | Entry, kind: PinKind = "constraint") -> Entry:
+        """Keep a text, or the text of an entry, through every compaction: each new epoch repeats it word for word.
+
+        `kind` is task, constraint, decision or fact. A text is told to the model too, as a notice; an entry in the
+        prompt is not told again. The same text is pinned once. Pins are in every later prompt: keep them short.
+        """
+        is_shown = isinstance(what, Entry) and self._turns.shows(self.log.find(what).sequence)
+        body = pin_body(what, kind, is_shown=is_shown)
+        pin = self._pins.named(kind, body["event"]["text"])
+        return self._append("notice", body) if pin is None else self.log[pin.entry]
+
+    def unpin(self, pin: Entry) -> Entry:
+        """Withdraw a pin, given what `pin` returned; the model is told. Raises `UsageError` for another entry."""
+        found = self._pins.by(self.log.find(pin))
+        if found is None:
+            raise UsageError(f"entry {pin.sequence} pins nothing, or is withdrawn: give what context.pin(…) returned")
+        return self._append("notice", unpin_body(found))
+
+    @property
+    def pins(self) -> list[Pin]:
+        """What is pinned, in the order in which an epoch repeats it."""
+        return list(self._pins)
+
+    def survival(self, **overrides: Json) -> Survival:
+        """What became of the task, pins, the plan, open calls and references.
+
+        For each: whether the prompt shows it, the model can read it again, only the program can, or it is lost. Ask
+        after any compaction, or at any other time. It is about the next request; `overrides` are those of that request,
+        where its `context_management` clears results.
+        """
+        with self._lock:
+            layout = self._layout()
+        return self._surveyor.now(self._provider, layout, overrides)
 
     def compact_results(self, before: Entry | int, above_tokens: int = 500) -> Entry | None:
         """Open a new epoch in which results older than `before` stand as references where they are larger than
@@ -658,14 +815,18 @@ class Context:
         old = [
             self._rendered_result(sequence)
             for sequence in self._turns.ordered
-            if sequence < last and self.log[sequence].kind == "result"
+            if sequence < last and self.log[sequence].kind == "result" and sequence not in self._pins.places
         ]
         rule = Offload(above_tokens, min(above_tokens // 2, memory.offload.preview_tokens))
         shorter = replaced(old, memory.files, rule)
         if not shorter:
             return None
         first = next(sequence for sequence in self._turns.ordered if str(sequence) in shorter)
-        return self._epoch("results", [], 0, first=first, replaced=shorter)
+        why = self._compaction.too_soon(self._surroundings().prices)
+        if why is not None:
+            warnings.warn(why, stacklevel=2)
+        removes = shortened_tokens(old, shorter, self._provider.model)
+        return self._epoch("results", [], 0, first=first, replaced=shorter, removes_tokens=removes)
 
     def summarising(self, instruction: Any = INSTRUCTION) -> Self:
         """A branch that asks the model for a summary: the unchanged conversation and one instruction, so that it is
@@ -674,9 +835,7 @@ class Context:
         Send its request, give it the reply, then hand it to `compact`. Its bill is in this context's ledger, its words
         are not in its log.
         """
-        side = self._side_branch()
-        side._append("user", {"content": content_parts(instruction)})
-        return side
+        return self._summary_branch(instruction, None, None)
 
     def restore(self, what: Entry | int | str | Reference) -> Any:
         """What a reference names: its bytes, by its id or itself; the whole content of a result, by its entry.
@@ -984,10 +1143,16 @@ class Context:
             if not isinstance(body, dict):
                 return self._last_reply() if body else None
             summary = summed_up(body)
-            return self._append("assistant", body) if summary is None else self._compacted(body, *summary)
+            if summary is None:
+                return self._append("assistant", body)
+            entry = self._compacted(body, *summary)
         except (OSError, StorageError) as fault:
             self._account.settled(request, fault)  # the response is there to be received again: the call has not failed
             raise
+        policy = self._compaction.policy
+        if policy is not None and policy.on_lost != "ignore":
+            self._report_loss(newly_unreadable(self.survival(), None), is_done=True)
+        return entry
 
     def _last_reply(self) -> Entry | None:
         return None if self._turns.last_assistant is None else self.log[self._turns.last_assistant]
@@ -1031,35 +1196,83 @@ class Context:
         epoch = last if is_begun else self._epoch("compaction", items, late if late < len(self.log) else None)
         return self._append("assistant", {**body, "native": {**native, "body": reply}}) if reply else epoch
 
-    def _restated(self, summary: list[Json], keep_from: int | None) -> tuple[list[Json], dict[str, Json]]:
-        """The beginning of an epoch: with a memory also the goal, the plan and the references of what is left out.
+    def _restated(self, summary: list[Json], keep_from: int | None) -> tuple[list[Json], LeftBehind]:
+        """The beginning of an epoch: pins; with a memory also the goal, the plan and the references of what is left out.
 
-        And the other fields of its entry.
+        And what it leaves outside the window.
         """
-        if self.memory is None:
-            return summary, {}
         end = len(self.log) if keep_from is None else keep_from
-        todo = self.memory.todo.told() if self.memory.todo is not None else ""
-        left = self._memory.left_behind(end)
-        return epoch_opening(summary, goal_of(self.log[:end]), todo, left.listing), left.body
+        has_goal = self.memory is not None or self._compaction.policy is not None
+        goal = goal_of(self.log[:end]) if has_goal else ""
+        if self._pins.named("task", goal) is not None:
+            goal = ""
+        left, plan = self._memory.left_behind(end), self._memory.plan
+        return epoch_opening(summary, goal, plan, left.listing, self._pins.repeated(end)), left
+
+    def _summary_branch(self, instruction: Any, provider: Provider | None, at: int | None) -> Self:
+        """A branch that is asked for a summary of what is said up to entry `at`."""
+        side = self._side_branch(at)
+        if provider is not None:
+            side.switch(provider)
+        side._append("user", {"content": content_parts(instruction)})
+        return side
+
+    def _n_tokens(self, first: int | None = None) -> int:
+        """Tokens of the prompt from entry `first` of the order on."""
+        return self._prompts.n_tokens(self.log, self._turns, self._provider, first)
+
+    def _n_head_tokens(self) -> int:
+        """Tokens of tools and system."""
+        return self._n_tokens() - (self._n_tokens(self._turns.ordered[0]) if self._turns.ordered else 0)
+
+    def _sizes(self) -> Sizes:
+        """Tokens of the next prompt, as a policy weighs them."""
+        provider, ordered = self._provider, self._turns.ordered
+        with self._lock:
+            self._settle()
+            layout = self._layout()
+            prompt = self._account.quote(provider, layout, routing(provider, layout, self._root).fields).prompt or 0
+            epoch = ordered[0] if ordered and self.log[ordered[0]].kind == "epoch" else -1
+            new = next((sequence for sequence in ordered if sequence > epoch), None)
+            n_new = 0 if new is None else self._n_tokens(new)
+            return Sizes(prompt, self._n_head_tokens(), n_new, self._n_tokens, output_tokens(provider.params))
+
+    def _may_call(self, name: str) -> bool:
+        """Whether the model has a tool and may call it now."""
+        is_there = name in self.toolbox.names or any(tool.name == name for tool in self._late.tools)
+        return is_there and self._phases.refusal(name) is None
+
+    def _report_loss(self, items: Sequence[SurvivalItem], *, is_done: bool) -> None:
+        """Raise or warn, as the policy says, where a compaction leaves items that the model cannot read."""
+        policy = self._compaction.policy
+        if not items or policy is None:
+            return
+        text = loss_text(items, is_done=is_done or policy.on_lost == "warn")
+        if policy.on_lost == "raise":
+            raise ItemsLost(text)
+        warnings.warn(sanitize(text), stacklevel=3)
 
     def _rendered_result(self, sequence: int) -> Entry:
         """A result as the prompt holds it now."""
         entry, content = self.log[sequence], self._turns.replaced.get(sequence)
         return entry if content is None else replace(entry, body=canonical({**parse(entry.body), "content": content}))
 
-    def _summary_text(self) -> str:
-        """The answer of the model to `summarising`."""
-        if self._turns.has_pending_user or self._turns.open:
+    def _answer_text(self) -> str:
+        """The answer of the model to what this branch was made for."""
+        if self._turns.has_pending_user:
             raise UsageError(
                 "the branch has no answer yet: send its request, then side.receive(reply), before compact(side) or "
                 "result(call, side)"
             )
         return self.last_text
 
+    def _summary_problem(self) -> str | None:
+        """Why the last reply of this branch is no summary; None where it is one."""
+        return problem_of(self._turns, self._answer_text())
+
     def _extracted(self, call_id: str) -> Json:
         """Body of the result of a call that this branch was made to read: its reply in place of the large parts."""
-        extract = self._summary_text()
+        extract = self._answer_text()
         entries = (entry for entry in reversed(self.log) if entry.kind == "result")
         body = next((body for entry in entries if (body := parse(entry.body))["call_id"] == call_id), None)
         if body is None or "whole" not in body:
@@ -1098,6 +1311,7 @@ class Context:
                 phases=self._phases.permit,
                 memory=memory,
                 variation=self._memory.variation,
+                compact=self._compaction.policy,
             )
             opened.pop_all()
         branch.toolbox = self.toolbox
@@ -1107,9 +1321,11 @@ class Context:
         self._server.share(branch._server)
         return branch
 
-    def _side_branch(self) -> Self:
-        """A branch for one question: billed to this conversation, and not indexed for searches."""
-        side = self.fork()
+    def _side_branch(self, at: int | None = None) -> Self:
+        """A branch for one question, of what is said up to entry `at`: billed to this conversation, and not indexed for
+        searches.
+        """
+        side = self.fork(at)
         side._memory.leave(side.log)
         side._bill_to(self)
         return side

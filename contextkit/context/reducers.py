@@ -27,7 +27,7 @@ from contextkit.memory.memory import Memory
 from contextkit.memory.offload import BYTES_PER_TOKEN, Offloaded, offload, restore, size_of, store_binary
 from contextkit.memory.reading import READ_REFERENCE, READERS, in_declared_form
 from contextkit.memory.recitation import Recital
-from contextkit.memory.reference import call_text, references_of
+from contextkit.memory.reference import Reference, call_text, references_of
 from contextkit.memory.residency import (
     LEAST_READING_BYTES,
     READING_NOTE_TOKENS,
@@ -615,6 +615,16 @@ class MemoryState:
         if self.memory is None or not self.can_read:
             return LeftBehind("")
         return self._outside.leave(self._log, end, self.memory.files)
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What this conversation keeps outside the window, in the order it came."""
+        return tuple(self._outside.references)
+
+    @property
+    def plan(self) -> str:
+        """The open items of the plan, as they are recited; "" for none."""
+        return "" if self.memory is None or self.memory.todo is None else self.memory.todo.told()
 
     @property
     def residencies(self) -> list[str]:

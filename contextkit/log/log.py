@@ -174,6 +174,11 @@ class Turns:
                     break
         return n
 
+    def shows(self, sequence: int) -> bool:
+        """Whether the prompt holds an entry as it was said, now or with what is said next."""
+        is_there = sequence in self.ordered or sequence in self.waiting
+        return is_there and sequence not in self.replaced and sequence not in self.shown_once
+
     def is_behind_reply(self, sequence: int) -> bool:
         """Whether an entry is something the model has not replied to yet."""
         behind = self.ordered[self.n_before_last_assistant or 0 :]
@@ -241,6 +246,8 @@ class Turns:
     def _feed_notice(self, sequence: int, body: Json) -> None:
         if body.get("until") == "reply":
             self.until_reply.append(sequence)
+            return
+        if body.get("text") == "":  # it says something of another entry to the program, nothing to the model
             return
         if "event" in body:
             self._trailing.add(sequence)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from contextkit.canonical import Json, parse
-from contextkit.errors import MemoryRefused
+from contextkit.errors import MemoryRefused, UsageError
 from contextkit.log.entry import Entry
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.offload import BYTES_PER_TOKEN, Offload, offload
@@ -27,8 +27,12 @@ INSTRUCTION = (
     "ids of references worth reading again. Call no tool. Answer with the summary alone."
 )
 """The request for a summary; appended, so that everything before it is read from the cache."""
+OnLost = Literal["raise", "warn", "ignore"]
+"""What a compaction does that leaves the model something it can no longer read."""
 GOAL_TOKENS = 1_000
 """How much of the user's first turn an opening repeats."""
+MOST_KEPT_TOKENS = 20_000
+"""Tokens of the newest turns that stay word for word unless a policy says otherwise."""
 CALL_LIMIT = 2_000
 """Characters of a call's arguments in a transcript."""
 NEWEST = 20
@@ -39,6 +43,48 @@ LISTING = "Kept outside"
 """An opening's list of references begins with these words."""
 GOAL = "The user asked, at the beginning:"
 """An opening's first line, where it repeats what the user asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """When a conversation is compacted, what is kept, and who writes the summary: `Context(…, compact=Compaction())`."""
+
+    at_tokens: int | None = None
+    """Compact where the predicted prompt exceeds so many tokens. None: where it pays (`contextkit.economics`), and where
+    the window leaves no room for a reply."""
+    keep_tokens: int | None = None
+    """How much of the newest turns is kept word for word; what the model has not replied to yet is kept in any case.
+    None: a fifth of `at_tokens`, 20,000 at most."""
+    model: Any = None
+    """Provider whose model writes the summary; it reads the whole prompt at its own price. None: the conversation's own,
+    which reads it from the cache."""
+    client: Any = None
+    """SDK client of `model`, for `context.compact_if_due`; None where the conversation's own client serves both."""
+    instruction: Any = INSTRUCTION
+    """How a summary is asked for."""
+    on_lost: OnLost = "warn"
+    """What happens where the model cannot read an item of `context.survival()` any more: raise `ItemsLost` before
+    anything is compacted, warn, or nothing. A provider's own compaction cannot be prevented: the error comes after it."""
+
+    def __post_init__(self) -> None:
+        for name in "at_tokens", "keep_tokens":
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise UsageError(f"Compaction({name}={value!r}): a whole number of tokens, 1 or more, or None")
+        if self.at_tokens is not None and self.keep_tokens is not None and 2 * self.keep_tokens > self.at_tokens:
+            raise UsageError(
+                f"Compaction(at_tokens={self.at_tokens}, keep_tokens={self.keep_tokens}): keep at most half, so that a "
+                "compaction is not due again at once"
+            )
+        if self.on_lost not in get_args(OnLost):
+            raise UsageError(f"Compaction(on_lost={self.on_lost!r}): one of {', '.join(get_args(OnLost))}")
+
+    @property
+    def kept_tokens(self) -> int:
+        """`keep_tokens`, or what stands for it."""
+        if self.keep_tokens is not None:
+            return self.keep_tokens
+        return MOST_KEPT_TOKENS if self.at_tokens is None else min(MOST_KEPT_TOKENS, self.at_tokens // 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +135,11 @@ class Outside:
             self._is_unlisted = any(part["type"] == "native" for part in body["summary"])
 
     @property
+    def references(self) -> list[Reference]:
+        """All of them, in the order they came; no index."""
+        return [reference for _, reference in self._references.values()]
+
+    @property
     def unlisted_to(self) -> int | None:
         """Where the entries end that a provider's own compaction took out and nothing lists yet; None for none."""
         return self._end if self._is_unlisted else None
@@ -107,15 +158,15 @@ class Outside:
             return LeftBehind(listed(references[: len(references) - n_kept][-NEWEST:], len(references)))
 
 
-def opening(summary: Sequence[Json], goal: str, todo: str, listing: str) -> list[Json]:
-    """The parts a new epoch begins with: the goal, the summary, what is still to do, and what can be read again.
+def opening(summary: Sequence[Json], goal: str, todo: str, listing: str, pins: str = "") -> list[Json]:
+    """The parts a new epoch begins with: the goal, pins, the summary, what is still to do, what can be read again.
 
     >>> [part["text"] for part in opening([{"type": "text", "text": "Two of three prices found."}], "Find three prices.", "", "")]
     ['The user asked, at the beginning:\\nFind three prices.', 'Since then:', 'Two of three prices found.']
     """
     goal_text = preview(goal.encode(), "text", GOAL_TOKENS * BYTES_PER_TOKEN)
-    before = [_text(f"{GOAL}\n{goal_text}"), _text("Since then:")] if goal else []
-    return [*before, *summary, *(_text(text) for text in (todo, listing) if text)]
+    before = [f"{GOAL}\n{goal_text}" if goal else "", pins, "Since then:" if goal else ""]
+    return [*(_text(text) for text in before if text), *summary, *(_text(text) for text in (todo, listing) if text)]
 
 
 def leave_behind(

@@ -247,6 +247,14 @@ class FileMemory:
         """
         return self._objects.get(digest)
 
+    def holds(self, digest: str) -> bool:
+        """Whether `version` has the content with that digest, without reading it."""
+        return self._objects.size(digest) is not None and not self._objects.is_erased(digest)
+
+    def is_erased(self, digest: str) -> bool:
+        """Whether `forget` erased the content with that digest, and nobody kept it again."""
+        return self._objects.is_erased(digest)
+
     def forget(self, digest: str) -> None:
         """Erase a content for good: `version` says so from now on, until somebody keeps the very same content again.
 

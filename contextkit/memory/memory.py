@@ -15,6 +15,7 @@ from contextkit.memory.facts.facts import Facts
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory_tool import tools as memory_tools
 from contextkit.memory.offload import Offload, bytes_of
+from contextkit.memory.pins import pin_tool
 from contextkit.memory.reading import in_declared_form, reading_tool
 from contextkit.memory.recall.current import Current
 from contextkit.memory.recall.toolset import search_tools
@@ -43,6 +44,7 @@ class Memory:
         todo: Todo | str | None = "todo.md",
         recitation: Recitation | None = Recitation(),  # noqa: B008 (frozen)
         has_file_tool: bool = True,
+        has_pin_tool: bool = False,
         fetch: Callable[[str], bytes] | None = None,
         index: Index | None = None,
         facts: Facts | None = None,
@@ -51,7 +53,7 @@ class Memory:
         """`todo` is a path in `files`.
 
         `residency` chooses how each result that `offload` calls large lives in the window; None keeps all of them as
-        references.
+        references. With `has_pin_tool` the model can pin what no summary may lose.
 
         `fetch` gets the bytes of a source that was not stored; an `index` makes all of it searchable.
         """
@@ -67,7 +69,7 @@ class Memory:
         self.references = References()
         """What was offloaded in any conversation that uses this memory."""
         self.residency = Residency.of(residency)
-        self._has_file_tool = has_file_tool
+        self._has_file_tool, self._has_pin_tool = has_file_tool, has_pin_tool
         for name, kind in _RULES.items():
             if not isinstance(getattr(self, name), kind | None):
                 given = type(getattr(self, name)).__name__
@@ -103,7 +105,8 @@ class Memory:
         )
         todo = self.todo.tools() if self.todo is not None else []
         searching = search_tools(self.index) if self.index is not None else []
-        return in_declared_form([*files, *reading, *todo, *searching], declared)
+        pinning = [pin_tool()] if self._has_pin_tool else []
+        return in_declared_form([*files, *reading, *todo, *searching, *pinning], declared)
 
     def _bytes_of(self, reference: Reference) -> bytes:
         return bytes_of(reference, self.files, self.fetch)

@@ -106,6 +106,10 @@ class References:
         """Know one more."""
         self._by_id[reference.id] = reference
 
+    def get(self, id: str) -> Reference | None:
+        """The reference of exactly this id; None where there is none."""
+        return self._by_id.get(id)
+
     def named(self, name: str) -> Reference:
         """By its id, or enough of its digest to tell it from the others. Raises `FileMissing`."""
         wanted = name.strip().lower()
