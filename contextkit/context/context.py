@@ -46,6 +46,7 @@ from contextkit.context.compaction import (
     shortened_tokens,
 )
 from contextkit.context.fan_out import FanOut
+from contextkit.context.messages import message_fields
 from contextkit.context.reducers import (
     NO_READER,
     ChangeEvents,
@@ -401,6 +402,17 @@ class Context:
             params, headers = parameters(provider, overrides, {**route.fields, **mask.fields}, route.headers)
             continued = self._server.request(provider, self._turns, layout, params, is_prewarm(params))
         return self._account.request(provider, layout, params, headers, after, epoch, mask, continued)
+
+    def messages(self) -> dict[str, Any]:
+        """System, tools and messages of the next request as the SDK takes them: plain objects, without breakpoints.
+
+        `from_messages` is the inverse (`docs/loop.md` lists what is not carried). Open calls stay open in it. What the
+        next request shows once, such as the plan, is in it too.
+        """
+        with self._lock:
+            self._settle()
+            layout = self._layout()
+        return message_fields(self._provider.wire, layout)
 
     def prewarm(self, **overrides: Json) -> Request:
         """A request that writes what the next one will read and is answered with nothing.

@@ -18,6 +18,7 @@ from contextkit.errors import (
 )
 from contextkit.log.entry import Entry
 from contextkit.log.log import Log, Turns
+from contextkit.providers.keyed_blocks import RAW, packed
 from contextkit.providers.provider import Provider, Turn
 from contextkit.providers.settings import MODEL_FIELDS
 
@@ -67,11 +68,14 @@ def _say(provider: Provider, system: Json, tools: Json) -> None:
 def adopt(provider: Provider, body: Json) -> tuple[Json, Json, list[Turn]]:
     """System parts, tool definitions and turns of a request body, the turns as they can be appended one by one.
 
-    Raises `UnreadableRequest` where it is not one of this endpoint, `InvalidCall` where calls and results do not fit.
+    Bodies for boto3 and google-genai may hold `bytes`. Raises `UnreadableRequest` where it is not one of this endpoint,
+    `InvalidCall` where calls and results do not fit.
     """
     check_provider(provider)
     named = next((field for field in MODEL_FIELDS if field in provider.params), "model")
     fields = {**body, named: provider.model.name} if isinstance(body, Mapping) else body
+    if provider.wire in RAW:
+        fields = packed(fields)
     try:
         provider.parse(fields)
         system, definitions, turns = provider.turns(fields)
