@@ -21,6 +21,7 @@ LARGE = Offload()
 ONCE = Residency("pass", drops_reasoning=True)
 WHOLE = Residency(shows_whole=True, drops_reasoning=True)
 """Chosen for each result, and each is shown whole once at least."""
+DELEGATED = Residency("delegate")
 ANY = Residency(drops_reasoning=True)
 """Chosen for each result; some are shown as previews only."""
 
@@ -62,6 +63,19 @@ def make_residing(tools, system, folder, residency):
     provider = AnthropicMessages(MODEL, max_tokens=8_000, ttl="auto")
     memory = Memory(FileMemory(folder), todo=None, has_file_tool=False, residency=residency)
     return Context(provider, system=system, tools=tools, memory=memory)
+
+
+def delegating_loop(client, context, content):
+    context.user(content)
+    while not context.finished:
+        for call in context.calls:
+            value = call.run()
+            if context.residency(call, value) == "delegate":
+                side = context.delegate(call, value)
+                side.receive(side.request().send(client))
+                value = side
+            context.result(call, value)
+        context.receive(context.request().send(client))
 
 
 def compacting_loop(client, context, content, at_tokens):
@@ -205,11 +219,17 @@ def contenders(workload: str) -> list[Contender]:
 
         return one(settings, run, (*basic, make_residing), **more)
 
+    def delegating(job: Job) -> None:
+        run_turns(job, context_of(job, memory=memory_of(job, LARGE, residency=DELEGATED)), delegating_loop)
+
     if workload.startswith("research"):
+        remark = "side calls see the pages, the agent extracts"
         return [
             plain,
             residing(advised, WHOLE, ttl="auto", is_recommended=True),
             residing("residency pass", ONCE),
+            residing("residency chosen, shown whole, read_tokens=8,000", WHOLE, offload=Offload(read_tokens=8_000)),
+            one("residency delegate", delegating, (delegating_loop, make_residing), is_compared=False, remark=remark),
             residing("residency chosen", ANY),
             residing("offload above 4,000", None),
             residing("offload above 250", None, offload=Offload(above_tokens=250, preview_tokens=100)),

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
+from contextkit.memory.offload import EXTRACT
 from contextkit.providers.anthropic.blocks import PLACEHOLDER, edited_columns
 from contextkit.server import LocalServer
 from tests.benchmarks.workloads.text import BYTES_PER_TOKEN, LINE
@@ -31,6 +32,7 @@ START = 1_795_500_000.0
 CALL_TOKENS = 80
 TEXT_TOKENS = 300
 SUMMARY_TOKENS = 1_500
+EXTRACT_TOKENS = 400
 WHOLE = 0.995
 """From this share of its tokens on a result counts as shown whole."""
 REPLY_SECONDS = 4.0
@@ -181,6 +183,12 @@ class View:
         words = self.by_role[-1][1]
         places = [self.system[:500], *([words[-1][:6_000], words[-1][-3_000:]] if words else [])]
         return any(_ASKS_FOR_SUMMARY.search(place) for place in places)
+
+    @property
+    def asks_for_extract(self) -> bool:
+        """Whether contextkit's side call asks what a large result holds."""
+        words = self.by_role[-1][1]
+        return bool(words) and EXTRACT in words[-1]
 
     def note(self) -> None:
         """Count every line this request shows as seen."""
@@ -367,6 +375,10 @@ class ScriptedModel:
                 self.n_side_calls += 1
                 view.note()
                 return text("Summary: the task goes on as planned; everything read so far is noted.", SUMMARY_TOKENS)
+            if view.asks_for_extract:
+                self.n_side_calls += 1
+                view.note()
+                return text("An extract of the page: its figures, names and what follows from them.", EXTRACT_TOKENS)
             own = {tool.name for tool in self._workload.tools}
             if own and not any(name in own or name.split("__")[-1] in own for name in view.tools):
                 self.n_side_calls += 1
