@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +59,7 @@ from contextkit.context.reducers import (
     permit_of,
     widened,
 )
+from contextkit.context.run import Approval, Step, arun, check_steps, run
 from contextkit.context.survival import Surveyor, Survival, SurvivalItem, loss_text, newly_unreadable
 from contextkit.economics.residency import Prices, ResidencyKind
 from contextkit.errors import (
@@ -540,6 +541,67 @@ class Context:
         A call that fails is made again, up to `tries` times; its failures are kept in its result.
         """
         return await run_all(self.calls, self.result, limit, tries)
+
+    def run(
+        self,
+        client: Any,
+        *,
+        max_steps: int | None = None,
+        approve: Callable[[Call], Approval] | None = None,
+        on_event: Callable[[Any], object] | None = None,
+        tries: int = 1,
+        **overrides: Json,
+    ) -> Iterator[Step]:
+        """The loop: send the request, keep the reply, run its calls, until the model is finished.
+
+        Yields a `Step` for each request once its calls are answered. `max_steps` limits the requests of this loop.
+        `approve(call)` returns True, or False or a reason to refuse the call. With `on_event` replies are streamed and
+        each event is given to it. `tries` is how often a call that fails is made. `overrides` are parameters of every
+        request. Compacts where a `Compaction` is due and makes the side calls that a `Residency` asks for.
+
+        It may be left at any time: `break`, an exception or Ctrl-C lose nothing, and another `run` goes on, also in
+        another process. A call that ran when the program ended is answered with an error that says so, and is not run
+        again. Raises what sending raises, and `BudgetExceeded` before a request that a budget has no room for.
+        """
+        check_steps(max_steps)
+        return run(
+            self,
+            client,
+            self._account.bill_of,
+            max_steps=max_steps,
+            approve=approve,
+            on_event=on_event,
+            tries=tries,
+            overrides=overrides,
+        )
+
+    def arun(
+        self,
+        client: Any,
+        *,
+        max_steps: int | None = None,
+        approve: Callable[[Call], Approval | Awaitable[Approval]] | None = None,
+        on_event: Callable[[Any], object] | None = None,
+        tries: int = 1,
+        limit: int = 8,
+        **overrides: Json,
+    ) -> AsyncIterator[Step]:
+        """`run` for an async client and async tools: `async for step in context.arun(client)`.
+
+        Calls of one reply run together, at most `limit` at a time; `approve` and `on_event` may be async.
+        """
+        check_steps(max_steps, limit)
+        return arun(
+            self,
+            client,
+            self._account.bill_of,
+            max_steps=max_steps,
+            approve=approve,
+            on_event=on_event,
+            tries=tries,
+            limit=limit,
+            overrides=overrides,
+        )
 
     def interrupt(self, reason: str) -> list[Entry]:
         """Answer every open call with an error that says why nobody ran it."""

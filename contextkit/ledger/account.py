@@ -367,6 +367,14 @@ class Account:
             return
         self._bill(request, response, name, usage, why, first_byte_at)
 
+    def bill_of(self, request: Request) -> tuple[Usage | None, float | None]:
+        """Usage and dollars of the request answered last; (None, None) for another one."""
+        if self._answered is None or self._answered[0] is not request:
+            return None, None
+        row = self._answered[2]
+        usage = row.usage
+        return usage, None if usage is None else _price(request.model, row.at)(usage)
+
     def failed(
         self,
         request: Request,
