@@ -1,13 +1,14 @@
 """Chooses the lifetime a conversation's entries should be written with, and whether to keep them alive with pings.
 
-Takes the turns of one conversation as numbers, or what is expected of them, a model's row and its price; gives each way
-with its bill, the cheapest first. A longer lifetime costs more a token written and saves the writes after gaps that the
-shorter one does not outlive; pings cost a read each, also where no call follows any more.
+Takes the turns of one conversation as numbers, or what is expected of them, a model's row and its price; gives each
+option with its bill, the cheapest first. A longer lifetime costs more for each token written and saves the writes after
+gaps that exceed the shorter one; a ping costs a read, also where no call follows any more.
 
-`coverage` says how much of a prompt deserves the long lifetime, call by call. Only what a call adds is billed at the
-long rate when its end is written for long: the entry covers everything before it. So a call that adds little can cover
-everything cheaply, and one that adds much may leave its share to a later one. What is left uncovered is written again
-after a gap that the short lifetime does not outlive.
+`Coverage` computes how much of a prompt is worth the long lifetime, call by call. Where a breakpoint reads entries of
+any lifetime (the rule `mixed_lifetimes` of `facts/rules.toml`), only what a call adds is billed at the long rate when its
+end is written for long: the entry covers everything before it. So a call that adds little can cover everything cheaply,
+and one that adds much may leave its share to a later one. What is not covered is written again after a gap that exceeds
+the short lifetime.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Rates:
     """Dollars for one token."""
 
     fresh: float
-    """Neither read nor written."""
+    """Uncached input."""
     read: float
     """Read from the cache."""
     short: float
@@ -38,12 +39,12 @@ class Rates:
     """Written with the long one."""
 
     def written(self, *, is_long: bool) -> float:
-        """What a written token costs."""
+        """Return dollars for a token written with that lifetime."""
         return self.long if is_long else self.short
 
 
 def rates_at(n_tokens: int, price: Price) -> Rates | None:
-    """What a token costs in a prompt of that size; None where the model has no price.
+    """Compute what a token costs in a prompt of that size; None where the model has no price.
 
     >>> from contextkit.prices import cost_usd
     >>> rates = rates_at(10_000, lambda usage: cost_usd("anthropic", "claude-opus-4-5", usage))
@@ -51,8 +52,8 @@ def rates_at(n_tokens: int, price: Price) -> Rates | None:
     [5.0, 0.5, 6.25, 10.0]
     """
     n = max(n_tokens, 1)
-    used = (Usage(n, 0, 0, 0, 0), Usage(0, n, 0, 0, 0), Usage(0, 0, n, 0, 0), Usage(0, 0, 0, n, 0))
-    fresh, read, short, long = (None if bill is None else bill / n for bill in map(price, used))
+    usages = (Usage(n, 0, 0, 0, 0), Usage(0, n, 0, 0, 0), Usage(0, 0, n, 0, 0), Usage(0, 0, 0, n, 0))
+    fresh, read, short, long = (None if bill is None else bill / n for bill in map(price, usages))
     return None if fresh is None or read is None or short is None or long is None else Rates(fresh, read, short, long)
 
 
@@ -64,22 +65,22 @@ _SWEEPS = 80
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """What becomes of an entry written now: shares that add up to 1 with that of no call coming at all."""
+    """Probabilities of when the next call finds an entry written now; they add up to 1 with that of no next call."""
 
     warm: float
     """The next call comes before the short lifetime ends."""
     lapsed: float
-    """It comes after that, and before the long one ends."""
+    """It comes after that, before the long one ends."""
     dead: float
-    """It comes when nothing is left."""
+    """It comes after both."""
 
     def within(self, *, is_long: bool) -> float:
-        """A call comes in time to read the entry."""
+        """Return the probability that a call comes in time to read an entry of that lifetime."""
         return self.warm + self.lapsed if is_long else self.warm
 
 
 def chances(rhythm: Rhythm, short_seconds: float, long_seconds: float, calls_to_come: float | None = None) -> Chances:
-    """By the rhythm of a session; `calls_to_come` where it is known better how many calls follow.
+    """Compute them from the rhythm of a session; `calls_to_come` where it is known how many calls follow.
 
     >>> known = chances(Rhythm(), 300, 3600, calls_to_come=0)
     >>> known.warm, chances(Rhythm(), 300, 3600).warm > 0.9
@@ -92,8 +93,7 @@ def chances(rhythm: Rhythm, short_seconds: float, long_seconds: float, calls_to_
 
 
 def pays(within: float, rates: Rates, *, is_long: bool = False) -> bool:
-    """Whether writing an entry is worth its premium: what it costs above plain input now, against what reading it
-    saves.
+    """Whether writing an entry is worth its premium: its cost above uncached input now, against what reading it saves.
 
     >>> opus = Rates(5.0, 0.5, 6.25, 10.0)
     >>> pays(0.21, opus), pays(0.22, opus)
@@ -104,7 +104,7 @@ def pays(within: float, rates: Rates, *, is_long: bool = False) -> bool:
 
 
 class Coverage:
-    """What leaving tokens to the short lifetime is expected to cost, with every later call free to cover them.
+    """Expected cost of leaving tokens to the short lifetime, with every later call free to cover them.
 
     >>> table = Coverage(Rhythm().growths, chances(Rhythm(), 300, 3600), Rates(5e-6, 5e-7, 6.25e-6, 1e-5))
     >>> table.loss(0), round(table.loss(50_000), 4) > round(table.loss(5_000), 4)
@@ -113,33 +113,33 @@ class Coverage:
 
     __slots__ = ("_losses",)
 
-    def __init__(self, growths: Growths, known: Chances, rates: Rates) -> None:
-        """Solved here, once for what is known of a session."""
+    def __init__(self, growths: Growths, likely: Chances, rates: Rates) -> None:
+        """Solves the table, once for what is known of a session."""
         premium, rewrite = rates.long - rates.short, rates.short - rates.read
         rows = [[(share, added, *_between(size + added)) for share, added in growths] for size in _SIZES]
         losses = [0.0] * len(_SIZES)
         for _ in range(_SWEEPS):
             losses = [
-                _expected(size, row, losses, known, premium, rewrite) for size, row in zip(_SIZES, rows, strict=True)
+                _expected(size, row, losses, likely, premium, rewrite) for size, row in zip(_SIZES, rows, strict=True)
             ]
             losses = [loss - losses[0] for loss in losses]
         self._losses = losses
 
     def loss(self, uncovered: float) -> float:
-        """Dollars, more than if nothing were uncovered."""
+        """Return dollars above those of a prompt that is covered to its end."""
         return _at(self._losses, *_between(uncovered))
 
 
 _Row = list[tuple[float, float, int, float]]
 
 
-def _expected(size: float, row: _Row, losses: list[float], known: Chances, premium: float, rewrite: float) -> float:
-    """Over what the next call adds, which then covers everything or goes on without."""
-    total = known.lapsed * rewrite * size
+def _expected(size: float, row: _Row, losses: list[float], likely: Chances, premium: float, rewrite: float) -> float:
+    """Expected loss over what the next call adds, which then covers everything or nothing."""
+    total = likely.lapsed * rewrite * size
     for share, added, low, part in row:
         later = _at(losses, low, part)
         warm, lapsed = min(later, premium * added), min(later, premium * (size + added))
-        total += share * (known.warm * warm + known.lapsed * lapsed)
+        total += share * (likely.warm * warm + likely.lapsed * lapsed)
     return total
 
 
@@ -154,12 +154,12 @@ def _at(losses: list[float], low: int, part: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One call of a lane."""
+    """One call of a conversation."""
 
     gap_seconds: float
     """From the start of the call before to its own start; infinite for the first."""
     prefix_tokens: int
-    """What the calls before left in the cache, if it is still alive."""
+    """Size of the entry that the calls before wrote, if it is still alive."""
     new_tokens: int
     """What it adds to that."""
 
@@ -173,21 +173,20 @@ class Lifetime:
     cost_usd: float | None
     """The bill of the turns' input; None where the model has no price."""
     n_expired: int
-    """Turns that found their prefix dead."""
+    """Turns whose prefix had expired."""
 
 
 def lifetimes(turns: Iterable[Turn], row: Model, price: Price) -> list[Lifetime]:
-    """Every lifetime of the model with the bill of these turns, cheapest first (shortest first where no price is
-    known).
+    """Compute the bill of these turns for every lifetime of the model, cheapest first (shortest first without a
+    price).
     """
-    known = list(turns)
-    rows = [_lifetime(known, ttl, row, price) for ttl in row.ttls_seconds]
+    all_turns = list(turns)
+    rows = [_lifetime(all_turns, ttl, row, price) for ttl in row.ttls_seconds]
     return sorted(rows, key=lambda one: (one.cost_usd is not None and one.cost_usd, one.ttl_seconds))
 
 
 def break_even_share(prefix_tokens: int, new_tokens: int, row: Model, price: Price) -> float | None:
-    """Share of turns with a gap between the shortest and the longest lifetime from which on the longest is the cheaper
-    one.
+    """Compute the share of gaps between the shortest and the longest lifetime above which the longest is cheaper.
 
     For turns that add `new_tokens` to a prefix of `prefix_tokens`; above 1 it never is. None where the model has one
     lifetime or no price.
@@ -211,24 +210,25 @@ def break_even_share(prefix_tokens: int, new_tokens: int, row: Model, price: Pri
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What keeping a content costs that is made by a call of its own and stored by the hour (Gemini)."""
+    """Cost of a content that is made by a call of its own and stored by the hour (Gemini)."""
 
     n_tokens: int
     """Its size."""
     ttl_seconds: float
     """How long it is kept."""
     made_usd: float | None
-    """What making it costs: plain input; None where the model has no price."""
+    """Dollars for making it: uncached input; None where the model has no price."""
     kept_usd: float
-    """What storing it costs, to the second."""
+    """Dollars for storing it, to the second."""
     reads_to_pay: float | None
     """Requests that must read it before it is cheaper than sending it each time; None where no price is known, or none
     ever is."""
 
 
 def storage(n_tokens: int, ttl_seconds: float, usd_per_mtok_hour: float, price: Price) -> Storage:
-    """Tokens x hours x price, and how many reads pay for it and for making it: each saves what plain input costs above
-    a read.
+    """Compute tokens x hours x price, and how many reads pay for storing and making a content.
+
+    Each read saves what uncached input costs above a read.
 
     >>> from contextkit.prices import cost_usd
     >>> kept = storage(50_000, 3600, 4.5, lambda usage: cost_usd("google", "gemini-2.5-pro", usage))
@@ -236,35 +236,37 @@ def storage(n_tokens: int, ttl_seconds: float, usd_per_mtok_hour: float, price: 
     (0.0625, 0.225, 5.11)
     """
     plain, read = price(Usage(n_tokens, 0, 0, 0, 0)), price(Usage(0, n_tokens, 0, 0, 0))
-    kept = n_tokens / 1e6 * ttl_seconds / 3600 * usd_per_mtok_hour
-    pays = None if plain is None or read is None or plain <= read else (plain + kept) / (plain - read)
-    return Storage(n_tokens, ttl_seconds, plain, kept, pays)
+    stored = n_tokens / 1e6 * ttl_seconds / 3600 * usd_per_mtok_hour
+    reads_to_pay = None
+    if plain is not None and read is not None and plain > read:
+        reads_to_pay = (plain + stored) / (plain - read)
+    return Storage(n_tokens, ttl_seconds, plain, stored, reads_to_pay)
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """One way to have the prefix in the cache at the next call."""
+    """One way to keep the prefix in the cache until the next call, with its cost."""
 
     ttl_seconds: int
     """The lifetime that is asked for."""
     pings: int
-    """How many are sent into a gap before it is given up."""
+    """How many are sent into a gap at most."""
     cost_usd: float
     """What the next call's input costs on average, with the pings before it."""
     kept_seconds: float
-    """The longest gap that the prefix outlives."""
+    """The longest gap after which the prefix is still cached."""
     alive: float
-    """Share of gaps that it outlives."""
+    """Share of gaps after which it is."""
 
 
 def upkeeps(
     prefix_tokens: int, rhythm: Rhythm, row: Model, price: Price, margin_seconds: float = MARGIN_SECONDS
 ) -> list[Upkeep]:
-    """Every lifetime without pings, and with the number of them that is best for this rhythm where one pays.
+    """Compute every lifetime without pings, and with the best number of them for this rhythm where one pays.
 
     Cheapest first.
 
-    Pings are paid for by sessions that are over, too: nobody knows that while they wait. Raises `UsageError` where the
+    A session that is over pays for pings too, since nobody knows that it is. Raises `UsageError` where the
     model has no price.
 
     >>> from contextkit.models import model_named

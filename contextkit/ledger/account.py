@@ -31,7 +31,7 @@ from contextkit.ledger.calls import Exchange, Outline, Remark
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.models import Model, model_named
 from contextkit.prices import cost_usd
-from contextkit.prompt.planner import NOTHING, Left, PlanningState
+from contextkit.prompt.planner import NO_ENTRIES, CachedEntries, PlanningState
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.masking import Lowered
 from contextkit.providers.provider import Provider, Reply, assistant_body, plain, sendable
@@ -66,7 +66,7 @@ class Pace:
         self._ledger: Ledger | None = None
         self._n, self._size = 0, 0
         self._before: float | None = None
-        self._left: dict[str, Left] = {}
+        self._left: dict[str, CachedEntries] = {}
         self._lifetimes: dict[str, set[int]] = {}
         """Model → lifetimes that the ends of its requests were written with, since the last declared break."""
         self._contradicted: set[str] = set()
@@ -96,7 +96,7 @@ class Pace:
             self._rhythm,
             _price(model, now),
             now,
-            self._left.get(model.name, NOTHING),
+            self._left.get(model.name, NO_ENTRIES),
             epoch,
             calls_to_come,
             is_mixed=is_mixed,
@@ -124,19 +124,19 @@ class Pace:
             self._note(exchange, exchange.prompt)
 
     def _note(self, exchange: Exchange, prompt: Outline) -> None:
-        marks = tuple(mark for mark in prompt.breakpoints if mark.is_written)
-        last = self._left.get(exchange.model, NOTHING)
+        breakpoints = tuple(point for point in prompt.breakpoints if point.is_written)
+        last = self._left.get(exchange.model, NO_ENTRIES)
         if last.epoch != prompt.epoch:
             self._lifetimes[exchange.model] = set()
-        lifetimes = self._lifetimes[exchange.model]
-        if marks and last.marks and lifetimes:
-            changes = last.marks[-1].ttl_seconds != marks[-1].ttl_seconds
+        lifetimes = self._lifetimes.setdefault(exchange.model, set())
+        if breakpoints and last.breakpoints and lifetimes:
+            changes = last.breakpoints[-1].ttl_seconds != breakpoints[-1].ttl_seconds
             outlives = len(lifetimes) > 1 and exchange.at - last.at >= min(lifetimes)
             if (changes or outlives) and _reads_too_little(exchange):
                 self._contradicted.add(exchange.model)
-        if marks:
-            lifetimes.add(marks[-1].ttl_seconds)
-        self._left[exchange.model] = Left(marks, exchange.at, prompt.epoch)
+        if breakpoints:
+            lifetimes.add(breakpoints[-1].ttl_seconds)
+        self._left[exchange.model] = CachedEntries(breakpoints, exchange.at, prompt.epoch)
 
 
 def _price(model: Model, at: float) -> Price:

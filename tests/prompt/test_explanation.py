@@ -32,7 +32,7 @@ def said(provider: Provider, n_words: int) -> str:
 @pytest.mark.parametrize("name", MARKED)
 def test_a_long_prompt_has_its_marks_with_what_they_cost_and_a_prewarm_that_pays(name: str) -> None:
     lines = said(MARKED[name], 4_000).splitlines()
-    assert any(line.startswith("mark head [") and "expected to save $" in line for line in lines)
+    assert any(line.startswith("breakpoint head [") and "expected to save $" in line for line in lines)
     assert any(line.startswith("prewarm: costs $") and "pays before 2 calls" in line for line in lines)
 
 
@@ -47,7 +47,7 @@ def test_below_the_models_minimum_nothing_is_said_to_be_written_saved_or_filled(
 @pytest.mark.parametrize("n_words", [3, 4_000])
 def test_where_a_provider_takes_no_marks_no_mark_lifetime_or_prewarm_is_spoken_of(name: str, n_words: int) -> None:
     told = said(BY_ITSELF[name], n_words)
-    assert "no mark: the provider takes none" in told
+    assert "no breakpoint: the provider takes none" in told
     assert not any(word in told for word in ("lifetimes", "prewarm", "expected in the cache", "$"))
 
 
@@ -67,5 +67,5 @@ def test_a_head_that_lives_already_is_not_said_to_cost_or_to_save_nothing() -> N
     }
     context.receive({**reply, "content": content, "usage": usage}, request)
     context.user("And now?")
-    head = next(line for line in context.plan.explain().splitlines() if line.startswith("mark head"))
-    assert head.endswith("it is in the cache already, and lives on for nothing")
+    head = next(line for line in context.plan.explain().splitlines() if line.startswith("breakpoint head"))
+    assert head.endswith("cached already, and renewed free of charge")

@@ -15,7 +15,7 @@ from contextkit.economics.rhythm import Prior, Rhythm
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
 from contextkit.prompt.breakpoints import Plan, plan
-from contextkit.prompt.planner import Left, PlanningState, choose
+from contextkit.prompt.planner import CachedEntries, PlanningState, choose
 from contextkit.prompt.prompt import PromptColumns, RenderedBlock
 from contextkit.providers.anthropic.messages import GRAMMAR
 from contextkit.providers.openai.shared import plan_of
@@ -87,7 +87,7 @@ def test_any_choice_keeps_the_providers_rules(
     rules = Plan(min_tokens=min_tokens, long_ttl_seconds=3600 if is_auto else 0)
     for at, turn in enumerate(turns):
         columns.extend(message(columns, block) for block in turn)
-        told = PlanningState(price=opus, now=400.0 * at, calls_to_come=known, **({"left": left} if left else {}))
+        told = PlanningState(price=opus, now=400.0 * at, calls_to_come=known, **({"cached": left} if left else {}))
         choice = choose(columns, len(columns), previous, rules, told, shared)
         places, lifetimes = [mark.segment for mark in choice.marks], [mark.ttl_seconds for mark in choice.marks]
         assert len(places) <= 4 and places == sorted(set(places)) and lifetimes == sorted(lifetimes, reverse=True)
@@ -97,7 +97,7 @@ def test_any_choice_keeps_the_providers_rules(
         assert choice.marks == choose(columns, len(columns), previous, rules, told, shared).marks
         if known is None and not is_auto and left is None:
             assert choice.marks == plan(columns, len(columns), previous, rules, shared)
-        previous, left = len(columns), Left(choice.marks, 400.0 * at)
+        previous, left = len(columns), CachedEntries(choice.marks, 400.0 * at)
 
 
 def test_writing_pays_from_one_call_in_five_on() -> None:
@@ -143,9 +143,9 @@ def grown(n: int = 40, size: int = 300) -> PromptColumns:
 
 def test_a_side_call_reads_and_writes_nothing_of_its_own() -> None:
     columns = grown()
-    left = Left((Breakpoint(0, 300), Breakpoint(37, 300)), 0.0)
-    choice = choose(columns, 41, 38, Plan(), PlanningState(price=opus, now=20.0, left=left, calls_to_come=0.0))
-    assert [mark.segment for mark in choice.marks] == [0, 37] and dict(choice.refused)["tail"].startswith(
+    left = CachedEntries((Breakpoint(0, 300), Breakpoint(37, 300)), 0.0)
+    choice = choose(columns, 41, 38, Plan(), PlanningState(price=opus, now=20.0, cached=left, calls_to_come=0.0))
+    assert [mark.segment for mark in choice.marks] == [0, 37] and dict(choice.rejected)["tail"].startswith(
         "a call that reads it in time"
     )
 
@@ -166,9 +166,9 @@ def test_habitual_long_gaps_leave_the_end_unwritten_and_ask_for_an_hour_where_th
 def test_the_end_of_an_earlier_lane_is_bridged_to_when_the_conversation_comes_back() -> None:
     """Another model answered in between: what this one left stands further back than the last request ended."""
     columns = grown(80)
-    left = Left((Breakpoint(0, 300), Breakpoint(20, 300)), 0.0)
+    left = CachedEntries((Breakpoint(0, 300), Breakpoint(20, 300)), 0.0)
     assert [
-        mark.segment for mark in choose(columns, 81, 70, Plan(), PlanningState(price=opus, now=60.0, left=left)).marks
+        mark.segment for mark in choose(columns, 81, 70, Plan(), PlanningState(price=opus, now=60.0, cached=left)).marks
     ][:2] == [0, 20]
 
 

@@ -19,11 +19,11 @@ from contextkit.cache.usage import Usage
 from contextkit.economics.rhythm import Rhythm
 from contextkit.prices import cost_usd
 from contextkit.prompt.breakpoints import Plan
-from contextkit.prompt.planner import NOTHING, Left, PlanningState, choose
+from contextkit.prompt.planner import NO_ENTRIES, CachedEntries, PlanningState, choose
 from tests.prompt.planned.sessions import Session
 
 Marks = tuple[Breakpoint, ...]
-Policy = Callable[[Session, int, float, tuple[Left, ...]], Marks]
+Policy = Callable[[Session, int, float, tuple[CachedEntries, ...]], Marks]
 """Session, number of the call, its time, what each call before left → marks."""
 DAY = 1_790_000_000.0
 """Prices of that day."""
@@ -34,7 +34,7 @@ def price_of(session: Session) -> Callable[[Usage], float | None]:
     return lambda usage: cost_usd(session.model.provider, session.model.name, usage, DAY)
 
 
-def no_marks(session: Session, index: int, now: float, left: tuple[Left, ...]) -> Marks:
+def no_marks(session: Session, index: int, now: float, left: tuple[CachedEntries, ...]) -> Marks:
     return ()
 
 
@@ -49,10 +49,10 @@ class Planner:
     """Whether it knows how much of every call later ones share, as the oracle does; otherwise that of side calls and
     siblings only."""
 
-    def __call__(self, session: Session, index: int, now: float, left: tuple[Left, ...]) -> Marks:
+    def __call__(self, session: Session, index: int, now: float, left: tuple[CachedEntries, ...]) -> Marks:
         return self.choice(session, index, now, left).marks
 
-    def choice(self, session: Session, index: int, now: float, left: tuple[Left, ...]):  # type: ignore[no-untyped-def]
+    def choice(self, session: Session, index: int, now: float, left: tuple[CachedEntries, ...]):  # type: ignore[no-untyped-def]
         call, columns, law = session.calls[index], session.prompts[index], session.law
         goes_on = (1 - law.ends) * law.gaps[0][0]
         later = session.shared_later(index) if self.is_told else call.shared
@@ -70,10 +70,10 @@ class Planner:
         return choose(columns, len(columns), call.previous, rules, known, max(later, call.shared) % len(columns))
 
 
-def _read(session: Session, index: int, now: float, left: tuple[Left, ...]) -> Left:
+def _read(session: Session, index: int, now: float, left: tuple[CachedEntries, ...]) -> CachedEntries:
     """What an earlier call left that this one can read most of."""
     known = [one.within(common) for one, common in zip(left, session.commons[index], strict=True)]
-    return max(known, key=lambda one: one.end(now, 0), default=NOTHING)
+    return max(known, key=lambda one: one.end(now, 0), default=NO_ENTRIES)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Fixed:
 
     marks: dict[tuple[str, int], Marks]
 
-    def __call__(self, session: Session, index: int, now: float, left: tuple[Left, ...]) -> Marks:
+    def __call__(self, session: Session, index: int, now: float, left: tuple[CachedEntries, ...]) -> Marks:
         return self.marks[session.name, index]
 
 
@@ -91,13 +91,17 @@ def expected(session: Session, policy: Policy) -> float:
     price = lru_cache(maxsize=None)(price_of(session))
     known: dict[object, float] = {}
 
-    def cost(index: int, now: float, held: bytes, left: tuple[Left, ...]) -> float:
-        key = (index, held_at(held, now), tuple((one.marks, one.at - now) if one.end(now, 0) else None for one in left))
+    def cost(index: int, now: float, held: bytes, left: tuple[CachedEntries, ...]) -> float:
+        key = (
+            index,
+            held_at(held, now),
+            tuple((one.breakpoints, one.at - now) if one.end(now, 0) else None for one in left),
+        )
         if key not in known:
             known[key] = _cost(index, now, held, left)
         return known[key]
 
-    def _cost(index: int, now: float, held: bytes, left: tuple[Left, ...]) -> float:
+    def _cost(index: int, now: float, held: bytes, left: tuple[CachedEntries, ...]) -> float:
         cache = BreakpointCache(session.model.min_tokens)
         cache.restore(held)
         marks = policy(session, index, now, left)
@@ -105,7 +109,7 @@ def expected(session: Session, policy: Policy) -> float:
         cache.publish(lease, now)
         total = price(lease.usage if index + 1 < len(session.calls) else unwritten(lease.usage)) or 0.0
         if index + 1 < len(session.calls):
-            after, others = cache.snapshot(), (*left, Left(marks, now, 0))
+            after, others = cache.snapshot(), (*left, CachedEntries(marks, now, 0))
             later = sum(share * cost(index + 1, now + gap, after, others) for share, gap in session.law.gaps if share)
             total += (1 - session.law.ends) * later
         return total

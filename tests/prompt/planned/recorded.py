@@ -26,7 +26,7 @@ from contextkit.importers.recording import (
 )
 from contextkit.models import model_named
 from contextkit.prompt.breakpoints import Plan
-from contextkit.prompt.planner import NOTHING, Left, PlanningState, choose
+from contextkit.prompt.planner import NO_ENTRIES, CachedEntries, PlanningState, choose
 from tests.prompt.planned.cost import Policy, price_of
 from tests.prompt.planned.sessions import LAWS, Law, Session, before_reply, shared_segments
 from tests.prompt.planned.sessions import Call as Asked
@@ -159,13 +159,13 @@ def pieces(session: Session, times: list[float], n_calls: int) -> Iterator[Sessi
 def paid(session: Session, times: list[float], policy: Policy) -> float:
     """Dollars, as it went."""
     cache, price, total = BreakpointCache(session.model.min_tokens), price_of(session), 0.0
-    left: tuple[Left, ...] = ()
+    left: tuple[CachedEntries, ...] = ()
     for index, now in enumerate(times):
         marks = policy(session, index, now, left)
         lease = cache.begin(session.prompt(index, marks), now)
         cache.publish(lease, now)
         total += price(lease.usage) or 0.0
-        left = (*left, Left(marks, now, 0))
+        left = (*left, CachedEntries(marks, now, 0))
     return total
 
 
@@ -176,12 +176,12 @@ class Learning:
     def __init__(self, *, is_auto: bool) -> None:
         self.is_auto, self.rhythm = is_auto, Rhythm()
 
-    def __call__(self, session: Session, index: int, now: float, left: tuple[Left, ...]) -> tuple[Any, ...]:
+    def __call__(self, session: Session, index: int, now: float, left: tuple[CachedEntries, ...]) -> tuple[Any, ...]:
         columns, call = session.prompts[index], session.calls[index]
         if left:
             before = session.prompts[index - 1].ends_tokens[-1]
             self.rhythm.see(max(now - left[-1].at, 0.0), max(columns.ends_tokens[-1] - before, 0))
-        last = left[-1].within(call.common) if left else NOTHING
+        last = left[-1].within(call.common) if left else NO_ENTRIES
         known = PlanningState(self.rhythm, price_of(session), now, last)
         rules = AnthropicMessages(session.model.name, max_tokens=64, ttl="auto" if self.is_auto else "5m").plan
         assert isinstance(rules, Plan)
