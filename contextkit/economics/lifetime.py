@@ -113,14 +113,19 @@ class Coverage:
 
     __slots__ = ("_losses",)
 
-    def __init__(self, growths: Growths, likely: Chances, rates: Rates) -> None:
-        """Solves the table, once for what is known of a session."""
+    def __init__(self, growths: Growths, likely: Chances, rates: Rates, *, can_cover_warm: bool = True) -> None:
+        """Solves the table, once for what is known of a session.
+
+        `can_cover_warm`: whether a call that finds the cache warm can cover everything for the premium of what it adds;
+        False where such calls mostly end in blocks that carry no breakpoint (tool outputs at OpenAI).
+        """
         premium, rewrite = rates.long - rates.short, rates.short - rates.read
         rows = [[(share, added, *_between(size + added)) for share, added in growths] for size in _SIZES]
         losses = [0.0] * len(_SIZES)
         for _ in range(_SWEEPS):
             losses = [
-                _expected(size, row, losses, likely, premium, rewrite) for size, row in zip(_SIZES, rows, strict=True)
+                _expected(size, row, losses, likely, (premium, rewrite), can_cover_warm)
+                for size, row in zip(_SIZES, rows, strict=True)
             ]
             losses = [loss - losses[0] for loss in losses]
         self._losses = losses
@@ -133,12 +138,16 @@ class Coverage:
 _Row = list[tuple[float, float, int, float]]
 
 
-def _expected(size: float, row: _Row, losses: list[float], likely: Chances, premium: float, rewrite: float) -> float:
+def _expected(
+    size: float, row: _Row, losses: list[float], likely: Chances, extra: tuple[float, float], can_cover_warm: bool
+) -> float:
     """Expected loss over what the next call adds, which then covers everything or nothing."""
+    premium, rewrite = extra
     total = likely.lapsed * rewrite * size
     for share, added, low, part in row:
         later = _at(losses, low, part)
-        warm, lapsed = min(later, premium * added), min(later, premium * (size + added))
+        warm = min(later, premium * added) if can_cover_warm else later
+        lapsed = min(later, premium * (size + added))
         total += share * (likely.warm * warm + likely.lapsed * lapsed)
     return total
 

@@ -99,11 +99,14 @@ class PlanningState:
             self._tables[key] = chances(self.rhythm, short_seconds, long_seconds, self.calls_to_come)
         return self._tables[key]  # type: ignore[return-value]
 
-    def coverage(self, short_seconds: float, long_seconds: float, rates: Rates) -> Coverage:
+    def coverage(self, rules: Plan, rates: Rates) -> Coverage:
         """Return the expected cost of leaving tokens to the short lifetime."""
-        key = ("coverage", short_seconds, long_seconds, rates)
+        short_seconds, long_seconds = rules.tail_ttl_seconds, rules.long_ttl_seconds
+        key = ("coverage", short_seconds, long_seconds, rates, rules.has_tail)
         if key not in self._tables:
-            self._tables[key] = Coverage(self.rhythm.growths, self.chances(short_seconds, long_seconds), rates)
+            likely = self.chances(short_seconds, long_seconds)
+            # Beside an implicit breakpoint only user messages carry explicit ones, and those come after pauses.
+            self._tables[key] = Coverage(self.rhythm.growths, likely, rates, can_cover_warm=rules.has_tail)
         return self._tables[key]  # type: ignore[return-value]
 
 
@@ -327,7 +330,7 @@ def _mixed_option(choice: Choice, name: str, place: int, rates: Rates) -> Lifeti
     """Where a breakpoint reads entries of any lifetime, only what lies behind the read is written for long."""
     rules, read = choice.rules, choice.n_tokens(choice.read_end)
     covered = choice.n_tokens(max(place + 1, _n_long(choice)))
-    table = choice.state.coverage(rules.tail_ttl_seconds, rules.long_ttl_seconds, rates)
+    table = choice.state.coverage(rules, rates)
     premium = (rates.long - rates.short) * max(choice.n_tokens(place + 1) - read, 0)
     return LifetimeOption(name, place, premium, table.loss(choice.n_tokens(choice.n) - covered))
 

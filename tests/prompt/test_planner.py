@@ -127,6 +127,14 @@ def test_what_is_left_uncovered_costs_what_a_search_says() -> None:
         assert table.loss(uncovered) == pytest.approx(loss(uncovered, 14) - loss(0, 14), rel=0.06)
 
 
+def test_where_warm_calls_cannot_cover_it_is_sooner_worth_covering_now() -> None:
+    rates, likely = Rates(2.0, 0.1, 2.5, 5.0), Chances(0.8, 0.15, 0.05)
+    usual = Coverage(((1.0, 1_000.0),), likely, rates)
+    implicit = Coverage(((1.0, 1_000.0),), likely, rates, can_cover_warm=False)
+    premium = (rates.long - rates.short) * 20_000
+    assert usual.loss(20_000) < premium < implicit.loss(20_000)
+
+
 def test_known_calls_to_come_decide() -> None:
     assert chances(Rhythm(), 300, 3600, 0.0).warm == 0 and chances(Rhythm(), 300, 3600, 3.0).warm == pytest.approx(
         0.9446
