@@ -10,6 +10,7 @@ from contextkit.moved_modules import install as _install_moved_modules
 if TYPE_CHECKING:
     from contextkit.cache.usage import Usage as Usage
     from contextkit.context import Context as Context
+    from contextkit.context.agents import AgentLimits as AgentLimits
     from contextkit.errors import ContextKitError as ContextKitError
     from contextkit.ledger.budget import Budget as Budget
     from contextkit.ledger.ledger import Ledger as Ledger
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 _install_moved_modules()
 
 _PLACES = {
+    "AgentLimits": "contextkit.context.agents",
     "AssumedModelWarning": "contextkit.models",
     "AnthropicMessages": "contextkit.providers.anthropic.messages",
     "Budget": "contextkit.ledger.budget",

@@ -22,16 +22,29 @@ from weakref import WeakSet
 from contextkit.canonical import Json, canonical, parse
 from contextkit.context.agents import (
     AGENTS,
+    ENDED,
     MAIN,
     ORIGIN_FIELD,
-    AgentNames,
+    TOOLS_ONLY,
+    AgentLimits,
+    AgentRegistry,
+    AgentState,
     Origin,
     agents_in,
     check_log_is_there,
+    final_reply,
+    functions_for,
     has_entries,
     lane_of,
+    limits_of,
     memory_of,
+    number_in,
+    read_state,
     session_name,
+    state_of,
+    stored_limits,
+    subset_of,
+    table_of,
 )
 from contextkit.context.compaction import (
     MOST_REQUESTS,
@@ -95,6 +108,7 @@ from contextkit.memory.reference import Reference
 from contextkit.memory.residency import Surroundings
 from contextkit.prompt.planner import Planned, PlanningState
 from contextkit.prompt.prompt import PromptLayout
+from contextkit.providers.adapter import with_model
 from contextkit.providers.adoption import (
     adopt,
     check_fresh,
@@ -131,8 +145,6 @@ from contextkit.tools.phases import Phases
 from contextkit.tools.render import answer, unrenderable
 from contextkit.tools.tool import Call, Toolbox, run_all
 
-_ENDED = frozenset({"done", "truncated", "refused", "overflow"})
-"""Why a reply ended, where nothing remains to be asked."""
 _RETRYABLE = (OSError, StorageError, MemoryRefused)
 """Faults of a disk or a store; what could not be written is written with the next entry."""
 
@@ -168,6 +180,7 @@ class Context:
         variation: Variation | None = None,
         compact: Compaction | None = None,
         budget: Budget | None = None,
+        agents: AgentLimits | None = None,
         _origin: Origin | None = None,
     ) -> None:
         """A conversation in memory, or over the log and ledger given.
@@ -175,6 +188,7 @@ class Context:
         `compact` says when `compacting` and `compact_if_due` compact it, and how.
 
         `budget` limits what it, its branches and its sub-agents may spend; what its ledger says was spent counts.
+        `agents` limits its sub-agents; without it those hold that its log was begun with, else `AgentLimits()`.
 
         Raises `HeadChanged` when they were begun with another head, `UsageError` when `phases` do not fit the tools or
         the log.
@@ -185,6 +199,7 @@ class Context:
         self.log = Log(clock=clock) if log is None else log
         is_fresh = not self.log.entries
         self._origin = origin = _origin if is_fresh else Origin.of(self.log)
+        limits = limits_of(agents, self.log.entries, origin)
 
         own_memory = memory_of(memory, origin)
         self._turns = Turns()
@@ -214,7 +229,7 @@ class Context:
         if origin is not None and origin.plan is not None:
             toolbox = Toolbox(self._memory.rebound(toolbox))
         self.toolbox = self._memory.joined(toolbox)
-        permit = permit_of(phases, self.toolbox, self._limits())
+        permit = permit_of(table_of(phases, origin), self.toolbox, self._limits())
         self.ledger = Ledger() if ledger is None else ledger
         self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
         self._prompts = PromptStore()
@@ -229,7 +244,8 @@ class Context:
         definitions = None if tools is None and (memory is None or not is_fresh) else self.toolbox.definitions()
         if is_fresh:
             body = opening(provider, parts or [], definitions or [])
-            self._append("opened", body if origin is None else {**body, ORIGIN_FIELD: origin.body})
+            extra = stored_limits(agents) if origin is None else {ORIGIN_FIELD: origin.body}
+            self._append("opened", {**body, **extra})
         self._memory.follow(self.log)
 
         first = self.log.entries[0]
@@ -238,8 +254,8 @@ class Context:
         """The digest that this conversation and all its branches share, and a resume finds again."""
         own_lane = lane_of(self.log.entries)
         self._lane = lane or (own_lane if origin is None or own_lane != MAIN else origin.lane)
-        self._names, self._agents = AgentNames(), WeakSet[Context]()
-        self._account = Account(self.ledger, self._session, self._lane, clock)
+        self._registry, self._agents = AgentRegistry(limits), WeakSet[Context]()
+        self._account = Account(self.ledger, self._session, self._lane, clock, limits.wait_seconds)
         if budget is not None:
             if not isinstance(budget, Budget):
                 raise UsageError(f"budget is a contextkit.Budget, not {type(budget).__name__}")
@@ -317,6 +333,7 @@ class Context:
         """Let other processes open the folder, and those of its sub-agents."""
         for agent in list(self._agents):
             agent.close()
+        self._registry.open.discard(self)
         for file in self._owned:  # a sub-agent leaves the ledger to its caller
             file.close()
 
@@ -466,7 +483,8 @@ class Context:
 
         With a memory, what is large is stored and shown as a reference, or as its `Residency` chooses; `source` is the
         URL or path it came from. `value` may be the branch made by `delegate`, once its reply is received: its extract
-        is the result. Raises `InvalidCall` for a call that is not open.
+        is the result; or a finished sub-agent of this conversation: what it said last is. Raises `InvalidCall` for a
+        call that is not open.
         """
         call_id = _call_id(call)
         with self._lock:
@@ -474,7 +492,9 @@ class Context:
         if call_id in self._late_refusals:
             return self._late_refusals[call_id]
         if isinstance(value, Context):
-            return self._append("result", value._extracted(call_id))
+            if value not in self._agents:
+                return self._append("result", value._extracted(call_id))
+            value = final_reply(value)
         body = self._result_body(call_id, value, is_error=is_error)
         return self._append("result", self._memory.written(body, source, self._surroundings))
 
@@ -615,7 +635,7 @@ class Context:
     @property
     def finished(self) -> bool:
         """Whether the model has had its last word: nothing said since, no call open."""
-        return self._turns.last_stop in _ENDED and not self._turns.has_pending_user and not self._turns.open
+        return self._turns.last_stop in ENDED and not self._turns.has_pending_user and not self._turns.open
 
     @property
     def last_text(self) -> str:
@@ -958,17 +978,21 @@ class Context:
         task: Any,
         *,
         provider: Provider | None = None,
+        model: str | None = None,
         system: Any = None,
         tools: Iterable[Any] | None = None,
         phases: Phases | None = None,
         memory: Memory | FileMemory | None = None,
+        call: Call | str | None = None,
     ) -> Self:
         """A sub-agent with a log of its own and `task` as its first user turn.
 
-        What it costs is in this context's ledger and summary.
+        What it costs is in this context's ledger and summary, and its budget bounds it.
 
-        Without `system` and `tools` it has this conversation's head and memory, and reads the head from cache; with
-        either, its own.
+        Without `system` it has this conversation's head and memory, and reads the head from cache, also where `tools`
+        names some of this conversation's tools: the others stay in the head and may not be called. With `system`, or
+        with a tool this conversation does not have, it has a head of its own, of what it was given. `model` is another
+        model of the same endpoint, with the parameters of this one; `provider` any other.
 
         It is never allowed more than this conversation is now: it inherits the table of phases and the present phase,
         and `phases` can only narrow what is allowed. A tool of this conversation that may not be called in its present
@@ -977,22 +1001,43 @@ class Context:
         sub-agent.
 
         Its log is a folder below this one's (`agents/<lane>`, in Postgres a session of that name); where this log is in
-        memory, so is its own. `context.agent(lane)` opens it again. Its todo list is its own.
+        memory, so is its own. `context.agent(lane)` opens it again. Its todo list is its own. `call` is the open call
+        that its answer is for: its `AgentState` says it, also after a crash.
+
+        Raises `UsageError` where that would be more than the session's `AgentLimits` allow.
         """
         content = content_parts(task)
-        if system is None and tools is None:
-            system, tools = parse(self.log[self._turns.head_system].body)["system"] or None, self.toolbox
-            memory = self.memory if memory is None else memory
+        masked: frozenset[str] = frozenset()
+        whole = (
+            None if system is not None else (self.toolbox, masked) if tools is None else subset_of(tools, self.toolbox)
+        )
+        if whole is not None:
+            system, (tools, masked) = parse(self.log[self._turns.head_system].body)["system"] or None, whole
+            memory = self.memory if memory is None else Memory.of(memory)
+            tools, missing = self._answered_by(memory, tools)
+            masked = masked - self._memory.own.keys() | missing
         permit = self._phases.permit
         table = phases if phases is not None or permit is None else permit.phases
-        with ExitStack() as opened:
+        if masked and table is None:
+            table = TOOLS_ONLY
+        admitting = self._registry.admitting(self._depth + 1, self.ledger, self._agents_folder())
+        with admitting, ExitStack() as opened:
             lane, log = self._new_agent_log()
             opened.enter_context(log)
             origin = self._origin_for(lane, memory, is_inherited=phases is None)
+            origin = replace(
+                origin,
+                denied=origin.denied | masked,
+                depth=self._depth + 1,
+                limits=self._registry.limits,
+                has_tools_only=table is TOOLS_ONLY,
+                call=None if call is None else _call_id(call),
+                model=model,
+            )
             if memory is not None and origin.plan is not None:
                 memory = Memory.of(memory).with_plan(origin.plan)
             agent = type(self)(
-                apart(self._provider) if provider is None else provider,
+                self._provider_for(provider, model),
                 system=system,
                 tools=tools,
                 phases=table,
@@ -1005,8 +1050,25 @@ class Context:
             agent._bill_to(self)
             agent._append("user", {"content": content})
             opened.pop_all()
-        self._agents.add(agent)
+        self._adopt(agent)
         return agent
+
+    def spawn_all(self, tasks: Iterable[Any], **options: Any) -> FanOut:
+        """Sub-agents that share a head, one a task, made with the options of `spawn`.
+
+        `send` and `asend` of what this gives send the first request of each, so that the head is written once. Raises
+        `UsageError` for no tasks, and where these are more than the session's `AgentLimits` allow; none is spawned then.
+        """
+        if isinstance(tasks, str | bytes | Mapping) or not isinstance(tasks, Iterable):
+            raise UsageError(f"spawn_all takes a list of tasks, not {type(tasks).__name__}")
+        listed = list(tasks)
+        for task in listed:
+            content_parts(task)
+        self._registry.check(self._depth + 1, len(listed), self.ledger, self._agents_folder())
+        with ExitStack() as opened:
+            agents = [opened.enter_context(self.spawn(task, **options)) for task in listed]
+            opened.pop_all()
+        return FanOut(agents)
 
     @property
     def agents(self) -> list[str]:
@@ -1016,6 +1078,48 @@ class Context:
         """
         folder = self._agents_folder()
         return [lane for lane in agents_in(folder) if folder is not None and has_entries(folder / lane / "log.jsonl")]
+
+    @property
+    def agent_states(self) -> list[AgentState]:
+        """How far each sub-agent of this conversation has come: those of `agents`, and those that are open.
+
+        Of a log that is not open only its end is read, and no lock is taken; a damaged one is `damaged`.
+        """
+        folder, is_open = self._agents_folder(), {agent.lane: agent for agent in list(self._agents)}
+        lanes = self.agents
+        lanes += sorted(is_open.keys() - set(lanes), key=number_in)
+        states: list[AgentState] = []
+        for lane in lanes:
+            if lane in is_open:
+                states.append(state_of(is_open[lane]))
+            elif folder is not None:
+                states.append(read_state(lane, folder / lane / "log.jsonl"))
+        return states
+
+    def resume_agents(
+        self,
+        *,
+        provider: Provider | None = None,
+        tools: Iterable[Any] | None = None,
+        phases: Phases | None = None,
+        memory: Memory | FileMemory | None = None,
+    ) -> list[Self]:
+        """Every sub-agent of this conversation that is not finished, open, in the order they were spawned.
+
+        After a crash it opens them as `agent` does; those that are open already are given as they are. The arguments
+        are for those that have a head of their own. A damaged log is left out, with a warning that says what is wrong.
+        """
+        is_open: dict[str, Any] = {agent.lane: agent for agent in list(self._agents)}
+        agents: list[Self] = []
+        for state in self.agent_states:
+            if state.status == "damaged":
+                warnings.warn(sanitize(f"sub-agent {state.lane} was left out: its log {state.damage}"), stacklevel=2)
+            elif state.lane in is_open:
+                if not state.finished:
+                    agents.append(is_open[state.lane])
+            elif not state.finished:
+                agents.append(self._reopened(state.lane, provider, tools, phases, memory, is_for_all=True))
+        return agents
 
     def agent(
         self,
@@ -1031,39 +1135,7 @@ class Context:
         `tools` gives the functions of an agent that has its own tools, `phases` its table where it was given one.
         Raises `UsageError` where no sub-agent of that lane is kept, `LogLocked` while it is open.
         """
-        folder, storage = self._agents_folder(), self.log.storage
-        with ExitStack() as opened:
-            if isinstance(storage, PostgresStorage):
-                log = opened.enter_context(Log(storage.beside(session_name(storage.session, lane)), self._clock))
-            elif folder is not None and lane in agents_in(folder):
-                log = opened.enter_context(Log.open(folder / lane / "log.jsonl", self._clock))
-            else:
-                raise UsageError(f"there is no sub-agent {lane!r} here: context.agents names those whose logs are kept")
-            origin = Origin.of(log)
-            if origin is None:
-                raise UsageError(f"there is no sub-agent {lane!r} here: its log is empty, or somebody else's")
-            declared = parse(log[Turns.over(log).head_tools].body)["tools"]
-            if tools is None and canonical(declared) == canonical(self.toolbox.definitions()):
-                tools, memory = self.toolbox, self.memory if memory is None else memory
-            if memory is not None and origin.plan is not None:
-                memory = Memory.of(memory).with_plan(origin.plan)
-            permit = self._phases.permit
-            if phases is None and origin.table_names is not None and permit is not None:
-                phases = permit.phases
-            agent = type(self)(
-                apart(self._provider) if provider is None else provider,
-                tools=tools,
-                phases=phases,
-                memory=memory,
-                log=log,
-                clock=self._clock,
-                session=self._session,
-            )
-            agent._bill_to(self)
-            agent._account.resume()
-            opened.pop_all()
-        self._agents.add(agent)
-        return agent
+        return self._reopened(lane, provider, tools, phases, memory)
 
     def fan_out(self, tasks: int | Sequence[Any]) -> FanOut:
         """Branches that share every byte said so far and one ledger: as many as there are `tasks`, each with its own,
@@ -1150,7 +1222,7 @@ class Context:
     def _limits(self) -> Limits:
         """The limits beside the table of phases."""
         own = self._memory.own
-        return Limits(own) if self._origin is None else self._origin.limits(own)
+        return Limits(own) if self._origin is None else self._origin.tool_limits(own)
 
     def _declared_tools(self) -> list[Json]:
         """Definitions in the static prefix."""
@@ -1234,7 +1306,7 @@ class Context:
     def _is_stored(self, body: Json) -> bool:
         """Whether the log ends with this reply: it was kept, and whoever received it did not learn of that."""
         last = self._last_reply()
-        if last is None or self._turns.has_pending_user or self.stop not in _ENDED | {"calls"}:
+        if last is None or self._turns.has_pending_user or self.stop not in ENDED | {"calls"}:
             return False
         stored = parse(last.body)
         return all(stored.get(name) == body.get(name) for name in ("native", "text", "calls", "stop"))
@@ -1392,6 +1464,7 @@ class Context:
         branch._late.share(self._late)
         branch._widen()
         branch._account.share(self._account)
+        branch._registry = self._registry
         self._server.share(branch._server)
         return branch
 
@@ -1406,7 +1479,7 @@ class Context:
 
     def _branch(self) -> Self:
         """A branch of a fan-out: its lane, its plan, and the caller's ledger."""
-        lane = self._names.next("branch", self.log.digest, self.ledger)
+        lane = self._registry.next("branch", self.log.digest, self.ledger)
         branch = self._forked(None, None, self._memory_for(lane))
         branch.toolbox = Toolbox(branch._memory.rebound(self.toolbox))
         branch._late.bind(branch._memory.rebound(branch._late.tools))
@@ -1416,9 +1489,93 @@ class Context:
         branch._n_shared = branch._turns.epoch, len(branch._turns.ordered)
         return branch
 
+    def _reopened(
+        self,
+        lane: str,
+        provider: Provider | None,
+        tools: Iterable[Any] | None,
+        phases: Phases | None,
+        memory: Memory | FileMemory | None,
+        *,
+        is_for_all: bool = False,
+    ) -> Self:
+        """`agent`; `is_for_all`: what is given is for agents with a head of their own, and one with this head has
+        this conversation's.
+        """
+        folder, storage = self._agents_folder(), self.log.storage
+        with ExitStack() as opened:
+            if isinstance(storage, PostgresStorage):
+                log = opened.enter_context(Log(storage.beside(session_name(storage.session, lane)), self._clock))
+            elif folder is not None and lane in agents_in(folder):
+                log = opened.enter_context(Log.open(folder / lane / "log.jsonl", self._clock))
+            else:
+                raise UsageError(f"there is no sub-agent {lane!r} here: context.agents names those whose logs are kept")
+            origin = Origin.of(log)
+            if origin is None:
+                raise UsageError(f"there is no sub-agent {lane!r} here: its log is empty, or somebody else's")
+            declared = parse(log[Turns.over(log).head_tools].body)["tools"]
+            has_this_head = canonical(declared) == canonical(self.toolbox.definitions())
+            if has_this_head and is_for_all:
+                tools = memory = None
+            if has_this_head and (whole := subset_of(tools or (), self.toolbox)) is not None:
+                memory = self.memory if memory is None else Memory.of(memory)
+                tools = self._answered_by(memory, whole[0])[0]
+            elif tools is None:
+                tools = functions_for(declared, self.toolbox, self._memory.own)
+            if memory is not None and origin.plan is not None:
+                memory = Memory.of(memory).with_plan(origin.plan)
+            permit = self._phases.permit
+            if origin.table_names is not None and permit is not None and (phases is None or is_for_all):
+                phases = permit.phases
+            agent = type(self)(
+                self._provider_for(provider, origin.model if provider is None else None),
+                tools=tools,
+                phases=phases,
+                memory=memory,
+                log=log,
+                clock=self._clock,
+                session=self._session,
+            )
+            agent._bill_to(self)
+            agent._account.resume()
+            opened.pop_all()
+        self._adopt(agent)
+        return agent
+
+    def _answered_by(self, memory: Memory | None, toolbox: Toolbox) -> tuple[Toolbox, frozenset[str]]:
+        """The tools of a sub-agent with this head, those of this conversation's memory answered by `memory`; and the
+        names of those that it does not have.
+        """
+        if memory is self.memory:
+            return toolbox, frozenset()
+        own = self._memory.own
+        other = {} if memory is None else {tool.name: tool for tool in memory.tools(self._declared_tools())}
+        shared = {name for name, tool in other.items() if own.get(name) == tool.body}
+        return Toolbox(other[tool.name] if tool.name in shared else tool for tool in toolbox), frozenset(
+            own.keys() - shared
+        )
+
+    def _adopt(self, agent: Self) -> None:
+        """A sub-agent is open: closing this conversation closes it."""
+        self._agents.add(agent)
+        self._registry.open.add(agent)
+
+    def _provider_for(self, provider: Provider | None, model: str | None) -> Provider:
+        """The adapter of a sub-agent. Raises `UsageError` for a provider and a model, and for no name of a model."""
+        if model is None:
+            return apart(self._provider) if provider is None else provider
+        if provider is not None:
+            raise UsageError("give a sub-agent a provider, or the name of a model of this endpoint, not both")
+        return apart(with_model(self._provider, model))
+
+    @property
+    def _depth(self) -> int:
+        """Levels below the conversation of the session."""
+        return 0 if self._origin is None else self._origin.depth
+
     def _bill_to(self, caller: Context) -> None:
         """Record what it costs in the caller's ledger."""
-        self.ledger, self._owned, self._names = caller.ledger, (self.log,), caller._names
+        self.ledger, self._owned, self._registry = caller.ledger, (self.log,), caller._registry
         self._account.keep_with(caller._account)
 
     def _origin_for(self, lane: str, memory: Memory | FileMemory | None, *, is_inherited: bool) -> Origin:
@@ -1459,7 +1616,7 @@ class Context:
         """A name and an empty log for a sub-agent, kept where this conversation's log is."""
         folder, storage = self._agents_folder(), self.log.storage
         while True:
-            lane = self._names.next("agent", self.log.digest, self.ledger, folder)
+            lane = self._registry.next("agent", self.log.digest, self.ledger, folder)
             if isinstance(storage, PostgresStorage):
                 log = Log(storage.beside(session_name(storage.session, lane)), self._clock)
             elif folder is not None:

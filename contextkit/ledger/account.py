@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -29,6 +30,7 @@ from contextkit.errors import InvalidCall, NotSerialisable, UnknownModel, Unread
 from contextkit.ledger.budget import CHARGE, Hold, Limit, PlannedCall, may_be_billed, planned_call
 from contextkit.ledger.calls import Exchange, Outline, Remark
 from contextkit.ledger.ledger import Ledger, Recorder
+from contextkit.ledger.send_gate import SendGate
 from contextkit.models import Model, model_named
 from contextkit.prices import cost_usd
 from contextkit.prompt.planner import NO_ENTRIES, CachedEntries, PlanningState
@@ -182,6 +184,7 @@ class Account:
         "_billed",
         "_caches",
         "_clock",
+        "_gate",
         "_has_unique_ids",
         "_lane",
         "_last",
@@ -193,7 +196,10 @@ class Account:
         "limits",
     )
 
-    def __init__(self, ledger: Ledger, session: str, lane: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, ledger: Ledger, session: str, lane: str, clock: Callable[[], float], wait_seconds: float = 10.0
+    ) -> None:
+        """`wait_seconds`: the longest that a call waits for another one that writes the prefix they share."""
         if not isinstance(ledger, Ledger):
             raise UsageError(f"ledger is a contextkit.Ledger, not {type(ledger).__name__}")
         self._session, self._lane, self._clock = session, lane, clock
@@ -201,6 +207,7 @@ class Account:
         """Budgets that every call is checked against."""
         self._caches: dict[str, PrefixCache[Prompt]] = {}
         self._lock = Lock()
+        self._gate = SendGate(wait_seconds)
         self._last: Request | None = None
         self._billed: dict[str, tuple[_PromptKey, Usage | None]] = {}
         """Id of a response → what it answered and what it was billed. Responses of a host that gives all of them one id
@@ -258,8 +265,22 @@ class Account:
             observe=self.failed,
             reserve=self.reserve if self.limits else None,
             continued=continued,
+            sending=self._sending,
+            asending=self._asending,
         )
         return self._last
+
+    def _sending(self, request: Request) -> AbstractContextManager[None]:
+        return self._gate.sending(request, lambda: self._read_tokens(request), _price(request.model, request.at))
+
+    def _asending(self, request: Request) -> AbstractAsyncContextManager[None]:
+        return self._gate.asending(request, lambda: self._read_tokens(request), _price(request.model, request.at))
+
+    def _read_tokens(self, request: Request) -> int:
+        """What `request` would read if it were sent now."""
+        with self._lock:
+            cache = self._cache(request.model.name, request.provider)
+            return cache.quote(request.prompt, self._clock()).read or 0
 
     def quote(self, provider: Provider, layout: PromptLayout, fields: Mapping[str, Json] | None = None) -> Usage:
         """What sending `layout` to `provider`, with `fields` beside its own, would be billed now; nothing is sent."""
@@ -301,10 +322,11 @@ class Account:
         return self._clock()
 
     def share(self, other: Account) -> None:
-        """Follow the same caches as `other`, and spend from the same budgets: a branch is sent to the same provider,
-        perhaps by another thread.
+        """Follow the same caches as `other`, spend from the same budgets and wait for the same calls: a branch is sent
+        to the same provider, perhaps by another thread.
         """
         self._caches, self._lock, self.limits = other._caches, other._lock, other.limits
+        self._gate = other._gate
 
     def keep_with(self, other: Account) -> None:
         """Write into the ledger of `other`, and follow its caches: a sub-agent's bills are its caller's.
@@ -471,7 +493,8 @@ class Account:
             )
             exchange = self._recorder.record(exchange, request.prompt, request.layout.columns.entries, request.epoch)
             self._warm(exchange, request.prompt)
-            return exchange
+        self._gate.forget(request)
+        return exchange
 
     def _charge(
         self,

@@ -39,6 +39,8 @@ from contextkit.terminal import sanitize
 MODE = PRIVATE_MODE
 """Of every file made here: a log holds prompts."""
 _NOTE_BYTES = 4096
+_CHUNK_BYTES = 1 << 16
+"""Read at a time from the end of a file."""
 _BINARY = getattr(os, "O_BINARY", 0)
 """Windows would write two bytes for a newline without it."""
 
@@ -383,6 +385,15 @@ class JSONLStorage:
         """
         return (entry for entry, _ in _read(_real(path)))
 
+    @staticmethod
+    def read_backwards(path: str | os.PathLike[str]) -> Iterator[Entry]:
+        """The entries of a file from the last one on, also while somebody writes it; what a fork shares is not among
+        them.
+
+        Each line is checked by itself, not against the one before it. An unfinished last line is passed over.
+        """
+        return _read_backwards(_real(path))
+
     def load(self) -> Iterator[Entry]:
         """What the file held when it was opened; a fork begins with what it shares with its parent."""
         return iter(self._entries)
@@ -558,6 +569,30 @@ def _read(path: Path, children: tuple[Path, ...] = ()) -> Iterator[tuple[Entry, 
                 raise _corrupt(path, number, f"entry {entry.sequence} does not follow entry {sequence - 1}")
             yield entry, end
             sequence, digest = sequence + 1, entry.digest
+
+
+def _read_backwards(path: Path) -> Iterator[Entry]:
+    failed, is_last = _failed(path), True
+    with path.open("rb") as file:
+        start, rest, n_bytes = os.fstat(file.fileno()).st_size, b"", _CHUNK_BYTES
+        while start > 0:
+            end, start = start + len(rest), max(start - n_bytes, 0)
+            file.seek(start)
+            first, *lines = (file.read(end - len(rest) - start) + rest).split(b"\n")
+            if start > 0 and not lines:
+                rest, n_bytes = first, 2 * n_bytes
+                continue
+            rest, lines = (first, lines) if start > 0 else (b"", [first, *lines])
+            ends = [*(line + b"\n" for line in lines[:-1]), *([lines[-1]] if lines[-1] else [])]
+            for line in reversed(ends):
+                end -= len(line)
+                is_torn_line, is_failed = is_last and is_torn(line), False
+                if not is_torn_line:
+                    entry, prev = read_line(line)
+                    is_failed = is_last and failed == _FAILED % (end, prev.hex().encode())
+                is_last = False
+                if not is_torn_line and not is_failed:
+                    yield entry
 
 
 def _line(path: Path, number: int, line: bytes) -> tuple[Entry, bytes]:

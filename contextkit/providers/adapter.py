@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
 from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json
@@ -24,7 +24,7 @@ from contextkit.prompt.prompt import Grammar
 from contextkit.providers.late_tools import announcing
 from contextkit.providers.masking import Endpoint, telling
 from contextkit.providers.notices import noticing
-from contextkit.providers.provider import Reply
+from contextkit.providers.provider import Provider, Reply
 from contextkit.providers.settings import apart, check_fields, lowered, merged
 from contextkit.terminal import sanitize
 
@@ -79,6 +79,15 @@ class Adapter:
     least_output: ClassVar[int] = 0
     """The least a reply may be limited to, in tokens."""
 
+    _arguments: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), MappingProxyType({}))
+    """What it was made with."""
+
+    def __new__(cls, *args: Any, **keywords: Any) -> Self:
+        """Keep what it is made with, for `with_model`."""
+        adapter = super().__new__(cls)
+        adapter._arguments = args, keywords
+        return adapter
+
     def __init__(self, endpoint: Endpoint, params: Mapping[str, Json], model_field: str = "model") -> None:
         """`model_field` names the model in a body.
 
@@ -113,3 +122,19 @@ class Adapter:
     def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
         """What stream events amount to."""
         return self.answering.joined(events)
+
+
+def with_model(provider: Provider, name: str) -> Provider:
+    """An adapter for another model of the same endpoint, made with the same arguments otherwise.
+
+    Raises `UsageError` for what is no name, for a provider that is none of this package's, and where the model does not
+    take a parameter.
+    """
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"model={name!r}: the name of a model")
+    if not isinstance(provider, Adapter):
+        raise UsageError(f"model= needs an adapter of contextkit, not {type(provider).__name__}: give provider=…")
+    positional, keywords = provider._arguments
+    keywords = {key: value for key, value in keywords.items() if key != "model"}
+    make: Callable[..., Any] = type(provider)
+    return cast(Provider, make(name, *positional[1:], **keywords))

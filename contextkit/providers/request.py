@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -189,9 +189,11 @@ class Request(Mapping[str, Json]):
     """
 
     __slots__ = (
+        "_asending",
         "_fields",
         "_observe",
         "_reserve",
+        "_sending",
         "after",
         "at",
         "continued",
@@ -229,6 +231,8 @@ class Request(Mapping[str, Json]):
         observe: Callable[[Request, BaseException], object] | None = None,
         reserve: Callable[[Request], Reserved] | None = None,
         continued: Continued | None = None,
+        sending: Callable[[Request], AbstractContextManager[None]] | None = None,
+        asending: Callable[[Request], AbstractAsyncContextManager[None]] | None = None,
     ) -> None:
         self.layout = layout
         """The segments and marks of its prompt; all of them leave unless `continued` says where the body begins."""
@@ -260,6 +264,7 @@ class Request(Mapping[str, Json]):
         self.is_answered = False
         """Whether a reply to it was billed: unpacking it after that is no call."""
         self._observe, self._reserve = observe, reserve
+        self._sending, self._asending = sending, asending
         self._fields: dict[str, Json] | None = None
 
     @property
@@ -321,41 +326,46 @@ class Request(Mapping[str, Json]):
         """Set aside what the call may cost, in every budget. Raises `BudgetExceeded`."""
         return nullcontext() if self._reserve is None else self._reserve(self).covering()
 
+    def _turn(self) -> AbstractContextManager[None]:
+        """Wait while another call writes what this one could read; the block ends when the response has begun."""
+        return nullcontext() if self._sending is None else self._sending(self)
+
+    def _aturn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._asending is None else self._asending(self)
+
     def _typed(self, method: Callable[..., Any]) -> Any:
-        fields, reserved = self._mapping(), self._reserved()
-        try:
-            with reserved:
-                return method(**fields)
-        except BaseException as error:
-            self._failed(error)
-            raise
+        fields = self._mapping()
+        return self._sent(lambda: method(**fields))
 
     async def _atyped(self, method: Callable[..., Any]) -> Any:
-        fields, reserved = self._mapping(), self._reserved()
-        try:
-            with reserved:
-                return await method(**fields)
-        except BaseException as error:
-            self._failed(error)
-            raise
+        fields = self._mapping()
+        return await self._asent(lambda: method(**fields))
 
     def _open(self, client: Any, body: bytes, options: dict[str, Any]) -> Any:
-        reserved = self._reserved()
-        try:
-            with reserved:
-                return client.post(self.path, content=body, **options)
-        except BaseException as error:
-            self._failed(error)
-            raise
+        return self._sent(lambda: client.post(self.path, content=body, **options))
 
     async def _opening(self, client: Any, body: bytes, options: dict[str, Any]) -> Any:
-        reserved = self._reserved()
-        try:
-            with reserved:
-                return await client.post(self.path, content=body, **options)
-        except BaseException as error:
-            self._failed(error)
-            raise
+        return await self._asent(lambda: client.post(self.path, content=body, **options))
+
+    def _sent(self, call: Callable[[], Any]) -> Any:
+        with self._turn():
+            reserved = self._reserved()
+            try:
+                with reserved:
+                    return call()
+            except BaseException as error:
+                self._failed(error)
+                raise
+
+    async def _asent(self, call: Callable[[], Any]) -> Any:
+        async with self._aturn():
+            reserved = self._reserved()
+            try:
+                with reserved:
+                    return await call()
+            except BaseException as error:
+                self._failed(error)
+                raise
 
     def _options(self, client: Any) -> dict[str, Any]:
         endpoint = ENDPOINTS[self.wire]
