@@ -130,9 +130,13 @@ class AgentRegistry:
     Their own sub-agents share it.
     """
 
-    __slots__ = ("_last", "_lock", "_n_spawned", "limits", "open")
+    __slots__ = ("_folder", "_last", "_ledger", "_lock", "_n_spawned", "limits", "open")
 
-    def __init__(self, limits: AgentLimits = AgentLimits()) -> None:
+    def __init__(
+        self, limits: AgentLimits = AgentLimits(), ledger: Ledger | None = None, folder: Path | None = None
+    ) -> None:
+        """`ledger` and `folder` (of agents) are those of the conversation that the limits were given to."""
+        self._ledger, self._folder = ledger, folder
         self._last: int | None = None
         self._n_spawned: int | None = None
         self._lock = Lock()
@@ -153,18 +157,18 @@ class AgentRegistry:
             self._last = max(self._last, used) + 1
             return f"{kind}-{self._last}-{digest.hex()[:12]}"
 
-    def check(self, depth: int, n: int, ledger: Ledger, folder: Path | None) -> None:
+    def check(self, depth: int, n: int) -> None:
         """Raise `UsageError` where `n` more sub-agents, `depth` levels below the conversation of the session, are more
         than the limits allow.
         """
         with self._lock:
-            self._check(depth, n, ledger, folder)
+            self._check(depth, n)
 
     @contextmanager
-    def admitting(self, depth: int, ledger: Ledger, folder: Path | None) -> Iterator[None]:
+    def admitting(self, depth: int) -> Iterator[None]:
         """While the block runs, one more sub-agent is made; one whose making fails does not count. Raises as `check`."""
         with self._lock:
-            n_spawned = self._check(depth, 1, ledger, folder)
+            n_spawned = self._check(depth, 1)
             self._n_spawned = n_spawned + 1
         try:
             yield
@@ -173,10 +177,10 @@ class AgentRegistry:
                 self._n_spawned -= 1
             raise
 
-    def _check(self, depth: int, n: int, ledger: Ledger, folder: Path | None) -> int:
+    def _check(self, depth: int, n: int) -> int:
         """How many sub-agents the session has had."""
         if self._n_spawned is None:
-            self._n_spawned = len({*_agent_lanes(ledger), *all_agents_in(folder)})
+            self._n_spawned = len({*_agent_lanes(self._ledger), *all_agents_in(self._folder)})
         limits, n_spawned = self.limits, self._n_spawned
         n_running = 0 if limits.running is None else sum(not agent.finished for agent in list(self.open))
         reasons = {
@@ -196,8 +200,9 @@ class AgentRegistry:
         return n_spawned
 
 
-def _agent_lanes(ledger: Ledger) -> Iterator[str]:
-    return (call.lane for call in ledger.exchanges if call.lane.startswith("agent-") and number_in(call.lane))
+def _agent_lanes(ledger: Ledger | None) -> Iterator[str]:
+    rows = () if ledger is None else ledger.exchanges
+    return (call.lane for call in rows if call.lane.startswith("agent-") and number_in(call.lane))
 
 
 def number_in(lane: str) -> int:

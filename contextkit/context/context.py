@@ -254,7 +254,7 @@ class Context:
         """The digest that this conversation and all its branches share, and a resume finds again."""
         own_lane = lane_of(self.log.entries)
         self._lane = lane or (own_lane if origin is None or own_lane != MAIN else origin.lane)
-        self._registry, self._agents = AgentRegistry(limits), WeakSet[Context]()
+        self._registry, self._agents = AgentRegistry(limits, self.ledger, self._agents_folder()), WeakSet[Context]()
         self._account = Account(self.ledger, self._session, self._lane, clock, limits.wait_seconds)
         if budget is not None:
             if not isinstance(budget, Budget):
@@ -1020,8 +1020,7 @@ class Context:
         table = phases if phases is not None or permit is None else permit.phases
         if masked and table is None:
             table = TOOLS_ONLY
-        admitting = self._registry.admitting(self._depth + 1, self.ledger, self._agents_folder())
-        with admitting, ExitStack() as opened:
+        with self._registry.admitting(self._depth + 1), ExitStack() as opened:
             lane, log = self._new_agent_log()
             opened.enter_context(log)
             origin = self._origin_for(lane, memory, is_inherited=phases is None)
@@ -1064,7 +1063,7 @@ class Context:
         listed = list(tasks)
         for task in listed:
             content_parts(task)
-        self._registry.check(self._depth + 1, len(listed), self.ledger, self._agents_folder())
+        self._registry.check(self._depth + 1, len(listed))
         with ExitStack() as opened:
             agents = [opened.enter_context(self.spawn(task, **options)) for task in listed]
             opened.pop_all()

@@ -578,11 +578,12 @@ def _read_backwards(path: Path) -> Iterator[Entry]:
         while start > 0:
             end, start = start + len(rest), max(start - n_bytes, 0)
             file.seek(start)
-            first, *lines = (file.read(end - len(rest) - start) + rest).split(b"\n")
-            if start > 0 and not lines:
-                rest, n_bytes = first, 2 * n_bytes
+            data = file.read(end - len(rest) - start) + rest
+            first, *lines = data.split(b"\n")
+            if start > 0 and not any(lines):
+                rest, n_bytes = data, 2 * n_bytes
                 continue
-            rest, lines = (first, lines) if start > 0 else (b"", [first, *lines])
+            rest, lines = (first + b"\n", lines) if start > 0 else (b"", [first, *lines])
             ends = [*(line + b"\n" for line in lines[:-1]), *([lines[-1]] if lines[-1] else [])]
             for line in reversed(ends):
                 end -= len(line)

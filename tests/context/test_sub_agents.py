@@ -15,11 +15,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextkit import AnthropicMessages, Context, FileMemory, Ledger, Log, OpenAIResponses, Phase, Phases, Tool
+from contextkit import (
+    AgentLimits,
+    AnthropicMessages,
+    Budget,
+    Context,
+    FileMemory,
+    Ledger,
+    Log,
+    OpenAIResponses,
+    Phase,
+    Phases,
+    Tool,
+)
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
-from contextkit.errors import LogLocked, UsageError
-from contextkit.memory import Memory
+from contextkit.context.agents import read_state
+from contextkit.errors import BudgetExceeded, LogLocked, StorageError, UsageError
+from contextkit.memory import Memory, Residency
 from contextkit.tools.late import call_tool, tool_search
 from tests.laws.wires import PROVIDERS, answer
 
@@ -504,3 +517,375 @@ def test_spawn_memory_phases_late_tools_and_compaction_together(tmp_path: Path) 
         child.user("And now?")
         json.loads(child.request().body)
         assert make_call(child, "deploy")[0]["is_error"] and "deploy" not in runs.names
+
+
+# Some of the caller's tools, another model, another memory
+# ---------------------------------------------------------------------------------------------------------
+
+
+WIRES = [
+    pytest.param(name, marks=pytest.mark.filterwarnings("ignore::contextkit.AssumedModelWarning")) for name in PROVIDERS
+]
+
+
+def static_prefix(context: Context) -> bytes:
+    """The digest of the bytes of tools and system."""
+    prompt = context.request().prompt
+    return prompt.digests[prompt.level_ends[1] - 1]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("has_phases", [False, True])
+def test_some_of_the_callers_tools_are_masked_on_its_head(wire: str, has_phases: bool) -> None:
+    runs = Runs()
+    context = Context(PROVIDERS[wire](), system="You lead.", tools=runs.tools(), phases=TABLE if has_phases else None)
+    child = context.spawn("Go.", tools=runs.tools(["notes", "deploy"]))
+    context.user("Go.")
+    assert static_prefix(child) == static_prefix(context)
+    assert child.request().mask.allowed == (("notes",) if has_phases else ("deploy", "notes"))
+    assert make_call(child, "write_page")[0]["is_error"] and not make_call(child, "notes")[0]["is_error"]
+    grandchild = child.spawn("Go.", tools=runs.tools(["notes", "write_page"]))
+    assert static_prefix(grandchild) == static_prefix(context)
+    assert make_call(grandchild, "write_page")[0]["is_error"] and not make_call(grandchild, "notes")[0]["is_error"]
+    assert make_call(context.spawn("Go.", tools=[]), "notes")[0]["is_error"]
+    assert runs.names == ["notes", "notes"]
+    assert context.spawn("Go.", tools=[*runs.tools(["notes"]), runs.tool("new")]).toolbox.names == ("notes", "new")
+    assert context.spawn("Go.", system="Alone.", tools=runs.tools(["notes"])).toolbox.names == ("notes",)
+
+
+def test_masked_tools_stay_masked_after_a_resume_and_alone(tmp_path: Path) -> None:
+    runs = Runs()
+    options: dict[str, Any] = {"tools": runs.tools(), "memory": FileMemory("memory://masked")}
+    with Context.open(tmp_path, provider(), **options) as context:
+        child = context.spawn("Go.", tools=runs.tools(["notes"]))
+        grandchild = child.spawn("Look.")
+        assert not make_call(child, "todo", {"action": "add", "items": ["mine"]})[0]["is_error"]
+        bodies = [child.request().body, grandchild.request().body]
+        lanes = [child.lane, grandchild.lane]
+    with Context.open(tmp_path, provider(), **options) as context:
+        child = context.agent(lanes[0])
+        grandchild = child.agent(lanes[1])
+        assert [child.request().body, grandchild.request().body] == bodies
+        for agent in (child, grandchild):
+            assert make_call(agent, "deploy")[0]["is_error"] and not make_call(agent, "notes")[0]["is_error"]
+    for lane, folder in zip(lanes, ("agents", f"agents/{lanes[0]}/agents"), strict=True):
+        with Context.open(tmp_path / folder / lane, provider(), **options) as alone:
+            assert make_call(alone, "deploy")[0]["is_error"] and not make_call(alone, "notes")[0]["is_error"]
+    assert "deploy" not in runs.names
+
+
+def test_tools_that_the_caller_has_are_bound_again_without_naming_them(tmp_path: Path) -> None:
+    runs = Runs()
+    with Context.open(tmp_path, provider(), tools=runs.tools()) as context:
+        lane = context.spawn("Go.", system="Alone.", tools=runs.tools(["notes"])).lane
+    with Context.open(tmp_path, provider(), tools=runs.tools()) as context:
+        assert not make_call(context.agent(lane), "notes")[0]["is_error"] and runs.names == ["notes"]
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "chat", "responses", "bedrock", "gemini"])
+def test_a_model_of_the_same_endpoint_is_named(wire: str, tmp_path: Path) -> None:
+    models = {
+        "anthropic": "claude-haiku-4-5",
+        "chat": "gpt-5.4-mini",
+        "responses": "gpt-6-sol",
+        "bedrock": "anthropic.claude-haiku-4-5",
+        "gemini": "gemini-2.5-flash",
+    }
+    with Context.open(tmp_path, PROVIDERS[wire](), system="You lead.", tools=Runs().tools()) as context:
+        context.user("Go.")
+        child = context.spawn("Go.", model=models[wire])
+        lane = child.lane
+        assert child.provider.model.name == models[wire] and child.provider.wire == context.provider.wire
+        differing = {"model", "modelId"}
+        mine, theirs = ({**one.provider.params} for one in (child, context))
+        assert {name: value for name, value in mine.items() if name not in differing} == {
+            name: value for name, value in theirs.items() if name not in differing
+        }
+        assert static_prefix(child) == static_prefix(context)
+        make_call(child, "notes")
+        assert [row.model for row in context.ledger] == [models[wire]]
+        for wrong in ("", 3):
+            with pytest.raises(UsageError, match="the name of a model"):
+                context.spawn("Go.", model=wrong)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="not both"):
+            context.spawn("Go.", model=models[wire], provider=PROVIDERS[wire]())
+    with Context.open(tmp_path, PROVIDERS[wire](), tools=Runs().tools()) as context:
+        assert context.agent(lane).provider.model.name == models[wire]
+
+
+def test_another_memory_answers_the_tools_of_the_head() -> None:
+    context = Context(provider(), tools=Runs().tools(), memory=FileMemory("memory://lead"))
+    other = Memory(FileMemory("memory://other"))
+    child = context.spawn("Go.", memory=other)
+    context.user("Go.")
+    assert static_prefix(child) == static_prefix(context)
+    make_call(child, "memory", {"command": "create", "path": "/memories/a.md", "file_text": "mine"})
+    assert other.files.read("a.md") == "mine" and context.memory is not None
+    assert [stored.path for stored in context.memory.files.list()] == []
+
+
+# Limits
+# ---------------------------------------------------------------------------------------------------------
+
+
+def test_depth_and_count_are_bounded_also_after_a_resume(tmp_path: Path) -> None:
+    limits = AgentLimits(depth=2, count=4)
+    with Context.open(tmp_path, provider(), agents=limits) as context:
+        child = context.spawn("Go.")
+        grandchild = child.spawn("Go.")
+        with pytest.raises(UsageError, match=r"on level 3 of agents, and the limit is depth=2.*AgentLimits\(depth=…\)"):
+            grandchild.spawn("Go.")
+        with pytest.raises(UsageError, match="had 2 sub-agents, and the limit is count=4"):
+            context.spawn_all(["a", "b", "c"])
+        with pytest.raises(UsageError):
+            context.spawn("")
+        branch = context.fan_out(["x"])[0]
+        branch.spawn("Go.")
+        context.fork().spawn("Go.")
+        with pytest.raises(UsageError, match="had 4 sub-agents"):
+            child.spawn("Go.")
+        lane = child.lane
+    with Context.open(tmp_path, provider()) as context:  # those of the branch and the fork were in memory, unbilled
+        child = context.agent(lane)
+        child.spawn_all(["a", "b"])
+        with pytest.raises(UsageError, match=r"had 4 sub-agents, and the limit is count=4.*AgentLimits\(count=…\)"):
+            context.spawn("Go.")
+    with Context.open(tmp_path / "agents" / lane, provider(), agents=AgentLimits(depth=9, count=9)) as alone:
+        grandchild = alone.agent(alone.agents[0])
+        with pytest.raises(UsageError, match="on level 3"):
+            grandchild.spawn("Go.")
+    with Context.open(tmp_path, provider(), agents=AgentLimits(count=5)) as context:
+        context.spawn("Go.")
+
+
+def test_running_agents_are_bounded() -> None:
+    context = Context(provider(), tools=Runs().tools(), agents=AgentLimits(running=2))
+    one, other = context.spawn("Go."), context.spawn("Go.")
+    with pytest.raises(UsageError, match="2 sub-agents are running"):
+        one.spawn("Go.")
+    finish(one)
+    third = context.spawn("Go.")
+    other.close()
+    assert context.spawn("Go.").lane != third.lane
+
+
+def test_what_is_no_limit_is_refused_and_logs_without_limits_open(tmp_path: Path) -> None:
+    for wrong in ({"depth": -1}, {"count": 2.5}, {"running": True}, {"wait_seconds": float("inf")}):
+        with pytest.raises(UsageError, match="a number from 0"):
+            AgentLimits(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="agents is a"):
+        Context(provider(), agents=3)  # type: ignore[arg-type]
+    with Context.open(tmp_path, provider()) as context:
+        assert b"agent_limits" not in context.log[0].body
+        with pytest.raises(UsageError, match="depth=0"):
+            Context(provider(), agents=AgentLimits(depth=0)).spawn("Go.")
+
+
+def test_the_budget_of_the_caller_bounds_its_agents(tmp_path: Path) -> None:
+    budget = Budget(tokens=3_000)
+    with Context.open(tmp_path, provider(), system="You lead. " * 200, budget=budget) as context:
+        child = context.spawn("Go.", system="You help. " * 200)
+        grandchild = child.spawn("Go.")
+        assert [agent.request() for agent in (child, grandchild)]
+        usage = Usage(2_800, 0, 0, 0, 5)
+        child.receive(answer(child.provider.wire, "r", [("text", "Done.")], usage), child.request())
+        assert 2_800 < budget.spent.tokens < 2_810
+        for agent in (context, grandchild, context.spawn("More.")):
+            agent.user("More.")
+            with pytest.raises(BudgetExceeded):
+                agent.request()
+    with Context.open(tmp_path, provider(), budget=Budget(tokens=3_000)) as context, pytest.raises(BudgetExceeded):
+        context.agent(context.agents[-1]).request()
+
+
+# States, resuming, results
+# ---------------------------------------------------------------------------------------------------------
+
+
+def finish(agent: Context, text: str = "Done.") -> None:
+    """The agent's last word."""
+    request = agent.request()
+    agent.receive(answer(agent.provider.wire, f"end-{agent.lane}-{len(agent.log)}", [("text", text)], USAGE), request)
+
+
+def test_the_end_of_a_log_says_what_the_context_says(tmp_path: Path) -> None:
+    with Context.open(tmp_path, provider(), tools=Runs().tools(), memory=FileMemory("memory://states")) as context:
+        agent = context.spawn("Go.", call="call_9")
+
+        def states_agree() -> str:
+            [state] = context.agent_states
+            stored = read_state(agent.lane, tmp_path / "agents" / agent.lane / "log.jsonl")
+            assert (stored.status, stored.open_calls, stored.stop, stored.call) == (
+                state.status,
+                state.open_calls,
+                state.stop,
+                "call_9",
+            )
+            assert state.is_open and not stored.is_open and state.finished == agent.finished
+            return state.status
+
+        assert states_agree() == "waiting"
+        calls = [("call", "a", "notes", {}), ("call", "b", "notes", {})]
+        agent.receive(answer(agent.provider.wire, "r", calls, USAGE), agent.request())
+        assert states_agree() == "calling" and context.agent_states[0].open_calls == ("a", "b")
+        agent.user("Wait.")
+        agent.result("b", "x" * 100_000)
+        assert states_agree() == "calling" and context.agent_states[0].open_calls == ("a",)
+        agent.result("a", 1)
+        assert states_agree() == "waiting"
+        request = agent.request()
+        agent.user("What was said while the reply was under way.")
+        agent.receive(answer(agent.provider.wire, "r2", [("text", "x" * 200_000)], USAGE), request)
+        assert states_agree() == "waiting"
+        finish(agent)
+        assert states_agree() == "finished"
+        agent.notice("Noted.")
+        assert states_agree() == "finished"
+        agent.compact("So far.")
+        states_agree()
+        agent.user("More.")
+        assert states_agree() == "waiting"
+
+
+RESUMES = """
+import os, sys
+from contextkit import AnthropicMessages, Context, Tool, tool
+from contextkit.memory import FileMemory
+def name(number): return {"name": f"t{number}", "description": "T.", "parameters": {"type": "object"}}
+tools = [Tool.raw(name(number), run=lambda arguments: "ran") for number in range(3)]
+context = Context.open(sys.argv[1], AnthropicMessages("claude-sonnet-5-5", max_tokens=256), tools=tools,
+                       memory=FileMemory(sys.argv[1] + "/memory"))
+def reply(agent, *content):
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    agent.receive({"id": f"r-{agent.lane}-{len(agent.log)}", "type": "message", "role": "assistant", "model": "m",
+                   "content": list(content), "usage": usage}, agent.request())
+def call(id, name): return {"type": "tool_use", "id": id, "name": name, "input": {}}
+context.user("Go.")
+reply(context, call("one", "t0"), call("two", "t1"))
+done, begun, fresh = context.spawn("A.", call="one"), context.spawn("B.", tools=tools[1:], call="two"), context.spawn("C.")
+reply(done, {"type": "text", "text": "row " * 20_000})
+reply(begun, call("x", "t1"), call("y", "t0"))
+os._exit(9)
+"""
+
+
+def test_after_a_crash_the_unfinished_agents_go_on_and_answer_their_calls(tmp_path: Path) -> None:
+    assert subprocess.run([sys.executable, "-c", RESUMES, str(tmp_path)], check=False, timeout=60).returncode == 9
+    tools = [Tool.raw({"name": f"t{n}", "description": "T.", "parameters": {"type": "object"}}) for n in range(3)]
+    with Context.open(tmp_path, provider(), tools=tools, memory=FileMemory(tmp_path / "memory")) as context:
+        states = context.agent_states
+        assert [(state.status, state.call) for state in states] == [
+            ("finished", "one"),
+            ("calling", "two"),
+            ("waiting", None),
+        ]
+        assert states[1].open_calls == ("x",)  # the masked call was refused when it came
+        agents = context.resume_agents()
+        assert [agent.lane for agent in agents] == [
+            state.lane for state in states[1:]
+        ] and context.resume_agents() == agents
+        begun, fresh = agents
+        with pytest.raises(UsageError, match="is not finished"):
+            context.result("two", begun)
+        begun.result("x", "ran")
+        finish(begun, "Short.")
+        finish(fresh)
+        finished = context.agent(states[0].lane)
+        context.result("one", finished)
+        context.result("two", begun)
+        large, short = (parse(entry.body) for entry in context.log if entry.kind == "result")
+        assert "read_reference" in large["content"][0]["text"] and large["references"]
+        assert short["content"] == [{"type": "text", "text": "Short."}] and not short["is_error"]
+        assert context.restore(context.log[-2])[0]["text"] == "row " * 20_000
+        assert context.resume_agents() == [] and not context.calls
+        assert {row.lane for row in context.ledger} == {"main", *(state.lane for state in states)}
+
+
+def test_the_answer_of_an_agent_lives_as_its_residency_says() -> None:
+    memory = Memory(
+        FileMemory("memory://answers"), residency=Residency(by_tool={"research": "stay", "look": "reference"})
+    )
+    context = Context(provider(), tools=Runs().tools(["research", "look"]), memory=memory)
+    context.user("Go.")
+    calls = [("call", "a", "research", {}), ("call", "b", "look", {}), ("call", "c", "look", {})]
+    context.receive(answer(context.provider.wire, "r", calls, USAGE), context.request())
+    agents = [context.spawn("Go.", call=call) for call in context.calls]
+    for agent, text in zip(agents, ["row\n" * 20_000, "row\n" * 20_001, ""], strict=True):
+        finish(agent, text)
+    for call, agent in zip(context.calls, agents, strict=True):
+        context.result(call, agent)
+    stay, reference, empty = (parse(entry.body) for entry in context.log if entry.kind == "result")
+    assert stay["content"][0]["text"] == "row\n" * 20_000 and reference["references"]
+    assert empty["is_error"] and "without an answer" in empty["content"][0]["text"]
+
+
+# Damage
+# ---------------------------------------------------------------------------------------------------------
+
+
+def damaged(log: Path, how: str) -> None:
+    """Damage a log."""
+    lines = log.read_bytes().splitlines(keepends=True)
+    match how:
+        case "garbage":
+            log.write_bytes(b"\x00\xff garbage\n\n{}" * 20)
+        case "empty":
+            log.write_bytes(b"")
+        case "first line":
+            log.write_bytes(b"".join([lines[0].replace(b"lane", b"enal"), *lines[1:]]))
+        case "last line":
+            log.write_bytes(b"".join([*lines[:-1], lines[-1].replace(b"Go", b"Og")]))
+        case "another's":
+            log.write_bytes((log.parents[2] / "log.jsonl").read_bytes())
+        case "folder":
+            log.unlink()
+            log.mkdir()
+        case "file in place of the folder":
+            for path in log.parent.iterdir():
+                path.unlink()
+            log.parent.rmdir()
+            log.parent.write_text("x")
+        case "gone":
+            log.unlink()
+        case "torn":
+            log.write_bytes(b"".join([*lines[:-1], lines[-1][:-20]]))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "garbage",
+        "empty",
+        "first line",
+        "last line",
+        "another's",
+        "folder",
+        "file in place of the folder",
+        "gone",
+        "torn",
+    ],
+)
+def test_damaged_logs_of_agents_do_not_stop_their_caller(how: str, tmp_path: Path) -> None:
+    with Context.open(tmp_path, provider(), tools=Runs().tools(), memory=FileMemory(tmp_path / "memory")) as context:
+        broken, whole = context.spawn("Go."), context.spawn("Go.")
+        lanes = [broken.lane, whole.lane]
+    damaged(tmp_path / "agents" / lanes[0] / "log.jsonl", how)
+    with Context.open(tmp_path, provider(), tools=Runs().tools(), memory=FileMemory(tmp_path / "memory")) as context:
+        states = {state.lane: state for state in context.agent_states}
+        assert states[lanes[1]].status == "waiting" and not states[lanes[1]].damage
+        is_damaged = how not in ("empty", "gone", "torn")  # the end of an interrupted append is none
+        assert is_damaged == (lanes[0] in states and states[lanes[0]].status == "damaged")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert lanes[1] in [agent.lane for agent in context.resume_agents()]
+        assert is_damaged == any("was left out: its log" in str(one.message) for one in caught)
+        assert context.spawn("More.").lane not in lanes
+        make_call(context, "notes")
+
+
+def test_a_file_in_place_of_the_agents_folder_is_named(tmp_path: Path) -> None:
+    with Context.open(tmp_path, provider()) as context:
+        (tmp_path / "agents").write_text("x")
+        assert context.agents == [] and context.agent_states == []
+        with pytest.raises(StorageError):
+            context.spawn("Go.")
