@@ -5,10 +5,10 @@
     agent.invoke({"messages": [...]})
     print(bridge.report())
 
-Takes a `Bridge`, gives an `AgentMiddleware` whose `wrap_model_call` puts the model's own SDK client on it, for that
-call only. Tried with langchain 1.5, langchain-anthropic 1.7 and langchain-openai 1.7. ChatOpenAI's clients are public
-fields (`root_client`, `root_async_client`); ChatAnthropic has no public one, so `_client` and `_async_client` are read,
-never written.
+Takes a `Bridge` or a `ContextBridge`, gives an `AgentMiddleware` whose `wrap_model_call` puts the model's own SDK client
+on it, for that call only; the tools of a `ContextBridge`'s memory become tools of the agent. Tried with langchain 1.5,
+langchain-anthropic 1.7 and langchain-openai 1.7. ChatOpenAI's clients are public fields (`root_client`,
+`root_async_client`); ChatAnthropic has no public one, so `_client` and `_async_client` are read, never written.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from contextkit.bridges.bridge import Bridge, framework
+from contextkit.bridges.contexts import ContextBridge, tool_text
+from contextkit.tools.tool import Tool
 
 SYNC = ("_client", "root_client")
 ASYNC = ("_async_client", "root_async_client")
@@ -25,7 +27,7 @@ INNER = ("bound", "model")
 """Attributes under which what wraps a model (`bind_tools`, `with_retry`) keeps it."""
 
 
-def middleware(bridge: Bridge) -> Any:
+def middleware(bridge: Bridge | ContextBridge) -> Any:
     """The middleware; put it last in the list, so that what other middleware changes is seen.
 
     Raises `MissingExtra` where langchain is not installed.
@@ -43,6 +45,7 @@ def middleware(bridge: Bridge) -> Any:
     methods = {
         "wrap_model_call": wrap_model_call,
         "awrap_model_call": awrap_model_call,
+        "tools": [_structured(tool) for tool in bridge.tools] if isinstance(bridge, ContextBridge) else [],
         "__doc__": "Puts an agent's calls on a bridge.",
     }
     return type("ContextKitMiddleware", (types.AgentMiddleware,), methods)()
@@ -54,3 +57,15 @@ def _clients(model: Any, names: tuple[str, ...]) -> Iterator[Any]:
     for inner in (vars(model).get(name) for name in INNER):
         if hasattr(inner, "invoke"):
             yield from _clients(inner, names)
+
+
+def _structured(tool: Tool) -> Any:
+    """A tool of a memory as LangChain has it."""
+    tools = framework("langchain_core.tools", "the bridge to LangChain", "langchain")
+
+    def run(**arguments: Any) -> str:
+        return tool_text(tool, arguments)
+
+    return tools.StructuredTool.from_function(
+        run, name=tool.name, description=tool.description, args_schema=tool.parameters
+    )

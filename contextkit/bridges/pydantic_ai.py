@@ -5,9 +5,10 @@
     agent.run_sync("...")
     print(bridge.report())
 
-Takes a `Bridge`, gives a capability whose `get_wrapper_model` puts the client of the model that serves an attempt on
-it, for that attempt only; streams and fallbacks included. Tried with pydantic-ai 2.68. Only public attributes are read:
-`Model.client`, `WrapperModel.wrapped`, `FallbackModel.models`.
+Takes a `Bridge` or a `ContextBridge`, gives a capability whose `get_wrapper_model` puts the client of the model that
+serves an attempt on it, for that attempt only; streams and fallbacks included. The tools of a `ContextBridge`'s memory
+become tools of the agent. Tried with pydantic-ai 2.68. Only public attributes are read: `Model.client`,
+`WrapperModel.wrapped`, `FallbackModel.models`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from contextkit.bridges.bridge import Bridge, framework
+from contextkit.bridges.contexts import ContextBridge, tool_text
+from contextkit.tools.tool import Tool
 
 _WHAT, _EXTRA = "the bridge to pydantic-ai", "pydantic-ai"
 
 
-def capability(bridge: Bridge) -> Any:
+def capability(bridge: Bridge | ContextBridge) -> Any:
     """The capability.
 
     Put it last in the list, so that what others change is seen. Raises `MissingExtra` without pydantic-ai.
@@ -31,12 +34,13 @@ def capability(bridge: Bridge) -> Any:
     model = type("BridgedModel", (wrapper,), _sending(bridge))
     methods = {
         "get_wrapper_model": lambda self, wrapped: model(wrapped),
+        "get_toolset": lambda self: _toolset(bridge),
         "__doc__": "Puts an agent's calls on a bridge.",
     }
     return type("ContextKitCapability", (capabilities.AbstractCapability,), methods)()
 
 
-def _sending(bridge: Bridge) -> dict[str, Any]:
+def _sending(bridge: Bridge | ContextBridge) -> dict[str, Any]:
     """The two ways a model sends."""
 
     async def request(self: Any, *values: Any, **named: Any) -> Any:
@@ -62,3 +66,19 @@ def _clients(model: Any) -> Iterator[Any]:
         yield model.client
     for one in inner:
         yield from _clients(one)
+
+
+def _toolset(bridge: Bridge | ContextBridge) -> Any:
+    """The tools of a bridge's memory as pydantic-ai has them; None without."""
+    if not isinstance(bridge, ContextBridge) or not bridge.tools:
+        return None
+    toolsets = framework("pydantic_ai.toolsets", _WHAT, _EXTRA)
+    return toolsets.FunctionToolset([_tool(tool) for tool in bridge.tools])
+
+
+def _tool(tool: Tool) -> Any:
+    def run(**arguments: Any) -> str:
+        return tool_text(tool, arguments)
+
+    kind = framework("pydantic_ai", _WHAT, _EXTRA).Tool
+    return kind.from_schema(run, name=tool.name, description=tool.description, json_schema=tool.parameters)

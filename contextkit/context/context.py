@@ -1166,6 +1166,19 @@ class Context:
                 self._write_due()
         return entry
 
+    def _append_turn(self, kind: Kind, body: Json, *, is_new: bool) -> Entry:
+        """Append a turn of somebody's message list; a new result lives as the memory's rules say, others as they are."""
+        if kind == "assistant":
+            body = {**body, "after": len(self.log) - 1}
+        elif kind == "result" and is_new and "references" not in body:
+            body = self._memory.written(body, None, self._surroundings)
+        return self._append(kind, body)
+
+    def _head(self) -> tuple[list[Json], list[Json]]:
+        """System parts and tool definitions in force."""
+        system = parse(self.log[self._turns.head_system].body)["system"]
+        return system, self._declared_tools()
+
     def _settle(self) -> None:
         """Write what was due behind the last entry and could not be written with it, as the disk was full."""
         if not self._fed:

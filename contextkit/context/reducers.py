@@ -762,4 +762,10 @@ class MemoryState:
 
 
 def _has_reader(definitions: Iterable[Json]) -> bool:
-    return any(definition.get("name") == READ_REFERENCE for definition in definitions)
+    return any(_name_of(definition) == READ_REFERENCE for definition in definitions)
+
+
+def _name_of(definition: Json) -> Json:
+    """The name of a tool, also of one that is stored as its endpoint takes it."""
+    block = definition["native"]["block"] if "native" in definition else definition
+    return block["function"].get("name") if isinstance(block.get("function"), dict) else block.get("name")

@@ -322,6 +322,10 @@ class Request(Mapping[str, Json]):
         options = {"cast_to": _load(endpoint.result), "stream": True, "stream_cls": decoder, "options": self._headers()}
         return self._opening(client, body, options) if is_async else self._open(client, body, options)
 
+    def reserve(self) -> None:
+        """Set aside what the call may cost, where the caller sends `body` by itself. Raises `BudgetExceeded`."""
+        self._reserved()
+
     def _reserved(self) -> AbstractContextManager[None]:
         """Set aside what the call may cost, in every budget. Raises `BudgetExceeded`."""
         return nullcontext() if self._reserve is None else self._reserve(self).covering()

@@ -82,5 +82,5 @@ def test_hooks_of_the_caller_stay(tmp_path: Path) -> None:
 def test_before_anything_was_written_the_report_is_empty(tmp_path: Path) -> None:
     transcripts = Transcripts()
     told = {"hook_event_name": "PreCompact", "trigger": "auto", "transcript_path": str(tmp_path / "none.jsonl")}
-    asyncio.run(transcripts._hear(told, None, None))
+    asyncio.run(transcripts._on_stop(told, None, None))
     assert len(transcripts.ledger) == 0 and transcripts.compactions == ["auto"] and len(transcripts.paths) == 1
