@@ -247,7 +247,7 @@ class CompactionState:
         """Whether a compaction pays at this size, as `economics` has it; False where the model has no price."""
         if sizes.prompt < LEAST_RATIO * expected or planning.price(Usage(1, 0, 0, 0, 0)) is None:
             return False
-        is_cold = bool(planning.left.marks) and now - planning.left.at > ttl_seconds
+        is_cold = bool(planning.cached.breakpoints) and now - planning.cached.at > ttl_seconds
         if self._pays_from is None or self.n_replies >= self._weighed_at + WEIGHED_EVERY:
             other = None if self.policy is None else self.policy.model
             rewrite = Rewrite(
