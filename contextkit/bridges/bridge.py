@@ -369,6 +369,11 @@ class Bridge:
         """
         return crossed(client, self._crossing)
 
+    @property
+    def watcher(self) -> Watcher:
+        """Observes the requests of a client it is attached to."""
+        return self._crossing
+
     def listening(self, clients: Iterable[Any], owner: str = "this model") -> AbstractContextManager[None]:
         """For frameworks that keep their clients: inside, calls of `clients` are on this bridge.
 

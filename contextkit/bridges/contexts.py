@@ -57,7 +57,7 @@ from contextkit.tools.render import answer
 from contextkit.tools.tool import Tool
 from contextkit.watcher.guard import PATHS
 from contextkit.watcher.notify import passing
-from contextkit.watcher.transport import Call
+from contextkit.watcher.transport import Call, Watcher
 
 MOST_CONVERSATIONS = 64
 """Conversations of which the log is in memory; the least recent of more is forgotten and adopted anew."""
@@ -205,6 +205,11 @@ class ContextBridge:
     def contexts(self) -> list[Context]:
         """The conversations' contexts, the one used last at the end."""
         return [conversation.context for conversation in self.conversations]
+
+    @property
+    def watcher(self) -> Watcher:
+        """Observes the requests of a client it is attached to."""
+        return self
 
     def client(self, client: Client) -> Client:
         """A client like `client`, over the same connections, on this bridge; `client` stays as it was.

@@ -88,9 +88,36 @@ def pydantic_ai(url: str, wire: str, bridge: ContextBridge | None) -> None:
     agent.run_sync("Read the pages.")
 
 
+def litellm(url: str, wire: str, bridge: ContextBridge | None) -> None:
+    import json
+
+    import litellm
+
+    from contextkit.bridges.litellm import client, memory_tools, run_memory_tool
+
+    page = {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]}
+    tools: list[Any] = [{"type": "function", "function": {"name": "fetch", "description": "", "parameters": page}}]
+    more: dict[str, Any] = {"cache_control_injection_points": [{"location": "message", "index": -1}]}
+    if bridge is not None:
+        more = {"client": client(bridge)}
+        tools += memory_tools(bridge)
+    messages: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "Read the pages."}]
+    more |= {"max_tokens": 500, "api_base": url, "api_key": "any", "num_retries": 0, "tools": tools}
+    while True:
+        reply = litellm.completion(f"anthropic/{CLAUDE}", messages=messages, **more).choices[0].message
+        messages.append(reply.model_dump(exclude_none=True))
+        if not reply.tool_calls:
+            return
+        for call in reply.tool_calls:
+            name, arguments = call.function.name, json.loads(call.function.arguments)
+            own = None if bridge is None else run_memory_tool(bridge, name, arguments)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": own or fetch(**arguments)})
+
+
 LOOPS: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {
     "LangChain": (("langchain", "langchain_anthropic"), langchain),
     "OpenAI Agents SDK": (("agents",), openai_agents),
+    "LiteLLM": (("litellm",), litellm),
     "pydantic-ai": (("pydantic_ai", "anthropic"), pydantic_ai),
 }
 """Framework → modules it needs, and its run: of a URL, a wire, and a bridge or None for its own caching."""
@@ -110,13 +137,15 @@ def billed(name: str, n_pages: int, bridge: ContextBridge | None) -> Ledger:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    print("| framework | own caching | with the bridge | ratio |\n|---|---|---|---|")
+    print("| framework | own caching | seen whole | ratio | `auto` | ratio |\n|---|---|---|---|---|---|")
     for name in LOOPS:
         if not is_installed(name):
-            print(f"| {name} | not installed | | |")
+            print(f"| {name} | not installed | | | | |")
             continue
-        own, ours = summarise(billed(name, 20, None)).cost_usd, summarise(billed(name, 20, bridge_for())).cost_usd
-        print(f"| {name} | ${own:.2f} | ${ours:.2f} | {ours / own:.2f} |")
+        own = summarise(billed(name, 20, None)).cost_usd
+        whole = summarise(billed(name, 20, bridge_for())).cost_usd
+        chosen = summarise(billed(name, 20, bridge_for(Residency(drops_reasoning=True)))).cost_usd
+        print(f"| {name} | ${own:.2f} | ${whole:.2f} | {whole / own:.2f} | ${chosen:.2f} | {chosen / own:.2f} |")
 
 
 if __name__ == "__main__":

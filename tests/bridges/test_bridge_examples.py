@@ -21,5 +21,5 @@ def test_an_example_runs_with_and_without_its_framework(name: str, example: Call
 
 def test_each_bridge_has_an_example() -> None:
     assert [path.stem for path in EXAMPLES] == [
-        f"bridge_{name}" for name in ("claude_agent", "langchain", "openai_agents", "pydantic_ai")
+        f"bridge_{name}" for name in ("claude_agent", "contexts", "langchain", "openai_agents", "pydantic_ai")
     ]

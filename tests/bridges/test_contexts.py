@@ -13,6 +13,7 @@ import pytest
 
 from contextkit import Budget
 from contextkit.bridges.contexts import ContextBridge, digest_of, tool_text
+from contextkit.bridges.openai_agents import model_provider
 from contextkit.canonical import parse
 from contextkit.errors import BudgetExceeded
 from contextkit.ledger.summary import summarise
@@ -371,3 +372,20 @@ def test_a_framework_gains_residency(name: str) -> None:
     assert len(bridge.conversations) == 1 and not epochs(bridge.contexts[0])
     assert "row 2000: 4000000" not in bridge.contexts[0].request().body.decode()
     assert summarise(ours).cost_usd < summarise(own).cost_usd
+
+
+def test_the_agents_sdk_is_asked_over_the_configured_default_client() -> None:
+    agents = pytest.importorskip("agents", reason="the OpenAI Agents SDK is not installed")
+    bridge = ContextBridge()
+    provider = model_provider(bridge)  # made before the client is configured, as a module does
+
+    async def run(url: str) -> str:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="any") as client:
+            agents.set_default_openai_client(client, use_for_tracing=False)
+            config = agents.RunConfig(model_provider=provider, tracing_disabled=True)
+            agent = agents.Agent(name="one", model=GPT, instructions=SYSTEM)
+            return str((await agents.Runner.run(agent, "Hello?", run_config=config)).final_output)
+
+    with LocalServer([{"parts": [{"type": "text", "text": "Hello."}]}]) as server:
+        assert asyncio.run(run(server.url)) == "Hello."
+        agree(bridge, server)
