@@ -30,7 +30,7 @@ from contextkit.bridges.bridge import crossed, listening
 from contextkit.canonical import Json, canonical, parse
 from contextkit.content_encoding import Decoder, UndecodableBody
 from contextkit.context.context import Context
-from contextkit.errors import BudgetExceeded, ContextKitError, InvalidCall, UsageError
+from contextkit.errors import BudgetExceeded, ContextKitError, InvalidCall, ItemsLost, UsageError
 from contextkit.ledger.budget import Budget
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.misses import analyzed_calls
@@ -38,6 +38,7 @@ from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import binary_part
 from contextkit.log.entry import Kind
 from contextkit.log.log import Log
+from contextkit.memory.compaction import Compaction
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
 from contextkit.prompt.normal_form import normal
@@ -65,6 +66,8 @@ MOST_BYTES = 1 << 28
 """Decoded bytes of one response that are read."""
 _PLACED = ("cache_control", "prompt_cache_options", "prompt_cache_breakpoint")
 """Top-level fields in which a framework asks for caching; the conversation places its own breakpoints."""
+_NOT_FOR_SUMMARY = ("stream", "stream_options", "tool_choice")
+"""Parameters of a request that the one for a summary does not have."""
 _OWN = ("prompt_cache_options", "prompt_cache_key")
 """Fields of the provider that stay where the framework does not set them."""
 
@@ -173,14 +176,19 @@ class ContextBridge:
         memory: Memory | FileMemory | None = None,
         ttl: str | None = "auto",
         budget: Budget | None = None,
+        compact: Compaction | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`record` names a ledger to append to; `memory` keeps large results, by its `residency`.
 
         The agent needs the tools of the memory (`bridge.tools`); the adapters of the frameworks say how it gets them.
         `ttl` is that of the adapters (`docs/planner.md`), None for the endpoint's own. `budget` limits all
-        conversations. Raises `StorageError` where the ledger cannot be opened.
+        conversations. `compact` compacts a conversation before the request for which that is due: the summary is asked
+        for over the same connection. Raises `StorageError` where the ledger cannot be opened, `UsageError` for a
+        `Compaction` with a model of its own.
         """
+        if compact is not None and (compact.model is not None or compact.client is not None):
+            raise UsageError("a bridge asks the conversation's own model for a summary: leave model and client out")
         if not isinstance(budget, Budget | None):
             raise UsageError(f"budget is a contextkit.Budget, not {type(budget).__name__}")
         self.ledger = Ledger() if record is None else Ledger.open(record)
@@ -190,6 +198,7 @@ class ContextBridge:
         self.conversations: list[Conversation] = []
         """Conversations, the one used last at the end."""
         self._ttl, self._budget, self._clock = ttl, budget, clock
+        self._compaction = compact
         self._n_begun = 0
         self._seen: dict[bytes, tuple[Kind, Json]] = {}
         """Digest of a turn → kind and body of the entry that keeps it, in any conversation."""
@@ -261,17 +270,53 @@ class ContextBridge:
                     raise UsageError("it continues a conversation that the provider stores")
                 received = self._read(wire, fields)
                 conversation = self._followed(received)
-                request = conversation.context.request(**_overrides(conversation.context.provider, received.params))
-                request.reserve()
+                side = None if self._compaction is None else conversation.context.compacting()
+                if side is not None:
+                    conversation.is_in_flight = True
+                    params = {name: value for name, value in received.params.items() if name not in _NOT_FOR_SUMMARY}
+                    request = side.request(**_overrides(side.provider, params))
+                    request.reserve()
+                    return SummaryCall(self, conversation, request, received.params, side)
+                request = self._request(conversation, received.params)
             except BudgetExceeded as exceeded:
-                error = passing(BudgetExceeded, wire.partition("_")[0])(*exceeded.args)  # else the SDK would retry
-                error.__dict__.update(exceeded.__dict__)
-                raise error from None
+                raise _passing(exceeded, wire) from None
             except (ContextKitError, ValueError, KeyError, TypeError, AttributeError) as fault:
                 self._warn(f"a call is sent as the framework made it: {fault}")
                 return None
-            conversation.is_in_flight = True
             return ManagedCall(self, conversation, request)
+
+    def _request(self, conversation: Conversation, params: Mapping[str, Json]) -> Request:
+        request = conversation.context.request(**_overrides(conversation.context.provider, params))
+        request.reserve()
+        conversation.is_in_flight = True
+        return request
+
+    def summarised(
+        self, conversation: Conversation, side: Context, request: Request, response: Json, error: str, has_begun: bool
+    ) -> None:
+        """Compact a conversation with the summary that was asked for; one that did not come is in the ledger."""
+        with self._lock:
+            if error:
+                side.failed(error, request, has_begun=has_begun)
+                self._warn(f"a conversation was not compacted: {error}")
+                return
+            try:
+                side.receive(response, request)
+                conversation.context.compact(side)
+            except ItemsLost as lost:
+                conversation.is_in_flight = False
+                raise _passing(lost, request.wire) from None
+            except ContextKitError as fault:
+                self._warn(f"a conversation was not compacted: {fault}")
+
+    def after_summary(self, conversation: Conversation, params: Mapping[str, Json]) -> ManagedCall:
+        """The request that was to be sent."""
+        with self._lock:
+            try:
+                return ManagedCall(self, conversation, self._request(conversation, params))
+            except BudgetExceeded as exceeded:
+                conversation.is_in_flight = False
+                raise _passing(exceeded, conversation.context.provider.wire) from None
 
     def _read(self, wire: str, fields: Mapping[str, Json]) -> _Received:
         params = {
@@ -361,6 +406,7 @@ class ContextBridge:
             "lane": lane,
             "memory": self.memory,
             "budget": self._budget,
+            "compact": self._compaction,
         }
         if other is None or not n:
             tools = adopted(received.tools, ())
@@ -466,6 +512,15 @@ def _overrides(provider: Provider, params: Mapping[str, Json]) -> dict[str, Json
     return {**absent, **params}
 
 
+def _passing(error: ContextKitError, wire: str) -> Exception:
+    """The same error as one that the SDK lets through: of any other it makes a connection error, and retries."""
+    kind: Any = passing(type(error), wire.partition("_")[0])
+    other: Exception = kind.__new__(kind)
+    other.args = error.args
+    other.__dict__.update(error.__dict__)
+    return other
+
+
 class ManagedCall:
     """One request that a conversation rendered, and its response."""
 
@@ -510,7 +565,10 @@ class ManagedCall:
             response, failed = self._response(error or "cut")
         else:
             failed = error or "unreachable"
-        self._bridge.ended(self._conversation, self._request, response, failed, 0 < self._status < 400)
+        self._finish(response, failed, 0 < self._status < 400)
+
+    def _finish(self, response: Json, error: str, has_begun: bool) -> None:
+        self._bridge.ended(self._conversation, self._request, response, error, has_begun)
 
     def _response(self, error: str) -> tuple[Json, str]:
         """The whole response, or why there is none."""
@@ -524,3 +582,27 @@ class ManagedCall:
         except (ContextKitError, UndecodableBody):
             return None, error
         return (response, "") if provider.is_complete(response) else (None, error)
+
+
+class SummaryCall(ManagedCall):
+    """A request for a summary, sent before the request for which a compaction is due."""
+
+    __slots__ = ("_params", "_side")
+
+    def __init__(
+        self,
+        bridge: ContextBridge,
+        conversation: Conversation,
+        request: Request,
+        params: Mapping[str, Json],
+        side: Context,
+    ) -> None:
+        super().__init__(bridge, conversation, request)
+        self._params, self._side = params, side
+
+    def _finish(self, response: Json, error: str, has_begun: bool) -> None:
+        self._bridge.summarised(self._conversation, self._side, self._request, response, error, has_begun)
+
+    def following(self) -> Call:
+        """The request that was to be sent."""
+        return self._bridge.after_summary(self._conversation, self._params)
