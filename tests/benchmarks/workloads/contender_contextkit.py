@@ -177,8 +177,8 @@ def run_phased(job: Job) -> None:
     run_with(job, ttl="auto", phases=Phases(rows, start=names[0]))
 
 
-def run_parallel(job: Job) -> None:
-    with client_of(job) as client, context_of(job, ttl="auto") as context:
+def run_parallel(job: Job, ttl: str) -> None:
+    with client_of(job) as client, context_of(job, ttl=ttl) as context:
         team(client, context, job.workload.subtasks)
 
 
@@ -244,7 +244,15 @@ def contenders(workload: str) -> list[Contender]:
         )
         return [phased, plain]
     if workload == "parallel":
-        return [one('ttl="auto", spawn, FanOut', run_parallel, (team, finish, make_auto), is_recommended=True)]
+        return [
+            one(
+                'ttl="auto", spawn, FanOut',
+                lambda job: run_parallel(job, "auto"),
+                (team, finish, make_auto),
+                is_recommended=True,
+            ),
+            one("spawn, FanOut", lambda job: run_parallel(job, "5m"), (team, finish, make)),
+        ]
     if workload == "overflow":
         code = (compacting_loop, make_offloading)
 

@@ -102,6 +102,12 @@ class Fact:
     title: str
     code: str
 
+    @property
+    def name(self) -> str:
+        """The part of the title that no other page has."""
+        names = re.findall(r"[A-Z][a-z]{5,} [A-Z][a-z]{5,}", self.title)
+        return names[-1] if names else self.title
+
 
 @dataclass
 class Workload:
@@ -168,6 +174,7 @@ class View:
         }
         self.tools: set[str] = set(self._parameters)
         self.system = "\n".join(_texts(body.get("system", ""), ()))
+        self._results = _results(body["messages"])
         self.by_role = [(message["role"], _texts(message["content"], cleared)) for message in body["messages"]]
 
     @cached_property
@@ -221,6 +228,9 @@ class View:
             for reader, pattern in _STAND_INS:
                 if reader in self.tools and key in self._index.lines(words) and (found := pattern.search(words)):
                     return reader, found.group(1)
+        for arguments, words in reversed(self._results):
+            if key in arguments and (found := _STAND_INS[0][1].search(words)) and "read_reference" in self.tools:
+                return "read_reference", found.group(1)
         return None
 
     def index_of_references(self) -> str | None:
@@ -277,6 +287,14 @@ _ASKS_FOR_SUMMARY = re.compile(
 """Words of the instructions by which contenders ask for a summary."""
 
 
+def _results(messages: Any) -> list[tuple[str, str]]:
+    """Arguments of each answered call, and the text of its result."""
+    blocks = [block for message in messages if isinstance(message["content"], list) for block in message["content"]]
+    arguments = {block["id"]: str(block["input"]) for block in blocks if block.get("type") == "tool_use"}
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    return [(arguments.get(one["tool_use_id"], ""), "\n".join(_texts(one.get("content"), ()))) for one in results]
+
+
 def _texts(content: Any, cleared: Collection[str]) -> list[str]:
     """Texts of a message's content, tool results included, each block by itself."""
     if isinstance(content, str):
@@ -329,6 +347,8 @@ def look_up(view: View, fact: Fact, found: dict[str, str]) -> Generator[Reply, V
                 return view
     if "search_conversation_history" in view.tools:
         view = yield call("search_conversation_history", query=words)
+        if not view.holds(fact.code):
+            view = yield call("search_conversation_history", query=fact.name)
     elif "grep" in view.tools:
         view = yield call("grep", pattern=words, path="/", output_mode="content")
     if view.holds(fact.code):
