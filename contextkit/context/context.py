@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 from weakref import WeakSet
 
 from contextkit.canonical import Json, canonical, parse
@@ -491,10 +491,11 @@ class Context:
             self._settle()
         if call_id in self._late_refusals:
             return self._late_refusals[call_id]
-        if isinstance(value, Context):
-            if value not in self._agents:
-                return self._append("result", value._extracted(call_id))
-            value = final_reply(value)
+        if issubclass(type(value), Context):  # a value may say anything of its own class
+            branch = cast("Context", value)
+            if branch not in self._agents:
+                return self._append("result", branch._extracted(call_id))
+            value = final_reply(branch)
         body = self._result_body(call_id, value, is_error=is_error)
         return self._append("result", self._memory.written(body, source, self._surroundings))
 

@@ -622,6 +622,11 @@ class MemoryState:
         return tuple(self._outside.references)
 
     @property
+    def is_listing_due(self) -> bool:
+        """Whether a list of the references follows what the user says next, as a provider's own compaction took it out."""
+        return self._outside.unlisted_to is not None and self.can_read
+
+    @property
     def plan(self) -> str:
         """The open items of the plan, as they are recited; "" for none."""
         return "" if self.memory is None or self.memory.todo is None else self.memory.todo.told()

@@ -47,6 +47,7 @@ _UNREADABLE = frozenset({"image", "pdf", "binary"})
 _ID = re.compile(rf"(?<![0-9a-f])[0-9a-f]{{{ID_DIGITS}}}(?![0-9a-f])")
 ERASED, NOT_TEXT = "erased on purpose", "not text, so no tool shows it"
 """Why a reference cannot be read, where no compaction is the cause."""
+LISTED_NEXT = "listed behind what the user says next"
 _QUERY_CHARACTERS = 300
 """So much of a text is searched for."""
 _LABEL_CHARACTERS = 70
@@ -225,11 +226,18 @@ class Reach:
     """What the model can read from a prompt on, by the tools it may call."""
 
     def __init__(
-        self, view: View, memory: Memory | None, allows: Callable[[str], bool], made: Iterable[Reference] = ()
+        self,
+        view: View,
+        memory: Memory | None,
+        allows: Callable[[str], bool],
+        made: Iterable[Reference] = (),
+        *,
+        is_listing_due: bool = False,
     ) -> None:
         """`allows` says whether a tool is there and may be called now; `made` are references not known to the memory
-        yet.
+        yet; `is_listing_due`: a list of all of them follows what the user says next.
         """
+        self._is_listing_due = is_listing_due
         self._view, self._memory, self._allows = view, memory, allows
         self._made = {reference.id: reference for reference in made}
         self._can_read = memory is not None and allows(READ_REFERENCE)
@@ -280,6 +288,8 @@ class Reach:
             for name, conversation in self._conversations:
                 if text in conversation:
                     return "restorable_by_model", f'read_reference(id="{name}"): the conversation before'
+            if self._is_listing_due:
+                return "restorable_by_model", LISTED_NEXT
         found = self._searched(text)
         if found is not None:
             return "restorable_by_model", found
@@ -303,6 +313,8 @@ class Reach:
             path = self._walk().get(reference.id)
             if path is not None:
                 return "restorable_by_model", path
+            if self._is_listing_due:
+                return "restorable_by_model", LISTED_NEXT
             content = self._content(reference) if self._can_search else None
             found = None if content is None else self._searched(content, reference.title)
             if found is not None:
@@ -406,7 +418,8 @@ class Surveyor:
         """As the next request shows them: with what waits to be said behind the user's next turn."""
         left = cleared(layout, provider.wire, {**provider.params, **overrides})
         sequences = [*self._turns.ordered, *self._turns.waiting, *self._turns.passing]
-        return self._report(provider.wire, sequences, left, [self._pins.unstated], ())
+        is_listing_due = self._memory.is_listing_due
+        return self._report(provider.wire, sequences, left, [self._pins.unstated], (), is_listing_due=is_listing_due)
 
     def after(
         self, provider: Provider, opening: Iterable[Json], keep_from: int | None, made: Iterable[Reference]
@@ -425,6 +438,8 @@ class Surveyor:
         left: Mapping[int, str],
         texts: Iterable[str],
         made: Iterable[Reference],
+        *,
+        is_listing_due: bool = False,
     ) -> Survival:
         """For a prompt of these entries; `left` is what is left of those that the provider clears, `texts` is said
         beside them.
@@ -440,7 +455,8 @@ class Surveyor:
                 content = parse(entry.body)["whole"]
             lines.extend(texts_of(entry, wire, content))
         view = View("\n".join(lines), frozenset(shown))
-        return survey(self._items(), view, Reach(view, self._memory.memory, self._can_call, made))
+        reach = Reach(view, self._memory.memory, self._can_call, made, is_listing_due=is_listing_due)
+        return survey(self._items(), view, reach)
 
     def _items(self) -> Items:
         task = self._pins.task
