@@ -18,14 +18,17 @@ the order: it stands behind it, and is gone when that reply comes.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 from types import TracebackType
-from typing import Self, overload
+from typing import NamedTuple, Self, overload
 
-from contextkit.canonical import Json, canonical, parse
+import orjson
+
+from contextkit.canonical import Json, canonical, has_large_floats, parse
 from contextkit.errors import InvalidCall, LogCorrupt, UsageError
 from contextkit.log.entry import Entry, Kind
 from contextkit.log.storage import GENESIS, KINDS, JSONLStorage, MemoryStorage, Storage, digest_of
@@ -34,8 +37,7 @@ _PHASE_TEXTS = ("text", "removed", "added")
 """Fields of a `phase` entry that the model is shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenCall:
+class OpenCall(NamedTuple):
     """A call the model made and nobody has answered."""
 
     call_id: str
@@ -124,9 +126,10 @@ class Turns:
             raise UsageError(
                 f"entry {entry.sequence} came where entry {self.n} was due: feed every entry of the log once, in order"
             )
-        body = parse(entry.body) if entry.kind in _READ else None
-        self.check(entry.kind, body)
-        _FEEDS[entry.kind](self, entry.sequence, body)
+        kind = entry.kind
+        body = _deciding(kind, entry.body) if kind in _READ else None
+        self.check(kind, body)
+        _FEEDS[kind](self, entry.sequence, body)
         self.n += 1
 
     def check(self, kind: str, body: Json) -> None:
@@ -209,7 +212,7 @@ class Turns:
                 f"this reply answers a request from before entry {self.last_assistant}, the last reply: ask the model again"
             )
         calls = [call["id"] for call in body["calls"]]
-        if len(set(calls)) < len(calls):
+        if len(calls) > 1 and len(set(calls)) < len(calls):
             raise InvalidCall(
                 f"a reply uses one id for several calls: its ids are {', '.join(map(repr, calls))}, give each its own"
             )
@@ -254,8 +257,11 @@ class Turns:
         self._add(sequence, False)
 
     def _feed_assistant(self, sequence: int, body: Json) -> None:
-        self.waiting = self._take_back(body["after"])
-        self.until_reply = [sequence for sequence in self.until_reply if sequence > body["after"]]
+        after = body["after"]
+        if self.waiting or self._may_be_taken_back(after):
+            self.waiting = self._take_back(after)
+        if self.until_reply:
+            self.until_reply = [sequence for sequence in self.until_reply if sequence > after]
         self._expects_reply = {waiting: self._expects_reply[waiting] for waiting in self.waiting}
         if self.shown_once:
             if self._drops_reasoning:
@@ -290,7 +296,7 @@ class Turns:
             self._release()
 
     def _feed_begun(self, sequence: int, body: Json) -> None:
-        self.open[body["call_id"]] = replace(self.open[body["call_id"]], was_started=True)
+        self.open[body["call_id"]] = self.open[body["call_id"]]._replace(was_started=True)
 
     def _feed_epoch(self, sequence: int, body: Json) -> None:
         first = body["keep_from"]
@@ -349,12 +355,11 @@ class Turns:
 
     def _release(self) -> None:
         """What was said joins the order, unless a call still holds it back; what is told last joins it last."""
-        if self.open:
+        if self.open or not self.waiting:
             return
         direct = [sequence for sequence in self.waiting if sequence not in self._trailing]
         trailing = [sequence for sequence in self.waiting if sequence in self._trailing]
-        if self.waiting:
-            trailing = sorted([*self._pop_trailing(), *trailing])
+        trailing = sorted([*self._pop_trailing(), *trailing])
         self.ordered.extend(direct)
         self.has_pending_user |= any(self._expects_reply[sequence] for sequence in direct)
         if self._ends_with_reply():
@@ -362,6 +367,11 @@ class Turns:
         else:
             self.waiting = []
             self.ordered.extend(trailing)
+
+    def _may_be_taken_back(self, after: int) -> bool:
+        """Whether the order may end with something said after entry `after`, or told last."""
+        last = self.ordered[-1] if self.ordered else -1
+        return last > after or last in self._trailing
 
     def _take_back(self, after: int) -> list[int]:
         """Take back what was said after the last entry the request included.
@@ -415,6 +425,26 @@ _CHECKS: dict[str, Callable[[Turns, Json], None]] = {
 }
 _READ = frozenset({"opened", "notice", "switch", *_CHECKS})
 """Kinds whose body decides anything here; the others are not even parsed."""
+
+
+_USUAL_RESULT = re.compile(rb'\{"call_id":"([^"\\]*)","name":"')
+
+
+def _deciding(kind: str, body: bytes) -> Json:
+    """What `Turns` reads of a body: of a result that is shown in every request, which call it answers.
+
+    Only the arguments of calls must be exact to the last digit.
+    """
+    if kind == "result" and b'"whole":' not in body and (usual := _USUAL_RESULT.match(body)) is not None:
+        return {"call_id": usual[1].decode()}
+    if kind != "assistant":
+        return parse(body)
+    try:
+        fields = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return parse(body)  # raises what says where
+    calls = fields.get("calls") if isinstance(fields, dict) else None
+    return parse(body) if calls and has_large_floats(calls) else fields
 
 
 def check_clock(clock: object) -> None:

@@ -39,7 +39,11 @@ def normal(value: Json) -> Json:
     {'type': 'tool_use', 'input': {'b': 1, 'a': 2}, 'name': 'f'}
     """
     if isinstance(value, dict):
-        return {key: value[key] if key in VERBATIM else normal(value[key]) for key in _ordered(value)}
+        ordered = {}
+        for key in _ordered(value):
+            item = value[key]
+            ordered[key] = item if type(item) is str or key in VERBATIM else normal(item)
+        return ordered
     return [normal(item) for item in value] if isinstance(value, list | tuple) else value
 
 
@@ -51,12 +55,24 @@ def marker_of(value: Json) -> Json:
     """
     if isinstance(value, dict):
         own = [value[key] for key in MARKERS if value.get(key) is not None]
-        nested = (marker_of(item) for key, item in value.items() if key not in VERBATIM)
-        return own[0] if own else next((marker for marker in nested if marker is not None), None)
-    if isinstance(value, list | tuple):
-        return next((marker for marker in map(marker_of, value) if marker is not None), None)
+        if own:
+            return own[0]
+        children = [item for key, item in value.items() if type(item) is not str and key not in VERBATIM]
+    elif isinstance(value, list | tuple):
+        children = list(value)
+    else:
+        return None
+    for child in children:
+        marker = marker_of(child)
+        if marker is not None:
+            return marker
     return None
 
 
 def _ordered(block: dict[str, Json]) -> list[str]:
-    return sorted((key for key in block if key not in MARKERS), key=lambda key: (key != "type", key))
+    """The keys without markers, sorted, `type` first."""
+    keys = sorted(block.keys() - MARKERS)
+    if "type" in block:
+        keys.remove("type")
+        keys.insert(0, "type")
+    return keys

@@ -26,6 +26,7 @@ from contextkit.canonical import Json
 Level = Literal["tools", "system", "messages"]
 LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
 """The order every provider renders a prompt in; what changes on one level invalidates it and those behind it."""
+_LEVEL_NUMBERS = {level: number for number, level in enumerate(LEVELS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +221,12 @@ class PromptColumns:
             self._strip("thinking_blocks")
         if block.role == "user" and self.passing_blocks:
             self._strip("passing_blocks")
-        level, opens = LEVELS.index(block.level), self._opens(block)
-        lead = self._lead(block, opens)
-        self._write(lead + block.body)
-        self.bodies.append(len(self.wire) - len(block.body))
+        level, opens = _LEVEL_NUMBERS[block.level], self._opens(block)
+        body = block.body
+        self._write(self._lead(block, opens) + body)
+        self.bodies.append(len(self.wire) - len(body))
         self._append_columns(block, level, opens)
-        self._count(len(self.ends) - 1, block.body)
+        self._count(len(self.ends) - 1, body)
 
     def withhold(self, indexes: Iterable[int]) -> None:
         """Take thinking out of the prompt that the provider says it left out, as of the last block.
@@ -293,15 +294,16 @@ class PromptColumns:
     def _opens(self, block: RenderedBlock) -> bool:
         if not block.role:
             return False
-        is_same_level = bool(self.levels) and LEVELS[self.levels[-1]] == block.level
-        return not (self.grammar.merges_roles and is_same_level and block.role == self.role)
+        if block.role != self.role or not self.grammar.merges_roles:
+            return True
+        return not self.levels or LEVELS[self.levels[-1]] != block.level
 
     def _lead(self, block: RenderedBlock, opens: bool) -> bytes:
         grammar, opener = self.grammar, block.opener if opens else b""
         if not self.ends:
             return grammar.bracket(block.level)[0] + opener
         closer, before = self.closers[-1], LEVELS[self.levels[-1]]
-        if grammar.arrays[before] != grammar.arrays[block.level]:
+        if before != block.level and grammar.arrays[before] != grammar.arrays[block.level]:
             return b"%b%b,%b%b" % (closer, grammar.bracket(before)[1], grammar.bracket(block.level)[0], opener)
         return (closer if opens else b"") + b"," + opener
 
@@ -318,9 +320,11 @@ class PromptColumns:
         self.runs.append(block.run)
         self.closers.append(block.closer if opens or not block.role else self.closers[-1])
         self.role = block.role or self.role
-        self.level_ends = [index + 1 if level <= bound else end for bound, end in enumerate(self.level_ends)]
-        for flag in block.flags:
-            self.flags.setdefault(flag, index)
+        if level < len(self.level_ends):
+            self.level_ends = [index + 1 if level <= bound else end for bound, end in enumerate(self.level_ends)]
+        if block.flags:
+            for flag in block.flags:
+                self.flags.setdefault(flag, index)
         if block.is_silent:
             self.silent.add(index)
         if block.is_thinking:
@@ -334,11 +338,12 @@ class PromptColumns:
         tokens = self.ends_tokens[index - 1] if index else 0
         position = self.positions[index - 1] if index else 0
         if index not in self.silent:
-            level, role = LEVELS[self.levels[index]], self._opener(index)
-            digest = blake2b(
-                b"%b%b\x00%b\x00%b" % (digest, level.encode(), role.encode(), body), digest_size=DIGEST_BYTES
-            ).digest()
-            position += bool(index) and self.grammar.advances(self.runs[index - 1], self.runs[index], bool(role))
+            level, role = LEVELS[self.levels[index]], self.roles[index] or self._opener(index)
+            covered = blake2b(b"%b%b\x00%b\x00" % (digest, level.encode(), role.encode()), digest_size=DIGEST_BYTES)
+            covered.update(body)
+            digest = covered.digest()
+            if index:
+                position += self.grammar.advances(self.runs[index - 1], self.runs[index], bool(role))
             if not tokens and level == "tools":
                 tokens = self.tool_prompt_tokens
             tokens += self.sizes[index] + (self.grammar.message_tokens if role and not self.roles[index] else 0)

@@ -337,7 +337,7 @@ class Trait:
     """Flags it raises, from the block."""
 
 
-_Key = tuple[bytes, Level, str, Trait, str, tuple[bytes, bytes], bool]
+_Key = tuple[bytes, Level, str, Trait, str, tuple[bytes, bytes], bool, int]
 """Everything a rendered block depends on."""
 
 
@@ -350,19 +350,25 @@ def render_block(
     frame: tuple[bytes, bytes] = (b"", b""),
     *,
     is_turn: bool = False,
+    entry: int = -1,
+    is_parsed: bool = False,
 ) -> RenderedBlock:
     """Render `block` on `level`, counted for `model`, in the message that `frame` opens and closes.
+
+    `entry` is the sequence of the log entry that it comes from; `is_parsed` says that it was read from JSON, as what a
+    log holds is, so that it need not be written and read to be what JSON can carry.
 
     The only code that makes a `RenderedBlock`: adapters call it for what they render, `parse` for what was received, so
     both count and key the same bytes. Raises `NotSerialisable` for what JSON cannot carry.
     """
     global _memo_bytes  # noqa: PLW0603 - the one counter of a process-wide memo
-    key = (canonical(block), level, role, trait, model, frame, is_turn)
     if not _budget_bytes:
-        return _render(*key)
+        value = block if is_parsed else parse(canonical(block))
+        return _render(value, level, role, trait, model, frame, is_turn, entry)
+    key = (canonical(block), level, role, trait, model, frame, is_turn, entry)
     rendered = _MEMO.get(key)
     if rendered is None:
-        rendered = _render(*key)
+        rendered = _render(parse(key[0]), *key[1:])
         size = len(key[0]) + len(rendered.body)
         if _memo_bytes + size > _budget_bytes:  # a full memo starts anew: what is still in use is rendered once more
             _MEMO.clear()
@@ -394,9 +400,15 @@ _budget_bytes = 0
 
 
 def _render(
-    raw: bytes, level: Level, role: str, trait: Trait, model: str, frame: tuple[bytes, bytes], is_turn: bool
+    block: Json,
+    level: Level,
+    role: str,
+    trait: Trait,
+    model: str,
+    frame: tuple[bytes, bytes],
+    is_turn: bool,
+    entry: int,
 ) -> RenderedBlock:
-    block = parse(raw)
     is_empty_text = isinstance(block, dict) and block.get("text") == ""
     return RenderedBlock(
         level,
@@ -412,6 +424,7 @@ def _render(
         is_silent=trait.is_silent,
         is_passing=trait.is_passing,
         flags=trait.flags(block) if isinstance(block, dict) else (),
+        entry=entry,
         marker=marker_of(block),
     )
 

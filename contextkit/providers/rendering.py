@@ -190,9 +190,12 @@ class PromptStore:
             grown = _headed(log, turns, provider)
             self._grown[key] = turns.epoch, grown
         _rewind(grown, turns.ordered)
+        others: dict[str, bool] = {}
         for sequence in turns.ordered[len(grown.rendered) : turns.n_settled]:
             model = turns.written_by.get(sequence)
-            holds = sequence not in turns.without_thinking and not (model and is_of_another(model, provider.model))
+            if model and model not in others:
+                others[model] = is_of_another(model, provider.model)
+            holds = sequence not in turns.without_thinking and not (model and others[model])
             entry = log[sequence]
             if sequence in turns.replaced:
                 entry = _with_content(entry, turns.replaced[sequence])

@@ -376,7 +376,7 @@ def tidied(block: Mapping[str, Json]) -> Mapping[str, Json]:
     {'type': 'tool_result', 'tool_use_id': 'a', 'content': [{'type': 'text', 'text': '4'}]}
     """
     plain = _without_nulls(block) if None in block.values() else block
-    if plain["type"] != "tool_result":
+    if plain["type"] != "tool_result" or _is_tidy_result(plain):
         return plain
     content = plain.get("content")
     listed = [_text(content)] if isinstance(content, str) and content else content
@@ -387,6 +387,14 @@ def tidied(block: Mapping[str, Json]) -> Mapping[str, Json]:
         for key, value in full.items()
         if key not in (empty if plain.get("is_error") else empty | {"is_error"})
     }
+
+
+def _is_tidy_result(block: Mapping[str, Json]) -> bool:
+    """Whether a result without nulls is in its one spelling already."""
+    content = block.get("content")
+    if not content or not isinstance(content, list) or ("is_error" in block and not block["is_error"]):
+        return False
+    return all(isinstance(part, dict) and None not in part.values() for part in content)
 
 
 def _without_nulls(part: Json) -> Json:

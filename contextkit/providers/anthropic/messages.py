@@ -117,9 +117,10 @@ class AnthropicMessages(Adapter):
         body = read_json(entry.body)
         role, blocks = self._kinds[entry.kind](body)
         extras = body.get("settings") or (set_by(body, self._settings) if entry.kind == "notice" else None)
+        model = self.model.name
         for block in blocks or [None] * bool(extras):
             if keeps_thinking or block is None or not TRAITS.get(block["type"], PLAIN).is_thinking:
-                yield replace(_message(block, role, self.model.name, extras), entry=entry.sequence)
+                yield _message(block, role, model, extras, entry.sequence)
 
     def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
         """What the cache sees: what edits leave, explicit marks, and the automatic ones.
@@ -228,16 +229,21 @@ _OUTSIDE = Trait(can_hold_breakpoint=False, is_silent=True)
 """A block that is sent and is no part of the prompt."""
 
 
-def _message(block: Mapping[str, Json] | None, role: str, model: str, extras: Json = None) -> RenderedBlock:
+def _message(
+    block: Mapping[str, Json] | None, role: str, model: str, extras: Json = None, entry: int = -1
+) -> RenderedBlock:
     """The piece of one block, in a message that may say more than role and content.
 
-    Of a message without any block, all of it.
+    Of a message without any block, all of it. `entry`: the log entry it comes from.
     """
     if extras:
-        return _set(block, role, model, extras)
+        return replace(_set(block, role, model, extras), entry=entry)
     trait = TRAITS.get(block["type"], PLAIN) if block else PLAIN
     is_turn = role == "user" and bool(block) and block["type"] != "tool_result"  # type: ignore[index]
-    return render_block(tidied(block or {}), "messages", role, trait, model, _FRAMES[role], is_turn=is_turn)
+    value = tidied(block or {})
+    return render_block(
+        value, "messages", role, trait, model, _FRAMES[role], is_turn=is_turn, entry=entry, is_parsed=entry >= 0
+    )
 
 
 def _settings(message: Mapping[str, Json]) -> dict[str, Json]:
