@@ -216,8 +216,8 @@ class CompactionState:
         cut = cut_at(log, turns, policy.kept_tokens, sizes.behind, without_last_reply=is_too_large)
         if cut is None:
             return None
-        said = sizes.prompt - sizes.head - cut.kept_tokens
-        expected = sizes.head + cut.kept_tokens + min(SUMMARY_TOKENS + OPENING_TOKENS, said // 4)
+        message_tokens = sizes.prompt - sizes.head - cut.kept_tokens
+        expected = sizes.head + cut.kept_tokens + min(SUMMARY_TOKENS + OPENING_TOKENS, message_tokens // 4)
         if is_forced:
             return cut if sizes.prompt > expected else None
         if sizes.prompt - expected < LEAST_REMOVED * sizes.prompt:
@@ -383,9 +383,9 @@ def check_summary(problem: str | None) -> None:
         )
 
 
-def removed_tokens(before: int, head: int, opening: Iterable[Json], kept: int, model: Model) -> int:
+def removed_tokens(before: int, head: int, opening: Iterable[Json], tail: int, model: Model) -> int:
     """Estimate of what a compaction takes out of the prompt."""
-    return max(before - head - kept - _n_tokens(opening, model), 0)
+    return max(before - head - tail - _n_tokens(opening, model), 0)
 
 
 def shortened_tokens(results: Iterable[Entry], replaced: Mapping[str, Any], model: Model) -> int:

@@ -213,8 +213,8 @@ def cleared(layout: PromptLayout, wire: str, params: Mapping[str, Json]) -> dict
             changed.add(sent.entries[index])
     left = {}
     for sequence in changed:
-        shown = [edited.body(index) for index in blocks[sequence] if index not in edited.silent]
-        left[sequence] = "\n".join(text for body in shown for text in strings(parse(body)))
+        bodies = [edited.body(index) for index in blocks[sequence] if index not in edited.silent]
+        left[sequence] = "\n".join(text for body in bodies for text in strings(parse(body)))
     return left
 
 
@@ -269,8 +269,8 @@ class Reach:
         return self._paths
 
     def _reference(self, name: str) -> Reference | None:
-        known = None if self._memory is None else self._memory.references.get(name)
-        return known or self._made.get(name)
+        reference = None if self._memory is None else self._memory.references.get(name)
+        return reference or self._made.get(name)
 
     def _content(self, reference: Reference) -> str | None:
         """The text of a reference; None where it cannot be had, or is no text."""
@@ -290,9 +290,9 @@ class Reach:
                     return "restorable_by_model", f'read_reference(id="{name}"): the conversation before'
             if self._is_listing_due:
                 return "restorable_by_model", LISTED_NEXT
-        found = self._searched(text)
-        if found is not None:
-            return "restorable_by_model", found
+        search = self._searched(text)
+        if search is not None:
+            return "restorable_by_model", search
         return "restorable_by_program", "in the log only"
 
     def of_reference(self, reference: Reference) -> tuple[Status, str]:
@@ -316,9 +316,9 @@ class Reach:
             if self._is_listing_due:
                 return "restorable_by_model", LISTED_NEXT
             content = self._content(reference) if self._can_search else None
-            found = None if content is None else self._searched(content, reference.title)
-            if found is not None:
-                return "restorable_by_model", found
+            search = None if content is None else self._searched(content, reference.title)
+            if search is not None:
+                return "restorable_by_model", search
             return "restorable_by_program", "nothing in the prompt leads to it"
         return "restorable_by_program", f"the model may not call {READ_REFERENCE} now"
 
@@ -427,9 +427,9 @@ class Surveyor:
         """As they would be behind an epoch that says `opening`, made the references `made`, and keeps what stands from
         `keep_from` on.
         """
-        kept = [] if keep_from is None else [old for old in self._turns.ordered if old >= keep_from]
+        retained = [] if keep_from is None else [old for old in self._turns.ordered if old >= keep_from]
         texts = [part["text"] for part in opening if part["type"] == "text"]
-        return self._report(provider.wire, [*kept, *self._turns.waiting], {}, texts, made)
+        return self._report(provider.wire, [*retained, *self._turns.waiting], {}, texts, made)
 
     def _report(
         self,
@@ -444,9 +444,9 @@ class Surveyor:
         """For a prompt of these entries; `left` is what is left of those that the provider clears, `texts` is said
         beside them.
         """
-        turns, shown, lines = self._turns, set[int](), list(texts)
+        turns, sequences_shown, lines = self._turns, set[int](), list(texts)
         for sequence in sequences:
-            shown.add(sequence)
+            sequences_shown.add(sequence)
             if sequence in left:
                 lines.append(left[sequence])
                 continue
@@ -454,7 +454,7 @@ class Surveyor:
             if sequence in turns.shown_once:
                 content = parse(entry.body)["whole"]
             lines.extend(texts_of(entry, wire, content))
-        view = View("\n".join(lines), frozenset(shown))
+        view = View("\n".join(lines), frozenset(sequences_shown))
         reach = Reach(view, self._memory.memory, self._can_call, made, is_listing_due=is_listing_due)
         return survey(self._items(), view, reach)
 

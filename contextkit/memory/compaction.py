@@ -201,10 +201,10 @@ def listed(references: Sequence[Reference], n: int) -> str:
 
 def transcript(entries: Iterable[Entry]) -> str:
     """What was said, as Markdown: a heading for each entry, and results as the window held them."""
-    return "\n\n".join(filter(None, map(_said, entries)))
+    return "\n\n".join(filter(None, map(_entry_text, entries)))
 
 
-def _said(entry: Entry) -> str:
+def _entry_text(entry: Entry) -> str:
     if entry.kind not in ("user", "assistant", "result", "notice"):
         return ""
     body = parse(entry.body)
@@ -240,11 +240,11 @@ def replaced(results: Iterable[Entry], files: FileMemory, rule: Offload) -> Mapp
     shorter = {}
     for entry in results:
         body = parse(entry.body)
-        kept = offload(body["content"], files, rule, is_error=body["is_error"], tool=body["name"])
-        if kept.references:
-            named = [*references_of(entry), *kept.references]
+        stored = offload(body["content"], files, rule, is_error=body["is_error"], tool=body["name"])
+        if stored.references:
+            named = [*references_of(entry), *stored.references]
             shorter[str(entry.sequence)] = {
-                "content": kept.content,
+                "content": stored.content,
                 "references": [reference.body for reference in named],
             }
     return shorter

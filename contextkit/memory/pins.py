@@ -128,7 +128,7 @@ class Pins:
         """(kind, text) → the pin, the earliest of equal ones."""
         self.task: Pin | None = None
         """The user's first turn."""
-        self._asked: dict[str, Pin] = {}
+        self._pending: dict[str, Pin] = {}
         """Call of the last reply → what it pins once it is answered."""
         self._has_tool = False
         """Whether the model has the tool of this module, not another one of that name."""
@@ -168,7 +168,7 @@ class Pins:
             self._unstated_to = None
 
     def _feed_assistant(self, entry: Entry) -> None:
-        self._asked = {}
+        self._pending = {}
         if not self._has_tool or b'"name":"pin"' not in entry.body:
             return
         for call in parse(entry.body)["calls"]:
@@ -176,13 +176,13 @@ class Pins:
             if call["name"] == PIN and isinstance(arguments, dict) and isinstance(arguments.get("text"), str):
                 kind = arguments.get("kind", "fact")
                 if kind in PIN_KINDS:
-                    self._asked[call["id"]] = Pin(kind, arguments["text"], entry.sequence, entry.sequence)
+                    self._pending[call["id"]] = Pin(kind, arguments["text"], entry.sequence, entry.sequence)
 
     def _feed_result(self, entry: Entry) -> None:
-        if not self._asked:
+        if not self._pending:
             return
         body = parse(entry.body)
-        pin = self._asked.pop(body["call_id"], None)
+        pin = self._pending.pop(body["call_id"], None)
         if pin is not None and not body["is_error"]:
             self._add(pin)
 

@@ -113,8 +113,6 @@ def model() -> AnthropicMessages:
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_pins_are_repeated_word_for_word_in_a_fixed_order(name: str) -> None:
-    if name == "gemini":
-        pytest.skip("a log of Gemini needs its own replies")
     context = Context(PROVIDERS[name](), system="Careful. " * 50)
     first = context.user("Find three prices.")
     context.pin("The price of A is\n4 euros.", "fact")
@@ -284,7 +282,8 @@ def test_a_warning_does_not_keep_it_from_compacting() -> None:
 
 def test_a_phase_that_denies_reading_makes_references_the_program_s() -> None:
     phases = Phases(
-        {"read": Phase(allow=["page"]), "write": Phase(allow=["page"], deny=["read_reference"], by_hand=True)}, start="read"
+        {"read": Phase(allow=["page"]), "write": Phase(allow=["page"], deny=["read_reference"], by_hand=True)},
+        start="read",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
