@@ -13,6 +13,7 @@ import pytest
 from contextkit import (
     AnthropicMessages,
     Budget,
+    Compaction,
     Context,
     FileMemory,
     Phase,
@@ -54,6 +55,7 @@ class Family:
             phases=TABLE,
             memory=memory,
             variation=Variation(1),
+            compact=Compaction(),
             budget=self.budget,
         )
         context.enter("a")
@@ -116,6 +118,7 @@ FEATURES: dict[str, Callable[[Family, Context], str]] = {
     "plan": lambda f, b: plan(f.context, b),
     "residency": lambda f, b: same(b.memory.residency, f.context.memory.residency),
     "variation": lambda f, b: same(b._memory.variation, f.context._memory.variation),
+    "compaction policy": lambda f, b: same(b._compaction.policy, f.context._compaction.policy),
     "notices": lambda f, b: "same" if "The office is closed." in prompt_of(b) else "none",
     "output form": lambda f, b: same(b.provider.output, f.context.provider.output),
     "model, parameters, `ttl`": lambda f, b: same(b.provider, f.context.provider),
