@@ -204,7 +204,9 @@ def tables(draw: st.DrawFn) -> Phases:
 @settings(max_examples=60, deadline=None)
 def test_no_descendant_runs_what_an_ancestor_forbids(data: st.DataObject) -> None:
     runs = Runs()
-    root = Context(provider(), tools=runs.tools(), phases=data.draw(tables()), clock=lambda: 0.0)
+    root = Context(
+        provider(), tools=runs.tools(), phases=data.draw(tables()), clock=lambda: 0.0, agents=AgentLimits(depth=8)
+    )
     family: list[tuple[Context, frozenset[str]]] = [
         (root, frozenset())
     ]  # with the names an ancestor was refused when it branched
