@@ -3,6 +3,7 @@ from a bill that contradicts the assumed rule of mixed lifetimes."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import anthropic
 import openai
 import pytest
 
-from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
+from contextkit import AnthropicMessages, Context, FileMemory, OpenAIChat, OpenAIResponses
 from contextkit.errors import UsageError
 from contextkit.providers.bedrock.converse import BedrockConverse
 from contextkit.providers.gemini.generate import Gemini
@@ -101,6 +102,21 @@ def test_a_stream_carries_the_same_lifetimes(dated: LocalServer) -> None:
     assert dated.ledger.exchanges[-1].usage.read == request.predicted.read > 4_000
 
 
+def test_an_async_call_carries_the_same_lifetimes(dated: LocalServer) -> None:
+    talk = Conversation("chat", dated)
+    for pause in (0.0, 20.0, 2_700.0):
+        talk.ask("Where is my order? " * 20, pause)
+    talk.context.user("And now?")
+    request = talk.context.request()
+
+    async def ask() -> None:
+        async with openai.AsyncOpenAI(base_url=f"{dated.url}/v1", api_key="any", max_retries=0) as client:
+            talk.context.receive(await request.asend(client), request)
+
+    asyncio.run(ask())
+    assert dated.ledger.exchanges[-1].usage.read == request.predicted.read > 4_000
+
+
 @pytest.mark.parametrize(
     ("make", "hint"),
     [
@@ -128,6 +144,43 @@ def test_auto_takes_the_only_lifetime_of_a_model_that_has_one(provider: Provider
     context.user("Where is my order?")
     assert context.plan.explain()
     assert provider.plan.long_ttl_seconds in (0, 43200)
+
+
+def test_auto_together_with_memory_a_sub_agent_a_compaction_and_a_resumed_folder(
+    tmp_path: Any, dated: LocalServer
+) -> None:
+    dated.reset()
+    client = client_for("anthropic", dated)
+    folder = tmp_path / "run"
+
+    def opened(**more: Any) -> Context:
+        provider = AnthropicMessages("claude-sonnet-5-5", max_tokens=64, ttl="auto")
+        return Context.open(folder, provider, memory=FileMemory(tmp_path / "files"), clock=dated.clock.now, **more)
+
+    def ask(context: Context, text: str, pause: float) -> None:
+        dated.clock.advance(pause)
+        context.user(text)
+        request = context.request()
+        context.receive(request.send(client), request)
+        billed = dated.ledger.exchanges[-1].usage
+        assert (billed.read, dict(billed.writes)) == (request.predicted.read, dict(request.predicted.writes))
+
+    with opened(system=SYSTEM) as context:
+        for pause in (0.0, 20.0, 20.0, 400.0):
+            ask(context, "Where is my order? " * 20, pause)
+        ask(context.spawn("Look up order A-1."), "Now.", 20.0)
+        ask(context, "And now?", 400.0)
+        explained, body = context.plan.explain(), context.request().body
+    with opened() as context:
+        assert (context.plan.explain(), context.request().body) == (explained, body)
+        side = context.summarising()
+        request = side.request()
+        side.receive(request.send(client), request)
+        context.compact(side)
+        ask(context, "Go on.", 400.0)
+        ask(context, "Go on.", 20.0)
+        assert dated.ledger.exchanges[-1].usage.read > 4_000
+    client.close()
 
 
 # The rule of mixed lifetimes
