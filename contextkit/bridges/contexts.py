@@ -514,7 +514,8 @@ def _overrides(provider: Provider, params: Mapping[str, Json]) -> dict[str, Json
 
 def _passing(error: ContextKitError, wire: str) -> Exception:
     """The same error as one that the SDK lets through: of any other it makes a connection error, and retries."""
-    kind: Any = passing(type(error), wire.partition("_")[0])
+    own: Any = type(error)
+    kind: Any = passing(own, wire.partition("_")[0])
     other: Exception = kind.__new__(kind)
     other.args = error.args
     other.__dict__.update(error.__dict__)
