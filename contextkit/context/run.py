@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, parse
@@ -21,9 +21,8 @@ from contextkit.log.entry import Entry
 from contextkit.providers.request import Request
 from contextkit.tools.tool import Call
 
-if TYPE_CHECKING:
-    from contextkit.context.context import Context
-
+Context = Any
+"""A `Context`, whose module imports this one."""
 Approval = bool | str
 """True to run a call; False, or a reason in words for the model, to refuse it."""
 INTERRUPTED = (

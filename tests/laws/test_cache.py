@@ -130,7 +130,7 @@ def test_calls_that_overlap_are_replayed_in_the_order_they_started() -> None:
     clock.clock_at += 10
     short = context.request()
     context._account.received(short, _reply(), clock.clock_at)
-    context._account._note(long, "long", ZERO, long.at + 1, clock.clock_at, None)
+    context._account._note(long, "long", ZERO, long.at + 1, clock.clock_at, None, is_billed=True)
     by_start = {exchange.at: exchange.usage for exchange in simulate(context.ledger)}
     assert by_start[long.at].read == 0 and by_start[short.at].read == short.prompt.n_tokens  # type: ignore[union-attr]
 
