@@ -13,6 +13,7 @@ import pytest
 import contextkit
 from contextkit import (
     AnthropicMessages,
+    Budget,
     CacheKey,
     Context,
     ContextKitError,
@@ -656,6 +657,14 @@ def test_keys_and_grammars_are_of_numbers_and_texts(value: Any) -> None:
     refused(CacheKey, requests_per_minute=0)
 
 
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "2", True, [], {}])
+def test_what_is_no_budget(value: Any) -> None:
+    refused(Budget, usd=value)
+    refused(Budget, tokens=value)
+    refused(Budget, usd=1, per=value)
+    refused(Context, PROVIDERS["anthropic"](), budget=value)
+
+
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "2", None, True, [], {}])
 def test_what_is_no_price(value: Any) -> None:
     refused(register_price, "openai", "made-up", input=value, output=1.0)
@@ -690,6 +699,7 @@ def said(text: str) -> str:
 def test_every_public_name_was_tried() -> None:
     tried = {
         "AnthropicMessages",
+        "Budget",
         "CacheKey",
         "Context",
         "FileMemory",

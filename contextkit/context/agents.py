@@ -8,7 +8,7 @@ same names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain
@@ -20,9 +20,10 @@ from weakref import WeakSet
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidCall, StorageError, UsageError
 from contextkit.ledger.calls import Outline
-from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.ledger import LEDGER_NAME, Ledger
 from contextkit.log.entry import Entry
 from contextkit.log.log import Log
+from contextkit.log.sqlite import SQLiteStorage
 from contextkit.log.storage import JSONLStorage
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
@@ -251,7 +252,7 @@ def has_entries(log: Path) -> bool:
         return True
 
 
-def check_log_is_there(folder: Path, log: Log, ledger: Ledger) -> None:
+def check_log_is_there(log: Log, ledger: Ledger) -> None:
     """Raises `StorageError` for a log without an entry beside calls of a conversation: begun anew, it would continue
     under their bills.
 
@@ -259,8 +260,12 @@ def check_log_is_there(folder: Path, log: Log, ledger: Ledger) -> None:
     """
     n_calls = 0 if len(log) else sum(isinstance(call.prompt, Outline) for call in ledger)
     if n_calls:
+        storage = log.storage
+        place, beside = str(storage.path), LEDGER_NAME
+        if isinstance(storage, SQLiteStorage):
+            place, beside = f"session {storage.session!r} of {storage.file}", "the ledger"
         raise StorageError(
-            f"{folder / 'log.jsonl'} is missing or empty, but ledger.jsonl beside it records {n_calls} call{'s' * (n_calls > 1)}: put the "
+            f"{place} is missing or empty, but {beside} beside it records {n_calls} call{'s' * (n_calls > 1)}: put the "
             "log back from a copy to go on, or move the ledger away (or name another folder) to begin anew"
         )
 
@@ -419,12 +424,28 @@ def read_state(lane: str, log: Path) -> AgentState:
 
     Takes no lock and raises nothing; what cannot be read is `damaged`.
     """
+    return _state_in(lane, lambda: (JSONLStorage.read(log), JSONLStorage.read_backwards(log)))
+
+
+def read_session_state(lane: str, storage: SQLiteStorage) -> AgentState:
+    """`read_state` of a log that is a session beside the one of its caller."""
+
+    def read() -> tuple[Iterator[Entry], Iterator[Entry]]:
+        entries = SQLiteStorage.read(storage.file, session_name(storage.session, lane))
+        return iter(entries), reversed(entries)
+
+    return _state_in(lane, read)
+
+
+def _state_in(lane: str, read: Callable[[], tuple[Iterator[Entry], Iterator[Entry]]]) -> AgentState:
+    """`read` gives the entries from the first one on, and from the last."""
     try:
-        first = next(JSONLStorage.read(log), None)
+        forwards, backwards = read()
+        first = next(forwards, None)
         origin = None if first is None else Origin.of([first])
         if origin is None:
             return AgentState(lane, "damaged", damage="it is empty, or not the log of a sub-agent")
-        state = _state_from_end(lane, JSONLStorage.read_backwards(log))
+        state = _state_from_end(lane, backwards)
         return replace(state, call=origin.call)
     except (OSError, StorageError, KeyError, TypeError, AttributeError, ValueError) as fault:
         return AgentState(lane, "damaged", damage=f"{type(fault).__name__}: {fault}")

@@ -39,6 +39,7 @@ from contextkit.context.agents import (
     limits_of,
     memory_of,
     number_in,
+    read_session_state,
     read_state,
     session_name,
     state_of,
@@ -92,7 +93,8 @@ from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import binary_part, check_result_parts, checked_text, content_parts
 from contextkit.log.entry import Change, Entry, Kind
 from contextkit.log.log import Log, OpenCall, Turns, check_clock
-from contextkit.log.postgres import PostgresStorage, is_url
+from contextkit.log.registry import SessionStorage, open_storage, sessions_in
+from contextkit.log.sqlite import SQLiteStorage
 from contextkit.log.storage import folder_at
 from contextkit.log.variation import Variation
 from contextkit.memory.compaction import INSTRUCTION, Compaction, LeftBehind, goal_of, replaced
@@ -274,22 +276,21 @@ class Context:
     def open(cls, folder: str | Path, provider: Provider, **options: Any) -> Self:
         """The conversation kept in `folder` (`log.jsonl`, `ledger.jsonl`), begun when it is not there.
 
-        `postgresql://…/db?session=x` keeps the log in a database; the ledger is in memory then, unless `ledger=` is
-        given. Raises `LogLocked` while another process holds it, `LogCorrupt` when a line was changed, `StorageError`
-        when the log is gone and its ledger is not, `HeadChanged` as above.
+        `sqlite:///path.db?session=x` keeps log and ledger in one file with other sessions; `postgresql://…/db?session=x`
+        keeps the log in a database, and the ledger in memory unless `ledger=` is given. Raises `LogLocked` while
+        another process holds it, `LogCorrupt` when a line was changed, `StorageError` when the log is gone and its
+        ledger is not, `HeadChanged` as above.
         """
         check_provider(provider)
         check_clock(options.get("clock", time.time))
         clock = {"clock": options["clock"]} if "clock" in options else {}
         with ExitStack() as opened:
-            if is_url(folder):
-                log = opened.enter_context(Log(PostgresStorage.at(folder), **clock))
-            else:
-                root = folder_at(folder)
-                log = opened.enter_context(Log.open(root / "log.jsonl", **clock))
-                ledger = opened.enter_context(Ledger.open(root / "ledger.jsonl"))
-                check_log_is_there(root, log, ledger)
-                options = {"ledger": ledger, **options}
+            storage = open_storage(folder)
+            opened.callback(storage.close)
+            log = opened.enter_context(Log(storage, **clock))
+            if "ledger" not in options:
+                options["ledger"] = opened.enter_context(Ledger.beside(storage))
+                check_log_is_there(log, options["ledger"])
             context = cls(provider, log=log, **options)
             opened.pop_all()
         return context
@@ -1076,7 +1077,11 @@ class Context:
 
         A folder without an entry is none: the process died, or the disk was full, before the sub-agent was there.
         """
-        folder = self._agents_folder()
+        folder, storage = self._agents_folder(), self.log.storage
+        if isinstance(storage, SessionStorage):
+            prefix = session_name(storage.session, "")
+            lanes = [name.removeprefix(prefix) for name in sessions_in(storage, prefix)]
+            return sorted((lane for lane in lanes if number_in(lane)), key=number_in)
         return [lane for lane in agents_in(folder) if folder is not None and has_entries(folder / lane / "log.jsonl")]
 
     @property
@@ -1094,6 +1099,8 @@ class Context:
                 states.append(state_of(is_open[lane]))
             elif folder is not None:
                 states.append(read_state(lane, folder / lane / "log.jsonl"))
+            elif isinstance(self.log.storage, SQLiteStorage):
+                states.append(read_session_state(lane, self.log.storage))
         return states
 
     def resume_agents(
@@ -1457,11 +1464,12 @@ class Context:
     # ------------------------------------------------------------------------------------------------------------------
 
     def _forked(self, at: Entry | int | None, folder: str | Path | None, memory: Memory | None) -> Self:
-        root = None if folder is None or is_url(folder) else folder_at(folder)
-        place = PostgresStorage.at(folder) if is_url(folder) else None if root is None else root / "log.jsonl"
         with ExitStack() as opened:
-            log = opened.enter_context(self.log.fork(-1 if at is None else at, place))
-            ledger = opened.enter_context(Ledger() if root is None else Ledger.open(root / "ledger.jsonl"))
+            storage = None if folder is None else open_storage(folder)
+            if storage is not None:
+                opened.callback(storage.close)
+            log = opened.enter_context(self.log.fork(-1 if at is None else at, storage))
+            ledger = opened.enter_context(Ledger() if storage is None else Ledger.beside(storage))
             branch = type(self)(
                 apart(self._provider),
                 log=log,
@@ -1517,7 +1525,7 @@ class Context:
         """
         folder, storage = self._agents_folder(), self.log.storage
         with ExitStack() as opened:
-            if isinstance(storage, PostgresStorage):
+            if isinstance(storage, SessionStorage):
                 log = opened.enter_context(Log(storage.beside(session_name(storage.session, lane)), self._clock))
             elif folder is not None and lane in agents_in(folder):
                 log = opened.enter_context(Log.open(folder / lane / "log.jsonl", self._clock))
@@ -1630,7 +1638,7 @@ class Context:
         folder, storage = self._agents_folder(), self.log.storage
         while True:
             lane = self._registry.next("agent", self.log.digest, self.ledger, folder)
-            if isinstance(storage, PostgresStorage):
+            if isinstance(storage, SessionStorage):
                 log = Log(storage.beside(session_name(storage.session, lane)), self._clock)
             elif folder is not None:
                 log = Log.open(folder_at(folder / lane) / "log.jsonl", self._clock)

@@ -35,7 +35,8 @@ from contextkit.canonical import parse
 from contextkit.errors import LogCorrupt, LogLocked, NotSerialisable, StorageError, UnreadableLog, UsageError
 from contextkit.ledger.calls import Exchange, Outline, Record, Remark, Tokens, decode, encode
 from contextkit.ledger.prompts import Lane, outline, prompts_of
-from contextkit.log.storage import MODE, folder_at, is_same_file, is_unfinished
+from contextkit.log.sqlite import CallLines, SQLiteStorage
+from contextkit.log.storage import MODE, JSONLStorage, Storage, folder_at, is_same_file, is_unfinished
 from contextkit.terminal import sanitize
 
 if sys.platform != "win32":
@@ -169,6 +170,8 @@ class LedgerFile:
         return self._descriptor
 
 
+LEDGER_NAME = "ledger.jsonl"
+"""Name of the ledger in the folder of its log."""
 VERSION = 1
 """Of the file format; stands in the first line."""
 HEADER = b'{"contextkit_ledger":%d}\n' % VERSION
@@ -194,7 +197,7 @@ class Ledger:
         """All of them, to read; `append` adds to them."""
         self.remarks: list[Remark] = []
         """Remarks about them, to read."""
-        self._file: LedgerFile | None = None
+        self._file: LedgerFile | CallLines | None = None
         self._lock = Lock()
         self.path = None if path is None else folder_at(path)
         """Where it is kept, None in memory."""
@@ -202,9 +205,9 @@ class Ledger:
         """What a crash left of a last line, None where every line is whole."""
         if self.path is not None:
             with _as_storage_error(self.path):
-                self._file = LedgerFile(self.path, HEADER)
+                self._file = file = LedgerFile(self.path, HEADER)
                 try:
-                    self._continue(self._file)
+                    self._continue(file)
                 except BaseException:
                     self.close()
                     raise
@@ -216,6 +219,23 @@ class Ledger:
         An unfinished last line is moved to `<file>.torn`, with a warning.
         """
         return cls(path)
+
+    @classmethod
+    def beside(cls, storage: Storage) -> Ledger:
+        """The ledger that is kept beside a log: in its folder, or in its SQLite file; in memory beside any other."""
+        if isinstance(storage, JSONLStorage) and storage.path is not None:
+            return cls.open(storage.path.parent / LEDGER_NAME)
+        ledger = cls()
+        if isinstance(storage, SQLiteStorage):
+            lines = CallLines(storage.file, storage.session)
+            try:
+                data = HEADER + b"".join(lines.lines())
+                ledger._load(data, f"{storage.file}, session {storage.session!r}: the ledger", None)
+            except BaseException:
+                lines.close()
+                raise
+            ledger._file = lines
+        return ledger
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], on_corrupt: Callable[[LogCorrupt], object] | None = None) -> Ledger:

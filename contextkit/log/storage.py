@@ -377,7 +377,7 @@ class JSONLStorage:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open or create the file, and set an unfinished last line aside."""
-        self.path: Path | None = _real(path)
+        self.path: Path | None = real_path(path)
         """The file, links resolved: two names of one file are one lock."""
         self.torn: bytes | None = None
         """What was set aside on opening, None when the last line was whole."""
@@ -412,7 +412,7 @@ class JSONLStorage:
         """The entries of a file, also while somebody writes it: no lock, no repair, an unfinished last line is passed
         over.
         """
-        return (entry for entry, _ in _read(_real(path)))
+        return (entry for entry, _ in _read(real_path(path)))
 
     @staticmethod
     def read_backwards(path: str | os.PathLike[str]) -> Iterator[Entry]:
@@ -421,7 +421,7 @@ class JSONLStorage:
 
         Each line is checked by itself, not against the one before it. An unfinished last line is passed over.
         """
-        return _read_backwards(_real(path))
+        return _read_backwards(real_path(path))
 
     def load(self) -> Iterator[Entry]:
         """What the file held when it was opened; a fork begins with what it shares with its parent."""
@@ -543,7 +543,8 @@ def folder_at(place: str | os.PathLike[str]) -> Path:
     return Path(place)
 
 
-def _real(path: str | os.PathLike[str]) -> Path:
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """The path of a file with links resolved, so that two names of one file are one lock."""
     return Path(os.path.realpath(folder_at(path)))
 
 
@@ -641,7 +642,7 @@ def _inherited(path: Path, first: Entry, children: tuple[Path, ...]) -> list[Ent
     parent = parse(first.body).get("parent") if first.kind == "opened" else None
     if not parent or parent["path"] is None:
         raise _corrupt(path, 1, f"the file begins with entry {first.sequence} and names no parent")
-    origin, sequence = _real(path.parent / parent["path"]), parent["sequence"]
+    origin, sequence = real_path(path.parent / parent["path"]), parent["sequence"]
     if not origin.is_file() or origin in children:
         raise LogCorrupt(
             f"{path}, line 1: its parent is not at {origin}: move the parent back there, this file holds only what came after"

@@ -1,8 +1,9 @@
-"""What holds for a log wherever it is kept: in a JSONL file and in Postgres."""
+"""What holds for a log wherever it is kept: in a JSONL file, in SQLite and in Postgres."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from contextkit.canonical import canonical, parse
 from contextkit.errors import HeadChanged, LogCorrupt, NotSerialisable, StorageError, UsageError
 from contextkit.log.log import Log
 from contextkit.log.postgres import PostgresStorage
+from contextkit.log.sqlite import SQLiteStorage, parse_url
 from contextkit.log.storage import JSONLStorage, Storage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,10 +44,13 @@ class Place:
         return Log(self.storage(name), clock=lambda: 1790000000.25)
 
 
-@pytest.fixture(params=["jsonl", "postgres"])
+@pytest.fixture(params=["jsonl", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "jsonl":
         return Place(lambda name: JSONLStorage(tmp_path / name), lambda name: str(tmp_path / name))
+    if request.param == "sqlite":
+        file = tmp_path / "logs.db"
+        return Place(lambda name: SQLiteStorage(file, name), lambda name: f"sqlite:///{file}?session={name}")
     postgres, prefix = request.getfixturevalue("postgres"), request.getfixturevalue("fresh")()
     spelled = f"{postgres.dsn}&session={prefix.replace(' ', '%20')}-"
     return Place(lambda name: PostgresStorage(postgres.dsn, f"{prefix}-{name}"), lambda name: spelled + name)
@@ -60,9 +65,9 @@ def filled(log: Log, n: int = 4) -> Log:
 OPEN = """
 import sys
 from contextkit.log.log import Log
-from contextkit.log.postgres import PostgresStorage, is_url
+from contextkit.log.registry import open_storage, scheme_of
 from contextkit.log.storage import JSONLStorage
-log = Log(PostgresStorage.at(sys.argv[1]) if is_url(sys.argv[1]) else JSONLStorage(sys.argv[1]), clock=lambda: 1.5)
+log = Log(open_storage(sys.argv[1]) if scheme_of(sys.argv[1]) else JSONLStorage(sys.argv[1]), clock=lambda: 1.5)
 """
 READ = OPEN + 'print(b"|".join(entry.body for entry in log).hex(), log.digest.hex())'
 WRITE = (
@@ -195,12 +200,18 @@ def test_a_lost_parent_is_named(place: Place) -> None:
 
 def lose(place: Place, name: str) -> None:
     """Take a log away, as somebody does who does not know that forks begin in it."""
-    import psycopg
-
     spelled = place.spelled(name)
+    if spelled.startswith("sqlite:"):
+        file, session = parse_url(spelled)
+        with sqlite3.connect(file) as database:
+            database.execute("delete from entry where session = ?", (session,))
+        database.close()
+        return
     if not spelled.startswith("postgresql:"):
         Path(spelled).unlink()
         return
+    import psycopg
+
     storage = PostgresStorage.at(spelled)
     with psycopg.connect(**storage._server.settings()) as connection:
         connection.execute("delete from entry where session = %s", (storage.session,))

@@ -25,8 +25,9 @@ from hypothesis import strategies as st
 from contextkit import AnthropicMessages, Context
 from contextkit.canonical import canonical
 from contextkit.errors import ConcurrentAppend, LogCorrupt, LogLocked, StorageError, UsageError
+from contextkit.log import rows as reading
 from contextkit.log.log import Log
-from contextkit.log.postgres import PostgresStorage, create, reading
+from contextkit.log.postgres import PostgresStorage, create
 from contextkit.log.storage import JSONLStorage
 from tests.log.postgres_server import Postgres
 

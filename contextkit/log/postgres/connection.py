@@ -13,15 +13,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from inspect import iscoroutinefunction
 from threading import Event, Timer
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, LiteralString, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, LiteralString, Protocol
 
 from contextkit.errors import MissingExtra, StorageError, UsageError
+from contextkit.log.rows import Rows
 
 if TYPE_CHECKING:
     import psycopg
-
-Rows: TypeAlias = list[tuple[Any, ...]]
-"""What a statement answered."""
 
 _SETTINGS: dict[str, Any] = {
     "client_encoding": "utf8",
@@ -34,6 +32,12 @@ _SETTINGS: dict[str, Any] = {
 _HOW: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
 """One statement, one transaction; and nothing prepared, as poolers such as PgBouncer may send the next statement
 elsewhere."""
+READ: LiteralString = """
+select sequence, kind, at, body, prev, digest from entry
+where session = %(session)s::text and sequence > %(after)s::bigint and sequence <= coalesce(%(last)s::bigint, 9223372036854775807)
+order by sequence limit %(page)s::bigint
+"""
+"""One query of a reading (`log/rows.py`)."""
 SERIALIZATION_FAILURE = "40001"
 """SQLSTATE of a transaction that was undone for the sake of another, where the database makes every one serializable.
 """

@@ -16,8 +16,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from contextkit.log.entry import Entry
-from contextkit.log.postgres.connection import Rows, driver, refused
-from contextkit.log.postgres.reading import READ, Parameters, Reading, aread, read, reading
+from contextkit.log.postgres.connection import READ, driver, refused
+from contextkit.log.rows import Parameters, Reading, Rows, aread, read, reading
 
 if TYPE_CHECKING:
     from psycopg.sql import Composed

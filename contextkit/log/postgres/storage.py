@@ -24,16 +24,16 @@ from contextkit.errors import ConcurrentAppend, LogCorrupt, LogLocked, StorageEr
 from contextkit.log.entry import Entry
 from contextkit.log.postgres.connection import (
     LOCKED,
+    READ,
     SERIALIZATION_FAILURE,
     Pool,
-    Rows,
     Server,
     driver,
     is_passing,
     refused,
 )
 from contextkit.log.postgres.following import Following, channel_of
-from contextkit.log.postgres.reading import READ, Parameters, read, reading
+from contextkit.log.rows import Parameters, Rows, read, reading
 from contextkit.log.storage import GENESIS, Storage
 
 MAX_SESSION_BYTES = 1_000

@@ -1,4 +1,4 @@
-"""Rows of the table `entry` as entries whose chain was checked.
+"""Rows of a table of entries, in SQLite or Postgres, as entries whose chain was checked.
 
 Takes rows, gives entries; knows nothing of connections: a reading yields what to ask and is sent the rows, so that a
 line that waits and one that does not read the same way.
@@ -7,25 +7,19 @@ line that waits and one that does not read the same way.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, LiteralString, TypeAlias
+from typing import Any, TypeAlias
 
 from contextkit.canonical import parse
 from contextkit.errors import LogCorrupt, NotSerialisable
 from contextkit.log.entry import Entry
-from contextkit.log.postgres.connection import Rows
 from contextkit.log.storage import check
 
 PAGE = 1_000
 """Rows asked for at once."""
-READ: LiteralString = """
-select sequence, kind, at, body, prev, digest from entry
-where session = %(session)s::text and sequence > %(after)s::bigint and sequence <= coalesce(%(last)s::bigint, 9223372036854775807)
-order by sequence limit %(page)s::bigint
-"""
-"""What a reading asks; its values are what it yields."""
-
+Rows: TypeAlias = list[tuple[Any, ...]]
+"""(sequence, kind, time, body, digest before, digest) of entries."""
 Parameters: TypeAlias = dict[str, Any]
-"""The values of one `READ`."""
+"""Session, entry after which to read, last entry, rows at once: the values of one query."""
 Reading: TypeAlias = Generator[Parameters, Rows, list[Entry]]
 """Asks, is sent rows, returns entries."""
 
