@@ -11,6 +11,7 @@
     │   ├── InvalidContent           a user message or a result holds what no provider takes
     │   ├── ItemsLost                a compaction leaves items that the model cannot read any more
     │   ├── BudgetExceeded           a call could cost more than the budget has left
+    │   ├── ColdCacheRefused         a call would pay again for a cache that is cold, and `on_cold` said no
     │   ├── PrefixBroken             a watched client was about to send a request that breaks its conversation's prefix
     │   └── MissingExtra             an optional dependency is not installed
     ├── StorageError             what is stored must be looked at
@@ -141,6 +142,15 @@ class BudgetExceeded(UsageError):
 
 class ItemsLost(UsageError):
     """A compaction leaves items that the model cannot read any more; the text names them and says what to do."""
+
+
+class ColdCacheRefused(UsageError):
+    """A call would pay again for what the cache held, and `on_cold` returned False; nothing was sent."""
+
+    def __init__(self, text: str, cold: object = None) -> None:
+        super().__init__(text)
+        self.cold = cold
+        """The `contextkit.ledger.cold.ColdCache` that `on_cold` was given."""
 
 
 class PrefixBroken(UsageError):

@@ -87,7 +87,8 @@ from contextkit.errors import (
     UsageError,
 )
 from contextkit.ledger.account import Account, Passing, take
-from contextkit.ledger.budget import Budget
+from contextkit.ledger.budget import Budget, check_budget
+from contextkit.ledger.cold import OnCold
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import binary_part, check_result_parts, checked_text, content_parts
@@ -182,6 +183,7 @@ class Context:
         variation: Variation | None = None,
         compact: Compaction | None = None,
         budget: Budget | None = None,
+        on_cold: OnCold | None = None,
         agents: AgentLimits | None = None,
         _origin: Origin | None = None,
     ) -> None:
@@ -190,6 +192,8 @@ class Context:
         `compact` says when `compacting` and `compact_if_due` compact it, and how.
 
         `budget` limits what it, its branches and its sub-agents may spend; what its ledger says was spent counts.
+        `on_cold` is given a `ColdCache` before a call is sent that pays again for what the cache held: the entry has
+        expired, or the prompt was rewritten. Where it returns False, `ColdCacheRefused` is raised and nothing is sent.
         `agents` limits its sub-agents; without it those hold that its log was begun with, else `AgentLimits()`.
 
         Raises `HeadChanged` when they were begun with another head, `UsageError` when `phases` do not fit the tools or
@@ -259,10 +263,12 @@ class Context:
         self._registry, self._agents = AgentRegistry(limits, self.ledger, self._agents_folder()), WeakSet[Context]()
         self._account = Account(self.ledger, self._session, self._lane, clock, limits.wait_seconds)
         if budget is not None:
-            if not isinstance(budget, Budget):
-                raise UsageError(f"budget is a contextkit.Budget, not {type(budget).__name__}")
+            check_budget(budget)
             budget.restore(self.ledger, self._session)
             self._account.limits = ((budget, self._session),)
+        if on_cold is not None and not callable(on_cold):
+            raise UsageError(f"on_cold is a function that takes a ColdCache, not {type(on_cold).__name__}")
+        self._account.on_cold = on_cold
         if not is_fresh:
             try:
                 check_head(self.log, self._turns, provider, parts, definitions)
@@ -572,21 +578,24 @@ class Context:
         approve: Callable[[Call], Approval] | None = None,
         on_event: Callable[[Any], object] | None = None,
         tries: int = 1,
+        budget: Budget | None = None,
         **overrides: Json,
     ) -> Iterator[Step]:
         """The loop: send the request, keep the reply, run its calls, until the model is finished.
 
         Yields a `Step` for each request once its calls are answered. `max_steps` limits the requests of this loop.
         `approve(call)` returns True, or False or a reason to refuse the call. With `on_event` replies are streamed and
-        each event is given to it. `tries` is how often a call that fails is made. `overrides` are parameters of every
-        request. Compacts where a `Compaction` is due and makes the side calls that a `Residency` asks for.
+        each event is given to it. `tries` is how often a call that fails is made. `budget` limits what this loop
+        spends, beside the conversation's own. `overrides` are parameters of every request. Compacts where a
+        `Compaction` is due and makes the side calls that a `Residency` asks for.
 
         It may be left at any time: `break`, an exception or Ctrl-C lose nothing, and another `run` goes on, also in
         another process. A call that ran when the program ended is answered with an error that says so, and is not run
         again. Raises what sending raises, and `BudgetExceeded` before a request that a budget has no room for.
         """
         check_steps(max_steps)
-        return run(
+        check_budget(budget)
+        steps = run(
             self,
             client,
             self._account.bill_of,
@@ -596,6 +605,7 @@ class Context:
             tries=tries,
             overrides=overrides,
         )
+        return steps if budget is None else self._spending(steps, budget)
 
     def arun(
         self,
@@ -606,6 +616,7 @@ class Context:
         on_event: Callable[[Any], object] | None = None,
         tries: int = 1,
         limit: int = 8,
+        budget: Budget | None = None,
         **overrides: Json,
     ) -> AsyncIterator[Step]:
         """`run` for an async client and async tools: `async for step in context.arun(client)`.
@@ -613,7 +624,8 @@ class Context:
         Calls of one reply run together, at most `limit` at a time; `approve` and `on_event` may be async.
         """
         check_steps(max_steps, limit)
-        return arun(
+        check_budget(budget)
+        steps = arun(
             self,
             client,
             self._account.bill_of,
@@ -624,6 +636,16 @@ class Context:
             limit=limit,
             overrides=overrides,
         )
+        return steps if budget is None else self._aspending(steps, budget)
+
+    def _spending(self, steps: Iterator[Step], budget: Budget) -> Iterator[Step]:
+        with self._account.limited_by(budget):
+            yield from steps
+
+    async def _aspending(self, steps: AsyncIterator[Step], budget: Budget) -> AsyncIterator[Step]:
+        with self._account.limited_by(budget):
+            async for step in steps:
+                yield step
 
     def interrupt(self, reason: str) -> list[Entry]:
         """Answer every open call with an error that says why nobody ran it."""
@@ -671,6 +693,29 @@ class Context:
             )
             route = routing(self._provider, self._layout(), self._root)
         return Planned(choice, self._provider.model, route.key, route.why, tuple(self._memory.residencies))
+
+    @property
+    def expires_at(self) -> float | None:
+        """When the cache entry ends that the next request would read now, seconds since 1970, if nothing reads it before.
+
+        None where nothing of the prompt is cached, or its end is not known. An estimate, of the cache model that
+        predictions use.
+        """
+        return self._warmth()[0]
+
+    @property
+    def at_risk_usd(self) -> float | None:
+        """What the next request costs more, in dollars, once that entry has ended; 0 where nothing is cached.
+
+        None where the model has no price.
+        """
+        return self._warmth()[1]
+
+    def _warmth(self) -> tuple[float | None, float | None]:
+        with self._lock:
+            layout = self._layout()
+            route = routing(self._provider, layout, self._root)
+        return self._account.warmth(self._provider, layout, route.fields)
 
     # Changing course
     # ------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -26,9 +26,10 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.economics.bill import Price
 from contextkit.economics.rhythm import Prior, Rhythm
-from contextkit.errors import InvalidCall, NotSerialisable, UnknownModel, UnreadableReply, UsageError
-from contextkit.ledger.budget import CHARGE, Hold, Limit, PlannedCall, may_be_billed, planned_call
+from contextkit.errors import ColdCacheRefused, InvalidCall, NotSerialisable, UnknownModel, UnreadableReply, UsageError
+from contextkit.ledger.budget import CHARGE, Budget, Hold, Limit, PlannedCall, may_be_billed, planned_call
 from contextkit.ledger.calls import Exchange, Outline, Remark
+from contextkit.ledger.cold import ColdCache, OnCold, at_risk_usd, is_cold, n_left, n_not_read, rewarming_usd
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.send_gate import SendGate
 from contextkit.models import Model, model_named
@@ -57,6 +58,7 @@ class Pace:
         "_left",
         "_lifetimes",
         "_n",
+        "_n_left",
         "_rhythm",
         "_size",
         "_states",
@@ -67,6 +69,7 @@ class Pace:
         self._lane, self._rhythm = lane, Rhythm(prior)
         self._ledger: Ledger | None = None
         self._n, self._size = 0, 0
+        self._n_left = 0
         self._before: float | None = None
         self._left: dict[str, CachedEntries] = {}
         self._lifetimes: dict[str, set[int]] = {}
@@ -79,6 +82,11 @@ class Pace:
         """Whether a bill of the lane shows that a breakpoint did not read an entry of another lifetime."""
         self._follow(ledger)
         return model in self._contradicted
+
+    def n_left(self, ledger: Ledger) -> int:
+        """Tokens that the last call of the lane left in its cache; 0 before the first."""
+        self._follow(ledger)
+        return self._n_left
 
     def planning_state(
         self,
@@ -122,6 +130,8 @@ class Pace:
         if self._before is not None:
             self._rhythm.see(max(exchange.at - self._before, 0.0), max(size - self._size, 0))
         self._before, self._size = exchange.at, size
+        usage = exchange.usage if exchange.usage and exchange.usage.read is not None else exchange.predicted
+        self._n_left = n_left(usage or Usage(), model_named(exchange.model, exchange.provider))
         if isinstance(exchange.prompt, Outline):
             self._note(exchange, exchange.prompt)
 
@@ -193,7 +203,9 @@ class Account:
         "_pace",
         "_recorder",
         "_session",
+        "_warned",
         "limits",
+        "on_cold",
     )
 
     def __init__(
@@ -205,6 +217,10 @@ class Account:
         self._session, self._lane, self._clock = session, lane, clock
         self.limits: tuple[Limit, ...] = ()
         """Budgets that every call is checked against."""
+        self.on_cold: OnCold | None = None
+        """Asked before a call that pays again for what the cache held."""
+        self._warned: Request | None = None
+        """The cold request that was agreed to last."""
         self._caches: dict[str, PrefixCache[Prompt]] = {}
         self._lock = Lock()
         self._gate = SendGate(wait_seconds)
@@ -263,7 +279,7 @@ class Account:
             at=now,
             mask=mask if mask.entry < 0 else mask.over(layout),
             observe=self.failed,
-            reserve=self.reserve if self.limits else None,
+            reserve=self.admit if self.limits or self.on_cold is not None else None,
             continued=continued,
             sending=self._sending,
             asending=self._asending,
@@ -300,6 +316,46 @@ class Account:
                 is_mixed = cache.is_ttl_interchangeable
             return self._pace.planning_state(ledger, model, now, epoch, calls_to_come, is_mixed=is_mixed)
 
+    def admit(self, request: Request) -> Hold:
+        """Ask `on_cold` where the cache is cold, then reserve in every budget.
+
+        Raises `ColdCacheRefused`, what `on_cold` raises, and `BudgetExceeded`: nothing is sent then.
+        """
+        if self.on_cold is not None and self._warned is not request:
+            cold = self.cold(request)
+            if cold is not None and self.on_cold(cold) is False:
+                raise ColdCacheRefused(f"{cold}; on_cold returned False, so nothing was sent", cold)
+            self._warned = request
+        return self.reserve(request) if self.limits else Hold((), self._planned(request))
+
+    def cold(self, request: Request) -> ColdCache | None:
+        """What sending `request` now pays again of what the call before left; None where it reads that."""
+        now = self._clock()
+        with self._lock:
+            n_cached = self._pace.n_left(self._recorder.ledger)
+            cache = self._cache(request.model.name, request.provider)
+            usage, hit = cache.quote(request.prompt, now), cache.lookup(request.prompt, now)
+        if not is_cold(n_cached, usage, request.model):
+            return None
+        n_tokens = n_not_read(n_cached, usage)
+        cost = rewarming_usd(usage, n_tokens, _price(request.model, now))
+        died = hit.expires_at if hit.reason == "ttl_expired" else None
+        return ColdCache(self._lane, request.model.name, n_tokens, cost, hit.reason, died)
+
+    def warmth(
+        self, provider: Provider, layout: PromptLayout, fields: Mapping[str, Json]
+    ) -> tuple[float | None, float | None]:
+        """When the entry ends that the next request would read now, and what its end would cost; (None, 0.0) without one."""
+        now, prompt = self._clock(), provider.prompt(layout, {**provider.params, **fields})
+        with self._lock:
+            cache = self._cache(provider.model.name, provider.name)
+            usage, hit = cache.quote(prompt, now), cache.lookup(prompt, now)
+        if not hit.read_tokens:
+            return None, 0.0
+        written = [point.ttl_seconds for point in prompt.breakpoints if point.is_written]
+        ttl = written[-1] if written else provider.model.default_ttl_seconds
+        return hit.expires_at, at_risk_usd(usage, provider.model, ttl, _price(provider.model, now))
+
     def reserve(self, request: Request) -> Hold:
         """Set aside what `request` may cost, in every budget. Raises `BudgetExceeded` where one has less left.
 
@@ -310,6 +366,16 @@ class Account:
         if isinstance(earlier, Hold):
             earlier.settle(None)
         return hold
+
+    @contextmanager
+    def limited_by(self, budget: Budget) -> Iterator[None]:
+        """While the block runs, calls are checked against `budget` too."""
+        limit = (budget, self._session)
+        self.limits = (*self.limits, limit)
+        try:
+            yield
+        finally:
+            self.limits = tuple(other for other in self.limits if other is not limit)
 
     def lost(self, request: Request) -> None:
         """Charge `request` the most it may have cost, where a budget limits it: a reply came that cannot be read."""
@@ -326,6 +392,7 @@ class Account:
         to the same provider, perhaps by another thread.
         """
         self._caches, self._lock, self.limits = other._caches, other._lock, other.limits
+        self.on_cold = other.on_cold
         self._gate = other._gate
 
     def keep_with(self, other: Account) -> None:

@@ -317,6 +317,12 @@ class Budget:
             self._errors.append((estimated, billed))
 
 
+def check_budget(budget: object) -> None:
+    """Raises `UsageError` for what is neither a budget nor None."""
+    if not isinstance(budget, Budget | None):
+        raise UsageError(f"budget is a contextkit.Budget, not {type(budget).__name__}")
+
+
 _Key = tuple[str, str, str, float]
 """Session, lane, id and time of a ledger row."""
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from contextkit.errors import UsageError
-from contextkit.ledger.budget import Budget
+from contextkit.ledger.budget import Budget, check_budget
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.watcher.budget import BudgetedWatcher, BudgetGate
@@ -54,9 +54,8 @@ def watch(
     has_diagnostics = bool(diagnostics) and not type(client).__module__.startswith(f"{sdk}.lib.")
     recording = None if record is None else CallRecorder(record)
     watcher: Watcher = Guard(notifier, recording, asks=has_diagnostics, hazards=hazards)
+    check_budget(budget)
     if budget is not None:
-        if not isinstance(budget, Budget):
-            raise UsageError(f"budget is a contextkit.Budget, not {type(budget).__name__}")
         if recording is not None:
             budget.restore(recording.recorded(), "")
         watcher = BudgetedWatcher(BudgetGate(budget, f"watch-{token_hex(4)}", sdk=sdk), watcher)

@@ -192,6 +192,26 @@ def test_a_budget_ends_it_before_the_request_is_sent(desk: Desk) -> None:
     desk.server.reset()
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_budget_of_one_loop_ends_with_it(desk: Desk, is_async: bool) -> None:
+    context = desk.context("Add.", budget=Budget(tokens=1_000_000))
+    limit = (context.request().predicted.prompt or 0) + 3_000
+    budget = Budget(tokens=limit)
+
+    def run() -> list[Any]:
+        if is_async:
+            return asyncio.run(asteps_of(desk, context, *ADDING, budget=budget))
+        return steps_of(desk, context, *ADDING, budget=budget)
+
+    with pytest.raises(BudgetExceeded, match=f"the budget is {limit:,} tokens"):
+        run()
+    assert len(context.ledger) >= 1 and 0 < budget.spent.tokens <= limit
+    desk.server.reset()
+    assert steps_of(desk, context, says("Seven."))[-1].text == "Seven." and context.finished
+    with pytest.raises(UsageError, match="budget is a"):
+        context.run(None, budget=5.0)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("options", "message"), [({"max_steps": 0}, "max_steps"), ({"max_steps": "3"}, "max_steps")])
 def test_wrong_limits_are_refused_at_once(desk: Desk, options: Any, message: str) -> None:
     with desk.client() as client, pytest.raises(UsageError, match=message):
