@@ -781,9 +781,11 @@ class Context:
 
         Declared, with the tokens it cannot read from its cache. The head and all that was said are kept; another
         model's thinking is left out where it is read. The prompt of the model before stays, so that coming back finds
-        what is still cached. Raises `InvalidTool` for a tool the new endpoint has no words for.
+        what is still cached. Raises `InvalidTool` for a tool the new endpoint has no words for, and `UsageError` where
+        the memory's rules ask for what the new model does not take.
         """
         check_switch(self.log, self._turns, provider)
+        self._memory.check(provider.model.name, binds_reasoning(provider), provider.model.binds_thinking)
         before, self._provider = self._provider, provider
         ends = {"to": provider, "from": before}
         models = {name: {"wire": one.wire, "model": one.model.name} for name, one in ends.items()}

@@ -171,7 +171,11 @@ RAISED = ("error", "long error", "error without text")
 """Those that a tool raises rather than returns, every other time."""
 ODD_VALUES = st.sampled_from(sorted(ODD)).map(lambda name: ("odd", name))
 PLAIN_VALUES = st.one_of(TEXT, LARGE, ARGUMENTS).map(lambda value: ("plain", value))
-VALUES = st.one_of(ODD_VALUES, PLAIN_VALUES)
+LARGE_NAMES = ("huge rows", "huge object", "huge text", "text in bytes", "mixed parts", "long error")
+LARGE_VALUES = st.one_of(
+    LARGE.map(lambda value: ("plain", value)), st.sampled_from(LARGE_NAMES).map(lambda name: ("odd", name))
+)
+VALUES = st.one_of(ODD_VALUES, PLAIN_VALUES, LARGE_VALUES)
 
 
 # Operations
@@ -200,6 +204,12 @@ OPERATIONS = st.one_of(
     operation("turn", REPLIES, st.lists(CONTENT, max_size=1)),
     operation("turn", REPLIES, st.just([])),
     operation("turn", REPLIES, st.just([])),
+    *[
+        operation(
+            "work", st.lists(NUMBER, min_size=1, max_size=3), st.lists(VALUES, min_size=1, max_size=3), st.booleans()
+        )
+    ]
+    * 6,
     operation("results", NUMBER, st.lists(VALUES, min_size=1, max_size=3)),
     operation("run_calls", st.lists(VALUES, min_size=1, max_size=3)),
     operation("delegate", VALUES, TEXT),
@@ -619,6 +629,21 @@ class Composition:
         member.context.receive(answer(request.wire, f"r{self.n_sent}", said, billed), request)
         self.clock_at += 2.0
 
+    def _work(self, member: Member, numbers: Sequence[int], values: list[Any], delegates: bool) -> None:
+        """The model calls tools that it may call, and their results come."""
+        names = [name for name in member.context.toolbox.names if self._is_allowed(member, name)]
+        if not names:
+            return
+        every = self._names(member)
+        self._turn(
+            member,
+            [("call", every.index(names[number % len(names)]), {"query": str(number)}) for number in numbers],
+            [],
+        )
+        if delegates:
+            self._delegate(member, values[0], "What does it say?")
+        self._results(member, 0, values)
+
     def _said(self, member: Member, replies: Sequence[Any]) -> list[Json]:
         said: list[Json] = []
         for kind, *rest in replies:
@@ -905,6 +930,8 @@ class Composition:
     def _check_reopened(self, member: Member, body: bytes | None, n_entries: int) -> None:
         """A conversation that was opened again asks what it asked before; a plan that changed meanwhile is recited."""
         context = member.context
+        if context.calls:
+            return
         news = [entry for entry in context.log[n_entries:] if n_entries]
         assert all(entry.kind == "notice" and b'"recitation"' in entry.body for entry in news)
         try:
