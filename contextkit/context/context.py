@@ -540,7 +540,7 @@ class Context:
             raise InvalidCall(f"call {call_id!r} is not open: context.calls names those that are")
         body = self._result_body(call_id, value, is_error=is_error)
         written = self._memory.written(body, source, self._surroundings, "pass")
-        if "whole" not in written:
+        if "whole" not in written or not self._memory.is_large(body):
             raise UsageError(
                 "delegate takes a result that the memory's offload rule calls large, and that its files take: "
                 "context.residency(call, value) says whether it is"

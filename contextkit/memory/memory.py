@@ -70,6 +70,8 @@ class Memory:
         """What was offloaded in any conversation that uses this memory."""
         self.residency = Residency.of(residency)
         self._has_file_tool, self._has_pin_tool = has_file_tool, has_pin_tool
+        self._built: tuple[Any, list[Tool]] | None = None
+        """Parts that the tools were built for, and the tools."""
         for name, kind in _RULES.items():
             if not isinstance(getattr(self, name), kind | None):
                 given = type(getattr(self, name)).__name__
@@ -99,6 +101,13 @@ class Memory:
         `declared` are the definitions a log holds already: a tool that was declared by an earlier version keeps that
         definition.
         """
+        parts = self.offload, self.todo, self.index
+        if self._built is None or self._built[0] != parts:
+            self._built = parts, self._build_tools()
+        return in_declared_form(self._built[1], declared)
+
+    def _build_tools(self) -> list[Tool]:
+        """The tools as this version declares them; their definitions are read from signatures, which takes long."""
         files = memory_tools(self.files) if self._has_file_tool else []
         reading = (
             [] if self.offload is None else [reading_tool(self.references, self._bytes_of, self.offload.read_bytes)]
@@ -106,7 +115,7 @@ class Memory:
         todo = self.todo.tools() if self.todo is not None else []
         searching = search_tools(self.index) if self.index is not None else []
         pinning = [pin_tool()] if self._has_pin_tool else []
-        return in_declared_form([*files, *reading, *todo, *searching, *pinning], declared)
+        return [*files, *reading, *todo, *searching, *pinning]
 
     def _bytes_of(self, reference: Reference) -> bytes:
         return bytes_of(reference, self.files, self.fetch)

@@ -518,10 +518,8 @@ class Composition:
         for name in context.toolbox.names:
             assert context._may_call(name) == self._is_allowed(member, name), (member.name, context.phase, name)
         for call in context.calls:
-            tool = call.tool
-            may = self._is_allowed(member, call.name) or tool is None or call.was_started
-            late = {one.name for one in context._late.tools}
-            assert may or call.name in late or call.name not in context.toolbox.names, (member.name, call.name)
+            is_there = call.name in context.toolbox.names
+            assert not is_there or self._is_allowed(member, call.name) or call.refusal is not None, call.name
         parent = member.parent
         if parent is not None and member.is_agent:
             assert member.denied >= parent.denied & set(self._names(member))
