@@ -218,7 +218,7 @@ class Context:
         self._compaction.check(provider.model, output_tokens(provider.params))
         self._pins = Pins(self._turns, restates_task=compact is not None)
         self._reducers: tuple[Reducer, ...] = (
-            *(self._phases, self._late, self._changes, self._memory),
+            *(self._late, self._phases, self._changes, self._memory),  # a phase may withdraw tools that came late
             *(self._pins, self._compaction),
         )
         self._surveyor = Surveyor(self.log, self._turns, self._memory, self._pins, self._may_call)

@@ -305,7 +305,6 @@ class Member:
     """Whether it outlives a crash."""
     sent: list[Sent] = field(default_factory=list)
     is_agent: bool = False
-    has_own_memory: bool = True
 
 
 _numbers = count()
@@ -427,10 +426,13 @@ class Composition:
                 self._check_results()
                 self._check_budget()
         finally:
-            for member in reversed(self.members):
-                member.context.close()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.close()
         return self
+
+    def close(self) -> None:
+        for member in reversed(self.members):
+            member.context.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _settle(self, member: Member) -> None:
         """Nothing open, and somebody has spoken."""

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.laws.compositions import COMPOSED, Composition, operations, setups
+from contextkit.errors import UsageError
+from tests.laws.compositions import COMPOSED, Composition, Setup, operations, setups
 
 N_COMPOSITIONS = {False: 300, True: 5_000}
 """Whether `--full` was given → compositions, over all providers together."""
@@ -24,3 +25,49 @@ def test_any_composition_keeps_the_invariants(name: str, request: pytest.Fixture
         Composition(setup, is_thorough=is_full).run(data.draw(operations()))
 
     law()
+
+
+# Found by the generator
+
+
+def test_a_phase_told_again_behind_an_epoch_withdraws_late_tools_that_are_defined_before_it() -> None:
+    composition = Composition(Setup("anthropic-in-band", has_memory=False), is_thorough=True)
+    composition.run([("turn", 0, [("text", "Yes.")], []), ("late", 0, 1, False), ("resystem", 0, "Another. ")])
+    assert composition.n_sent >= 3
+
+
+def test_a_model_that_the_rules_of_a_memory_do_not_fit_is_refused_before_anything_changes() -> None:
+    composition = Composition(Setup("anthropic-reminder", plan_stays=False))
+    context = composition.members[0].context
+    n_entries, provider = len(context.log), context.provider
+    with pytest.raises(UsageError, match="binds its thinking"):
+        context.switch(COMPOSED["anthropic"]())
+    assert (len(context.log), context.provider) == (n_entries, provider)
+    composition.run([("fork", 0, 0), ("crash", 0)])
+
+
+def test_what_was_read_back_is_not_delegated() -> None:
+    composition = Composition(Setup("anthropic", has_phases=False, residency="reference"))
+    main = composition.members[0]
+    composition._turn(main, [("call", main.context.toolbox.names.index("read_reference"), {"id": "0"})], [])
+    [call] = main.context.calls
+    with pytest.raises(UsageError, match="delegate takes a result"):
+        main.context.delegate(call, "row\n" * 3_000)
+    composition.run([])
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="late_tools announces a tool in band in a phase that does not allow it, and nothing withdraws it until a "
+    "phase is entered: the model is offered a call that is refused",
+)
+def test_a_tool_that_comes_late_is_offered_only_where_the_phase_allows_it() -> None:
+    composition = Composition(Setup("anthropic-in-band", has_memory=False))
+    main = composition.members[0]
+    composition._turn(main, [("text", "Yes.")], [])
+    composition._late(main, 1, False)
+    main.context.user("Go on.")
+    body = main.context.request().body
+    composition.close()
+    assert not main.context._may_call("weather")
+    assert b'"tool_removal","tool":{"name":"weather"' in body or body.count(b'"name":"weather"') > 1
