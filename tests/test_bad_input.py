@@ -12,9 +12,11 @@ import pytest
 
 import contextkit
 from contextkit import (
+    AgentLimits,
     AnthropicMessages,
     Budget,
     CacheKey,
+    Compaction,
     Context,
     ContextKitError,
     FileMemory,
@@ -665,6 +667,25 @@ def test_what_is_no_budget(value: Any) -> None:
     refused(Context, PROVIDERS["anthropic"](), budget=value)
 
 
+@pytest.mark.parametrize("value", [-1, 1.5, float("nan"), "2", True, [], {}, object()], ids=range(8))
+def test_what_is_no_limit_of_agents_and_no_compaction(context: Context, value: Any) -> None:
+    for name in ("depth", "count", "running", "wait_seconds"):
+        if not (name == "wait_seconds" and value == 1.5):
+            refused(AgentLimits, **{name: value})
+    for name in ("at_tokens", "keep_tokens", "on_lost"):
+        refused(Compaction, **{name: value})
+    refused(Context, context.provider, compact=Compaction(model=value))
+    refused(Context, context.provider, compact=value)
+    refused(Context, context.provider, agents=value)
+    refused(lambda: context.run(None, max_steps=value))
+    refused(lambda: context.arun(None, limit=value))
+    refused(context.pin, "text", value)
+    refused(Memory, FileMemory("memory://limits"), residency=value)
+    if not isinstance(value, str):
+        refused(context.pin, value)
+        refused(context.unpin, value)
+
+
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "2", None, True, [], {}])
 def test_what_is_no_price(value: Any) -> None:
     refused(register_price, "openai", "made-up", input=value, output=1.0)
@@ -698,9 +719,11 @@ def said(text: str) -> str:
 
 def test_every_public_name_was_tried() -> None:
     tried = {
+        "AgentLimits",
         "AnthropicMessages",
         "Budget",
         "CacheKey",
+        "Compaction",
         "Context",
         "FileMemory",
         "Grammar",

@@ -29,6 +29,7 @@ from contextkit.models import Model
 from contextkit.prices import cost_usd
 from contextkit.prompt.planner import PlanningState
 from contextkit.prompt.tokens import counter_for
+from contextkit.providers.adoption import check_provider
 
 GROWTH = 0.25
 """By how much a prompt grows between two compactions, at least."""
@@ -125,6 +126,8 @@ class CompactionState:
     def __init__(self, policy: Compaction | None) -> None:
         if not isinstance(policy, Compaction | None):
             raise UsageError(f"compact is a contextkit.Compaction, not {type(policy).__name__}")
+        if policy is not None and policy.model is not None:
+            check_provider(policy.model)
         self.policy = policy
         self.n_replies = 0
         """Replies since the last epoch that rewrote messages."""

@@ -918,9 +918,10 @@ class Context:
 
     def unpin(self, pin: Entry) -> Entry:
         """Withdraw a pin, given what `pin` returned; the model is told. Raises `UsageError` for another entry."""
-        found = self._pins.by(self.log.find(pin))
+        entry = self.log.find(pin)
+        found = self._pins.by(entry)
         if found is None:
-            raise UsageError(f"entry {pin.sequence} pins nothing, or is withdrawn: give what context.pin(…) returned")
+            raise UsageError(f"entry {entry.sequence} pins nothing, or is withdrawn: give what context.pin(…) returned")
         return self._append("notice", unpin_body(found))
 
     @property

@@ -88,7 +88,7 @@ def test_being_read_more_often_never_costs_less(
 def test_at_the_break_even_both_cost_the_same(sizes: Sizes, calls: int, prices: Prices) -> None:
     share = break_even_read_back(sizes, calls, prices)
     costs = costs_usd(sizes, Outlook(calls, share, 0.0), prices)
-    if 0 < share < 1:
+    if 0 < share < 0.999:  # at 1 the cost rises without bound, so a share that is close is no cost that is close
         assert costs["pass"] == pytest.approx(costs["stay"], rel=1e-6)
     elif share == 0:
         assert costs["pass"] >= costs["stay"]
