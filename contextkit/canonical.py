@@ -76,12 +76,8 @@ def parse(data: bytes | str) -> Json:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise NotSerialisable(f"line {error.lineno} column {error.colno}", f"not JSON ({error.msg})") from None
-    return _parse_exactly(data) if has_large_floats(value) else value
-
-
-def has_large_floats(value: Json) -> bool:
-    """Whether a value that orjson read holds a float that may have been an integer beyond 64 bits."""
-    return any(type(leaf) is float and abs(leaf) >= _EXACT for leaf in _unusual(value))
+    may_have_lost_digits = any(type(leaf) is float and abs(leaf) >= _EXACT for leaf in _unusual(value))
+    return _parse_exactly(data) if may_have_lost_digits else value
 
 
 def _parse_exactly(data: bytes | str) -> Json:

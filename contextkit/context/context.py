@@ -96,7 +96,7 @@ from contextkit.log.entry import Change, Entry, Kind
 from contextkit.log.log import Log, OpenCall, Turns, check_clock
 from contextkit.log.registry import SessionStorage, open_storage, sessions_in
 from contextkit.log.sqlite import SQLiteStorage
-from contextkit.log.storage import folder_at
+from contextkit.log.storage import KINDS, folder_at
 from contextkit.log.variation import Variation
 from contextkit.memory.compaction import INSTRUCTION, Compaction, LeftBehind, goal_of, replaced
 from contextkit.memory.compaction import opening as epoch_opening
@@ -242,10 +242,7 @@ class Context:
         self._n_shared = 0, 0
         """Epoch, and how many entries of its order other branches send too."""
 
-        for entry in self.log.entries:
-            self._turns.feed(entry)
-            self._feed(entry)
-        self._fed.clear()
+        self._replay()
         parts = None if system is None else content_parts(system)
         definitions = None if tools is None and (memory is None or not is_fresh) else self.toolbox.definitions()
         if is_fresh:
@@ -1265,6 +1262,15 @@ class Context:
         self._turns.feed(entry)
         self._feed(entry)
         return entry
+
+    def _replay(self) -> None:
+        """Feed what the log holds already; nothing is due yet."""
+        readers = {kind: [reducer.feed for reducer in self._reducers if kind in reducer.reads] for kind in KINDS}
+        feed = self._turns.feed
+        for entry in self.log.entries:
+            feed(entry)
+            for feed_reducer in readers[entry.kind]:
+                feed_reducer(entry)
 
     def _feed(self, entry: Entry) -> None:
         n_found = len(self._late.found_at)

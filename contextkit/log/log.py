@@ -28,7 +28,7 @@ from typing import NamedTuple, Self, overload
 
 import orjson
 
-from contextkit.canonical import Json, canonical, has_large_floats, parse
+from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidCall, LogCorrupt, UsageError
 from contextkit.log.entry import Entry, Kind
 from contextkit.log.storage import GENESIS, KINDS, JSONLStorage, MemoryStorage, Storage, digest_of
@@ -84,8 +84,10 @@ class Turns:
     """Sequence of a reply → the model that wrote it."""
     withheld: dict[int, list[str]] = field(default_factory=dict)
     """Sequence of a reply → ids of earlier thinking that was left out before it was written."""
-    open: dict[str, OpenCall] = field(default_factory=dict)
-    """Unanswered calls of the last reply, by id, in call order."""
+    _open: dict[str, OpenCall] = field(default_factory=dict)
+    """Unanswered calls of the last reply; of integers beyond 64 bits in their arguments digits may be lost."""
+    _reply: bytes | None = field(default=None, compare=False)
+    """The body of that reply, until somebody asks for the exact arguments."""
     head_system: int = 0
     """Sequence of the entry that set the system prompt last; 0 is the `opened` entry."""
     head_tools: int = 0
@@ -130,6 +132,8 @@ class Turns:
         body = _deciding(kind, entry.body) if kind in _READ else None
         self.check(kind, body)
         _FEEDS[kind](self, entry.sequence, body)
+        if kind == "assistant":
+            self._reply = entry.body
         self.n += 1
 
     def check(self, kind: str, body: Json) -> None:
@@ -148,6 +152,16 @@ class Turns:
                 ) from fault
 
     @property
+    def open(self) -> dict[str, OpenCall]:
+        """Unanswered calls of the last reply, by id, in call order."""
+        if self._reply is not None and self._open:
+            for call in parse(self._reply)["calls"]:
+                if call["id"] in self._open:
+                    self._open[call["id"]] = self._open[call["id"]]._replace(arguments=call["arguments"])
+        self._reply = None
+        return self._open
+
+    @property
     def open_calls(self) -> list[OpenCall]:
         """Calls nobody has answered, in call order."""
         return list(self.open.values())
@@ -161,13 +175,13 @@ class Turns:
     @property
     def passing(self) -> list[int]:
         """Sequences that stand behind `ordered` until the model has replied, and are never said again."""
-        return [] if self.open or self._ends_with_reply() else self.until_reply
+        return [] if self._open or self._ends_with_reply() else self.until_reply
 
     @property
     def n_settled(self) -> int:
         """Entries of `ordered` that every later request repeats: those before the first result that is shown once."""
         remaining, n = set(self.shown_once), len(self.ordered)
-        if self.open or not remaining:
+        if self._open or not remaining:
             return n
         for index in range(n - 1, -1, -1):
             if self.ordered[index] in remaining:
@@ -194,7 +208,7 @@ class Turns:
 
     def _check_open(self, body: Json) -> None:
         call = body["call_id"]
-        if call in self.open:
+        if call in self._open:
             return
         if call in self._answers:
             raise InvalidCall(
@@ -203,7 +217,7 @@ class Turns:
         raise InvalidCall(f"call {call!r} is unknown: {self._open_calls_text()}")
 
     def _check_assistant(self, body: Json) -> None:
-        if self.open:
+        if self._open:
             raise InvalidCall(
                 f"a reply cannot be kept yet: {self._open_calls_text()}; append a result for each, then ask the model again"
             )
@@ -224,7 +238,7 @@ class Turns:
         first = body["keep_from"]
         numbers = range(self.n, self.n) if first is None else range(first, self.n)
         cut = [reply for result, reply in self._replies.items() if result in numbers and reply not in numbers]
-        cut += [call.assistant for call in self.open.values() if call.assistant not in numbers]
+        cut += [call.assistant for call in self._open.values() if call.assistant not in numbers]
         if cut:
             raise InvalidCall(
                 f"an epoch that keeps from {first} would leave results without entry {cut[0]} that called for them: "
@@ -232,7 +246,7 @@ class Turns:
             )
 
     def _open_calls_text(self) -> str:
-        calls = ", ".join(map(repr, self.open))
+        calls = ", ".join(map(repr, self._open))
         return f"calls {calls} of entry {self.last_assistant} are open" if calls else "no call is open"
 
     def _feed_head(self, sequence: int, body: Json) -> None:
@@ -278,17 +292,17 @@ class Turns:
             OpenCall(call["id"], call["name"], call["arguments"], sequence, is_cut=index == last)
             for index, call in enumerate(body["calls"])
         ]
-        self.open = {call.call_id: call for call in calls}
+        self._open = {call.call_id: call for call in calls}
         self._answers = {call.call_id: None for call in calls}
         self._release()
 
     def _feed_result(self, sequence: int, body: Json) -> None:
-        del self.open[body["call_id"]]
+        del self._open[body["call_id"]]
         self._answers[body["call_id"]] = sequence
         if body.get("whole"):
             self.shown_once.append(sequence)
             self._drops_reasoning = self._drops_reasoning or bool(body.get("drops_reasoning"))
-        if not self.open and self.last_assistant is not None:
+        if not self._open and self.last_assistant is not None:
             results = [result for result in self._answers.values() if result is not None]
             self.ordered.extend(results)
             self._replies.update(dict.fromkeys(results, self.last_assistant))
@@ -296,7 +310,7 @@ class Turns:
             self._release()
 
     def _feed_begun(self, sequence: int, body: Json) -> None:
-        self.open[body["call_id"]] = self.open[body["call_id"]]._replace(was_started=True)
+        self._open[body["call_id"]] = self._open[body["call_id"]]._replace(was_started=True)
 
     def _feed_epoch(self, sequence: int, body: Json) -> None:
         first = body["keep_from"]
@@ -355,7 +369,7 @@ class Turns:
 
     def _release(self) -> None:
         """What was said joins the order, unless a call still holds it back; what is told last joins it last."""
-        if self.open or not self.waiting:
+        if self._open or not self.waiting:
             return
         direct = [sequence for sequence in self.waiting if sequence not in self._trailing]
         trailing = [sequence for sequence in self.waiting if sequence in self._trailing]
@@ -433,18 +447,16 @@ _USUAL_RESULT = re.compile(rb'\{"call_id":"([^"\\]*)","name":"')
 def _deciding(kind: str, body: bytes) -> Json:
     """What `Turns` reads of a body: of a result that is shown in every request, which call it answers.
 
-    Only the arguments of calls must be exact to the last digit.
+    Of a reply all but the arguments of its calls are exact; see `Turns.open`.
     """
     if kind == "result" and b'"whole":' not in body and (usual := _USUAL_RESULT.match(body)) is not None:
         return {"call_id": usual[1].decode()}
     if kind != "assistant":
         return parse(body)
     try:
-        fields = orjson.loads(body)
+        return orjson.loads(body)
     except orjson.JSONDecodeError:
         return parse(body)  # raises what says where
-    calls = fields.get("calls") if isinstance(fields, dict) else None
-    return parse(body) if calls and has_large_floats(calls) else fields
 
 
 def check_clock(clock: object) -> None:
