@@ -288,12 +288,11 @@ class Turns:
         self.ordered.append(sequence)
         self.has_pending_user = False
         last = len(body["calls"]) - 1 if body["stop"] == "truncated" else None
-        calls = [
-            OpenCall(call["id"], call["name"], call["arguments"], sequence, is_cut=index == last)
-            for index, call in enumerate(body["calls"])
-        ]
-        self._open = {call.call_id: call for call in calls}
-        self._answers = {call.call_id: None for call in calls}
+        self._open, self._answers = {}, {}
+        for index, call in enumerate(body["calls"]):
+            call_id = call["id"]
+            self._open[call_id] = OpenCall(call_id, call["name"], call["arguments"], sequence, False, index == last)
+            self._answers[call_id] = None
         self._release()
 
     def _feed_result(self, sequence: int, body: Json) -> None:

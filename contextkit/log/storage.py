@@ -266,9 +266,9 @@ def read_next(line: bytes, sequence: int, prev: bytes) -> Entry | None:
         return None
     number, name, time, before, stated = usual.groups()
     at, kind = float(time), _KIND_NAMES.get(name)
-    if kind is None or before != hexlify(prev) or number != b"%d" % sequence:
+    if kind is None or before != hexlify(prev) or int(number) != sequence:
         return None
-    if not 1e-4 <= at < 1e16 or repr(at) != time.decode():
+    if not 1e-4 <= at < 1e16 or repr(at).encode() != time:
         return None
     body = line[usual.end() : -2]
     covered = blake2b(b"%b%b\0%b\0" % (prev, name, time), digest_size=16)
@@ -577,12 +577,16 @@ def _failed(path: Path) -> bytes:
     return b""
 
 
+_READ_BYTES = 1 << 18
+"""Read at once: lines longer than a buffer are put together from its contents, which costs more than parsing them."""
+
+
 def _read(path: Path, children: tuple[Path, ...] = ()) -> Iterator[tuple[Entry, int]]:
     """Each entry with the offset its line ends at (0 for a parent's), up to a last line that an interrupted or a failed
     append left.
     """
     end, sequence, digest, failed = 0, 0, GENESIS, _failed(path)
-    with path.open("rb") as file:
+    with path.open("rb", buffering=_READ_BYTES) as file:
         size = os.fstat(file.fileno()).st_size
         for number, line in enumerate(file, 1):
             start, end = end, end + len(line)

@@ -56,13 +56,13 @@ def fill(folder: Path, n_entries: int, arguments: Callable[[int, int], dict[str,
         context.user("Go on.")
     entries = list(JSONLStorage.read(folder / "log.jsonl"))
     last, n = entries[-1], len(entries)
-    lines = [(folder / "log.jsonl").read_bytes()]
+    file = (folder / "log.jsonl").open("ab")
 
     def add(kind: Kind, body: dict[str, Any]) -> None:
         nonlocal last, n
         frozen, at = canonical(body), 1000.0 + n * 0.37
         entry = Entry(n, kind, frozen, at, digest_of(last.digest, kind, at, frozen))
-        lines.append(write_line(entry, last.digest))
+        file.write(write_line(entry, last.digest))
         last, n = entry, n + 1
 
     step = 0
@@ -74,14 +74,13 @@ def fill(folder: Path, n_entries: int, arguments: Callable[[int, int], dict[str,
         ]
         text = f"Step {step}: I look at the next file and think about it for a while."
         blocks: list[Any] = [{"type": "text", "text": text}]
-        for call in calls:
-            blocks.append({"type": "tool_use", "id": call["id"], "name": "look", "input": call["arguments"]})
+        blocks += [{"type": "tool_use", "id": call["id"], "name": "look", "input": call["arguments"]} for call in calls]
         native = {"wire": "anthropic_messages", "model": MODEL, "body": blocks}
         add("assistant", {"after": n - 1, "native": native, "text": text, "calls": calls, "stop": "calls"})
         for call in calls:
             content = [{"type": "text", "text": PAGE}]
             add("result", {"call_id": call["id"], "name": "look", "content": content, "is_error": False})
-    (folder / "log.jsonl").write_bytes(b"".join(lines))
+    file.close()
 
 
 def measure(folder: Path, turns: int = 5) -> tuple[float, float, float]:
@@ -90,7 +89,7 @@ def measure(folder: Path, turns: int = 5) -> tuple[float, float, float]:
     for _ in range(turns):
         gc.collect()
         times = [time.process_time()]
-        with (folder / "log.jsonl").open("rb") as file:
+        with (folder / "log.jsonl").open("rb", buffering=1 << 18) as file:
             for line in file:
                 orjson.loads(line)
         times.append(time.process_time())
@@ -99,6 +98,7 @@ def measure(folder: Path, turns: int = 5) -> tuple[float, float, float]:
         context.request()
         times.append(time.process_time())
         context.close()
+        del context
         best = [min(old, times[n + 1] - times[n]) for n, old in enumerate(best)]
     return best[0], best[1], best[2]
 
