@@ -965,7 +965,7 @@ class Context:
         first = next(sequence for sequence in self._turns.ordered if str(sequence) in shorter)
         why = self._compaction.too_soon(self._surroundings().prices)
         if why is not None:
-            warnings.warn(why, stacklevel=2)
+            warnings.warn(sanitize(why), stacklevel=2)
         removes = shortened_tokens(old, shorter, self._provider.model)
         return self._epoch("results", [], 0, first=first, replaced=shorter, removes_tokens=removes)
 
