@@ -87,7 +87,7 @@ class SummaryTask:
     n_requests: int = 1
     """How often the summary was asked for."""
 
-    def kept_from(self, log: Sequence[Entry], turns: Turns) -> int | None:
+    def retained_from(self, log: Sequence[Entry], turns: Turns) -> int | None:
         """First entry of that conversation that is kept; None for none, and where the caller says it.
 
         Raises `UsageError` where another epoch has begun there.
@@ -216,11 +216,11 @@ class CompactionState:
         if not is_forced and not self._may_be_due(policy, sizes):
             return None
         is_too_large = sizes.prompt + INSTRUCTION_TOKENS + sizes.output > model.window_tokens
-        cut = cut_at(log, turns, policy.kept_tokens, sizes.behind, without_last_reply=is_too_large)
+        cut = cut_at(log, turns, policy.retained_tokens, sizes.behind, without_last_reply=is_too_large)
         if cut is None:
             return None
-        message_tokens = sizes.prompt - sizes.head - cut.kept_tokens
-        expected = sizes.head + cut.kept_tokens + min(SUMMARY_TOKENS + OPENING_TOKENS, message_tokens // 4)
+        message_tokens = sizes.prompt - sizes.head - cut.retained_tokens
+        expected = sizes.head + cut.retained_tokens + min(SUMMARY_TOKENS + OPENING_TOKENS, message_tokens // 4)
         if is_forced:
             return cut if sizes.prompt > expected else None
         if sizes.prompt - expected < LEAST_REMOVED * sizes.prompt:
@@ -282,7 +282,7 @@ class Cut:
 
     keep_from: int | None
     """First entry that is kept; None for none."""
-    kept_tokens: int
+    retained_tokens: int
     """From there to the end."""
     summarise_to: int | None = None
     """Last entry that the summary is made of, where the whole prompt does not fit the window; None for all of them."""
@@ -324,7 +324,7 @@ def cut_at(
             best_turn = best
     if best is None:
         return Cut(None, 0, summarise_to) if last == len(ordered) else None
-    if best_turn is not None and 2 * best_turn.kept_tokens >= best.kept_tokens:
+    if best_turn is not None and 2 * best_turn.retained_tokens >= best.retained_tokens:
         return best_turn
     return best
 

@@ -820,7 +820,7 @@ class Context:
         if isinstance(summary, Context):
             check_summary(summary._summary_problem())
             if keep_from is None and summary._summary_task is not None:
-                first = summary._summary_task.kept_from(self.log, self._turns)
+                first = summary._summary_task.retained_from(self.log, self._turns)
             summary = summary.last_text
         opening, left = self._restated(content_parts(summary), first)
         policy = self._compaction.policy

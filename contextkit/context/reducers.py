@@ -231,7 +231,7 @@ class PhaseState:
         return None if target == phase else ("phase", self._body(permit, target, is_first=False))
 
     def _body(self, permit: Permit, phase: str, *, is_first: bool) -> Json:
-        change = permit.told(phase, self._removed, is_first=is_first)
+        change = permit.notice_of(phase, self._removed, is_first=is_first)
         return {
             "name": phase,
             "text": change.text,
@@ -360,12 +360,12 @@ class LateTools:
         """
         own = toolbox[name] if name in toolbox.names else None
         if own is None:
-            return self._tools.get(name) or self.found(toolbox).get(name)
+            return self._tools.get(name) or self.discovered(toolbox).get(name)
         if name == call_tool.name and is_bridge(own.definition):
-            return through({**self.found(toolbox), **self._tools}, arguments)
+            return through({**self.discovered(toolbox), **self._tools}, arguments)
         return own
 
-    def found(self, toolbox: Toolbox) -> dict[str, Tool]:
+    def discovered(self, toolbox: Toolbox) -> dict[str, Tool]:
         """Tools that a search of the toolbox has found, by name; those it does not have any more are left out."""
         tools = catalogues(toolbox) if self.found_at else {}
         return {name: tools[name] for name in self.found_at if name in tools}
@@ -403,7 +403,7 @@ def widened(permit: Permit | None, late: LateTools, provider: Provider, toolbox:
     """
     if permit is None:
         return None
-    found = late.found(toolbox).values() if searching(_endpoint(provider)).calls == BY_NAME else ()
+    found = late.discovered(toolbox).values() if searching(_endpoint(provider)).calls == BY_NAME else ()
     joined = {tool.name: tool for tool in (*found, *(late.tools if is_direct(_endpoint(provider)) else ()))}
     replaced = {*joined, *catalogues(toolbox)}
     remaining = [tool for tool in permit.toolbox if tool.name not in replaced]

@@ -9,6 +9,7 @@ the context's log when it happens, so a loop that was left by `break`, an except
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from inspect import isawaitable
@@ -19,6 +20,7 @@ from contextkit.canonical import Json, parse
 from contextkit.errors import InvalidCall, UsageError
 from contextkit.log.entry import Entry
 from contextkit.providers.request import Request
+from contextkit.terminal import sanitize
 from contextkit.tools.tool import Call
 
 Context = Any
@@ -30,6 +32,7 @@ INTERRUPTED = (
     "check before calling it again"
 )
 """Answers a call that an earlier process began and did not finish."""
+_UNREAD = "a result of {!r} was not read by a side call ({}), so it lives in the window as it would without one"
 MOST_SIDE_REQUESTS = 2
 """Requests of one side call, until its result lives in another way."""
 
@@ -45,9 +48,9 @@ class Step:
     reply: Entry | None
     """The reply as it is in the log; None where it was empty, or a compaction of the provider's own."""
     calls: tuple[Call, ...]
-    """Calls the reply made."""
+    """Calls of the reply that were open; one that the phase refuses is answered at once and is in `results` only."""
     results: tuple[Entry, ...]
-    """Their results, in the order in which they were written."""
+    """Results of all its calls, in the order in which they were written."""
     usage: Usage | None
     """What the request was billed; None where the provider did not say."""
     cost_usd: float | None
@@ -81,15 +84,14 @@ def run(
         number += 1
         context.compact_if_due(client)
         request = context.request(**(overrides or {}))
+        first = len(context.log)
         if on_event is None:
             reply = context.receive(request.send(client), request)
         else:
-            before = len(context.log)
             for event in context.stream(request.stream(client), request):
                 on_event(event)
-            reply = _reply_since(context, before)
+            reply = _reply_since(context, first)
         calls = tuple(context.calls)
-        first = len(context.log)
         _answer_open(context, client, approve, tries)
         yield _step(context, number, request, reply, calls, first, bill)
 
@@ -113,18 +115,17 @@ async def arun(
         number += 1
         await context.acompact_if_due(client)
         request = await asyncio.to_thread(lambda: context.request(**(overrides or {})))
+        first = len(context.log)
         if on_event is None:
             response = await request.asend(client)
             reply = await asyncio.to_thread(context.receive, response, request)
         else:
-            before = len(context.log)
             async for event in context.stream(await request.stream(client), request):
                 seen = on_event(event)
                 if isawaitable(seen):
                     await seen
-            reply = _reply_since(context, before)
+            reply = _reply_since(context, first)
         calls = tuple(context.calls)
-        first = len(context.log)
         await _aanswer_open(context, client, approve, tries, limit)
         yield _step(context, number, request, reply, calls, first, bill)
 
@@ -226,7 +227,8 @@ def _read_by_side_call(context: Context, client: Any, call: Call, value: object)
         request = side.request()
         try:
             side.receive(request.send(client), request)
-        except Exception:  # noqa: BLE001 - the ledger has it, and the result is at hand
+        except Exception as error:  # noqa: BLE001 - the ledger has it, and the result is at hand
+            warnings.warn(sanitize(_UNREAD.format(call.name, type(error).__name__)), stacklevel=2)
             return None
         if side.finished and side.stop == "done":
             return side
@@ -243,7 +245,8 @@ async def _aread_by_side_call(context: Context, client: Any, call: Call, value: 
         try:
             response = await request.asend(client)
             await asyncio.to_thread(side.receive, response, request)
-        except Exception:  # noqa: BLE001 - the ledger has it, and the result is at hand
+        except Exception as error:  # noqa: BLE001 - the ledger has it, and the result is at hand
+            warnings.warn(sanitize(_UNREAD.format(call.name, type(error).__name__)), stacklevel=2)
             return None
         if side.finished and side.stop == "done":
             return side

@@ -272,7 +272,7 @@ class Turns:
 
     def _feed_assistant(self, sequence: int, body: Json) -> None:
         after = body["after"]
-        if self.waiting or self._may_be_taken_back(after):
+        if self.waiting or self._has_movable_tail(after):
             self.waiting = self._take_back(after)
         if self.until_reply:
             self.until_reply = [sequence for sequence in self.until_reply if sequence > after]
@@ -381,7 +381,7 @@ class Turns:
             self.waiting = []
             self.ordered.extend(trailing)
 
-    def _may_be_taken_back(self, after: int) -> bool:
+    def _has_movable_tail(self, after: int) -> bool:
         """Whether the order may end with something said after entry `after`, or told last."""
         last = self.ordered[-1] if self.ordered else -1
         return last > after or last in self._trailing

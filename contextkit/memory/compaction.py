@@ -80,7 +80,7 @@ class Compaction:
             raise UsageError(f"Compaction(on_lost={self.on_lost!r}): one of {', '.join(get_args(OnLost))}")
 
     @property
-    def kept_tokens(self) -> int:
+    def retained_tokens(self) -> int:
         """`keep_tokens`, or what stands for it."""
         if self.keep_tokens is not None:
             return self.keep_tokens

@@ -77,7 +77,7 @@ def pin_tool() -> Tool:
     return tool(pin)
 
 
-def shown_text(entry: Entry) -> str:
+def prompt_text(entry: Entry) -> str:
     """The text of an entry as the prompt shows it. Raises `UsageError` for one that has none."""
     body = parse(entry.body)
     if entry.kind in ("user", "result"):
@@ -103,7 +103,7 @@ def pin_body(what: str | Entry, kind: str, *, is_shown: bool) -> Json:
         raise UsageError(f"kind={kind!r}: one of {', '.join(PIN_KINDS)}")
     if not isinstance(what, str | Entry):
         raise UsageError(f"a pin is a text, or an entry of this log, not {type(what).__name__}")
-    text = checked_text(what) if isinstance(what, str) else shown_text(what)
+    text = checked_text(what) if isinstance(what, str) else prompt_text(what)
     event = {"type": PIN, "kind": kind, "text": text}
     if isinstance(what, Entry) and is_shown:
         return {"text": "", "event": {**event, "entry": what.sequence}}

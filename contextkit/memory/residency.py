@@ -161,11 +161,11 @@ class ReadBacks:
         if entry.kind == "assistant":
             self.n_replies += 1
             if _READER in entry.body:
-                self._read(parse(entry.body))
+                self._count_read_back(parse(entry.body))
         elif entry.kind == "result" and b'"references":' in entry.body:
-            self._shown(entry)
+            self._count_previews(entry)
 
-    def _shown(self, entry: Entry) -> None:
+    def _count_previews(self, entry: Entry) -> None:
         body = parse(entry.body)
         key = body["name"], str((body.get("residency") or {}).get("kind", "reference"))
         for reference in references_of(entry):
@@ -173,7 +173,7 @@ class ReadBacks:
                 self._unread[reference.id] = key
                 self._n_shown[key] = self._n_shown.get(key, 0) + 1
 
-    def _read(self, reply: Json) -> None:
+    def _count_read_back(self, reply: Json) -> None:
         for call in reply["calls"]:
             names = _strings(call["arguments"]) if call["name"].encode() in _READER else ()
             for name in names:

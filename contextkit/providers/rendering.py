@@ -156,7 +156,7 @@ class PromptStore:
             marks = plan(grown.columns, len(grown.columns.ends), previous, provider.plan, shared)
         else:
             marks = choose(grown.columns, len(grown.columns.ends), previous, provider.plan, state, shared).marks
-        temporary = [*_shown_once(log, turns), *(log[sequence] for sequence in turns.passing)]
+        temporary = [*_temporary_results(log, turns), *(log[sequence] for sequence in turns.passing)]
         columns = _passed(grown.columns, temporary, provider) if temporary else grown.columns
         return PromptLayout(columns, len(columns), marks)
 
@@ -218,7 +218,7 @@ def _ends(grown: _Grown, turns: Turns, n_shared: int) -> tuple[int, int]:
     return previous, grown.n_after(min(n_shared, len(grown.ends)))
 
 
-def _shown_once(log: Sequence[Entry], turns: Turns) -> Iterator[Entry]:
+def _temporary_results(log: Sequence[Entry], turns: Turns) -> Iterator[Entry]:
     """What stands behind the settled entries: results that the next reply sees whole, and what follows them."""
     for sequence in turns.ordered[turns.n_settled :]:
         entry = log[sequence]

@@ -338,7 +338,7 @@ class Histories:
 
     def follow(self, name: str, body: Mapping[str, Json], output: Iterable[Json]) -> None:
         """Under the response `name` stands what `body` asked with, and what came."""
-        said, before = self.said(body), named_in(body)
+        said, before = self.new_input(body), named_in(body)
         if isinstance(said, list | str):
             listed = [{"role": "user", "content": said}] if isinstance(said, str) else said
             self.keep(name, [*listed, *output], before.name if before else None)
@@ -374,13 +374,13 @@ class Histories:
         held = [] if before is None else self.items(before.name)
         if before is not None and held is None:
             return before
-        said = self.said(body)
+        said = self.new_input(body)
         if isinstance(said, Unknown):
             return said
         fields = {name: value for name, value in body.items() if name not in (PREVIOUS, CONVERSATION)}
         return {**fields, "input": [*(held or ()), *said]} if held or said is not body.get("input") else fields
 
-    def said(self, body: Mapping[str, Json]) -> Json:
+    def new_input(self, body: Mapping[str, Json]) -> Json:
         """What `body` itself says: its input as a list, items in the place of references.
 
         `Unknown` where one is not known.

@@ -144,7 +144,7 @@ class Permit:
                 here = self.phases[here].leads(name, is_error) or here
         return here
 
-    def told(self, phase: str, removed: frozenset[str], *, is_first: bool) -> PhaseNotice:
+    def notice_of(self, phase: str, removed: frozenset[str], *, is_first: bool) -> PhaseNotice:
         """What is said when `phase` begins and `removed` are withdrawn.
 
         `is_first`: nothing was said of any phase before.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from contextkit import Context, FileMemory, tool
+from contextkit import Context, FileMemory, Phase, Phases, tool
 from contextkit.errors import BudgetExceeded, UsageError
 from contextkit.ledger.budget import Budget
 from contextkit.memory import Memory, Residency
@@ -93,6 +93,13 @@ def test_a_call_that_is_not_approved_is_answered_with_the_reason(desk: Desk, is_
     assert "5" in results(context)[:2]
     assert any("not one" in text for text in results(context)[:2])
     assert "not approved" in results(context)[2]
+
+
+def test_a_call_that_the_phase_refuses_is_among_the_results(desk: Desk) -> None:
+    phases = Phases({"quiet": Phase(allow=["shout"]), "sums": Phase(by_hand=True)}, start="quiet")
+    context = desk.context("Add.", phases=phases)
+    steps = steps_of(desk, context, asks(("add", {"a": 2, "b": 3})), says("I may not."))
+    assert [(len(step.calls), len(step.results)) for step in steps] == [(0, 1), (0, 0)]
 
 
 def test_max_steps_ends_it_and_another_run_goes_on(desk: Desk) -> None:
@@ -179,7 +186,8 @@ def test_a_side_call_that_fails_loses_no_result(desk: Desk) -> None:
     memory = Memory(files, residency=Residency(by_tool={"fetch": "delegate"}))
     context = desk.context("Read.", system="You are careful. " * 400, tools=[fetch], memory=memory)
     failing = {"fault": {"kind": "status", "status": 400}}
-    steps = steps_of(desk, context, asks(("fetch", {"url": "u"})), failing, says("Done."))
+    with pytest.warns(UserWarning, match="not read by a side call"):
+        steps = steps_of(desk, context, asks(("fetch", {"url": "u"})), failing, says("Done."))
     assert len(steps) == 2
     assert "read_reference" in results(context)[0]
 

@@ -127,7 +127,8 @@ def test_writers_of_many_sessions_wait_for_each_other(file: Path) -> None:
 
 def test_a_log_that_is_dropped_unclosed_is_not_locked_for_good(file: Path) -> None:
     Log(SQLiteStorage(file, "a")).append("user", {})
-    Log(SQLiteStorage(file, "a")).close()
+    with Log(SQLiteStorage(file, "a")) as log:
+        assert len(log) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

@@ -179,7 +179,7 @@ def test_in_band_changes_say_exactly_what_moved() -> None:
     assert permit.is_in_band
     for _ in range(50):
         phase = random.choice(["a", "b"])
-        told = permit.told(phase, removed, is_first=False)
+        told = permit.notice_of(phase, removed, is_first=False)
         assert removed.isdisjoint(told.removed) and removed.issuperset(told.added) and told.is_told
         removed = (removed | set(told.removed)) - set(told.added)
         assert set(BOX.names) - removed == set(permit.mask(phase).allowed)
@@ -191,7 +191,7 @@ def test_in_band_is_for_tables_whose_changes_are_small_unless_it_is_asked_for() 
     wide = Phases({"a": Phase(then={"tool_1": "b"}), "b": Phase(allow=["tool_1"])}, "a")
     forced = Phases({"a": Phase(then={"tool_1": "b"}), "b": Phase(allow=["tool_1"], force=True)}, "a")
     assert [Permit(table, many).is_in_band for table in (few, wide, forced)] == [True, False, True]
-    assert Permit(wide, many).told("b", frozenset(), is_first=False).removed == ()
+    assert Permit(wide, many).notice_of("b", frozenset(), is_first=False).removed == ()
 
 
 class Slow:

@@ -162,12 +162,12 @@ def between(was: str, now: str) -> Edited:
 
 def _heading(front: str, lines: tuple[str, ...]) -> str:
     """The nearest heading in front, then headings and labels of the lines themselves."""
-    above = next((_said_of(line) for line in reversed(front.splitlines()) if _HEADING.match(line)), "")
-    inside = [found for text in lines for line in text.splitlines()[:200] if (found := _said_of(line))]
+    above = next((_label_of(line) for line in reversed(front.splitlines()) if _HEADING.match(line)), "")
+    inside = [found for text in lines for line in text.splitlines()[:200] if (found := _label_of(line))]
     return "\n".join(dict.fromkeys([above.strip(), *inside])).strip()
 
 
-def _said_of(line: str) -> str:
+def _label_of(line: str) -> str:
     if _HEADING.match(line):
         tag = _TAG.match(line)
         return tag[0] if tag else line.strip()[:200]

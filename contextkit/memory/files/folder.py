@@ -58,7 +58,7 @@ class Folder(Protocol):
     def sync(self, names: Names) -> None:
         """Make sure that what was put in this folder before is safe."""
 
-    def found(self, names: Names) -> FileStatus | None:
+    def status_of(self, names: Names) -> FileStatus | None:
         """What stands there; None for nothing. Raises `PathRefused` where a folder on the way is a link."""
 
     def scan(self, names: Names) -> list[FileStatus]:
@@ -100,7 +100,7 @@ def look(folder: Folder, names: Names) -> Sight:
     """
     found: FileStatus | None = FileStatus("", "folder", 0)
     for depth, name in enumerate(names):
-        found = folder.found(names[: depth + 1])
+        found = folder.status_of(names[: depth + 1])
         if found is None or folder.folds:
             _check_case(folder, names[:depth], name)
         if found is None:
@@ -120,7 +120,7 @@ def alike(folder: Folder, names: Names, name: str) -> str | None:
 
 def spelled(folder: Folder, names: Names) -> FileStatus | None:
     """What stands at `names`, spelled just so, also where the system would take another spelling; None for nothing."""
-    found = folder.found(names)
+    found = folder.status_of(names)
     if not found or not folder.folds:
         return found
     is_exact = all(name in folder.names(names[:depth]) for depth, name in enumerate(names))

@@ -96,13 +96,13 @@ class LocalFolder:
         with self._at(names) as folder:
             folder.sync()
 
-    def found(self, names: Names) -> FileStatus | None:
+    def status_of(self, names: Names) -> FileStatus | None:
         """What stands there; None for nothing."""
         if not names:
             return FileStatus("", "folder", 0)
         try:
             with self._at(names[:-1], names) as folder:
-                return _found(names[-1], folder.look(names[-1]))
+                return _file_status(names[-1], folder.look(names[-1]))
         except (FileMissing, PathOccupied):  # below a file there is nothing either
             return None
 
@@ -213,7 +213,7 @@ def _check_file(status: os.stat_result, names: Names, limit: int) -> None:
         )
 
 
-def _found(name: str, status: os.stat_result) -> FileStatus:
+def _file_status(name: str, status: os.stat_result) -> FileStatus:
     if stat.S_ISDIR(status.st_mode) and not is_link(status):
         return FileStatus(name, "folder", 0)
     is_file = stat.S_ISREG(status.st_mode) and not is_link(status) and status.st_nlink <= 1
@@ -223,7 +223,7 @@ def _found(name: str, status: os.stat_result) -> FileStatus:
 def _look(folder: Handle, name: str) -> FileStatus | None:
     """What stands under a name just listed; None where it went meanwhile."""
     try:
-        return _found(name, folder.look(name))
+        return _file_status(name, folder.look(name))
     except FileNotFoundError:
         return None
 

@@ -33,7 +33,7 @@ class Objects:
         """Whether this very content is here, whole, and not erased."""
         if self.is_erased(digest):
             return False
-        found = self._folder.found(_at(OBJECTS, digest))
+        found = self._folder.status_of(_at(OBJECTS, digest))
         is_alike = found is not None and found.kind == "file" and found.n_bytes == len(data)
         return is_alike and self._folder.read(_at(OBJECTS, digest), self._limit) == data
 
@@ -66,11 +66,11 @@ class Objects:
 
     def is_erased(self, digest: str) -> bool:
         """Whether the content was taken away for good."""
-        return self._folder.found(_at(_ERASED, digest)) is not None
+        return self._folder.status_of(_at(_ERASED, digest)) is not None
 
     def size(self, digest: str) -> int | None:
         """Bytes kept under the digest, whole or not; None for nothing."""
-        found = self._folder.found(_at(OBJECTS, digest))
+        found = self._folder.status_of(_at(OBJECTS, digest))
         return found.n_bytes if found else None
 
     def erase(self, digest: str) -> None:
@@ -83,12 +83,12 @@ class Objects:
 
     def drop(self, digest: str) -> None:
         """Take a content away."""
-        if self._folder.found(_at(OBJECTS, digest)):
+        if self._folder.status_of(_at(OBJECTS, digest)):
             self._folder.discard(_at(OBJECTS, digest))
 
     def all(self) -> list[tuple[str, int]]:
         """Digest and size of everything kept."""
-        if not self._folder.found(OBJECTS):
+        if not self._folder.status_of(OBJECTS):
             return []
         rows = walk(self._folder, OBJECTS)
         return [
@@ -99,7 +99,7 @@ class Objects:
 
     def finish(self) -> None:
         """Complete erasures that a crash cut short."""
-        if not self._folder.found(_ERASED):
+        if not self._folder.status_of(_ERASED):
             return
         for names, one in list(walk(self._folder, _ERASED)):
             if one.kind == "file" and _DIGEST.fullmatch("".join(names[-2:])):

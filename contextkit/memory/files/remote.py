@@ -67,14 +67,14 @@ class RemoteFolder:
 
     def read(self, names: Names, limit: int) -> bytes:
         """The file."""
-        found = self.found(names)
+        found = self.status_of(names)
         if found is None:
-            raise FileMissing(f"nothing is stored at {_shown(names)}: list the store to see what there is")
+            raise FileMissing(f"nothing is stored at {_quoted(names)}: list the store to see what there is")
         if found.kind != "file":
-            raise PathOccupied(f"{_shown(names)} is a folder: list it, or name a file in it")
+            raise PathOccupied(f"{_quoted(names)} is a folder: list it, or name a file in it")
         if found.n_bytes > limit:
             raise QuotaExceeded(
-                f"{_shown(names)} has {found.n_bytes:,} bytes, more than a file may have ({limit:,}): raise max_file_bytes"
+                f"{_quoted(names)} has {found.n_bytes:,} bytes, more than a file may have ({limit:,}): raise max_file_bytes"
             )
         with _faults(names):
             return bytes(self._files.cat_file(self._path(names)))
@@ -94,14 +94,14 @@ class RemoteFolder:
     def sync(self, names: Names) -> None:
         """What was put is safe already."""
 
-    def found(self, names: Names) -> FileStatus | None:
+    def status_of(self, names: Names) -> FileStatus | None:
         """What stands there; None for nothing."""
         if not names:
             return FileStatus("", "folder", 0)
         with _faults(names):
             self._files.invalidate_cache(self._path(names[:-1]))
             try:
-                return _found(self._files.info(self._path(names)))
+                return _file_status(self._files.info(self._path(names)))
             except (FileNotFoundError, NotADirectoryError):  # below a file there is nothing either
                 return None
 
@@ -111,7 +111,7 @@ class RemoteFolder:
             self._files.invalidate_cache(self._path(names))
             rows = self._files.ls(self._path(names), detail=True)
         found = (
-            _found(row) for row in rows if row["name"].strip("/") != self._path(names).strip("/")
+            _file_status(row) for row in rows if row["name"].strip("/") != self._path(names).strip("/")
         )  # S3 lists a folder's own mark
         return [one for one in found if names or one.name != HIDDEN]
 
@@ -132,7 +132,7 @@ class RemoteFolder:
 
     def clear(self) -> None:
         """Take away what writers that died left unfinished."""
-        if not self._is_whole and self.found(_UNFINISHED):
+        if not self._is_whole and self.status_of(_UNFINISHED):
             self.discard(_UNFINISHED)
 
     @contextmanager
@@ -166,14 +166,14 @@ def _protocols(files: Any) -> set[str]:
     return {protocol} if isinstance(protocol, str) else set(protocol)
 
 
-def _found(row: dict[str, Any]) -> FileStatus:
+def _file_status(row: dict[str, Any]) -> FileStatus:
     kind = _KINDS.get(row["type"], "other")
     return FileStatus(
         posixpath.basename(row["name"].rstrip("/")), kind, int(row.get("size") or 0) if kind == "file" else 0
     )
 
 
-def _shown(names: Names) -> str:
+def _quoted(names: Names) -> str:
     return quoted_path("/".join(names))
 
 
@@ -183,14 +183,16 @@ def _faults(names: Names | str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise FileMissing(f"nothing is stored at {_shown(tuple(names))}: list the store to see what there is") from None
+        raise FileMissing(
+            f"nothing is stored at {_quoted(tuple(names))}: list the store to see what there is"
+        ) from None
     except (NotADirectoryError, IsADirectoryError, FileExistsError):
         raise PathOccupied(
-            f"{_shown(tuple(names))} has a file where it needs a folder, or a folder for a file: choose another path"
+            f"{_quoted(tuple(names))} has a file where it needs a folder, or a folder for a file: choose another path"
         ) from None
     except ContextKitError:
         raise
     except Exception as fault:  # each of fsspec's backends raises what its own client does
         raise StorageError(
-            f"{_shown(tuple(names))} in the remote store: {type(fault).__name__}; see its cause, then try again"
+            f"{_quoted(tuple(names))} in the remote store: {type(fault).__name__}; see its cause, then try again"
         ) from fault

@@ -68,13 +68,13 @@ def snippet(passage: str, weights: Mapping[str, float], size: int = SNIPPET_CHAR
     White space becomes single spaces.
 
     >>> snippet("zero " * 20 + "the cache\\nmissed", {"cache": 1.0, "zero": 0.1}, size=20)
-    '… the cache missed'
+    '… zero zero the cache …'
     """
     line = " ".join(passage.split())
     if len(line) <= size:
         return line
     pieces = [(piece.start(), piece.end(), weights.keys() & _text_of(piece[0])) for piece in _PIECE.finditer(line)]
-    hits = [(start, term) for start, _, found in pieces for term in found]
+    hits = [(start, end, term) for start, end, matched in pieces for term in matched]
     best = _heaviest(hits, weights, size * 3 // 4)
     earliest = max(0, min(best - size // 4, len(line) - size))
     shown = [(start, end) for start, end, _ in pieces if start >= earliest and end <= earliest + size]
@@ -82,14 +82,14 @@ def snippet(passage: str, weights: Mapping[str, float], size: int = SNIPPET_CHAR
     return f"{'… ' if first else ''}{line[first:last]}{' …' if last < len(line) else ''}"
 
 
-def _heaviest(hits: list[tuple[int, str]], weights: Mapping[str, float], width: int) -> int:
-    """Where the first stretch of `width` characters begins whose different terms weigh most."""
+def _heaviest(hits: list[tuple[int, int, str]], weights: Mapping[str, float], width: int) -> int:
+    """Where the first stretch of `width` characters begins whose different terms weigh most; each stands in it whole."""
     window: Counter[str] = Counter()
     best, most, first = 0, 0.0, 0
-    for at, term in hits:
+    for index, (_, end, term) in enumerate(hits):
         window[term] += 1
-        while at - hits[first][0] >= width:
-            window -= Counter((hits[first][1],))  # drops what is counted no more
+        while first < index and end - hits[first][0] > width:
+            window -= Counter((hits[first][2],))  # drops what is counted no more
             first += 1
         weight = math.fsum(weights[term] for term in window)
         if weight > most:

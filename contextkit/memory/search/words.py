@@ -63,7 +63,7 @@ def query_terms(query: str) -> list[str]:
 
 def query_groups(query: str) -> list[list[str]]:
     """The terms of a query, those together that it wrote without a space: `memory/search.py` is one group of three."""
-    groups = [[term for word in words(chunk) for term in _asked(word)] for chunk in query.split()]
+    groups = [[term for word in words(chunk) for term in _terms_in(word)] for chunk in query.split()]
     return [group for group in groups if group]
 
 
@@ -76,7 +76,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFKC", _ACCENTS.sub("", plain)).casefold())
 
 
-def _asked(word: str) -> list[str]:
+def _terms_in(word: str) -> list[str]:
     if not _IS_UNSPACED.match(word):
         return [_stem(word)]
     return [first + second for first, second in pairwise(word)] or [word]

@@ -211,7 +211,7 @@ def fault(status: int, kind: str | None, message: str | None) -> Refusal:
     return Refusal(status, named, message or f"Scripted {named}")
 
 
-def told(request: ParsedRequest) -> dict[str, Json]:
+def response_extras(request: ParsedRequest) -> dict[str, Json]:
     """What was done to a request before the model saw it."""
     applied = (
         edited_columns(request.parsed.layout, request.received.body)[1]
@@ -284,7 +284,7 @@ CODEC = Codec(
     request_id_header="request-id",
     refuse_moved_thinking=refusals.moved,
     drop_moved_thinking=dropped,
-    response_extras=told,
+    response_extras=response_extras,
     declared_fields=refusals.CREATE_TYPE,
 )
 COUNT = replace(CODEC, request_checks=refusals.COUNT_CHECKS)

@@ -33,7 +33,7 @@ _UNMARKED_TOOLS = ("nova",)
 """Models that take no cachePoint among their tools (prompt-caching guide, table of models)."""
 
 
-def _shown(block: JsonObject) -> tuple[str, ...]:
+def _image_flags(block: JsonObject) -> tuple[str, ...]:
     return (
         ("image",)
         if any("image" in part for part in objects_in(block["toolResult"].get("content"), "toolResult.content"))
@@ -43,7 +43,7 @@ def _shown(block: JsonObject) -> tuple[str, ...]:
 
 _TRAITS: dict[str, Trait] = {
     "toolUse": Trait(run="tool_use"),
-    "toolResult": Trait(run=RESULT, flags=_shown),
+    "toolResult": Trait(run=RESULT, flags=_image_flags),
     "reasoningContent": Trait(can_hold_breakpoint=False, is_thinking=True),
     "image": Trait(flags=lambda block: ("image",)),
     "document": Trait(

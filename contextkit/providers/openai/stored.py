@@ -72,7 +72,7 @@ class Stored:
         conversation = before.name if before is not None and before.field == CONVERSATION else None
         if body.get("store") is False and conversation is None:
             return
-        new = self.histories.said(body)
+        new = self.histories.new_input(body)
         listed = [{"role": "user", "content": new}] if isinstance(new, str) else [] if isinstance(new, Unknown) else new
         items = [*self.identified(listed), *response["output"]]
         if body.get("store") is not False:

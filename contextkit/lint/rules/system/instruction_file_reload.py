@@ -129,7 +129,7 @@ def _read_by_name(call: ast.Call, view: View) -> Iterator[Hit]:
     names = {part.id for part in walk(call) if isinstance(part, ast.Name)}
     if not any(_names_one(text_in(value)) for value in _values_of(names, function, view)):
         return
-    read = _kept_as(call, view)
+    read = _variables_holding(call, view)
     if _MAKES_PROMPTS.search(function.name) or (read and view.calls_model() and _is_sent(read, function, view)):
         yield Hit(call, _ANEW)
 
@@ -154,7 +154,7 @@ def _names_one(text: str) -> bool:
     return any(name in text for name in _FILES)
 
 
-def _kept_as(call: ast.Call, view: View) -> set[str]:
+def _variables_holding(call: ast.Call, view: View) -> set[str]:
     """The variables that hold what is read, or the file that is opened."""
     around = view.parents()
     opened = [

@@ -128,9 +128,9 @@ def _hoisted(function: AnyFunction, view: View) -> Iterator[Hit]:
         return
     joins = [call for call in view.nodes(function, ast.Call) if last_name(call.func) == "join"]
     for call in joins:
-        if any(_is_system(test, names) for test in _tests(call)) and not _is_shown(call, function):
+        if any(_is_system(test, names) for test in _tests(call)) and not _is_displayed(call, function):
             yield Hit(call, _JOINED)
-    for blocks in _given_in_front(function, view):
+    for blocks in _lists_in_front(function, view):
         if any(_is_system(test, names) for loop in blocks.generators for test in loop.ifs) and isinstance(
             blocks.elt, ast.Dict
         ):
@@ -141,7 +141,7 @@ def _hoisted(function: AnyFunction, view: View) -> Iterator[Hit]:
             yield from (Hit(part, _ADDED) for part in node.body if _adds(part, lists))
 
 
-def _given_in_front(function: AnyFunction, view: View) -> Iterator[ast.ListComp]:
+def _lists_in_front(function: AnyFunction, view: View) -> Iterator[ast.ListComp]:
     """Lists that are stored under the name of what stands in front, or handed over as that."""
     stored = [(last_name(node.targets[0]), node.value) for node in view.nodes(function, ast.Assign)]
     given = [(node.arg or "", node.value) for node in view.nodes(function, ast.keyword)]
@@ -150,7 +150,7 @@ def _given_in_front(function: AnyFunction, view: View) -> Iterator[ast.ListComp]
             yield value
 
 
-def _is_shown(call: ast.Call, function: AnyFunction) -> bool:
+def _is_displayed(call: ast.Call, function: AnyFunction) -> bool:
     """Whether the text goes to people, or is measured, and to no model."""
     around = way_to(call, call.lineno, function, True)
     return any(isinstance(node, ast.Call) and last_name(node.func).lower() in _SHOWS for node in around)

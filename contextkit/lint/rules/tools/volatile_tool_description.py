@@ -69,7 +69,11 @@ def _value(step: Step, change: Change) -> Evidence | None:
     kind = next(
         (kind for kind, pattern in _VALUES if pairs and all(differs_only_in(pattern, *pair) for pair in pairs)), ""
     )
-    return Evidence(f"{kind} changed in the description of {change.now[0].role}: {_shown(pairs[0])}") if kind else None
+    return (
+        Evidence(f"{kind} changed in the description of {change.now[0].role}: {_difference_text(pairs[0])}")
+        if kind
+        else None
+    )
 
 
 def _short(step: Step, change: Change) -> Evidence | None:
@@ -80,7 +84,7 @@ def _short(step: Step, change: Change) -> Evidence | None:
     _, was, now = differing_span(*pairs[0])
     is_value = was.strip() and now.strip() and max(len(was), len(now)) <= _LONGEST and "\n" not in was + now
     return (
-        Evidence(f"a value changed in the description of {change.now[0].role}: {_shown(pairs[0])}")
+        Evidence(f"a value changed in the description of {change.now[0].role}: {_difference_text(pairs[0])}")
         if is_value
         else None
     )
@@ -97,7 +101,7 @@ def _differing(was: Block, now: Block) -> list[tuple[str, str]]:
     return (differing_strings(orjson.loads(was.body), orjson.loads(now.body)) or []) if was.role == now.role else []
 
 
-def _shown(pair: tuple[str, str]) -> str:
+def _difference_text(pair: tuple[str, str]) -> str:
     _, was, now = differing_span(*pair)
     return f"{was[:40]!r} became {now[:40]!r}"
 
