@@ -16,9 +16,13 @@ ambiguous, the line is parsed.
   it; where there is none, or one older than an hour, the time of its first line stands in.
 * `isSidechain` and `agentId` name a lane of the session; lines of older builds that have no `agentId` are followed by
   `parentUuid`.
+* Builds up to 2.1.x write the lines of a sub-agent into the session's file too, each inside a line of the type
+  `progress`. It is read as the line it holds; a call that the sub-agent's own file has as well is counted once.
 * `compact_boundary` and `isCompactSummary` are remarked as a compaction, a changed `effort` or `speed` as a setting, of
   the next call.
 * `iterations` of one reply are calls of their own (server tools, compaction): the bill is their sum.
+* Most builds before 2.1.181 write a reply's lines while it streams, and its last line too may hold the count of then:
+  where the reply says no `stop_reason`, the output is a lower bound.
 * Replies of the model `<synthetic>` are Claude Code's own text of an error: no call was billed.
 """
 
@@ -144,14 +148,36 @@ def when(line: bytes) -> float | None:
     return plausible(int(number[1])) if number else None
 
 
+def content_span(line: bytes) -> tuple[int, int]:
+    """Where a reply's line holds what was said, up to the keys that stand behind it; negative for what it does not show."""
+    content, usage = line.find(b'"content":', 0, NEAR), line.find(b'"usage":{', -4 * NEAR)
+    stopped = line.rfind(b'"stop_reason":', content, usage) if 0 <= content < usage else -1
+    return content, usage if stopped < usage - NEAR else stopped
+
+
+BYTES_PER_OUTPUT_TOKEN = 3.2
+"""Bytes of a reply's content as it is written, without signatures, to one token of its output. Measured on 126 replies
+with a `stop_reason` of 20 sessions (builds 2.0.76 to 2.1.37): 0.5 % too much in sum, 7 % off in the median."""
+
+
+def visible_bytes(line: bytes) -> int:
+    """Bytes of what a reply's line shows of the reply, the signatures of its thinking left out."""
+    content, behind = content_span(line)
+    if not 0 <= content < behind:
+        return 0
+    signature = line.find(b'"signature":"', content, behind)
+    signed = line.find(b'"', signature + 13) - signature - 13 if signature >= 0 else 0
+    return behind - content - len(b'"content":,') - signed
+
+
 def without_content(line: bytes) -> dict[str, Any] | None:
     """A reply's line but for what was said, which is most of it; None where the bytes do not show where that stands."""
-    content, usage = line.find(b'"content":', 0, NEAR), line.find(b'"usage":{', -4 * NEAR)
-    if not 0 <= content < usage:
+    content, behind = content_span(line)
+    if not 0 <= content < behind:
         return None
     try:
         record = orjson.loads(
-            line[:content] + line[usage:]
+            line[:content] + line[behind:]
         )  # what stood inside the content leaves brackets that do not match
     except orjson.JSONDecodeError:
         return None
@@ -167,6 +193,23 @@ def object_of(line: bytes) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
+def of_sub_agent(line: bytes) -> bytes:
+    """The sub-agent's line that a `progress` line holds, as the sub-agent's own file would have it; the line itself where
+    it holds none.
+
+    >>> of_sub_agent(b'{"sessionId":"s","data":{"message":{"type":"user","uuid":"u"},"agentId":"a"},"type":"progress"}')
+    b'{"isSidechain":true,"agentId":"a","sessionId":"s","type":"user","uuid":"u"}'
+    """
+    record = object_of(line)
+    data = record.get("data")
+    if not isinstance(data, dict) or not isinstance(data.get("message"), dict):
+        return line
+    of_session = {name: record[name] for name in _OF_SESSION if name in record}
+    return orjson.dumps({"isSidechain": True, "agentId": data.get("agentId"), **of_session, **data["message"]})
+
+
+_OF_SESSION = ("parentUuid", "sessionId", "cwd", "version")
+"""Keys that a `progress` line has and the line in it has not."""
 OPEN = 16
 """Replies whose lines may still come: blocks of parallel sub-agents are mixed in one file."""
 LONGEST_REPLY = 3600.0
@@ -216,6 +259,9 @@ class Transcript:
         if spelling is None:
             return ()
         line, near, reply = spelling, spelling[:NEAR], self.reply
+        if b'"type":"progress"' in near and b'"type":"agent_progress"' in line:
+            line = of_sub_agent(line)
+            near = line[:NEAR]
         if is_users(near):
             self.replies.user_line(line, near)
         elif reply is not None and near[reply.place] == reply.name and line[reply.place_behind] == reply.name_behind:
@@ -293,11 +339,14 @@ class _Reply:
     """Who compacted the lane since the call before it; empty for nobody."""
     output: int = -1
     """Of `line`; -1 where nobody asked yet."""
+    n_visible: int = 0
+    """Bytes that its further lines show of it."""
 
     def more(self, line: bytes) -> None:
         """A further line; lines may be out of order, and counts only grow."""
         before, output = self.output if self.output >= 0 else output_of(self.line), output_of(line)
         self.last, self.output = line, max(before, output)
+        self.n_visible += visible_bytes(line)
         if output >= before:
             self.line = line
 
@@ -399,12 +448,15 @@ class _Replies:
         model, usage = str(message.get("model") or "unknown"), message["usage"]
         steps = usage.get("iterations")
         if not isinstance(steps, list) or len(steps) < 2 or not all(isinstance(step, dict) for step in steps):
-            billed = _usage(self.source, reply.number, usage)
-            return [
-                Exchange(
-                    identity, session, reply.lane, at, None, ended, _provider(model), model, None, billed, None, None
-                )
-            ]
+            billed, estimate = _usage(self.source, reply.number, usage), None
+            if billed is not None and billed.output is not None and message.get("stop_reason", "") is None:
+                n_visible = visible_bytes(reply.first) + reply.n_visible
+                billed = billed.with_partial_output()
+                estimate = max(billed.output or 0, round(n_visible / BYTES_PER_OUTPUT_TOKEN))
+            call = Exchange(
+                identity, session, reply.lane, at, None, ended, _provider(model), model, None, billed, None, None
+            )
+            return [call if estimate is None else replace(call, output_estimate=estimate)]
         calls: list[Record] = []
         for number, step in enumerate(steps, 1):
             lane = reply.lane if step.get("type", "message") in _OF_THE_LANE else f"{reply.lane} {step['type']}"

@@ -4,8 +4,9 @@ Takes a source, gives one exchange for each step of the cumulative counters and 
 given: what Codex sends around the items of the file is in no line.
 
 * `token_count` events say `total_token_usage`, which only grows, and `last_token_usage`. An event whose totals are
-  those of the event
-  before is the same one again; `info: null` says only rate limits. What the totals grew by is the bill.
+  those of the event before is the same one again; `info: null` says only rate limits. What the totals grew by is the
+  bill. Where that is more than `last_token_usage`, the rest is the bill of a call that was interrupted, which has no
+  event of its own.
 * `input_tokens` holds what was read (`cached_input_tokens`) and written (`cache_write_input_tokens`, where the build
   says it).
 * Totals that fall are a fault, and counting starts anew there.
@@ -187,9 +188,16 @@ class Rollout:
         if billed is None or not any(billed):
             return
         self.counted_at = now or self.counted_at
+        interrupted = None if last is None else _rest(billed, last)
+        if interrupted is not None:
+            self.source.fault(number, "the totals grew by more than last_token_usage; the rest is an interrupted call")
+            yield from self._call(number, interrupted, self.ended, None, "aborted")
+            billed = last or billed
         yield from self._call(number, billed, *self._times(number, now))
 
-    def _call(self, number: int, billed: Counts, at: float, ended: float) -> Iterator[Record]:
+    def _call(
+        self, number: int, billed: Counts, at: float, ended: float | None, error: str | None = None
+    ) -> Iterator[Record]:
         """The remarks on a call, then the call."""
         yield from self.about
         self.n_calls += 1
@@ -209,7 +217,7 @@ class Rollout:
             prompt=None,
             usage=self._usage(number, billed),
             predicted=None,
-            error=None,
+            error=error,
         )
 
     @property
@@ -250,7 +258,7 @@ class Rollout:
                 )
             return last or totals
         grown = _less(totals, before)
-        if last is not None and (last[0], last[3]) != (grown[0], grown[3]):
+        if last is not None and (last[0], last[3]) != (grown[0], grown[3]) and _rest(grown, last) is None:
             self.source.fault(number, "last_token_usage is not what the totals grew by; the growth stands")
         return grown
 
@@ -316,6 +324,13 @@ def _counts(said: object) -> Counts | None:
 
 def _fell(totals: Counts, before: Counts) -> bool:
     return any(now is not None and now < (was or 0) for now, was in zip(totals, before, strict=True))
+
+
+def _rest(grown: Counts, last: Counts) -> Counts | None:
+    """What the totals grew by beyond the last call: the bill of one more call; None where it can be none."""
+    rest = _less(grown, last)
+    is_bill = rest[0] > 0 and rest[3] > 0 and all(count is None or count >= 0 for count in rest)
+    return rest if is_bill and (rest[1] or 0) + (rest[2] or 0) <= rest[0] else None
 
 
 def _less(totals: Counts, before: Counts) -> Counts:

@@ -135,6 +135,10 @@ class Exchange:
     """What the reference cache expected."""
     error: str | None
     """Why it did not end well: `aborted`, `cut`, `overloaded_error`, …; None when it did."""
+    billed_usd: float | None = None
+    """Dollars that the provider, or the gateway it was bought from, says it cost; None where nobody said."""
+    output_estimate: int | None = None
+    """Generated tokens by the reply's visible text, where the bill's `output` is partial; None elsewhere."""
 
 
 RemarkKind = Literal[
@@ -182,7 +186,14 @@ def _encode_exchange(exchange: Exchange) -> bytes:
     row["prompt"] = _maybe(_write_prompt, exchange.prompt)
     row["usage"] = _maybe(Usage.to_json, exchange.usage)
     row["predicted"] = _maybe(Usage.to_json, exchange.predicted)
+    for name in _LATER_FIELDS:
+        if row[name] is None:
+            del row[name]
     return canonical(row)
+
+
+_LATER_FIELDS = ("billed_usd", "output_estimate")
+"""Fields that older versions do not know; written where they say something."""
 
 
 def decode(line: bytes) -> Record:
@@ -237,6 +248,7 @@ def _exchange(row: Json) -> Exchange:
         None if usage is None else Usage.from_json(usage, row["provider"]),
         None if predicted is None else Usage.from_json(predicted, row["provider"]),
         row["error"],
+        *map(row.get, _LATER_FIELDS),
     )
 
 

@@ -142,7 +142,7 @@ def test_a_sub_agent_is_a_lane_of_who_started_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "said", "kept"),
     [
-        (lambda line: line[:120], "cut", 3),
+        (lambda line: line[:120], "cut", 4),  # the totals of the next event hold it
         (lambda line: line.replace("2026-07-03", "1970-01-01"), "clock", 4),
         (lambda line: line.replace('"cached_input_tokens":16768', '"cached_input_tokens":31768'), "more read", 4),
         (lambda line: line.replace('"input_tokens":29275', '"input_tokens":29276'), "the growth stands", 4),
@@ -177,3 +177,15 @@ def test_the_example_runs() -> None:
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "2 calls" in ran.stdout
+
+
+def test_a_call_that_was_interrupted_is_billed_as_a_call_of_its_own(tmp_path: Path) -> None:
+    rows = lines()
+    place = next(number for number, row in enumerate(rows) if "29275" in row)
+    whole = calls(put(tmp_path / "whole.jsonl", rows))
+    del rows[place]
+    faults = Faults()
+    found = calls(put(tmp_path / "interrupted.jsonl", rows), faults)
+    assert [call.usage for call in found] == [call.usage for call in whole]
+    assert [call.error for call in found].count("aborted") == 1
+    assert any("interrupted call" in str(fault) for fault in faults.kept)
