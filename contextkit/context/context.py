@@ -766,9 +766,11 @@ class Context:
             if arrival.new:
                 check_joining(self._provider, declared, arrival.body)
                 self._write("tools", arrival.body)
-                self._fed.clear()  # nothing is due behind an announcement until something is said
+                self._fed = {self._phases}  # the present phase may withdraw them
             self._late.bind(arrival.tools)
             self._widen()
+            with suppress(*_RETRYABLE):  # as behind any other entry
+                self._write_due()
             return self.log[max(self._late.entry_of(tool.name) for tool in arrival.tools)]
 
     def switch(self, provider: Provider) -> Entry | None:

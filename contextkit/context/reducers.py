@@ -159,6 +159,8 @@ class PhaseState:
             return "phase", self._body(self.permit, self.permit.start, is_first=True)
         if self._is_stale:
             return "phase", self._body(self.permit, self.phase, is_first=True)
+        if not self.permit.hidden(self.phase) <= self._removed:  # tools that came late, in a phase without them
+            return "phase", self._body(self.permit, self.phase, is_first=False)
         if self._refuses:
             for call in self._turns.open_calls:
                 reason = None if call.was_started else self.refusal(call.name, call.arguments)

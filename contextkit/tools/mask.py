@@ -82,7 +82,7 @@ class Limits:
 class Permit:
     """A table of phases, checked against the tools it speaks of."""
 
-    __slots__ = ("_masks", "_removable", "is_in_band", "limits", "phases", "start", "toolbox")
+    __slots__ = ("_hidden_in", "_masks", "_removable", "is_in_band", "limits", "phases", "start", "toolbox")
 
     def __init__(self, phases: Phases, toolbox: Toolbox, limits: Limits = Limits()) -> None:
         """Raises `UsageError` for a tool or a family that is not in the toolbox, and for a rule on a call its phase
@@ -106,6 +106,7 @@ class Permit:
         self.is_in_band = self._fits_in_band()
         """Whether tools are withdrawn and given back in band where a provider can: asked for (`force`), or no dearer
         than a notice."""
+        self._hidden_in = {name: self._hidden(name) if self.is_in_band else frozenset() for name in phases}
 
     def over(self, toolbox: Toolbox) -> Permit:
         """The same table and limits, for another toolbox."""
@@ -120,6 +121,10 @@ class Permit:
     def mask(self, phase: str) -> Mask:
         """What may be called in `phase`."""
         return self._masks[phase]
+
+    def hidden(self, phase: str) -> frozenset[str]:
+        """Tools that are withdrawn in band in `phase`; none where tools are not."""
+        return self._hidden_in[phase]
 
     def refusal(self, phase: str, name: str) -> str | None:
         """Why a call may not be made, in words for the model; None where it may."""
@@ -150,7 +155,7 @@ class Permit:
         `is_first`: nothing was said of any phase before.
         """
         mask = self._masks[phase]
-        hidden = self._hidden(phase) if self.is_in_band else frozenset()
+        hidden = self.hidden(phase)
         text = "" if is_first and mask.is_all and mask.mode == "auto" else notice(mask, self.toolbox)
         gone, back = hidden - removed, removed - hidden
         is_told = self.is_in_band and not self.phases[phase].require and self._removable.issuperset(self.toolbox.names)

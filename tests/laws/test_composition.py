@@ -56,11 +56,6 @@ def test_what_was_read_back_is_not_delegated() -> None:
     composition.run([])
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="late_tools announces a tool in band in a phase that does not allow it, and nothing withdraws it until a "
-    "phase is entered: the model is offered a call that is refused",
-)
 def test_a_tool_that_comes_late_is_offered_only_where_the_phase_allows_it() -> None:
     composition = Composition(Setup("anthropic-in-band", has_memory=False))
     main = composition.members[0]
