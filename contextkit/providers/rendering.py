@@ -199,7 +199,12 @@ class PromptStore:
             entry = log[sequence]
             if sequence in turns.replaced:
                 entry = _with_content(entry, turns.replaced[sequence])
-            grown.columns.extend(list(provider.render_entry(entry, keeps_thinking=holds)))
+            blocks = list(provider.render_entry(entry, keeps_thinking=holds))
+            if (
+                not blocks and not holds and entry.kind == "assistant"
+            ):  # a reply of thinking alone: a turn without it would leave two of the user's
+                blocks = list(provider.render_entry(_without_reasoning(entry)))
+            grown.columns.extend(blocks)
             if left_out := turns.withheld.get(sequence):
                 grown.columns.withhold(named_in(grown.columns, left_out).values())
             grown.rendered.append(sequence)
@@ -228,6 +233,13 @@ def _temporary_results(log: Sequence[Entry], turns: Turns) -> Iterator[Entry]:
 def _with_content(entry: Entry, content: Json) -> Entry:
     """The result as this epoch renders it."""
     return replace(entry, body=canonical({**parse(entry.body), "content": content}))
+
+
+def _without_reasoning(entry: Entry) -> Entry:
+    """A reply that held nothing but reasoning the model takes no more, as a text that says so."""
+    body = parse(entry.body)
+    native = {**body["native"], "wire": "", "body": []}  # no wire's own blocks: each renders the text
+    return replace(entry, body=canonical({**body, "text": "(Reasoning left out.)", "native": native}))
 
 
 def _headed(log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:

@@ -319,8 +319,6 @@ class Composition:
     server: Server = field(default_factory=Server)
     is_thorough: bool = False
     """Whether every request is given to the local provider too."""
-    allows_thinking_only: bool = False
-    """Whether a reply may hold nothing but thinking, which `test_composition.py` has an expected failure for."""
 
     def __post_init__(self) -> None:
         place = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -657,8 +655,6 @@ class Composition:
             names = [*self._names(member), "weather", "no_such_tool"]
             name = names[number % len(names)]
             said.append(("call", f"call_{self.n_calls}", name, self._arguments(member, name, number, arguments)))
-        if all(kind == "thinking" for kind, *_ in said) and not self.allows_thinking_only:
-            said.append(("text", "So much for that."))
         return said
 
     def _arguments(self, member: Member, name: str, number: int, arguments: Json) -> Json:

