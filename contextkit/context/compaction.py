@@ -12,7 +12,7 @@ compaction leaves. A full window comes before both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from contextkit.cache.usage import Usage
@@ -30,6 +30,8 @@ from contextkit.prices import cost_usd
 from contextkit.prompt.planner import PlanningState
 from contextkit.prompt.tokens import counter_for
 from contextkit.providers.adoption import check_provider
+from contextkit.providers.provider import Provider
+from contextkit.providers.settings import output_tokens
 
 GROWTH = 0.25
 """By how much a prompt grows between two compactions, at least."""
@@ -203,6 +205,14 @@ class CompactionState:
                 f"Compaction(at_tokens={self.policy.at_tokens:,}): {model.name} has a window of {model.window_tokens:,} tokens, "
                 f"of which a reply may take {output:,}; leave at_tokens out, or give a smaller one"
             )
+
+    def for_agent(self, provider: Provider) -> Compaction | None:
+        """The policy of a sub-agent of this provider: the same, less an `at_tokens` beyond its model's window."""
+        policy, model = self.policy, provider.model
+        if policy is None or policy.at_tokens is None:
+            return policy
+        fits = policy.at_tokens <= model.window_tokens - output_tokens(provider.params)
+        return policy if fits else replace(policy, at_tokens=None)
 
     def cut(
         self, log: Log, turns: Turns, sizes: Sizes, model: Model, planning: PlanningState, ttl_seconds: int, now: float

@@ -1032,6 +1032,7 @@ class Context:
         tools: Iterable[Any] | None = None,
         phases: Phases | None = None,
         memory: Memory | FileMemory | None = None,
+        compact: Compaction | None = None,
         call: Call | str | None = None,
     ) -> Self:
         """A sub-agent with a log of its own and `task` as its first user turn.
@@ -1050,8 +1051,9 @@ class Context:
         sub-agent.
 
         Its log is a folder below this one's (`agents/<lane>`, in Postgres a session of that name); where this log is in
-        memory, so is its own. `context.agent(lane)` opens it again. Its todo list is its own. `call` is the open call
-        that its answer is for: its `AgentState` says it, also after a crash.
+        memory, so is its own. `context.agent(lane)` opens it again. Its todo list is its own. It is compacted as this
+        conversation is, or as `compact` says. `call` is the open call that its answer is for: its `AgentState` says it,
+        also after a crash.
 
         Raises `UsageError` where that would be more than the session's `AgentLimits` allow.
         """
@@ -1084,12 +1086,14 @@ class Context:
             )
             if memory is not None and origin.plan is not None:
                 memory = Memory.of(memory).with_plan(origin.plan)
+            agent_provider = self._provider_for(provider, model)
             agent = type(self)(
-                self._provider_for(provider, model),
+                agent_provider,
                 system=system,
                 tools=tools,
                 phases=table,
                 memory=memory,
+                compact=self._compaction.for_agent(agent_provider) if compact is None else compact,
                 log=log,
                 clock=self._clock,
                 session=self._session,
@@ -1604,11 +1608,13 @@ class Context:
             permit = self._phases.permit
             if origin.table_names is not None and permit is not None and (phases is None or is_for_all):
                 phases = permit.phases
+            agent_provider = self._provider_for(provider, origin.model if provider is None else None)
             agent = type(self)(
-                self._provider_for(provider, origin.model if provider is None else None),
+                agent_provider,
                 tools=tools,
                 phases=phases,
                 memory=memory,
+                compact=self._compaction.for_agent(agent_provider),
                 log=log,
                 clock=self._clock,
                 session=self._session,

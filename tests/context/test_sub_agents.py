@@ -19,6 +19,7 @@ from contextkit import (
     AgentLimits,
     AnthropicMessages,
     Budget,
+    Compaction,
     Context,
     FileMemory,
     Ledger,
@@ -891,3 +892,19 @@ def test_a_file_in_place_of_the_agents_folder_is_named(tmp_path: Path) -> None:
         assert context.agents == [] and context.agent_states == []
         with pytest.raises(StorageError):
             context.spawn("Go.")
+
+
+def test_an_agent_is_compacted_as_its_caller_is_or_as_told() -> None:
+    policy, other = Compaction(at_tokens=500_000), Compaction(at_tokens=50_000)
+    provider = AnthropicMessages("claude-sonnet-5-5", max_tokens=256)
+    context = Context(provider, system="You lead.", compact=policy)
+    small = context.spawn("Look.", model="claude-haiku-4-5")  # its window is smaller than at_tokens
+    assert provider.model.window_tokens > 500_000 > small.provider.model.window_tokens
+    small.user("word " * 150_000)
+    assert small.compacting() is None  # one turn: nothing to cut, and no error
+    agent = context.spawn("Look.", compact=other)
+    for number, task in enumerate(["word " * 60_000, "And now?"]):
+        reply = answer(agent.provider.wire, f"m{number}", [("text", "Yes.")], USAGE)
+        agent.receive(reply, agent.request())
+        agent.user(task)
+    assert agent.compacting() is not None
