@@ -116,6 +116,10 @@ ReplySource = Callable[[Parsed, Json], "ReplyScript | Mapping[str, Json]"]
 """(request as the cache sees it, request body) → what to answer."""
 
 
+_FORM = 'a script is {"parts": [{"type": "text", "text": "…"}]}, its fields are ' + ", ".join(ReplyScript.model_fields)
+"""What is told of a script that is none."""
+
+
 def script(value: Any, path: str) -> ReplyScript:
     """`value` as a script; raises `UnreadableRequest` naming the field of the item that is wrong.
 
@@ -129,7 +133,7 @@ def script(value: Any, path: str) -> ReplyScript:
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
         where = ".".join([path, *map(str, fault["loc"])])
-        raise UnreadableRequest(where, fault["msg"]) from None
+        raise UnreadableRequest(where, f"{fault['msg']}; {_FORM}") from None
 
 
 def echo(parsed: Parsed, body: Json) -> ReplyScript:

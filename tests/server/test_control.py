@@ -64,6 +64,7 @@ def test_ledger_is_a_ledger_file(
         ("script", b'{"replies":[{"parts":[{"type":"smell"}]}]}', "replies.0.parts.0"),
         ("script", b'{"replies":[{"fault":{"kind":"status","status":200}}]}', "replies.0.fault.status.status"),
         ("script", b'{"replies":[{"colour":1}]}', "replies.0.colour"),
+        ("script", b'{"replies":[{"text":"hi"}]}', "its fields are parts, stop, output_tokens"),
         ("script", b'{"replies":[5]}', "replies.0"),
         ("script", b'{"replies":[{"output_tokens":"5"}]}', "replies.0.output_tokens"),
         ("script", b'{"replies":[{"seconds":-1}]}', "replies.0.seconds"),
@@ -87,5 +88,9 @@ def test_paths_nobody_answers(http: httpx2.Client) -> None:
     ):
         assert response.status_code == status and "control.py" in response.json()["error"]
     assert http.get("/v1/messages").json()["type"] == "error"  # Anthropic's words, without its client's headers too
+    assert (
+        "end the client's base_url with /v1" in http.post("/responses").text
+    )  # OpenAI's client, given the address alone
+    assert "base_url" not in http.post("/nothing").text
     wrong = http.get("/v1/responses").json()["error"]
     assert (wrong["type"], wrong["code"]) == ("invalid_request_error", "method_not_supported")

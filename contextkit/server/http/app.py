@@ -327,12 +327,9 @@ def _lost(state: State) -> Callable[[Request, Exception], Awaitable[Any]]:
                 fault.status_code, {"error": f"{fault.detail}: see contextkit/server/http/control.py for what there is"}
             )
         codec = _codec_of(request)
-        return Written(
-            refused(
-                state,
-                codec,
-                codec.scripted_error(fault.status_code, None, f"{fault.detail}: {request.method} {request.url.path}"),
-            )
-        )
+        what = f"{fault.detail}: {request.method} {request.url.path}"
+        if any(f"/v1{request.url.path}" == path for path, _, _ in _POSTS):  # OpenAI's client, given the address alone
+            what += f"; there is /v1{request.url.path}: end the client's base_url with /v1"
+        return Written(refused(state, codec, codec.scripted_error(fault.status_code, None, what)))
 
     return handler
