@@ -416,7 +416,8 @@ class Context:
             self._settle()
             if n := len(self._turns.open):
                 raise InvalidCall(
-                    f"{n} calls are unanswered: context.result(call, …) for each of context.calls, or context.interrupt(…)"
+                    f"{n} {'call is' if n == 1 else 'calls are'} unanswered: context.result(call, …) for each of context.calls, "
+                    "or context.interrupt(…)"
                 )
             layout, after, epoch = self._layout(), self._turns.n - 1, self._turns.epoch
             mask = self._phases.lowered(provider, overrides)
@@ -588,7 +589,8 @@ class Context:
 
         It may be left at any time: `break`, an exception or Ctrl-C lose nothing, and another `run` goes on, also in
         another process. A call that ran when the program ended is answered with an error that says so, and is not run
-        again. Raises what sending raises, and `BudgetExceeded` before a request that a budget has no room for.
+        again. Raises what sending raises, `BudgetExceeded` before a request that a budget has no room for, and
+        `UsageError` where nothing was said yet.
         """
         check_steps(max_steps)
         check_budget(budget)

@@ -78,6 +78,7 @@ def run(
     overrides: dict[str, Json] | None = None,
 ) -> Iterator[Step]:
     """Yield a `Step` for each request, until the model is finished or `max_steps` were made; see `Context.run`."""
+    check_begun(context)
     _answer_open(context, client, approve, tries)
     number = 0
     while not context.finished and (max_steps is None or number < max_steps):
@@ -109,6 +110,7 @@ async def arun(
     overrides: dict[str, Json] | None = None,
 ) -> AsyncIterator[Step]:
     """`run` for async clients and tools; calls of one reply run together, at most `limit` at a time."""
+    check_begun(context)
     await _aanswer_open(context, client, approve, tries, limit)
     number = 0
     while not context.finished and (max_steps is None or number < max_steps):
@@ -128,6 +130,12 @@ async def arun(
         calls = tuple(context.calls)
         await _aanswer_open(context, client, approve, tries, limit)
         yield _step(context, number, request, reply, calls, first, bill)
+
+
+def check_begun(context: Context) -> None:
+    """Raises `UsageError` where there is nothing the model could answer: a request without a message would be sent."""
+    if all(entry.kind in ("opened", "phase", "begun") for entry in context.log):
+        raise UsageError("nothing was said yet: context.user(…) first")
 
 
 def check_steps(max_steps: int | None, limit: int = 1) -> None:

@@ -455,9 +455,9 @@ def _check(client: Any, sdk: str, *, is_async: bool | None) -> None:
         raise UsageError(f"this request is for a client of {sdk}, not of {', '.join(made_by)}: nothing was sent")
     if is_async is not None and inspect.iscoroutinefunction(post) != is_async:
         raise UsageError(
-            "this client is not async: request.send(client)"
+            "this client is not async: request.send(client), or context.run(client)"
             if is_async
-            else "an async client: await request.asend(client)"
+            else "an async client: await request.asend(client), or context.arun(client)"
         )
 
 

@@ -66,6 +66,22 @@ def test_the_loop_ends_and_every_bill_is_as_predicted(desk: Desk, is_typed: bool
     honest(desk, context)
 
 
+def test_the_loop_goes_on_with_the_calls_a_crash_left_open(desk: Desk, tmp_path: Path) -> None:
+    desk.server.script([asks(("add", {"a": 1, "b": 2})), says("Three.")])
+    with desk.open(tmp_path / "run") as context, desk.client() as client:
+        context.user("What is 1 + 2?")
+        context.receive(context.request().send(client))
+    with desk.open(tmp_path / "run") as context, desk.client() as client:
+        with pytest.raises(InvalidCall, match=r"1 call is unanswered: context\.result"):
+            context.request()
+        while not context.finished:  # as in the README
+            for call in context.calls:
+                context.result(call, call.run())
+            context.receive(context.request().send(client))
+        assert context.last_text == "Three."
+        assert [entry.kind for entry in context.log] == ["opened", "user", "assistant", "result", "assistant"]
+
+
 def test_both_roads_are_billed_the_same(desk: Desk) -> None:
     bills = []
     for is_typed in (True, False):

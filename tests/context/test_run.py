@@ -44,6 +44,26 @@ def results(context: Context) -> list[str]:
     return [body["content"][0]["text"] for body in bodies]
 
 
+@pytest.mark.parametrize("run", [steps_of, lambda *given: asyncio.run(asteps_of(*given))], ids=["run", "arun"])
+def test_a_loop_in_which_nothing_was_said_sends_nothing(desk: Desk, run: Any) -> None:
+    with pytest.raises(UsageError, match=r"nothing was said yet: context\.user"):
+        run(desk, desk.context())
+    assert not desk.server.ledger
+
+
+def test_a_client_of_the_other_kind_is_told_which_loop_takes_it(desk: Desk) -> None:
+    with pytest.raises(UsageError, match=r"context\.arun\(client\)"):
+        list(desk.context("Add.").run(desk.async_client()))
+
+    async def wrong() -> None:
+        with desk.client() as client:
+            async for _ in desk.context("Add.").arun(client):
+                pass
+
+    with pytest.raises(UsageError, match=r"context\.run\(client\)"):
+        asyncio.run(wrong())
+
+
 def test_it_runs_until_the_model_is_finished(desk: Desk) -> None:
     context = desk.context("Add.")
     steps = steps_of(desk, context, *ADDING)
