@@ -48,7 +48,7 @@ class Options:
     has_otel: bool
     budget_usd: float | None
     budget_tokens: int | None
-    budget_per: str
+    budget_per: str | None
     is_json: bool
     is_quiet: bool
 
@@ -107,10 +107,8 @@ DEFAULT_SECONDS = {"header": 30.0, "idle": 300.0, "connect": 10.0, "read": 900.0
 @click.option("--budget-tokens", type=click.IntRange(0), metavar="N", help="The same for tokens, input and output.")
 @click.option(
     "--budget-per",
-    default="session",
-    show_default=True,
     type=click.Choice(["session", "day"]),
-    help="One run of the proxy, or one day (UTC), of which what --record holds counts too.",
+    help="One run of the proxy (the default), or one day (UTC), of which what --record holds counts too.",
 )
 @click.option("--otel", "has_otel", is_flag=True, help="GenAI spans and metrics, exported as OTEL_* variables say.")
 @click.option(
@@ -208,11 +206,15 @@ async def _serve(options: Options) -> None:
 def _budget(options: Options) -> Budget | None:
     """The budget that was asked for, with what the recording says was spent."""
     if options.budget_usd is None and options.budget_tokens is None:
+        if options.budget_per is not None:
+            raise click.UsageError(
+                "--budget-per says how long a budget holds: give --budget-usd or --budget-tokens, too"
+            )
         return None
     from contextkit.ledger.budget import Budget
     from contextkit.ledger.ledger import Ledger
 
-    budget = Budget(usd=options.budget_usd, tokens=options.budget_tokens, per=options.budget_per)  # type: ignore[arg-type]
+    budget = Budget(usd=options.budget_usd, tokens=options.budget_tokens, per=options.budget_per or "session")  # type: ignore[arg-type]
     if options.record and Path(options.record).is_file():
         budget.restore(Ledger.read(options.record, on_corrupt=lambda error: None), "")
     return budget

@@ -72,6 +72,8 @@ class PlannedCall:
     """Lifetimes that its prompt may be written with."""
     service_tier: str = ""
     """As `Usage.service_tier` has it."""
+    has_output_limit: bool = True
+    """Whether the request says how much it may generate."""
 
     def worst(self, prompt_tokens: int) -> Amount:
         """The most it can cost with a prompt of so many tokens: nothing is read from the cache, all output is used."""
@@ -142,10 +144,12 @@ def planned_call(provider: str, model: Model, prompt: Prompt, params: Mapping[st
     the model's window.
     """
     n_tokens = prompt.n_tokens
-    n_output = 0 if is_prewarm(params) else output_tokens(params) or max(model.window_tokens - n_tokens, 0)
+    limit = 0 if is_prewarm(params) else output_tokens(params) or None
+    n_output = max(model.window_tokens - n_tokens, 0) if limit is None else limit
     ttls = {mark.ttl_seconds for mark in prompt.breakpoints if mark.is_written} | {model.default_ttl_seconds}
     tier = tier_named(_named_tier(params), params.get("speed"), params.get("inference_geo"))
-    return PlannedCall(provider, model.name, n_tokens, n_output * _n_answers(params), at, tuple(sorted(ttls)), tier)
+    most = n_output * _n_answers(params)
+    return PlannedCall(provider, model.name, n_tokens, most, at, tuple(sorted(ttls)), tier, limit is not None)
 
 
 def _named_tier(params: Mapping[str, Json]) -> Json:
@@ -274,9 +278,12 @@ class Budget:
         values = {name: getattr(amount, unit) for name, amount in amounts.items()}
         written = {name: _written(unit, value) for name, value in values.items()}
         most = getattr(worst, unit)
+        rest = "" if call.has_output_limit else ": the rest of the window, since the request sets no limit"
+        limiting = "lower" if call.has_output_limit else "set"
+        limiting += " max_tokens (Responses: max_output_tokens) of the request"
         text = (
             f"a call to {call.model} could cost up to {_written(unit, most)} ({call.prompt_tokens:,} tokens of prompt, nothing of it read "
-            f"from the cache, and {call.output_tokens:,} of output), and the budget is {_written(unit, limit)} per {self.per}: "
+            f"from the cache, and {call.output_tokens:,} of output{rest}), and the budget is {_written(unit, limit)} per {self.per}: "
             f"{written['spent']} are spent and {written['reserved']} reserved by calls in flight, so that would be up to "
             f"{written['would_be']}; nothing was sent"
         )
@@ -286,8 +293,8 @@ class Budget:
             unit=unit,
             limit=limit,
             **values,
-            in_code=f"raise it (Budget({unit}=…)), lower max_tokens of the request, or compact the conversation",
-            in_shell=f"raise it with {option}, or lower max_tokens of the request",
+            in_code=f"raise it (Budget({unit}=…)), {limiting}, or compact the conversation",
+            in_shell=f"raise it with {option}, or {limiting}",
         )
 
     def _warn_unpriced(self, call: PlannedCall) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from contextkit import AnthropicMessages, Budget, Context, OpenAICompatible
+from contextkit import AnthropicMessages, Budget, Context, OpenAICompatible, OpenAIResponses
 from contextkit.errors import BudgetExceeded, UnreadableReply, UsageError
 from contextkit.prices import cost_usd
 from tests.context.desk import Desk, refuses, says
@@ -56,6 +56,29 @@ def test_a_call_that_could_exceed_the_budget_is_not_sent(desk: Desk, way: str) -
 async def _asend(desk: Desk, request: Any) -> Any:
     async with desk.async_client() as client:
         return await request.asend(client)
+
+
+def test_a_refusal_says_where_the_request_sets_no_limit_of_output() -> None:
+    said = {}
+    for limits in ({}, {"max_output_tokens": 500}):
+        context = Context(OpenAIResponses("gpt-6.1-sol", **limits), budget=Budget(tokens=100))
+        context.user("Hello")
+        with pytest.raises(BudgetExceeded) as caught:
+            context.request()
+        said[bool(limits)] = str(caught.value)
+    assert "the request sets no limit" in said[False] and "set max_tokens (Responses: max_output_tokens)" in said[False]
+    assert "no limit" not in said[True] and "lower max_tokens (Responses: max_output_tokens)" in said[True]
+
+
+def test_a_budget_is_raised_where_it_stands(desk: Desk) -> None:
+    budget = Budget(tokens=1)
+    context = desk.context("Hello", budget=budget)
+    desk.server.script([says("Hi.")])
+    with desk.client() as client:
+        with pytest.raises(BudgetExceeded):
+            list(context.run(client))
+        budget.tokens = 100_000
+        assert [step.text for step in context.run(client)] == ["Hi."]
 
 
 def test_calls_in_flight_are_reserved_and_branches_share_the_budget(desk: Desk) -> None:
