@@ -187,6 +187,8 @@ class ContextBridge:
         for over the same connection. Raises `StorageError` where the ledger cannot be opened, `UsageError` for a
         `Compaction` with a model of its own.
         """
+        if not isinstance(compact, Compaction | None):
+            raise UsageError(f"compact is a contextkit.Compaction, not {type(compact).__name__}")
         if compact is not None and (compact.model is not None or compact.client is not None):
             raise UsageError("a bridge asks the conversation's own model for a summary: leave model and client out")
         if not isinstance(budget, Budget | None):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -51,6 +52,13 @@ class _Group(click.Group):
             return None
         command: click.Command = import_module(COMMANDS[name]).command
         return command if name in WITHOUT_MODELS else with_models(command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and (near := get_close_matches(args[0], COMMANDS, n=1)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

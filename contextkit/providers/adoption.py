@@ -72,8 +72,10 @@ def adopt(provider: Provider, body: Json) -> tuple[Json, Json, list[Turn]]:
     `InvalidCall` where calls and results do not fit.
     """
     check_provider(provider)
+    if not isinstance(body, Mapping):
+        raise UnreadableRequest("body", f'a request body, {{"messages": […], …}}, and no {type(body).__name__}')
     named = next((field for field in MODEL_FIELDS if field in provider.params), "model")
-    fields = {**body, named: provider.model.name} if isinstance(body, Mapping) else body
+    fields = {**body, named: provider.model.name}
     if provider.wire in RAW:
         fields = packed(fields)
     try:

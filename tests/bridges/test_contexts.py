@@ -15,7 +15,7 @@ from contextkit import Budget, Context
 from contextkit.bridges.contexts import ContextBridge, digest_of, tool_text
 from contextkit.bridges.openai_agents import model_provider
 from contextkit.canonical import parse
-from contextkit.errors import BudgetExceeded, ItemsLost
+from contextkit.errors import BudgetExceeded, ItemsLost, UsageError
 from contextkit.ledger.summary import summarise
 from contextkit.memory.compaction import Compaction
 from contextkit.memory.reference import ID_DIGITS
@@ -406,6 +406,11 @@ def test_a_conversation_is_compacted_before_the_request_for_which_that_is_due(se
     assert "Four pages of squares." in body and "Read the pages." in body
     assert not context.survival().lost
     assert len(bridge.ledger) == len(server.ledger) == len(replies) + 1
+
+
+def test_what_is_no_compaction_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"compact is a contextkit\.Compaction, not int"):
+        ContextBridge(compact=60_000)  # type: ignore[arg-type]
 
 
 def test_a_compaction_that_fails_does_not_stop_the_loop(server: LocalServer) -> None:

@@ -39,6 +39,11 @@ MISTAKES = {
     "unknown command": (["nonsense"], "nonsense"),
     "unknown flag": (["--nonsense"], "--nonsense"),
     "unknown flag of a command": (["demo", "--nonsense"], "--nonsense"),
+    "a command that is none": (["prox"], "Did you mean 'proxy'?"),
+    "a period of no budget": (
+        ["proxy", "--upstream", "http://127.0.0.1:9", "--budget-per", "day"],
+        "give --budget-usd or --budget-tokens",
+    ),
     "no path": (["report"], "PATH"),
     "a missing file, report": (["report", "absent.jsonl"], "absent.jsonl: no such file"),
     "a missing file, replay": (["replay", "absent.jsonl"], "absent.jsonl: No such file"),

@@ -347,7 +347,8 @@ def test_a_body_that_is_none_is_refused_before_a_folder_is_written(provider: Any
         [{"type": "function_call"}],
     ]
     for body in (None, 5, "x", [], {}, *({array: item} for item in items)):
-        with pytest.raises((UnreadableRequest, InvalidCall)):
+        words = None if isinstance(body, dict) else r"a request body, .* and no "
+        with pytest.raises((UnreadableRequest, InvalidCall), match=words):
             Context.from_messages(provider, body, folder=tmp_path / "run")
     for tools in (5, [None], ["add"]):
         with pytest.raises((InvalidTool, UnreadableRequest)):

@@ -162,6 +162,7 @@ def test_twelve_hours_hold_for_every_mark(options: Any) -> None:
         lambda: OpenAIChat(MODEL, system_role="user"),
         lambda: OpenAIResponses(MODEL, ttl="1h"),
         lambda: OpenAIResponses("gpt-5.4", ttl="12h"),
+        lambda: OpenAIResponses(MODEL, max_tokens=9),
     ],
 )
 def test_what_an_endpoint_does_not_offer_is_refused(make: Any) -> None:

@@ -555,6 +555,8 @@ class OpenAIResponses(OpenAIAdapter):
     ) -> None:
         if ttl not in (*TTLS, AUTO_TTL):
             raise UsageError(f"ttl={ttl!r}: Responses takes '30m', '12h' or 'auto'")
+        if "max_tokens" in params:
+            raise UsageError("Responses has no max_tokens: give max_output_tokens=…")
         limits = {} if max_output_tokens is None else {"max_output_tokens": max_output_tokens}
         if ttl == "12h":
             params["prompt_cache_options"] = {"ttl": ttl, **(params.get("prompt_cache_options") or {})}
