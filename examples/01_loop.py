@@ -20,9 +20,9 @@ context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), syste
 context.user("What do an apple and a fig cost?")
 with anthropic_client(REPLIES) as client:
     while not context.finished:
-        context.receive(client.messages.create(**context.request()))
         for call in context.calls:
             context.result(call, call.run())  # what a tool raises becomes an error the model can read
+        context.receive(client.messages.create(**context.request()))
 
 for entry in context.log:
     print(f"{entry.sequence} {entry.kind:<10} {len(entry.body):>6} bytes")
