@@ -16,7 +16,7 @@ import os
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
@@ -55,14 +55,14 @@ class TokenCounter:
         4
         """
         tally = _Tally()
-        _walk(value, tally, False)
+        _walk(value, tally)
         encode = self._encode
         return tally.n_tokens + (
             sum(self._n_exact(encode, text) for text in tally.texts) if encode else self._n_by_size(tally)
         )
 
     def _n_by_size(self, tally: _Tally) -> int:
-        return math.ceil((sum(map(_n_bytes, tally.texts)) + tally.n_frame_bytes) / self.bytes_per_token)
+        return math.ceil((_n_bytes("".join(tally.texts)) + tally.n_frame_bytes) / self.bytes_per_token)
 
     def _n_exact(self, encode: Encode, text: str) -> int:
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -118,58 +118,55 @@ Rule = Callable[[dict[str, Json], _Tally], "str | None"]
 """What a block of one type adds to the tally; gives the key it has dealt with."""
 
 
-def _walk(value: Json, tally: _Tally, is_verbatim: bool) -> None:
-    """Put the leaves of `value` in the tally.
+def _walk(value: Json, tally: _Tally) -> None:
+    """Put the leaves of `value` in the tally."""
+    kind = type(value)
+    if kind is dict:
+        rule = _RULES.get(str(value.get("type")))
+        done = rule(value, tally) if rule else None
+        for key, item in value.items():
+            if key in _SILENT or key == done:
+                continue
+            if type(item) is str:
+                tally.texts.append(item)
+            elif type(item) in _VERBATIM.get(key, ()):
+                _walk_verbatim(item, tally)
+            elif not _is_measured(key, item, tally):
+                _walk(item, tally)
+    elif kind is list or kind is tuple:
+        for item in value:
+            _walk(item, tally)
+    else:
+        _take(value, tally)
 
-    Of verbatim JSON (tool arguments, schemas) every key and leaf is prompt text.
-    """
-    walk = _WALKS.get(type(value))
-    if walk is None:
-        raise NotSerialisable(
-            "$", f"{type(value).__name__} has no JSON form; pass dict, list, str, int, float, bool or None"
-        )
-    walk(value, tally, is_verbatim)
 
-
-def _walk_dict(value: dict[str, Json], tally: _Tally, is_verbatim: bool) -> None:
-    if is_verbatim:
+def _walk_verbatim(value: Json, tally: _Tally) -> None:
+    """The same of tool arguments and schemas, of which every key and leaf is prompt text."""
+    if type(value) is dict:
         tally.texts.extend(value)
-        _walk_list(value.values(), tally, True)
-        return
-    rule = _RULES.get(str(value.get("type")))
-    done = rule(value, tally) if rule else None
-    for key, item in value.items():
-        if key not in _SILENT and key != done and not _is_measured(key, item, tally):
-            _walk(item, tally, type(item) in _VERBATIM.get(key, ()))
-
-
-def _walk_list(value: Iterable[Json], tally: _Tally, is_verbatim: bool) -> None:
+        value = value.values()
     for item in value:
-        _walk(item, tally, is_verbatim)
+        if type(item) is str:
+            tally.texts.append(item)
+        elif type(item) in _CONTAINERS:
+            _walk_verbatim(item, tally)
+        else:
+            _take(item, tally)
 
 
-def _walk_text(value: str, tally: _Tally, is_verbatim: bool) -> None:
-    tally.texts.append(value)
+def _take(leaf: Json, tally: _Tally) -> None:
+    """A text is counted later, all at once; a number is one token; null says nothing."""
+    kind = type(leaf)
+    if kind is str:
+        tally.texts.append(leaf)
+    elif kind in _NUMBERS:
+        tally.n_tokens += 1
+    elif leaf is not None:
+        raise NotSerialisable("$", f"{kind.__name__} has no JSON form; pass dict, list, str, int, float, bool or None")
 
 
-def _walk_number(value: float, tally: _Tally, is_verbatim: bool) -> None:
-    tally.n_tokens += 1
-
-
-def _walk_none(value: None, tally: _Tally, is_verbatim: bool) -> None:
-    """Nothing is said."""
-
-
-_WALKS: dict[type, Callable[[Json, _Tally, bool], None]] = {
-    dict: _walk_dict,
-    list: _walk_list,
-    tuple: _walk_list,
-    str: _walk_text,
-    type(None): _walk_none,
-    int: _walk_number,
-    float: _walk_number,
-    bool: _walk_number,
-}
+_CONTAINERS = frozenset({dict, list, tuple})
+_NUMBERS = frozenset({int, float, bool})
 _TEXT = built_in_table("fields.toml")["text"]
 _VERBATIM: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(_TEXT["verbatim_objects"], (dict,)),
