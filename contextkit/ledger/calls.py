@@ -136,7 +136,8 @@ class Exchange:
     error: str | None
     """Why it did not end well: `aborted`, `cut`, `overloaded_error`, …; None when it did."""
     billed_usd: float | None = None
-    """Dollars that the provider, or the gateway it was bought from, says it cost; None where nobody said."""
+    """Dollars that the provider, the gateway it was bought from, or the program that recorded it says it cost; None where
+    nobody said."""
     output_estimate: int | None = None
     """Generated tokens by the reply's visible text, where the bill's `output` is partial; None elsewhere."""
 

@@ -1,0 +1,86 @@
+"""Sessions of the Gemini CLI (`~/.gemini/tmp/<project>/chats/session-*.json`, since version 0.40 `.jsonl`): their bills.
+
+Takes a source, gives one exchange for each message of type `gemini` with `tokens`. Prompts are not given: the file
+holds neither the system prompt nor the tools.
+
+* `tokens` are the counters of `usageMetadata`: `input` holds the cached ones (`cached`), `thoughts` are beside
+  `output`, and what a tool put into the prompt (`tool`) is beside `input`. `total` tells where a version counted them
+  differently.
+* In a `.jsonl` a message is written again when its tokens or its tools are known; `$set` may hold messages too, and a
+  message that `$rewindTo` took back was billed all the same. Of the lines of one message the last with tokens counts.
+* A session that was resumed in another file keeps the ids of its messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.rows import bare, rows, table
+from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.source import Source
+from contextkit.importers.spans import Counts
+from contextkit.importers.transcript import natural, plausible
+from contextkit.ledger.calls import Record
+
+PROVIDER = "google"
+KEEPS_OTHERS = ("$set", "$rewindTo")
+
+
+def is_gemini_cli(head: bytes) -> bool:
+    """Whether a file that starts like this is a session.
+
+    >>> is_gemini_cli(b'{"sessionId":"a","projectHash":"b","startTime":"2026-01-10"}'), is_gemini_cli(b'{"sessionId":"a"}')
+    (True, False)
+    """
+    start = bare(head)[:2048]
+    return start.startswith(b"{") and b'"sessionId"' in start and b'"projectHash"' in start
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of a session in its order."""
+    calls, session, lane = SessionCalls(source, "gemini"), source.label, "main"
+    messages: dict[str, tuple[int, dict[str, Any]]] = {}
+    for number, row in rows(source):
+        said = table(row.get("$set")) or row
+        if "projectHash" in row:
+            session = str(row.get("sessionId") or session)
+            lane = session if row.get("kind") == "subagent" else "main"
+        listed = said.get("messages")
+        if not isinstance(listed, list):
+            listed = [said] if "type" in said and "timestamp" in said else []
+            if not listed and not said.keys() & {"projectHash", "lastUpdated"} and not row.keys() & set(KEEPS_OTHERS):
+                source.fault(number, "no message of a Gemini CLI session; passed over")
+        for message in listed:
+            if isinstance(message, dict):
+                _keep(messages, number, message)
+    for name, (number, message) in messages.items():
+        if message.get("type") != "gemini":
+            calls.put(plausible(message.get("timestamp")))
+        elif message.get("tokens") and calls.is_new(name):
+            ended = plausible(message.get("timestamp"))
+            usage = _usage(calls, number, table(message["tokens"]))
+            model = str(message.get("model") or "unknown")
+            yield from calls.call(number, recorded_call(name, session, PROVIDER, model, usage, ended, lane=lane))
+            if message.get("toolCalls"):
+                calls.put(ended)
+    calls.finish()
+
+
+def _keep(messages: dict[str, tuple[int, dict[str, Any]]], number: int, message: dict[str, Any]) -> None:
+    """The latest line of a message, but none without tokens for one that has them."""
+    name = str(message.get("id") or f"{message.get('timestamp')} {message.get('type')} {message.get('tokens')}")
+    known = messages.get(name)
+    if known is None or message.get("tokens") or not known[1].get("tokens"):
+        messages[name] = number, message
+
+
+def _usage(calls: SessionCalls, number: int, tokens: dict[str, Any]) -> Usage | None:
+    sent, output, total = (natural(tokens.get(name)) for name in ("input", "output", "total"))
+    read, thoughts, tool = (natural(tokens.get(name)) or 0 for name in ("cached", "thoughts", "tool"))
+    if sent is None or output is None:
+        return None
+    beside = total is not None and read > 0 and total == sent + read + output + thoughts + tool
+    counts = Counts(sent + tool, read, 0, output + thoughts)
+    return calls.usage(number, PROVIDER, counts, "exclusive" if beside else "inclusive")

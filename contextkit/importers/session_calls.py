@@ -1,0 +1,124 @@
+"""Calls of session files in which every reply says its own bill: their times, and each of them counted once.
+
+Takes what a reader found of a call, gives its exchange with the remarks on it. Knows no format.
+
+A call starts when something was last put to the model, where that was less than an hour before the reply; otherwise
+when the reply ended, as nothing tells how long it took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.source import Source
+from contextkit.importers.spans import Counts, Reading, counted_usage
+from contextkit.importers.transcript import EARLIEST
+from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
+
+LONGEST = 3600.0
+"""Seconds that a call may take: what was put to the model earlier than that is not what it answered."""
+UNTIMED = "no time, or one of a clock that was never set; the time of the call before stands in"
+
+
+class SessionCalls:
+    """The calls of one file, in its order."""
+
+    def __init__(self, source: Source, program: str) -> None:
+        """`program` keeps the names of its calls apart from those of other programs."""
+        self.source, self.program = source, program
+        self.asked: float | None = None
+        """When something was last put to the model."""
+        self.ended = EARLIEST
+        """When the call before ended."""
+        self.n_known = 0
+        """Calls that were read before, here or in another file."""
+        self._ended: dict[tuple[str, str], float] = {}
+        self._said_next: dict[RemarkKind, str] = {}
+        self._remarked: set[tuple[str, str]] = set()
+
+    def put(self, at: float | None) -> None:
+        """Something was put to the model: a message of the user, the result of a tool."""
+        self.asked = self.asked if at is None else at
+
+    def remark_next(self, kind: RemarkKind, text: str) -> None:
+        """Say something of the next call."""
+        self._said_next[kind] = text
+
+    def remark(self, kind: RemarkKind, about: str, text: object) -> Iterator[Remark]:
+        """A remark on a session or a lane, once; none where there is no text."""
+        if isinstance(text, str) and text and (kind, about) not in self._remarked:
+            self._remarked.add((kind, about))
+            yield Remark(kind, about, text)
+
+    def is_new(self, identity: str) -> bool:
+        """Whether a call, or what else has a name, was not read before; from now on it was."""
+        is_new = self.source.is_new(self.program.encode(), identity.encode("utf-8", "surrogatepass"))
+        self.n_known += not is_new
+        return is_new
+
+    def usage(self, line: int, provider: str, counts: Counts, reading: Reading) -> Usage | None:
+        """What a call was billed; None, and a fault, where its counts contradict each other."""
+        usage = counted_usage(self.source, line, counts, reading)
+        return usage if usage is None else usage.with_ttls_of(provider)
+
+    def call(self, line: int, call: Exchange) -> Iterator[Record]:
+        """A call with the remarks on it.
+
+        Its `ended_at` is when the reply ended, None where that is not known; its `at` is 0 where nobody says when it
+        started.
+        """
+        ended, lane = call.ended_at, (call.session, call.lane)
+        if ended is None:
+            self.source.fault(line, UNTIMED)
+            ended = self.ended
+        elif ended < self._ended.get(lane, 0.0) - 1:
+            self.source.fault(
+                line, "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands"
+            )
+        at = call.at or (self.asked if self.asked is not None and 0 <= ended - self.asked <= LONGEST else ended)
+        self.asked, self.ended, self._ended[lane] = None, ended, ended
+        yield from (Remark(kind, call.id, text) for kind, text in self._said_next.items())
+        self._said_next.clear()
+        yield replace(call, at=min(at, ended), ended_at=ended)
+
+    def finish(self) -> None:
+        """Report what concerns the file as a whole."""
+        if self.n_known:
+            self.source.fault(0, f"{self.n_known:,} of its calls were read before; counted once")
+
+
+def recorded_call(
+    identity: str,
+    session: str,
+    provider: str,
+    model: str,
+    usage: Usage | None,
+    ended_at: float | None,
+    *,
+    at: float = 0.0,
+    lane: str = "main",
+    error: str | None = None,
+    usd: object = None,
+) -> Exchange:
+    """An exchange of a file that holds no prompts.
+
+    `usd` is kept where it is a cost: programs write 0 where they know no price, so that 0 says nothing.
+    """
+    is_cost = isinstance(usd, int | float) and not isinstance(usd, bool) and 0 < usd < float("inf")
+    return Exchange(
+        id=identity,
+        session=session,
+        lane=lane,
+        at=at,
+        first_byte_at=None,
+        ended_at=ended_at,
+        provider=provider,
+        model=model,
+        prompt=None,
+        usage=usage,
+        predicted=None,
+        error=error,
+        billed_usd=float(usd) if is_cost and isinstance(usd, int | float) else None,
+    )
