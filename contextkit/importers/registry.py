@@ -22,6 +22,7 @@ from contextkit.importers import (
     langfuse,
     litellm,
     openai_runs,
+    opencode,
     openrouter,
     otel,
     pi,
@@ -75,6 +76,7 @@ FORMATS: tuple[Format, ...] = (
     Format("Codex rollout", codex.is_codex, codex.read, codex.Rollout),
     Format("Copilot CLI events", copilot.is_copilot, copilot.read),
     Format("Gemini CLI session", gemini_cli.is_gemini_cli, gemini_cli.read),
+    Format("opencode sessions", opencode.is_opencode, opencode.read),
     Format("Prometheus scrapes", prometheus.is_scrape, prometheus.read),
     Format("pi session", lambda head: pi.is_pi(first_line(head)), pi.read, pi.PiLines),
     Format("block trace", block_trace.is_block_trace, block_trace.read),
@@ -90,7 +92,7 @@ FORMATS: tuple[Format, ...] = (
 """Asked from the top: the first that knows a file reads it."""
 DAMAGED = "a damaged row is left out (restore it from a copy); prompts of later calls that continue it are unknown"
 """What is said of a row that cannot be read, or whose checksum is not that of its content."""
-SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt", ".csv")
+SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt", ".csv", ".db")
 """What is looked at in a folder, packed (.gz, .zst) or not."""
 _PACKED = (".gz", ".zst")
 

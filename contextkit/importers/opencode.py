@@ -1,0 +1,217 @@
+"""Sessions of opencode: its database (`opencode.db`) and the folder of older versions (`storage/message/<session>/msg_*.json`).
+
+Takes a source, gives one exchange for each step of each assistant message. Prompts are not given: neither the system
+prompt nor the tools are stored.
+
+* `tokens` do not overlap: `input` is what was neither read nor written, `reasoning` is beside `output`. Where `total`
+  says otherwise, as of versions that left the reasoning tokens in the output, it stands.
+* A message of older versions has several steps, and its own `tokens` are those of the last one: its parts of type
+  `step-finish` say each. Where a message has such parts they are its calls, else the message is one.
+* A sub-agent is a session with a parent: a lane of the session that its line of parents ends in.
+* `cost` is what opencode worked out from its own price list, 0 where that has no price.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from contextkit.cache.usage import Usage
+from contextkit.errors import UnreadableLog
+from contextkit.importers.format import first_line
+from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.rows import bare, rows, table
+from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.source import STDIN, Source, is_packed
+from contextkit.importers.spans import Counts
+from contextkit.importers.transcript import natural, plausible
+from contextkit.ledger.calls import Record
+
+MAGIC = b"SQLite format 3\0"
+_VERSIONS = slice(18, 20)
+"""Bytes of a database that say whether its latest changes stand in a file beside it; 1 where all is in this one."""
+DAMAGED = "a damaged database; rows that can be read were read"
+
+
+def is_opencode(head: bytes) -> bool:
+    """Whether a file that starts like this is the database, or a file of the older folder.
+
+    >>> is_opencode(b'{"id":"msg_1","sessionID":"ses_1","role":"user"}'), is_opencode(b'{"id":"msg_1","role":"user"}')
+    (True, False)
+    """
+    if head.startswith(MAGIC):
+        return True  # its tables say whose it is
+    start = bare(head)[:1024]
+    is_ours = any(name in start for name in (b'"sessionID"', b'"projectID"')) and b'"ses_' in start
+    return start.startswith(b"{") and is_ours and b'"contextkit_ledger"' not in first_line(head)
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of a database session by session, or those of one message."""
+    calls = SessionCalls(source, "opencode")
+    if source.head.startswith(MAGIC):
+        with closing(_database(source)) as database:
+            yield from _Sessions(source, calls).of(database)
+    else:
+        for number, row in rows(source):
+            yield from _message(
+                calls, number, row, str(row.get("sessionID") or source.label), "main", _parts(source, row)
+            )
+    calls.finish()
+
+
+def _database(source: Source) -> sqlite3.Connection:
+    """The database of a file, unpacked in memory where it is packed or comes by a pipe."""
+    if source.name != STDIN and Path(source.name).is_file() and not is_packed(source.name):
+        return sqlite3.connect(f"{Path(source.name).absolute().as_uri()}?mode=ro", uri=True)
+    data = bytearray(source.whole())
+    data[_VERSIONS] = b"\1\1"
+    database = sqlite3.connect(":memory:")
+    database.deserialize(bytes(data))
+    return database
+
+
+class _Sessions:
+    """The sessions of a database."""
+
+    def __init__(self, source: Source, calls: SessionCalls) -> None:
+        self.source, self.calls = source, calls
+        self.parents: dict[str, str] = {}
+
+    def of(self, database: sqlite3.Connection) -> Iterator[Record]:
+        """The calls, in the order of their sessions."""
+        database.text_factory = bytes  # damaged text is a fault of its row
+        try:
+            sessions = list(database.execute("select id, parent_id, directory, title from session"))
+            names = {
+                _text(name): (_text(parent), _text(place), _text(title)) for name, parent, place, title in sessions
+            }
+            self.parents = {name: parent for name, (parent, _, _) in names.items()}
+            steps = self._steps(database)
+            messages = database.execute(
+                "select rowid, id, session_id, data from message order by session_id, time_created, id"
+            )
+            for number, name, session, data in messages:
+                message = self._object(number, data)
+                if message is None:
+                    continue
+                own = _text(session)
+                root, lane = self._lane(own)
+                _, place, title = names.get(own, ("", "", ""))
+                yield from self.calls.remark("project", root, place)
+                if lane != "main":
+                    yield from self.calls.remark("agent", f"{root}/{lane}", str(message.get("agent") or title))
+                told = {**message, "id": _text(name)}
+                yield from _message(self.calls, number, told, root, lane, steps.pop(_text(name), []))
+        except sqlite3.DatabaseError as error:
+            if "no such" in str(error):
+                raise UnreadableLog(
+                    f"{self.source.name}: a database, and not opencode's ({error}); give opencode.db"
+                ) from None
+            self.source.fault(0, f"{DAMAGED} ({error})")
+
+    def _steps(self, database: sqlite3.Connection) -> dict[str, list[dict[str, Any]]]:
+        """Message → its parts that say a step's bill."""
+        steps: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        found = database.execute(
+            "select rowid, message_id, id, data from part where data like '%step-finish%' order by id"
+        )
+        for number, message, name, data in found:
+            part = self._object(number, data)
+            if part is not None and part.get("type") == "step-finish":
+                steps[_text(message)].append({**part, "id": _text(name)})
+        return steps
+
+    def _object(self, number: int, data: object) -> dict[str, Any] | None:
+        try:
+            value = orjson.loads(data if isinstance(data, bytes) else b"")
+        except orjson.JSONDecodeError:
+            value = None
+        if not isinstance(value, dict):
+            self.source.fault(number, "a row without an object; passed over (the line is the row's number)")
+            return None
+        return value
+
+    def _lane(self, session: str) -> tuple[str, str]:
+        """The session that a line of parents ends in, and the lane of this one there."""
+        root, seen = session, {session}
+        while (parent := self.parents.get(root)) and parent not in seen:
+            seen.add(parent)
+            root = parent
+        return root, "main" if root == session else session
+
+
+def _parts(source: Source, message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The steps of a message of the older folder, whose parts stand beside it."""
+    if source.name == STDIN or message.get("role") != "assistant":
+        return []
+    folder = Path(source.name).absolute().parents
+    place = folder[min(2, len(folder) - 1)] / "part" / str(message.get("id") or "")
+    found = []
+    for path in sorted(place.glob("prt_*.json")) if message.get("id") and place.is_dir() else []:
+        try:
+            part = orjson.loads(path.read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            source.fault(0, "a part of a message that cannot be read; the message's own tokens may stand for it")
+            continue
+        if isinstance(part, dict) and part.get("type") == "step-finish":
+            found.append(part)
+    return found
+
+
+def _message(
+    calls: SessionCalls, number: int, message: dict[str, Any], session: str, lane: str, steps: list[dict[str, Any]]
+) -> Iterator[Record]:
+    time = table(message.get("time"))
+    made, ended = plausible(time.get("created")), plausible(time.get("completed"))
+    if message.get("role") != "assistant":
+        calls.put(made)
+        return
+    if message.get("summary") is True:
+        calls.remark_next("compaction", "opencode summarised the history")
+    provider, model = provider_and_model(str(message.get("providerID") or ""), str(message.get("modelID") or ""))
+    error = table(message.get("error")).get("name")
+    own = str(message.get("id") or f"{session}/{number}")
+    for place, said in enumerate(steps or [message]):
+        usage = _usage(calls, number, provider, table(said.get("tokens")))
+        name = f"{own}/{place}" if place else own
+        if not said.get("tokens") or not calls.is_new(name) or (usage is None and not error):
+            continue
+        yield from calls.call(
+            number,
+            recorded_call(
+                name,
+                session,
+                provider,
+                model,
+                usage,
+                ended or made,
+                at=made or 0.0,
+                lane=lane,
+                error=("aborted" if error == "MessageAbortedError" else str(error)) if error else None,
+                usd=said.get("cost"),
+            ),
+        )
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
+
+
+def _usage(calls: SessionCalls, number: int, provider: str, tokens: dict[str, Any]) -> Usage | None:
+    cache = table(tokens.get("cache"))
+    fresh, output, total = (natural(tokens.get(name)) for name in ("input", "output", "total"))
+    read, write, reasoning = (
+        natural(cache.get("read")),
+        natural(cache.get("write")),
+        natural(tokens.get("reasoning")) or 0,
+    )
+    if output is not None and total != (fresh or 0) + (read or 0) + (write or 0) + output:
+        output += reasoning
+    return calls.usage(number, provider, Counts(fresh, read, write, output), "exclusive")
