@@ -77,10 +77,38 @@ def _keep(messages: dict[str, tuple[int, dict[str, Any]]], number: int, message:
 
 
 def _usage(calls: SessionCalls, number: int, tokens: dict[str, Any]) -> Usage | None:
-    sent, output, total = (natural(tokens.get(name)) for name in ("input", "output", "total"))
-    read, thoughts, tool = (natural(tokens.get(name)) or 0 for name in ("cached", "thoughts", "tool"))
-    if sent is None or output is None:
+    return metadata_usage(
+        calls,
+        number,
+        PROVIDER,
+        *(tokens.get(name) for name in ("input", "output", "total", "cached", "thoughts", "tool")),
+    )
+
+
+def metadata_usage(
+    calls: SessionCalls,
+    number: int,
+    provider: str,
+    prompt: object,
+    output: object,
+    total: object,
+    cached: object,
+    thoughts: object,
+    tool: object,
+) -> Usage | None:
+    """What the counters of a Gemini `usageMetadata` say was billed; one that is left out is 0 there.
+
+    The total tells whether the prompt holds the cached tokens and the output the thoughts; without a total it is as
+    Gemini counts: cached inside, thoughts beside.
+    """
+    sent, out, whole = natural(prompt), natural(output), natural(total)
+    read, thought, from_tools = natural(cached) or 0, natural(thoughts) or 0, natural(tool) or 0
+    if sent is None or out is None:
         return None
-    beside = total is not None and read > 0 and total == sent + read + output + thoughts + tool
-    counts = Counts(sent + tool, read, 0, output + thoughts)
-    return calls.usage(number, PROVIDER, counts, "exclusive" if beside else "inclusive")
+    rest = None if whole is None else whole - sent - out - from_tools
+    is_thought_inside = thought > 0 and rest in (0, read)
+    out += 0 if is_thought_inside else thought
+    is_beside = read > 0 and rest == read + (0 if is_thought_inside else thought)
+    return calls.usage(
+        number, provider, Counts(sent + from_tools, read, 0, out), "exclusive" if is_beside else "inclusive"
+    )

@@ -15,6 +15,7 @@ from contextkit.importers import (
     agent_traces,
     block_trace,
     claude_code,
+    cline,
     codex,
     copilot,
     gemini_cli,
@@ -27,6 +28,7 @@ from contextkit.importers import (
     otel,
     pi,
     prometheus,
+    qwen_code,
     raw_pairs,
 )
 from contextkit.importers.format import Format, by_line, first_line
@@ -72,11 +74,13 @@ class _Ours:
 LEDGER = Format("contextkit ledger", lambda head: b'"contextkit_ledger"' in first_line(head), by_line(_Ours), _Ours)
 FORMATS: tuple[Format, ...] = (
     LEDGER,
+    Format("Qwen Code chat", qwen_code.is_qwen_code, qwen_code.read),
     Format("Claude Code transcript", claude_code.is_claude_code, claude_code.read, claude_code.Transcript),
     Format("Codex rollout", codex.is_codex, codex.read, codex.Rollout),
     Format("Copilot CLI events", copilot.is_copilot, copilot.read),
     Format("Gemini CLI session", gemini_cli.is_gemini_cli, gemini_cli.read),
     Format("opencode sessions", opencode.is_opencode, opencode.read),
+    Format("Cline task", cline.is_cline, cline.read),
     Format("Prometheus scrapes", prometheus.is_scrape, prometheus.read),
     Format("pi session", lambda head: pi.is_pi(first_line(head)), pi.read, pi.PiLines),
     Format("block trace", block_trace.is_block_trace, block_trace.read),

@@ -66,22 +66,21 @@ class SessionCalls:
     def call(self, line: int, call: Exchange) -> Iterator[Record]:
         """A call with the remarks on it.
 
-        Its `ended_at` is when the reply ended, None where that is not known; its `at` is 0 where nobody says when it
-        started.
+        Its `ended_at` is when the reply ended, its `at` when it was asked for; one of both may be unknown: None, and 0.
         """
-        ended, lane = call.ended_at, (call.session, call.lane)
-        if ended is None:
+        when, lane = call.ended_at or call.at, (call.session, call.lane)
+        if not when:
             self.source.fault(line, UNTIMED)
-            ended = self.ended
-        elif ended < self._ended.get(lane, 0.0) - 1:
+            when = self.ended
+        elif when < self._ended.get(lane, 0.0) - 1:
             self.source.fault(
                 line, "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands"
             )
-        at = call.at or (self.asked if self.asked is not None and 0 <= ended - self.asked <= LONGEST else ended)
-        self.asked, self.ended, self._ended[lane] = None, ended, ended
+        at = call.at or (self.asked if self.asked is not None and 0 <= when - self.asked <= LONGEST else when)
+        self.asked, self.ended, self._ended[lane] = None, when, when
         yield from (Remark(kind, call.id, text) for kind, text in self._said_next.items())
         self._said_next.clear()
-        yield replace(call, at=min(at, ended), ended_at=ended)
+        yield replace(call, at=min(at, when), ended_at=None if call.at and call.ended_at is None else when)
 
     def finish(self) -> None:
         """Report what concerns the file as a whole."""

@@ -1,0 +1,149 @@
+"""Tasks of Cline and Roo Code, and of what descends from them (`tasks/<id>/ui_messages.json`): their bills.
+
+Takes a source, gives one exchange for each message `api_req_started`. Prompts are not given: `api_conversation_history.json`
+beside it holds the messages, not the system prompt.
+
+* The text of such a message is JSON: `tokensIn`, `tokensOut`, `cacheReads`, `cacheWrites`, `cost`.
+* Cline's `tokensIn` leaves the cached tokens out, but for hosts of which it takes the counters as they come. Roo Code,
+  known by `apiProtocol`, puts them in: for `openai` always, for `anthropic` since 3.29.5 (November 2025). Less input
+  than cached tokens can only leave them out.
+* `deleted_api_reqs` and `subagent_usage` add up several calls: rows that are marked as sums. `condense_context` says only
+  what the summary cost.
+* The model stands in the message (`modelInfo`), else in `task_metadata.json`, else in the texts of the conversation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.rows import bare, rows, table
+from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.source import STDIN, Source, is_packed
+from contextkit.importers.spans import Counts, Reading
+from contextkit.importers.transcript import natural, plausible
+from contextkit.ledger.calls import Record
+
+ROO_INCLUDES = 1_761_955_200.0
+"""The first of November 2025: since then Roo Code's input holds the cached tokens of Anthropic's models too."""
+WHOLE_PROMPT = frozenset(("openai", "litellm", "doubao", "fireworks", "hicap", "lmstudio", "qwen", "xai", "zai"))
+"""Cline's names of hosts whose input holds the cached tokens."""
+SUMS = {
+    "deleted_api_reqs": "all calls that were deleted from the task at once",
+    "subagent_usage": "all calls of a group of sub-agents",
+}
+CALL, CONDENSED = "api_req_started", "condense_context"
+_MODEL = re.compile(rb"<model>([^<\\]{1,200})</model>")
+
+
+def is_cline(head: bytes) -> bool:
+    """Whether a file that starts like this holds a task's messages.
+
+    >>> is_cline(b'[{"ts":1767225610000,"type":"say","say":"text","text":""}]'), is_cline(b'[{"ts":1}]')
+    (True, False)
+    """
+    start = bare(head)[:4096]
+    return start.startswith(b"[") and b'"ts"' in start and re.search(rb'"type"\s*:\s*"(?:say|ask)"', start) is not None
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of a task in their order."""
+    calls = SessionCalls(source, "cline")
+    task = source.label if source.name == STDIN else Path(source.name).absolute().parent.name
+    models = _Models(source)
+    for number, message in rows(source):
+        kind = message.get("say")
+        if "ts" not in message or "type" not in message:
+            source.fault(number, "no message of a task; passed over")
+        elif message["type"] == "say" and (kind in (CALL, CONDENSED) or kind in SUMS):
+            yield from _records(calls, number, message, task, str(kind), models)
+    calls.finish()
+
+
+def _records(
+    calls: SessionCalls, number: int, message: dict[str, Any], task: str, kind: str, models: _Models
+) -> Iterator[Record]:
+    said = table(message.get("contextCondense")) if kind == CONDENSED else table(message.get("text"))
+    at = plausible(message.get("ts"))
+    is_call = "tokensIn" in said or "tokensOut" in said or "cancelReason" in said or kind == CONDENSED
+    if not is_call:
+        if message.get("text") and not said:
+            calls.source.fault(number, "a request whose text is no JSON; passed over")
+        return
+    name = f"{task}/{message['ts']}"
+    if not calls.is_new(f"{name} {message.get('text')}"):
+        return
+    host, named = models.of(message, at)
+    provider, model = provider_and_model(host, named)
+    usage = calls.usage(number, provider, _counts(said), _reading(said, host, at))
+    if kind in SUMS:
+        yield from calls.remark("sum", f"{task}/{kind}", SUMS[kind])
+    lane = "main" if kind == CALL else kind
+    error = {None: None, "user_cancelled": "aborted"}.get(said.get("cancelReason"), str(said.get("cancelReason")))
+    row = recorded_call(
+        name, task, provider, model, usage, None, at=at or 0.0, lane=lane, error=error, usd=said.get("cost")
+    )
+    yield from calls.call(number, row)
+    if kind == CONDENSED:
+        calls.remark_next("compaction", "the history was condensed")
+
+
+def _counts(said: dict[str, Any]) -> Counts:
+    sent, read, write, output = (
+        natural(said.get(name)) for name in ("tokensIn", "cacheReads", "cacheWrites", "tokensOut")
+    )
+    return Counts(sent, read, write, output)
+
+
+def _reading(said: dict[str, Any], host: str, at: float | None) -> Reading:
+    counts = _counts(said)
+    protocol = said.get("apiProtocol")
+    if counts.cached > (counts.prompt or 0):
+        return "exclusive"
+    if protocol is None:
+        return "inclusive" if host in WHOLE_PROMPT else "exclusive"
+    return "inclusive" if protocol == "openai" or at is None or at >= ROO_INCLUDES else "exclusive"
+
+
+class _Models:
+    """Which host and model a task asked, as the files beside its messages say it."""
+
+    def __init__(self, source: Source) -> None:
+        self.uses: list[tuple[float, str, str]] = []
+        self.named = ""
+        if source.name == STDIN:
+            return
+        folder = Path(source.name).absolute().parent
+        for use in _beside(source, folder / "task_metadata.json").get("model_usage") or []:
+            one = table(use)
+            names = str(one.get("model_provider_id") or ""), str(one.get("model_id") or "")
+            self.uses.append((plausible(one.get("ts")) or 0.0, *names))
+        conversation = folder / "api_conversation_history.json"
+        if not self.uses and conversation.is_file():
+            found = _MODEL.findall(conversation.read_bytes())
+            self.named = found[-1].decode("utf-8", "replace") if found else ""
+
+    def of(self, message: dict[str, Any], at: float | None) -> tuple[str, str]:
+        """The host and the model of a call."""
+        info = table(message.get("modelInfo"))
+        if info.get("modelId"):
+            return str(info.get("providerId") or ""), str(info["modelId"])
+        before = [use for use in self.uses if at is None or use[0] <= at + 1] or self.uses[:1]
+        return before[-1][1:] if before else ("", self.named)
+
+
+def _beside(source: Source, path: Path) -> dict[str, Any]:
+    """What a file beside the messages says; nothing where there is none that can be read."""
+    if not path.is_file() or is_packed(str(path)):
+        return {}
+    try:
+        value = orjson.loads(path.read_bytes())
+    except orjson.JSONDecodeError:
+        source.fault(0, f"{path.name} beside it is no JSON: models are unknown where the messages do not name them")
+        return {}
+    return value if isinstance(value, dict) else {}

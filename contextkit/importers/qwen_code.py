@@ -1,0 +1,71 @@
+"""Chats of Qwen Code (`~/.qwen/projects/<project>/chats/<session>.jsonl`, sub-agents' beside them): their bills.
+
+Takes a source, gives one exchange for each line of type `assistant` with `usageMetadata`. Prompts are not given: neither
+the system prompt nor the tools stand in the file.
+
+* The counters have Gemini's names whoever was asked: the prompt holds the cached tokens. `totalTokenCount` tells whether
+  the thoughts are beside the output, as Gemini counts, or inside it, as OpenAI-compatible hosts do.
+* A branch (`/branch`) copies its lines under another session's name, `uuid` and all: they are counted once.
+* Calls that are no turn (titles, summaries) have no line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from contextkit.importers.format import first_line
+from contextkit.importers.gemini_cli import metadata_usage
+from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.rows import table
+from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.source import Source
+from contextkit.importers.transcript import parsed, plausible
+from contextkit.ledger.calls import Record
+
+_MESSAGE = re.compile(rb'"message"\s*:\s*\{\s*(?:"role"\s*:\s*"\w+"\s*,\s*)?"parts"')
+_NAMES = ("prompt", "candidates", "total", "cachedContent", "thoughts", "toolUsePrompt")
+
+
+def is_qwen_code(head: bytes) -> bool:
+    """Whether a file that starts like this is a chat.
+
+    >>> is_qwen_code(b'{"uuid":"a","parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","parts":[]}}')
+    True
+    >>> is_qwen_code(b'{"uuid":"a","parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","content":""}}')
+    False
+    """
+    line = first_line(head)
+    is_line = line.startswith(b"{") and all(name in line for name in (b'"uuid"', b'"parentUuid"', b'"sessionId"'))
+    return is_line and (_MESSAGE.search(line) is not None or b'"systemPayload"' in line or b'"usageMetadata"' in line)
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of a chat in its order."""
+    calls = SessionCalls(source, "qwen")
+    for number, line in source.lines():
+        row = parsed(source, number, line)
+        if row is None:
+            continue
+        if "uuid" not in row or not isinstance(row.get("type"), str):
+            source.fault(number, "no line of a Qwen Code chat; passed over")
+            continue
+        yield from _records(calls, number, row)
+    calls.finish()
+
+
+def _records(calls: SessionCalls, number: int, row: dict[str, Any]) -> Iterator[Record]:
+    now, said = plausible(row.get("timestamp")), table(row.get("usageMetadata"))
+    if row["type"] in ("user", "tool_result"):
+        calls.put(now)
+    elif row.get("subtype") == "chat_compression":
+        calls.remark_next("compaction", "Qwen Code compressed the history")
+    elif row["type"] == "assistant" and said and calls.is_new(str(row["uuid"])):
+        session, lane = str(row.get("sessionId") or calls.source.label), str(row.get("agentId") or "main")
+        provider, model = provider_and_model("", str(row.get("model") or ""))
+        usage = metadata_usage(calls, number, provider, *(said.get(f"{name}TokenCount") for name in _NAMES))
+        yield from calls.remark("project", session, row.get("cwd"))
+        if lane != "main":
+            yield from calls.remark("agent", f"{session}/{lane}", row.get("agentName"))
+        yield from calls.call(number, recorded_call(str(row["uuid"]), session, provider, model, usage, now, lane=lane))

@@ -1,0 +1,107 @@
+"""Tasks of Cline and Roo Code: messages made here; totals equal a count of their texts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.registry import records_at
+from contextkit.importers.source import Faults
+from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.summary import summarise
+
+FIXTURES = Path(__file__).parent / "fixtures" / "cline"
+CLINE, ROO = FIXTURES / "1767225600000" / "ui_messages.json", FIXTURES / "roo" / "ui_messages.json"
+
+
+def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
+    faults = Faults()
+    known, records = records_at(str(path), faults)
+    assert known.name == "Cline task"
+    held = list(records)
+    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+
+
+def test_each_request_of_cline_is_a_call_with_its_cost() -> None:
+    calls, remarks, faults = read(CLINE)
+    assert [(call.lane, call.provider, call.usage, call.billed_usd) for call in calls] == [
+        ("main", "anthropic", Usage(12, 0, 14_000, 0, 80), 0.0538),
+        ("main", "anthropic", Usage(9, 14_000, 600, 0, 120), 0.0087),
+        ("main", "openai", Usage(400, 14_600, 0, 0, 50), 0.004),
+        ("main", "", Usage(4, 14_700, 0, 0, 3), 0.005),
+        ("subagent_usage", "", Usage(300, 21_000, 5_000, 0, 90), 0.03),
+        ("deleted_api_reqs", "", Usage(30, 28_000, 700, 0, 200), 0.02),
+    ]
+    assert {call.session for call in calls} == {"1767225600000"} and calls[3].error == "aborted"
+    assert (calls[0].at, calls[0].ended_at) == (1_767_225_600.5, None)
+    assert [remark.kind for remark in remarks] == ["sum", "sum"] and not len(faults)
+    assert not [loss for loss in summarise([*remarks, *calls]).losses if loss.index > 3]
+
+
+def test_totals_equal_a_count_of_the_texts() -> None:
+    messages = json.loads(CLINE.read_text("utf-8"))
+    texts = [json.loads(one["text"]) for one in messages if one["type"] == "say" and "tokensIn" in one["text"]]
+    usages = [call.usage for call in read(CLINE)[0] if call.usage]
+    assert len(texts) == 6
+    assert sum(one.read or 0 for one in usages) == sum(one["cacheReads"] for one in texts)
+    assert sum(one.written or 0 for one in usages) == sum(one["cacheWrites"] for one in texts)
+    assert sum(one.output or 0 for one in usages) == sum(one["tokensOut"] for one in texts)
+    assert sum(call.billed_usd or 0 for call in read(CLINE)[0]) == sum(one["cost"] for one in texts)
+
+
+def test_roo_code_puts_the_cached_tokens_into_its_input() -> None:
+    calls, remarks, faults = read(ROO)
+    assert [(call.usage, call.billed_usd) for call in calls] == [
+        (Usage(12, 0, 14_000, 0, 80), 0.0538),
+        (Usage(400, 14_600, 0, 0, 50), 0.004),
+        (None, 0.011),
+    ]
+    assert calls[2].lane == "condense_context" and not len(faults) and not remarks
+
+
+def test_before_november_2025_the_input_of_anthropics_models_left_the_cached_tokens_out(tmp_path: Path) -> None:
+    said = {"apiProtocol": "anthropic", "tokensIn": 9_000, "tokensOut": 20, "cacheWrites": 0, "cacheReads": 4_000}
+    path = tmp_path / "ui_messages.json"
+    bills = []
+    for ts in (1_758_225_600_000, 1_762_000_000_000):
+        message = {"ts": ts, "type": "say", "say": "api_req_started", "text": json.dumps(said)}
+        path.write_text(json.dumps([message]), "utf-8")
+        bills.append(read(path)[0][0].usage)
+    assert bills == [Usage(9_000, 4_000, 0, 0, 20), Usage(5_000, 4_000, 0, 0, 20)]
+
+
+def test_the_model_stands_in_the_files_beside_the_messages(tmp_path: Path) -> None:
+    shutil.copy(ROO, tmp_path)
+    (tmp_path / "api_conversation_history.json").write_text('[{"content":"<model>gpt-5.2</model>"}]', "utf-8")
+    assert {(call.provider, call.model) for call in read(tmp_path / "ui_messages.json")[0]} == {("openai", "gpt-5.2")}
+    uses = [
+        {"ts": 1_758_000_000_000, "model_id": "claude-sonnet-4-5", "model_provider_id": "anthropic"},
+        {"ts": 1_767_225_605_000, "model_id": "gpt-5.2", "model_provider_id": "openai-native", "mode": "act"},
+    ]
+    (tmp_path / "task_metadata.json").write_text(json.dumps({"model_usage": uses}), "utf-8")
+    models = [call.model for call in read(tmp_path / "ui_messages.json")[0]]
+    assert models == ["claude-sonnet-4-5", "gpt-5.2", "gpt-5.2"]
+    (tmp_path / "task_metadata.json").write_text("{", "utf-8")
+    calls, _, faults = read(tmp_path / "ui_messages.json")
+    assert {call.model for call in calls} == {"gpt-5.2"} and "task_metadata.json" in faults.kept[0].what
+
+
+def test_damaged_and_unknown_messages_are_passed_over(tmp_path: Path) -> None:
+    messages = json.loads(CLINE.read_text("utf-8"))
+    messages[1]["text"] = messages[1]["text"][:30]
+    messages[4]["text"] = messages[4]["text"].replace('"tokensIn": 9', '"tokensIn": 9, "new": [1]')
+    path = tmp_path / "ui_messages.json"
+    path.write_text(json.dumps([*messages, {"a": 1}, 7, {"ts": 1, "type": "say", "say": "dance"}], indent=1), "utf-8")
+    calls, _, faults = read(path)
+    assert calls[0].usage == Usage(9, 14_000, 600, 0, 120) and len(calls) == 5
+    assert [fault.what for fault in faults.kept] == [
+        "a request whose text is no JSON; passed over",
+        "no message of a task; passed over",
+    ]
+    assert faults.kept[0].line > 1
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    calls, _, faults = read(path)
+    assert len(calls) == 1 and faults.kept[-1].line > 0
