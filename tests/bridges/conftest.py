@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-FRAMEWORKS = {"agents", "claude_agent_sdk", "langchain", "pydantic_ai"}
+FRAMEWORKS = {"agents", "claude_agent_sdk", "langchain", "litellm", "pydantic_ai"}
 
 
 @pytest.fixture(autouse=True)
