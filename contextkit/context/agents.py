@@ -23,6 +23,7 @@ from contextkit.ledger.calls import Outline
 from contextkit.ledger.ledger import LEDGER_NAME, Ledger
 from contextkit.log.entry import Entry
 from contextkit.log.log import Log
+from contextkit.log.registry import ListedSessions
 from contextkit.log.sqlite import SQLiteStorage
 from contextkit.log.storage import JSONLStorage
 from contextkit.memory.filestore import FileMemory
@@ -427,11 +428,11 @@ def read_state(lane: str, log: Path) -> AgentState:
     return _state_in(lane, lambda: (JSONLStorage.read(log), JSONLStorage.read_backwards(log)))
 
 
-def read_session_state(lane: str, storage: SQLiteStorage) -> AgentState:
+def read_session_state(lane: str, storage: ListedSessions) -> AgentState:
     """`read_state` of a log that is a session beside the one of its caller."""
 
     def read() -> tuple[Iterator[Entry], Iterator[Entry]]:
-        entries = SQLiteStorage.read(storage.file, session_name(storage.session, lane))
+        entries = storage.read_beside(session_name(storage.session, lane))
         return iter(entries), reversed(entries)
 
     return _state_in(lane, read)

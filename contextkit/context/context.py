@@ -94,8 +94,7 @@ from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import binary_part, check_result_parts, checked_text, content_parts
 from contextkit.log.entry import Change, Entry, Kind
 from contextkit.log.log import Log, OpenCall, Turns, check_clock
-from contextkit.log.registry import SessionStorage, open_storage, sessions_in
-from contextkit.log.sqlite import SQLiteStorage
+from contextkit.log.registry import ListedSessions, SessionStorage, open_storage, sessions_in
 from contextkit.log.storage import KINDS, folder_at
 from contextkit.log.variation import Variation
 from contextkit.memory.compaction import INSTRUCTION, Compaction, LeftBehind, goal_of, replaced
@@ -1152,7 +1151,7 @@ class Context:
                 states.append(state_of(is_open[lane]))
             elif folder is not None:
                 states.append(read_state(lane, folder / lane / "log.jsonl"))
-            elif isinstance(self.log.storage, SQLiteStorage):
+            elif isinstance(self.log.storage, ListedSessions):
                 states.append(read_session_state(lane, self.log.storage))
         return states
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from contextkit.errors import UsageError
+from contextkit.log.entry import Entry
 from contextkit.log.postgres import PostgresStorage
 from contextkit.log.sqlite import SQLiteStorage
 from contextkit.log.storage import JSONLStorage, Storage, folder_at
@@ -32,10 +33,13 @@ class SessionStorage(Storage, Protocol):
 
 @runtime_checkable
 class ListedSessions(SessionStorage, Protocol):
-    """A storage that can say which sessions it holds."""
+    """A storage that can say which sessions it holds, and read each of them while somebody else writes it."""
 
     def sessions_below(self, prefix: str) -> list[str]:
         """Names of the sessions with entries whose names begin so, in the order they were begun."""
+
+    def read_beside(self, session: str) -> list[Entry]:
+        """The entries of another session in the same place, also while somebody writes it; none of one not there."""
 
 
 STORAGES: dict[str, Callable[[str], Storage]] = {

@@ -136,6 +136,10 @@ class SQLiteStorage:
             ).fetchall()
         return [session for session, _ in rows]
 
+    def read_beside(self, session: str) -> list[Entry]:
+        """The entries of another session of the file, also while somebody writes it; see `read`."""
+        return self.read(self.file, session)
+
     def load(self) -> Iterator[Entry]:
         """What the session held when it was opened; a fork begins with what it shares with its parent."""
         return iter(self._entries)

@@ -115,6 +115,18 @@ _AT: LiteralString = "select digest from entry where session = %(session)s::text
 _HOLDER: LiteralString = """
 select session from entry where session = any(%(sessions)s::text[]) and sequence = %(sequence)s::bigint and digest = %(digest)b limit 1
 """
+_BELOW: LiteralString = """
+with recursive named (session) as (
+    select min(session) from entry
+    union all
+    select (select min(entry.session) from entry where entry.session > named.session) from named
+    where named.session is not null
+)
+select session from named where starts_with(session, %(prefix)s::text)
+order by (select at from entry where entry.session = named.session order by sequence limit 1), session
+"""
+"""From one session's name to the next in the index: entries are not scanned, and names that begin alike need not stand
+together in the order of every collation."""
 _SCHEMES = ("postgresql://", "postgres://")
 
 
@@ -177,6 +189,25 @@ class PostgresStorage:
     def beside(self, session: str) -> PostgresStorage:
         """Another session in the same database, over the same pool or on a connection of its own."""
         return PostgresStorage(self._server.place, session, notifies=self._notifies, wait_seconds=self._wait_seconds)
+
+    def sessions_below(self, prefix: str) -> list[str]:
+        """Names of the sessions with entries whose names begin so, in the order of the times of their first entries.
+
+        Raises `StorageError` when the server refuses or is gone.
+        """
+        self._check_open()
+        with self._faults("the sessions below it could not be listed"):
+            return [session for (session,) in self._query(_BELOW, {"prefix": prefix})]
+
+    def read_beside(self, session: str) -> list[Entry]:
+        """The entries of another session of the same database, also while somebody writes it; none of one that is not
+        there.
+
+        Raises `LogCorrupt` where the chain is broken, `StorageError` when the server refuses or is gone.
+        """
+        self._check_open()
+        with self._faults(f"session {session!r} could not be read"):
+            return read(reading(session, -1, GENESIS, None), self._page)
 
     def load(self) -> Iterator[Entry]:
         """What the session holds now; a fork begins with what it shares with its parent.
