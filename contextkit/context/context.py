@@ -231,6 +231,9 @@ class Context:
         answer them too."""
 
         self._memory.check(provider.model.name, binds_reasoning(provider), provider.model.binds_thinking)
+        self._replay()
+        if tools is None and not is_fresh:
+            toolbox = self._memory.answering(parse(self.log[self._turns.head_tools].body).get("tools", ()))
         if origin is not None and origin.plan is not None:
             toolbox = Toolbox(self._memory.rebound(toolbox))
         self.toolbox = self._memory.joined(toolbox)
@@ -241,7 +244,6 @@ class Context:
         self._n_shared = 0, 0
         """Epoch, and how many entries of its order other branches send too."""
 
-        self._replay()
         parts = None if system is None else content_parts(system)
         definitions = None if tools is None and (memory is None or not is_fresh) else self.toolbox.definitions()
         if is_fresh:
@@ -1041,7 +1043,7 @@ class Context:
         What it costs is in this context's ledger and summary, and its budget bounds it.
 
         Without `system` it has this conversation's head and memory, and reads the head from cache, also where `tools`
-        names some of this conversation's tools: the others stay in the head and may not be called. With `system`, or
+        gives it some of this conversation's tools: the others stay in the head and may not be called. With `system`, or
         with a tool this conversation does not have, it has a head of its own, of what it was given. `model` is another
         model of the same endpoint, with the parameters of this one; `provider` any other.
 

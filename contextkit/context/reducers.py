@@ -561,6 +561,11 @@ class MemoryState:
             return toolbox
         return Toolbox([*toolbox, *(tool for tool in self._tools if tool.name not in toolbox.names)])
 
+    def answering(self, declared: Iterable[Json]) -> Toolbox:
+        """The tools that a log declares, answered by those of this memory; the others have nothing to run."""
+        own = {tool.name: tool for tool in self._tools}
+        return Toolbox(own.get(tool.name, tool) for tool in map(Tool.raw, declared))
+
     def rebound(self, tools: Iterable[Tool]) -> list[Tool]:
         """`tools` with those of a todo list answered by the list of this memory: a sub-agent has its caller's tools,
         not its plan.

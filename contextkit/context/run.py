@@ -171,8 +171,8 @@ def _refusal(approval: Approval) -> str:
 
 
 def _is_run(call: Call) -> bool:
-    """Whether running it calls a function: not for a call that was cut, or of a tool that does not exist."""
-    return call.tool is not None and not call.is_cut
+    """Whether running it calls a function: not for a call that was cut, or of a tool that does not exist or has none."""
+    return call.tool is not None and call.tool.function is not None and not call.is_cut
 
 
 def _answer_open(context: Context, client: Any, approve: Callable[[Call], Approval] | None, tries: int) -> None:

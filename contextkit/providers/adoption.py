@@ -123,19 +123,22 @@ def check_head(log: Sequence[Entry], turns: Turns, provider: Provider, system: J
     kept = parse(log[turns.head_templates].body).get("templates", {}).get(provider.wire, provider.template)
     if kept != provider.template:
         raise HeadChanged(
-            f"this log was written with version {kept} of the {provider.wire} templates, this is version {provider.template}: {_CHOICES}"
+            f"this log was written with version {kept} of the {provider.wire} templates, this is version {provider.template}: {_NEW_HEAD}"
         )
 
 
-_CHOICES = (
-    "leave system and tools out to go on as stored, or pass allow_new_head=True to open a new epoch (the next request pays for the "
-    "whole prompt once)"
-)
+_NEW_HEAD = "pass allow_new_head=True to open a new epoch (the next request pays for the whole prompt once)"
+_DIFFERENT = {"system": "the system prompt differs", "tools": "the tools differ"}
+_AS_STORED = {
+    "system": "leave system out to go on as stored",
+    "tools": "give the tools as they were (without them the prompt stays as stored, and no call can be run)",
+}
 
 
 def _difference(name: str, kept: Json, given: Json, sequence: int) -> str:
     path, was, now = _first(kept, given, name)
-    return f"{name} differ from entry {sequence} of the log at {path} (was {was}, now {now}): {_CHOICES}"
+    what = f"{_DIFFERENT[name]} from entry {sequence} of the log at {path} (was {was}, now {now})"
+    return f"{what}: {_AS_STORED[name]}, or {_NEW_HEAD}"
 
 
 def _first(kept: Json, given: Json, path: str) -> tuple[str, str, str]:

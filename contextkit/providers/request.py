@@ -391,6 +391,8 @@ class Request(Mapping[str, Json]):
         return {"headers": dict(self.headers)} if self.headers else {}
 
     def _failed(self, error: BaseException) -> None:
+        if getattr(error, "status_code", None) in _TOO_LARGE and (overflow := self.overflow) is not None:
+            error.add_note(str(overflow))
         if self._observe is not None:
             self._observe(self, error)
 
@@ -429,6 +431,8 @@ class Request(Mapping[str, Json]):
         return f"<Request {self.path} {self.model.name}: {layout.n} segments, {layout.n_bytes:,} bytes, {len(layout.breakpoints)} marks>"
 
 
+_TOO_LARGE = (400, 413)
+"""Statuses by which providers refuse a prompt that is longer than the window."""
 _REWRITING = ("anthropic.lib.bedrock._client", "anthropic.lib.vertex.", "openai.lib.")
 """Where the SDKs keep clients that move fields between body, path and headers; Foundry's, Mantle's, AWS's and Google
 Cloud's send what they are given."""

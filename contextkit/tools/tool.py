@@ -116,7 +116,8 @@ class Tool:
     def _ready(self, arguments: Arguments) -> Callable[[], object]:
         if self._bind is None:
             raise UsageError(
-                f"tool {self.name!r} has nothing to run; give it run=…, or run it yourself and record the result"
+                f"tool {self.name!r} has nothing to run; give it run=…, or run it yourself and record the result; where a "
+                "conversation is opened again, give it the tools and the memory it was begun with: tools=[…], memory=…"
             )
         if (
             isinstance(arguments, Mapping)
@@ -519,6 +520,10 @@ def _as_tools(tools: Iterable[Toolable]) -> tuple[Tool, ...]:
 
 @singledispatch
 def _as_tool(thing: object) -> Tool:
+    if isinstance(thing, str):
+        raise InvalidTool(
+            f"{thing!r} is the name of a tool; give the tool itself: that of a conversation is context.toolbox[{thing!r}]"
+        )
     if not callable(thing):
         raise InvalidTool(f"{type(thing).__name__} is no tool; give a function, a Tool, or a definition dict")
     return tool(thing)

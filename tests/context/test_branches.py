@@ -152,7 +152,9 @@ def test_a_changed_head_is_refused_or_declared(desk: Desk, tmp_path: Path) -> No
     desk.ask(context, says("first " * 300))
     context.close()
     n_bytes = (tmp_path / "run" / "log.jsonl").stat().st_size
-    with pytest.raises(HeadChanged, match=r"system differ.* at system\[0\]\.text .*allow_new_head=True") as caught:
+    with pytest.raises(
+        HeadChanged, match=r"the system prompt differs .* at system\[0\]\.text .*allow_new_head=True"
+    ) as caught:
         desk.open(tmp_path / "run", system="It is Monday.")
     assert "Monday" not in str(caught.value) and "careful" not in str(caught.value)
     with pytest.raises(HeadChanged, match=r"tools differ.*tools\[0\]\.name"):

@@ -252,3 +252,53 @@ def test_parameters_of_one_loop_are_in_every_request(desk: Desk) -> None:
     context = desk.context("Add.")
     steps = steps_of(desk, context, *ADDING, **{desk.wire.output: 77})
     assert all(step.request.params[desk.wire.output] == 77 for step in steps)
+
+
+def test_a_conversation_opened_without_its_tools_runs_no_call_and_says_which_to_give(
+    desk: Desk, tmp_path: Path
+) -> None:
+    options = {"phases": Phases({"only": Phase(allow=["*"])}, start="only"), "memory": FileMemory(tmp_path / "memory")}
+    context = desk.open(tmp_path / "run", **options)
+    context.user("Add.")
+    desk.ask(context, asks(("add", {"a": 2, "b": 3}), ("memory", {"command": "view", "path": "/memories"})))
+    body = context.messages()
+    context.close()
+
+    bare = desk.open(tmp_path / "run", system=None, tools=None, phases=options["phases"])
+    assert bare.toolbox.names == ("add", "shout", "memory", "read_reference", "todo")
+    for call in bare.calls:
+        with pytest.raises(UsageError, match=rf"tool '{call.name}' has nothing to run.*tools=\[…\], memory=…"):
+            call.run()
+    with pytest.raises(UsageError, match="nothing to run"):
+        steps_of(desk, bare)
+    assert not any(call.was_started for call in bare.calls), "nothing ran, so nothing was begun"
+    helper = bare.spawn("Look.")
+    assert helper.toolbox.definitions() == bare.toolbox.definitions()
+    assert bare.messages() == body
+    bare.close()
+
+    again = desk.open(tmp_path / "run", **options)
+    assert [step.text for step in steps_of(desk, again, says("Five."))] == ["Five."]
+    assert results(again)[0] == "5"
+    honest(desk, again)
+
+
+def test_a_memory_answers_its_tools_where_the_others_are_left_out(desk: Desk, tmp_path: Path) -> None:
+    memory = FileMemory(tmp_path / "memory")
+    with desk.open(tmp_path / "run", memory=memory) as context:
+        context.user("Write it down.")
+        desk.ask(context, asks(("todo", {"action": "add", "items": ["one"]})))
+    with desk.open(tmp_path / "run", system=None, tools=None, memory=memory) as context:
+        [call] = context.calls
+        assert not isinstance(call.run(), Exception)
+
+
+def test_a_prompt_larger_than_the_window_is_refused_with_what_can_be_done(desk: Desk) -> None:
+    context = desk.context("Sum it up: " + "word " * 1_500_000)
+    with pytest.raises(Exception, match=r"400|too long|context") as caught:
+        steps_of(desk, context)
+    [note] = caught.value.__notes__
+    assert note == str(context.request().overflow) and "context.compact" in note
+    with pytest.raises(Exception, match="400") as other:
+        steps_of(desk, desk.context("Go."), {"fault": {"kind": "status", "status": 400}})
+    assert not hasattr(other.value, "__notes__")

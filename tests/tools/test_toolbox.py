@@ -64,6 +64,10 @@ def test_two_of_one_name_are_refused() -> None:
 
 
 def test_what_is_no_tool_is_refused() -> None:
+    with pytest.raises(
+        InvalidTool, match=r"'fetch' is the name of a tool; give the tool itself: .*context\.toolbox\['fetch'\]"
+    ):
+        Toolbox(["fetch"])  # type: ignore[list-item]
     with pytest.raises(InvalidTool, match="int is no tool; give a function, a Tool, or a definition dict"):
         Toolbox([3])  # type: ignore[list-item]
 
