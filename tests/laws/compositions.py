@@ -306,6 +306,12 @@ class Member:
     sent: list[Sent] = field(default_factory=list)
     is_agent: bool = False
 
+    @property
+    def is_of_fork(self) -> bool:
+        """Whether it is a fork or stands below one: what it sends is in no log and no ledger once the process has died."""
+        is_fork = not self.is_kept and self.name.startswith("fork")
+        return is_fork or (self.parent is not None and self.parent.is_of_fork)
+
 
 _numbers = count()
 
@@ -455,7 +461,7 @@ class Composition:
 
     def _bill(self, member: Member, request: Request) -> Any:
         """The request leaves: what it is billed, as predicted."""
-        if not member.is_kept and member.name.startswith("fork"):
+        if member.is_of_fork:
             self.has_fork_calls = True
         billed = self.server.bill(request.wire, request.body, self.clock_at)
         predicted = request.predicted
