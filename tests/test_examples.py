@@ -23,6 +23,7 @@ SHOWS = {
     "08_watch": "! CKS01 ",
     "09_proxy": "--repair sort-tools,place-breakpoints",
     "10_late_tools": "tools in the head: ['call_tool']",
+    "11_agent": "open: [('send_report', True)]\nagents: ['finished', 'finished']\n1 done  ['send_report']",
 }
 """Example → something that stands in its output."""
 
