@@ -178,6 +178,7 @@ async def _serve(options: Options) -> None:
             allow_hosts=options.allow_hosts,
             timeouts=timeouts,
             budget=budget,
+            on_refused=_each(takers),
         )
         await proxy.start(options.host, options.port)
         console.began(proxy.url, upstream.shown, options.record)

@@ -65,6 +65,8 @@ def summary_of(report: Json) -> Iterator[str]:
     breaks = ", ".join(f"{code} × {n}" for code, n in sorted(report["breaks"].items(), key=lambda pair: -pair[1]))
     calls, passed = report["summary"]["total"]["calls"], report.get("passed", 0)
     yield f"{calls} call{'' if calls == 1 else 's'} · {report['text']}"
+    if refused := report.get("refused"):
+        yield f"refused, as the budget had no room: {refused} call{'' if refused == 1 else 's'}"
     if passed:
         yield f"passed on unread: {passed} other request{'' if passed == 1 else 's'}"
     skipped = report.get("skipped")
@@ -81,6 +83,7 @@ class ConsoleOutput:
     def __init__(self, *, is_json: bool, is_quiet: bool) -> None:
         """Everything as JSON, or nothing but the first and the last word."""
         self._is_json, self._is_quiet, self._has_begun = is_json, is_quiet, False
+        self._n_refused = 0
         self._texts: SimpleQueue[str | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="contextkit-terminal", daemon=True)
         self._thread.start()
@@ -100,6 +103,10 @@ class ConsoleOutput:
     def report(self, report: Json) -> None:
         """A call, the summary, or trouble."""
         kind = next((kind for kind in _PLAIN if kind in report), "exchange")
+        if kind == "refused":
+            self._n_refused += 1
+        elif kind == "summary" and self._n_refused:
+            report = {**report, "refused": self._n_refused}
         if "skipped" in report and kind == "exchange":
             return  # the summary tells how many they were
         if kind == "trouble":
@@ -128,6 +135,7 @@ _PLAIN: dict[str, Callable[[Json], Iterator[str]]] = {
     "trouble": lambda report: iter([report["trouble"]]),
     "summary": summary_of,
     "passed": lambda report: iter([f"  passed on unread: {report['passed']['text']}"]),
+    "refused": lambda report: iter([f"  refused: {report['refused']['path']}: {report['refused']['text']}"]),
     "exchange": lines_of,
 }
 """Key that a report has → its lines."""

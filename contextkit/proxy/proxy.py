@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from contextkit.canonical import canonical
+from contextkit.canonical import Json, canonical
 from contextkit.errors import BudgetExceeded, MissingExtra, UsageError
 from contextkit.ledger.budget import Budget
 
@@ -35,7 +35,7 @@ from contextkit.proxy.relay import (
     in_words,
     value_of,
 )
-from contextkit.redact import redact_text
+from contextkit.redact import redact_path, redact_text
 from contextkit.server.answer import CHAT, MESSAGES, trace_of
 from contextkit.server.http.hosts import Hosts
 from contextkit.terminal import sanitize
@@ -71,16 +71,19 @@ class Proxy:
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         budget: Budget | None = None,
         session: str = "proxy",
+        on_refused: Callable[[Json], None] = lambda report: None,
     ) -> None:
         """`observer` is told of every model call.
 
         `repair` may change its body; `pages` are paths that are not passed on. A call that could cost more than
-        `budget` has left is answered with 402, which no SDK retries; `session` spends from a budget per session.
+        `budget` has left is answered with 402, which no SDK retries, and told to `on_refused` as `{"refused": {"path",
+        "text"}}`; `session` spends from a budget per session.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.
         """
         self._timeouts = timeouts
+        self._on_refused = on_refused
         self._gate = None if budget is None else BudgetGate(budget, session, read_response=usage_in)
         self._upstream, self._observer, self._repair, self._pages = upstream, observer, repair, pages or {}
         self._server: asyncio.Server | None = None
@@ -174,7 +177,9 @@ class Proxy:
             relay = Relay(link, request, self._upstream, self._observer, self._repair, self._timeouts, self._gate)
             await relay.run(next(self._numbers))
         except BudgetExceeded as exceeded:
-            _refuse(link, _codec_of(request), PAYMENT_REQUIRED, exceeded.for_shell())
+            text, path = exceeded.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
+            self._on_refused({"refused": {"path": redact_path(path), "text": text}})
+            _refuse(link, _codec_of(request), PAYMENT_REQUIRED, text)
         except Unreachable as fault:
             _refuse(link, _codec_of(request), fault.status, str(fault))
         except ClientStalled:

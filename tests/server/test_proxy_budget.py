@@ -14,7 +14,9 @@ import pytest
 from contextkit import Budget, Ledger
 from contextkit.cache.usage import Usage
 from contextkit.cli.proxy import Options, _budget
+from contextkit.cli.proxy_output import ConsoleOutput
 from contextkit.ledger.calls import Exchange
+from contextkit.proxy.metrics.prometheus import Metrics
 from contextkit.server import LocalServer
 from tests.server.conftest import CLAUDE, GPT
 from tests.server.proxied import client, passing, provider
@@ -45,14 +47,17 @@ def test_claude_is_told_with_402_and_does_not_try_again(server: LocalServer, is_
             if is_stream:
                 list(reply)
 
+    refused: list[Any] = []
     with (
-        passing(server.url, budget=budget) as url,
+        passing(server.url, budget=budget, on_refused=refused.append) as url,
         anthropic.Anthropic(base_url=url, api_key="any") as claude,
         pytest.raises(anthropic.APIStatusError, match=r"a call to .* could cost up to") as caught,
     ):
         ask_on(claude)
     assert caught.value.status_code == 402 and "--budget-tokens" in str(caught.value)
     assert caught.value.body["type"] == "error"  # type: ignore[index]
+    [told] = [report["refused"] for report in refused]
+    assert told["path"] == "/v1/messages" and told["text"] in str(caught.value)
     settled(budget)
     assert 0 < used(server) == budget.spent.tokens <= 4_000 and budget.reserved.tokens == 0
 
@@ -127,3 +132,21 @@ def test_a_day_counts_what_was_recorded_and_a_session_does_not(tmp_path: Path) -
     fields = dict.fromkeys(Options.__dataclass_fields__, None) | {"record": str(path), "budget_usd": 1.0}
     spent = {per: _budget(Options(**{**fields, "budget_per": per})).spent.tokens for per in ("day", "session")}  # type: ignore[union-attr, arg-type]
     assert spent == {"day": 105, "session": 0}
+
+
+def test_the_terminal_and_the_metrics_say_what_was_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    shown, metrics = ConsoleOutput(is_json=False, is_quiet=False), Metrics()
+    shown.began("http://127.0.0.1:1", "https://x", "runs.jsonl")
+    for report in (
+        {"refused": {"path": "/v1/messages", "text": "it could cost too much"}},
+        {"summary": {"total": {"calls": 2}}, "text": "fine", "breaks": {}},
+    ):
+        shown.report(report)
+        metrics.take(report)
+    shown.close()
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "  refused: /v1/messages: it could cost too much",
+        "2 calls \u00b7 fine",
+        "refused, as the budget had no room: 1 call",
+    ]
+    assert b'contextkit_refused_total{reason="budget"} 1\n' in metrics.text()

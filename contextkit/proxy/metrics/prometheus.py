@@ -35,6 +35,7 @@ _HELP = {
     "findings_total": "Breaks of a prefix, by hazard.",
     "repairs_total": "Requests repaired, by repair.",
     "passed_total": "Requests that are no model call the proxy knows, passed on unread, by response status.",
+    "refused_total": "Calls that a budget had no room for; they were not passed on.",
     "skipped_total": "Calls that were passed on and not analysed, as the queue was full.",
     "cost_usd_total": "List price of the calls whose price is known.",
 }
@@ -53,7 +54,9 @@ class Metrics:
         self._models: set[str] = set()
 
     def take(self, report: Json) -> None:
-        """Count a call, or what was passed on unread; a report of anything else is passed over."""
+        """Count a call, what was passed on unread, or refused; a report of anything else is passed over."""
+        if "refused" in report and "summary" not in report:
+            self._add("refused_total", 1, reason="budget")
         if "passed" in report and "summary" not in report:
             self._add("passed_total", 1, status=str(report["passed"]["status"]))
         if "skipped" in report and "summary" not in report:
