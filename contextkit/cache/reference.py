@@ -13,7 +13,7 @@ from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
-from contextkit.facts.rules import MIXED_LIFETIMES, rule_holds
+from contextkit.facts.rules import MIXED_LIFETIMES, CacheRule, rule_at, rule_holds
 from contextkit.models import Model
 
 
@@ -57,3 +57,17 @@ def reference_cache(model: Model, *, mixed_lifetimes: bool | None = None) -> Pre
     if mixed_lifetimes is not None and model.cache == "breakpoints":
         return BreakpointCache(model.min_tokens, is_ttl_interchangeable=mixed_lifetimes)
     return _KINDS[model.cache](model)
+
+
+def rules_of(model: Model) -> list[CacheRule]:
+    """The rules of `facts/rules.toml` that the reference cache of a model goes by, as the user's files leave them.
+
+    `mixed_lifetimes` is one of a cache whose breakpoints may ask for more than one lifetime. Raises `UsageError` for a
+    fault in a user's file.
+
+    >>> from contextkit.models import model_named
+    >>> [rule.name for rule in rules_of(model_named("claude-sonnet-5-5"))], rules_of(model_named("gemini-3-pro"))
+    (['mixed_lifetimes'], [])
+    """
+    has_lifetimes = model.cache == "breakpoints" and len(model.ttls_seconds) > 1
+    return [rule_at(MIXED_LIFETIMES, model.provider)] if has_lifetimes else []

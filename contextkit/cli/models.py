@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from contextkit.errors import UnknownModel, UsageError
 from contextkit.facts import load
 from contextkit.models import MODELS, SOURCES, Model, assumption, find_model, model_named
 from contextkit.terminal import echo, echo_error, sanitize
+
+if TYPE_CHECKING:
+    from contextkit.facts.rules import CacheRule
 
 REGISTERING = "To give its own, add a [[models]] row to a TOML file and name the file with --models"
 """What to do about an assumed model, for who typed a command."""
@@ -95,7 +98,8 @@ _COLUMNS = (
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(names: tuple[str, ...], as_json: bool) -> None:
-    """Print the cache rules and prices of models, where they come from, and what is assumed and why.
+    """Print the cache rules and prices of models, where they come from, and what is assumed and why, also the rules
+    of their caches that no provider has published.
 
     Without NAME: one line for each model with a row. A NAME may be in any spelling (`anthropic/claude-opus-4.5`); one
     without a row gets the rules of its nearest relative, which are assumed. Rows of your own come from a file named
@@ -137,7 +141,14 @@ def _json(value: Any) -> str:
 
 def _model_json(row: Model) -> dict[str, Any]:
     sources = {key: SOURCES[key] for key in row.source.split() if key in SOURCES}
-    return {**asdict(row), "grade": row.grade, "sources": sources, "price": _price_json(row)}
+    rules = [asdict(rule) for rule in _rules_of(row)]
+    return {**asdict(row), "grade": row.grade, "sources": sources, "price": _price_json(row), "rules": rules}
+
+
+def _rules_of(row: Model) -> list[CacheRule]:
+    from contextkit.cache.reference import rules_of
+
+    return rules_of(row)
 
 
 def _price_json(row: Model) -> dict[str, Any] | None:
@@ -193,6 +204,15 @@ def _lines(row: Model) -> Iterator[str]:
     for key in row.source.split():
         if key in SOURCES:
             yield f"  {key}: {SOURCES[key]}"
+    for rule in _rules_of(row):
+        holds = "holds" if rule.holds else "does not hold"
+        yield f"rule {rule.name} {holds}: {_origin(rule.source, rule.date, rule.grade)}"
+        yield f"  {rule.statement}"
+        if rule.provider != row.provider:
+            yield f"  as for {rule.provider}: there is no row for {row.provider}"
+        yield f"  for it: {rule.evidence}"
+        yield f"  against it: {rule.against}"
+        yield f"  if it is wrong: {rule.if_wrong}"
     price = _price_json(row)
     if price is None:
         yield "  no price: tokens are reported without dollars; add a [[prices]] row (docs/models.md)"

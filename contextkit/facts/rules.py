@@ -44,16 +44,25 @@ class CacheRule:
     """What happens where it does not hold."""
 
 
-def rule_holds(name: str, provider: str) -> bool:
-    """Whether an assumed rule holds at a provider; one without a row of its own has the first provider's.
+def rule_at(name: str, provider: str) -> CacheRule:
+    """The assumed rule of a name at a provider; one without a row of its own has the first provider's.
 
     Raises `KeyError` for a name that is not in `facts/rules.toml`, `UsageError` for a fault in a user's file.
+
+    >>> rule_at("mixed_lifetimes", "anthropic").grade
+    'assumed'
+    """
+    rules = _rules(load.n_changes, os.environ.get(load.VARIABLE, ""))[name]
+    return rules.get(provider, next(iter(rules.values())))
+
+
+def rule_holds(name: str, provider: str) -> bool:
+    """Whether `rule_at` holds; raises as it does.
 
     >>> rule_holds("mixed_lifetimes", "anthropic")
     True
     """
-    rules = _rules(load.n_changes, os.environ.get(load.VARIABLE, ""))[name]
-    return rules.get(provider, next(iter(rules.values()))).holds
+    return rule_at(name, provider).holds
 
 
 def cache_rules() -> Iterator[CacheRule]:

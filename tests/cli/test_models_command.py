@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from contextkit.facts.rules import cache_rules
 from contextkit.models import MODELS, model_named
 from tests.cli.conftest import Run
 
@@ -43,6 +45,32 @@ def test_a_row_of_the_users_is_shown_with_its_source(run: Run, tmp_path: Path) -
     )
     text = run("models", "our-sonnet", "--models", file).out
     assert "measured, our gateway" in text and "documented, our contract" in text
+
+
+@pytest.mark.parametrize("name", ["claude-sonnet-5-5", "gpt-6.1-sol"])
+def test_the_assumed_rules_of_a_models_cache_are_shown_with_source_and_grade(run: Run, name: str) -> None:
+    [rule] = [one for one in cache_rules() if one.provider == model_named(name).provider]
+    text = run("models", name).out
+    assert f"rule mixed_lifetimes holds: assumed, {rule.source}, read {rule.date}" in text
+    assert rule.statement in text and rule.against in text and rule.if_wrong in text
+    [shown] = json.loads(run("models", name, "--json").out)[0]["rules"]
+    assert shown == asdict(rule)
+
+
+def test_a_cache_without_several_lifetimes_has_no_rule_of_them(run: Run) -> None:
+    single = next(row.name for row in MODELS.values() if row.cache == "breakpoints" and len(row.ttls_seconds) == 1)
+    assert [row["rules"] for row in json.loads(run("models", single, "gemini-4-neon", "--json").out)] == [[], []]
+    assert "mixed_lifetimes" not in run("models", single).out
+
+
+def test_a_rule_that_the_users_file_turned_off_says_so(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "facts.toml"
+    file.write_text(
+        '[[rules]]\nname = "mixed_lifetimes"\nprovider = "anthropic"\nholds = false\ngrade = "measured"\nsource = "our bills"\n'
+    )
+    text = run("models", "claude-sonnet-5-5", "--models", file).out
+    assert "rule mixed_lifetimes does not hold: measured, our bills" in text
+    assert "rule mixed_lifetimes holds: assumed" in run("models", "gpt-6.1-sol", "--models", file).out
 
 
 def test_a_name_like_no_model_ends_with_one_line(run: Run) -> None:
