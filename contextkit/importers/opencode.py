@@ -112,7 +112,8 @@ class _Sessions:
         except sqlite3.DatabaseError as error:
             if "no such" in str(error):
                 raise UnreadableLog(
-                    f"{self.source.name}: a database, and not opencode's ({error}); give opencode.db"
+                    f"{self.source.name} is the SQLite file of another program, not opencode's ({error}); "
+                    "give opencode.db, or a file of contextkit's sessions"
                 ) from None
             self.source.fault(0, f"{DAMAGED} ({error})")
 

@@ -30,11 +30,13 @@ from contextkit.importers import (
     prometheus,
     qwen_code,
     raw_pairs,
+    sqlite_sessions,
 )
 from contextkit.importers.format import Format, by_line, first_line
-from contextkit.importers.source import STDIN, Faults, Source
+from contextkit.importers.source import DAMAGED, STDIN, Faults, Source
 from contextkit.ledger.calls import Exchange, Record
 from contextkit.ledger.ledger import Ledger, Rows, check_header
+from contextkit.log.sqlite import is_of_another_program
 
 
 class _Ours:
@@ -71,9 +73,15 @@ class _Ours:
         """Report nothing: no fault concerns the file as a whole."""
 
 
+def _sqlite_records(source: Source) -> Iterator[Record]:
+    """The calls of a SQLite file: of our sessions, or of opencode's."""
+    return (sqlite_sessions.read if sqlite_sessions.is_ours(source) else opencode.read)(source)
+
+
 LEDGER = Format("contextkit ledger", lambda head: b'"contextkit_ledger"' in first_line(head), by_line(_Ours), _Ours)
 FORMATS: tuple[Format, ...] = (
     LEDGER,
+    Format("contextkit SQLite file", sqlite_sessions.is_sqlite, _sqlite_records),
     Format("Qwen Code chat", qwen_code.is_qwen_code, qwen_code.read),
     Format("Claude Code transcript", claude_code.is_claude_code, claude_code.read, claude_code.Transcript),
     Format("Codex rollout", codex.is_codex, codex.read, codex.Rollout),
@@ -94,10 +102,8 @@ FORMATS: tuple[Format, ...] = (
     Format("request and response bodies", raw_pairs.is_raw_pairs, raw_pairs.read, raw_pairs.PairLines),
 )
 """Asked from the top: the first that knows a file reads it."""
-DAMAGED = "a damaged row is left out (restore it from a copy); prompts of later calls that continue it are unknown"
-"""What is said of a row that cannot be read, or whose checksum is not that of its content."""
-SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt", ".csv", ".db")
-"""What is looked at in a folder, packed (.gz, .zst) or not."""
+SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt", ".csv", ".db", ".sqlite", ".sqlite3")
+"""What is looked at in a folder, packed (.gz, .zst) or not; SQLite files of other programs are passed over there."""
 _PACKED = (".gz", ".zst")
 
 
@@ -119,7 +125,7 @@ def _named(name: str, faults: Faults) -> list[str]:
     if (path / "ledger.jsonl").is_file():
         return [str(path / "ledger.jsonl")]
     if path.is_dir():
-        found = [str(file) for file in sorted(path.rglob("*")) if _has_suffix(file.name) and _is_file(file, faults)]
+        found = [str(file) for file in sorted(path.rglob("*")) if _is_recording(file, faults)]
         what = f"no {', '.join(SUFFIXES)} in this folder"
     else:
         found, what = [str(file) for file in _fitting(path) if file.is_dir() or _is_file(file, faults)], "no such file"
@@ -152,6 +158,16 @@ def _is_hidden(file: Path, pattern: str) -> bool:
         and "/." not in Path(pattern).as_posix()
         and any(part.startswith(".") for part in file.parts)
     )
+
+
+def _is_recording(file: Path, faults: Faults) -> bool:
+    """Whether a file of a folder is looked at; one that nobody can open is, and says so when it is read."""
+    if not _has_suffix(file.name) or not _is_file(file, faults):
+        return False
+    try:
+        return "opencode" in file.name or not is_of_another_program(file)
+    except OSError:
+        return True
 
 
 def _has_suffix(name: str) -> bool:

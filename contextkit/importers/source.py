@@ -30,6 +30,8 @@ STDIN = "-"
 """Stands for standard input."""
 HEAD = 1 << 16
 """Bytes in which a format shows itself."""
+DAMAGED = "a damaged row is left out (restore it from a copy); prompts of later calls that continue it are unknown"
+"""What is said of a row that cannot be read, or whose checksum is not that of its content."""
 OTHER_KINDS = "and so on: more kinds of faults than are told apart"
 """Stands for what is too varied to be listed."""
 

@@ -28,6 +28,8 @@ from contextkit.log.storage import GENESIS, MODE, FileLock, Storage, folder_at, 
 SCHEME = "sqlite:///"
 WAIT_SECONDS = 30.0
 """How long an append waits for writers of other sessions in the file."""
+MAGIC = b"SQLite format 3\0"
+"""A SQLite file starts with it."""
 _APPLICATION_ID = 0x636B6C67
 """Marks a file as ours (SQLite's `application_id`): `cklg`."""
 _SCHEMA = """
@@ -44,6 +46,7 @@ select sequence, kind, at, body, prev, digest from entry
 where session = :session and sequence > :after and sequence <= coalesce(:last, 9223372036854775807)
 order by sequence limit :page
 """
+_CALLS = "select number, cast(session as blob), cast(line as blob) from call order by number"
 _LAST = "select sequence, digest from entry where session = ? order by sequence desc limit 1"
 _INSERT = "insert into entry values (?, ?, ?, ?, ?, ?, ?)"
 _DELETE = "delete from entry where session = ? and sequence = ? and digest = ?"
@@ -283,6 +286,42 @@ class CallLines:
             raise StorageError(f"{self.path} is closed: open the ledger again to record")
         with self._statements, _faults(self.path):
             yield self._connection
+
+
+def has_our_mark(head: bytes) -> bool:
+    """Whether a file that starts like this is a SQLite file of logs."""
+    return head.startswith(MAGIC) and head[68:72] == _APPLICATION_ID.to_bytes(4, "big")
+
+
+def is_of_another_program(file: Path) -> bool:
+    """Whether this is a SQLite file that is not one of logs; nothing is opened but to be read. Raises `OSError`."""
+    with file.open("rb") as opened:
+        head = opened.read(72)
+    ours = _APPLICATION_ID.to_bytes(4, "big")
+    if not head.startswith(MAGIC) or has_our_mark(head):
+        return False
+    ahead = file.with_name(f"{file.name}-wal")  # a file just made has its first transaction there
+    if head[68:72] != bytes(4) or not ahead.is_file():
+        return True
+    with ahead.open("rb") as opened:
+        return ours not in opened.read(1 << 16)
+
+
+def call_lines(file: str | os.PathLike[str]) -> Iterator[tuple[int, str, bytes]]:
+    """Number, session and line of every call that the ledgers of a file hold, in the order they were recorded; also while
+    sessions of it are written.
+
+    Raises `StorageError` where the file cannot be read or is of another program, `LogCorrupt` where it is damaged.
+    """
+    path = real_path(folder_at(file))
+    with _closing(connect(path, is_read_only=True)) as connection, _faults(path):
+        if connection.execute("select 1 from sqlite_master where name = 'call'").fetchone():
+            for number, session, line in connection.execute(_CALLS):
+                yield (
+                    number,
+                    (session or b"").decode(errors="replace"),
+                    line or b"",
+                )  # damage leaves what no row may hold
 
 
 def connect(file: Path, *, is_read_only: bool = False, is_forced: bool = True) -> sqlite3.Connection:
