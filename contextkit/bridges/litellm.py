@@ -66,8 +66,9 @@ def callback(bridge: Bridge | ContextBridge) -> Any:
             if getattr(call_type, "value", "") != "acompletion" or kwargs.get("client") is not None:
                 return None
             base, key = kwargs.get("base_url") or kwargs.get("api_base"), kwargs.get("api_key")
+            model = kwargs.get("model") or kwargs["litellm_logging_obj"].model  # the latter where it came by position
             _, provider, found_key, found_base = litellm.get_llm_provider(
-                kwargs["model"], kwargs.get("custom_llm_provider"), base, key
+                model, kwargs.get("custom_llm_provider"), base, key
             )
             if provider not in ("anthropic", "openai"):
                 warn(f"calls of {provider} models through LiteLLM are not on the bridge")

@@ -139,6 +139,21 @@ def test_each_event_loop_has_its_own_connections(server: LocalServer) -> None:
     assert len(bridge.ledger) == len(server.ledger) == 4
 
 
+def test_a_model_given_by_position_and_a_router_are_on_the_bridge(server: LocalServer) -> None:
+    bridge = ContextBridge()
+    litellm.callbacks = [callback(bridge)]
+    own = fields(server, MODELS[0])
+    router = litellm.Router(model_list=[{"model_name": "ours", "litellm_params": own}])
+
+    async def ask() -> None:
+        messages = [{"role": "user", "content": "Hello."}]
+        await litellm.acompletion(own["model"], messages, **{key: own[key] for key in own if key != "model"})
+        await router.acompletion("ours", messages)
+
+    asyncio.run(ask())
+    assert len(bridge.ledger) == len(server.ledger) == 2
+
+
 def test_a_call_that_names_a_client_keeps_it(server: LocalServer) -> None:
     named, registered = ContextBridge(), ContextBridge()
     litellm.callbacks = [callback(registered)]
