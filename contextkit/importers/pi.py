@@ -64,7 +64,7 @@ from contextkit.importers.recording import (
     UserTurn,
 )
 from contextkit.importers.source import Source, open_file
-from contextkit.importers.transcript import CUT, natural
+from contextkit.importers.transcript import CUT, dollars, natural
 from contextkit.ledger.calls import Exchange, Outline
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline
@@ -127,6 +127,7 @@ def _exchange(session: str, lane: str, number: int, said: AssistantTurn, prompt:
         usage=said.usage,
         predicted=None,
         error=error,
+        billed_usd=said.billed_usd,
     )
 
 
@@ -612,6 +613,12 @@ def _usage(counts: Json) -> Usage | None:
     )
 
 
+def _cost(counts: Json) -> float | None:
+    """What pi worked out that a call cost, by its own price list."""
+    cost = counts.get("cost") if isinstance(counts, dict) else None
+    return dollars(cost.get("total")) if isinstance(cost, dict) else None
+
+
 def _user(record: dict[str, Json]) -> Event:
     return UserTurn(_when(record), _parts(record["message"]["content"]))
 
@@ -627,6 +634,7 @@ def _assistant(record: dict[str, Json]) -> Event:
         _STOPS.get(said["stopReason"], "done"),
         said.get("errorMessage"),
         _usage(said.get("usage")),
+        _cost(said.get("usage")),
     )
 
 

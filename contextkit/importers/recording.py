@@ -86,6 +86,8 @@ class AssistantTurn:
     """The provider's or the agent's words, None where it ended well."""
     usage: Usage | None
     """The bill; None where all counters are 0, as no call costs nothing."""
+    billed_usd: float | None = None
+    """Dollars that the agent says it cost; None where it says none."""
 
 
 @dataclass(frozen=True, slots=True)

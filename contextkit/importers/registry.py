@@ -13,6 +13,7 @@ from pathlib import Path
 from contextkit.errors import LogCorrupt, UnreadableLog
 from contextkit.importers import (
     agent_traces,
+    aider,
     block_trace,
     claude_code,
     cline,
@@ -20,10 +21,12 @@ from contextkit.importers import (
     copilot,
     gemini_cli,
     har,
+    inspect_logs,
     langfuse,
     litellm,
     openai_runs,
     opencode,
+    openhands,
     openrouter,
     otel,
     pi,
@@ -31,6 +34,7 @@ from contextkit.importers import (
     qwen_code,
     raw_pairs,
     sqlite_sessions,
+    swe_agents,
 )
 from contextkit.importers.format import Format, by_line, first_line
 from contextkit.importers.source import DAMAGED, STDIN, Faults, Source
@@ -89,6 +93,9 @@ FORMATS: tuple[Format, ...] = (
     Format("Gemini CLI session", gemini_cli.is_gemini_cli, gemini_cli.read),
     Format("opencode sessions", opencode.is_opencode, opencode.read),
     Format("Cline task", cline.is_cline, cline.read),
+    Format("SWE-agent trajectory", swe_agents.is_swe_agent, swe_agents.read),
+    Format("Inspect log", inspect_logs.is_inspect, inspect_logs.read),
+    Format("aider analytics", aider.is_aider, aider.read),
     Format("Prometheus scrapes", prometheus.is_scrape, prometheus.read),
     Format("pi session", lambda head: pi.is_pi(first_line(head)), pi.read, pi.PiLines),
     Format("block trace", block_trace.is_block_trace, block_trace.read),
@@ -96,13 +103,17 @@ FORMATS: tuple[Format, ...] = (
     Format("LiteLLM log", litellm.is_litellm, litellm.read),
     Format("Langfuse export", langfuse.is_langfuse, langfuse.read),
     Format("agent trace", agent_traces.is_agent_trace, agent_traces.read),
+    Format("OpenHands metrics", openhands.is_openhands, openhands.read),
     Format("OpenAI-format runs", openai_runs.is_openai_runs, openai_runs.read),
     Format("HTTP archive", har.is_har, har.read),
     Format("OpenRouter records", openrouter.is_openrouter, openrouter.read),
     Format("request and response bodies", raw_pairs.is_raw_pairs, raw_pairs.read, raw_pairs.PairLines),
 )
 """Asked from the top: the first that knows a file reads it."""
-SUFFIXES = (".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt", ".csv", ".db", ".sqlite", ".sqlite3")
+SUFFIXES = (
+    *(".jsonl", ".json", ".ndjson", ".har", ".log", ".prom", ".txt", ".csv"),
+    *(".db", ".sqlite", ".sqlite3", ".eval", ".traj"),
+)
 """What is looked at in a folder, packed (.gz, .zst) or not; SQLite files of other programs are passed over there."""
 _PACKED = (".gz", ".zst")
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from contextkit.cache.usage import Usage
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Reading, counted_usage
-from contextkit.importers.transcript import EARLIEST
+from contextkit.importers.transcript import EARLIEST, dollars
 from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
 
 LONGEST = 3600.0
@@ -101,11 +101,7 @@ def recorded_call(
     error: str | None = None,
     usd: object = None,
 ) -> Exchange:
-    """An exchange of a file that holds no prompts.
-
-    `usd` is kept where it is a cost: programs write 0 where they know no price, so that 0 says nothing.
-    """
-    is_cost = isinstance(usd, int | float) and not isinstance(usd, bool) and 0 < usd < float("inf")
+    """An exchange of a file that holds no prompts; `usd` is its cost as the program wrote it down."""
     return Exchange(
         id=identity,
         session=session,
@@ -119,5 +115,5 @@ def recorded_call(
         usage=usage,
         predicted=None,
         error=error,
-        billed_usd=float(usd) if is_cost and isinstance(usd, int | float) else None,
+        billed_usd=dollars(usd),
     )

@@ -96,3 +96,14 @@ def natural(value: object) -> int | None:
     (5, None, None, None, None)
     """
     return value if type(value) is int and value >= 0 else None
+
+
+def dollars(value: object) -> float | None:
+    """A cost in dollars as a program wrote it down; None for 0, which they write where they know no price.
+
+    >>> dollars(0.0538), dollars(0), dollars(None), dollars(float("nan"))
+    (0.0538, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 < value < float("inf") else None

@@ -24,7 +24,8 @@ from contextkit.importers.recording import (
     ToolResultTurn,
     UserTurn,
 )
-from contextkit.ledger.calls import Outline
+from contextkit.importers.registry import records_at
+from contextkit.ledger.calls import Exchange, Outline
 from contextkit.ledger.misses import misses
 from contextkit.ledger.summary import summarise
 
@@ -207,6 +208,8 @@ def test_the_real_session_adds_up_to_its_own_bills(real: Path) -> None:
     records = [json.loads(line) for line in real.read_text("utf-8").splitlines()]
     bills = [record["message"]["usage"]["cost"]["total"] for record in records if "usage" in record.get("message", {})]
     assert summary.cost_usd == pytest.approx(sum(bills), rel=1e-9)
+    calls = [record for record in records_at(str(real))[1] if isinstance(record, Exchange)]
+    assert sum(call.billed_usd or 0 for call in calls) == pytest.approx(sum(bills), rel=1e-9)
 
 
 def test_the_real_session_is_read_whole(real: Path) -> None:

@@ -1,0 +1,176 @@
+"""Logs of Inspect (`inspect_ai`): `.eval`, which is a zip of JSON files, and `.json`.
+
+Takes a source, gives one exchange for each event of type `model`. Prompts are not given: the events of newer logs refer
+to messages that stand elsewhere.
+
+* `output.usage` leaves the cached tokens out of `input_tokens`; reasoning tokens are inside `output_tokens`.
+* `cache: read` is Inspect's own response cache: such a reply was billed by nobody and is not counted.
+* A log without events says `model_usage` of each sample, one without samples that of the run: rows that are marked as
+  sums, on lanes named after the model.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.rows import bare, rows, table
+from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.source import Source
+from contextkit.importers.spans import Counts
+from contextkit.importers.transcript import natural, plausible
+from contextkit.ledger.calls import Record
+
+MAGIC = b"PK\3\4"
+ADDED_UP = "all calls of this model"
+_MEMBER = re.compile(rb"(?:header\.json|_journal/|samples/|summaries\.json)")
+_NAMES = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "output_tokens", "total_tokens")
+
+
+def is_inspect(head: bytes) -> bool:
+    """Whether a file that starts like this is a log.
+
+    >>> is_inspect(b'{"version":2,"status":"success","eval":{"task":"t"}}'), is_inspect(b'{"version":2,"status":"success"}')
+    (True, False)
+    """
+    if head.startswith(MAGIC):
+        return _MEMBER.match(head, 30) is not None
+    start = bare(head)[:512]
+    return start.startswith(b"{") and all(name in start for name in (b'"version"', b'"status"', b'"eval"'))
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of a log, sample by sample."""
+    calls, n_cached = _Calls(source), 0
+    if source.head.startswith(MAGIC):
+        yield from _archive(source, calls)
+    else:
+        for number, log in rows(source):
+            calls.header(log)
+            samples = log.get("samples")
+            for sample in samples if isinstance(samples, list) else ():
+                yield from calls.sample(number, sample)
+    yield from calls.rest()
+    n_cached = calls.n_cached
+    if n_cached:
+        source.fault(0, f"{n_cached:,} replies came from Inspect's own response cache; not counted")
+    calls.finish()
+
+
+def _archive(source: Source, calls: _Calls) -> Iterator[Record]:
+    """The samples of a zip, in the order they were written."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(source.whole())) as archive:
+            members = archive.namelist()
+            for name in ("header.json", "_journal/start.json"):
+                if name in members:
+                    calls.header(_member(source, archive, name))
+                    break
+            for name in members:
+                if name.startswith("samples/"):
+                    yield from calls.sample(0, _member(source, archive, name))
+    except (zipfile.BadZipFile, EOFError) as error:
+        source.fault(0, f"a damaged .eval ({error}); what came before was read")
+
+
+def _member(source: Source, archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(archive.read(name))
+    except (orjson.JSONDecodeError, zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError) as error:
+        source.fault(0, f"a file of the .eval that cannot be read ({type(error).__name__}); passed over")
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+class _Calls(SessionCalls):
+    """The calls of one log."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, "inspect")
+        self.run, self.started, self.n_cached, self.n_rows = source.label, 0.0, 0, 0
+        self.sums: dict[str, Any] = {}
+
+    def header(self, log: dict[str, Any]) -> None:
+        """What a log says of the run as a whole."""
+        about, stats = table(log.get("eval")), table(log.get("stats"))
+        self.run = str(about.get("eval_id") or about.get("run_id") or about.get("created") or self.run)
+        self.started = plausible(stats.get("started_at")) or plausible(about.get("created")) or 0.0
+        self.sums = table(stats.get("model_usage"))
+
+    def sample(self, number: int, sample: object) -> Iterator[Record]:
+        """The calls of a sample, or their sums."""
+        said = table(sample)
+        session = f"{self.run}/{said.get('id')}#{said.get('epoch')}"
+        events = said.get("events")
+        n_before = self.n_rows
+        for place, event in enumerate(events if isinstance(events, list) else ()):
+            if isinstance(event, dict) and event.get("event") == "model":
+                yield from self._call(number, f"{session}/{place}", session, event)
+        if self.n_rows == n_before:
+            yield from self._added_up(number, session, table(said.get("model_usage")))
+
+    def rest(self) -> Iterator[Record]:
+        """The sums of a log in which no sample is told."""
+        if not self.n_rows:
+            yield from self._added_up(0, self.run, self.sums)
+
+    def _call(self, number: int, name: str, session: str, event: dict[str, Any]) -> Iterator[Record]:
+        self.n_rows += 1
+        if event.get("cache") == "read":
+            self.n_cached += 1
+            return
+        output = table(event.get("output"))
+        if event.get("pending") or not self.is_new(name):
+            return
+        at, ended = plausible(event.get("timestamp")), plausible(event.get("completed"))
+        error = str(event["error"]).split("\n", 1)[0][:80] if event.get("error") else None
+        yield from self._row(
+            number, name, session, "main", str(event.get("model") or ""), output.get("usage"), at, ended, error
+        )
+
+    def _added_up(self, number: int, session: str, models: dict[str, Any]) -> Iterator[Record]:
+        for model, said in models.items():
+            if self.is_new(f"{session} {model}"):
+                self.n_rows += 1
+                yield from self.remark("sum", f"{session}/{model}", ADDED_UP)
+                yield from self._row(
+                    number, f"{session}/{model}", session, model, model, said, self.started, None, None
+                )
+
+    def _row(
+        self,
+        number: int,
+        name: str,
+        session: str,
+        lane: str,
+        model: str,
+        said: object,
+        at: float | None,
+        ended: float | None,
+        error: str | None,
+    ) -> Iterator[Record]:
+        host, _, rest = model.partition("/")
+        provider, asked = provider_and_model(host, rest) if rest else provider_and_model("", model)
+        counts = table(said)
+        sent, read_, write, output, total = (natural(counts.get(name)) for name in _NAMES)
+        usage = self.usage(number, provider, Counts(sent, read_, write, output, total), "exclusive")
+        row = recorded_call(
+            name,
+            session,
+            provider,
+            asked,
+            usage,
+            ended,
+            at=at or 0.0,
+            lane=lane,
+            error=error,
+            usd=counts.get("total_cost"),
+        )
+        yield from self.call(number, row)

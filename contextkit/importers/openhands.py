@@ -1,0 +1,136 @@
+"""What OpenHands records: states of conversations (`base_state.json`), events, trajectories, results of evaluations.
+
+Takes a source, gives exchanges. Prompts are not given: metrics stand apart from the messages.
+
+* Full metrics list each call: `token_usages`, with `response_latencies` and `costs` of the same calls beside them.
+* Snapshots (`llm_metrics` of an event, a state that was written with snapshots) say sums since the start: what they grew
+  by is one row, which may be several calls, and is marked as a sum.
+* `prompt_tokens` hold what was read and written, as LiteLLM counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.rows import bare, rows, table
+from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.source import STDIN, Source
+from contextkit.importers.spans import Counts
+from contextkit.importers.transcript import natural, plausible
+from contextkit.ledger.calls import Record
+
+ADDED_UP = "what the sums of a conversation grew by"
+WRAPPERS = {"history": 2, "events": 2, "trajectory": 2}
+_NAMES = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "completion_tokens")
+_METRICS = re.compile(rb'"(?:accumulated_token_usage|token_usages|usage_to_metrics|llm_metrics|accumulated_cost)"')
+_EVENT = re.compile(rb'"source"\s*:\s*"(?:user|agent|environment)"')
+Sums = tuple[int, int, int, int, float]
+"""Sent, read, written, generated, dollars."""
+
+
+def is_openhands(head: bytes) -> bool:
+    """Whether a file that starts like this holds such metrics, or is an event that may.
+
+    >>> is_openhands(b'{"id":3,"source":"agent","llm_metrics":{"accumulated_cost":0.1}}'), is_openhands(b'{"source":"agent"}')
+    (True, False)
+    """
+    start = bare(head)
+    is_event = _EVENT.search(start) is not None and b'"timestamp"' in start and b'"id"' in start
+    is_known = _METRICS.search(start) is not None or (is_event and (b'"action"' in start or b'"observation"' in start))
+    return start[:1] in (b"{", b"[") and is_known and b'"contextkit_ledger"' not in start
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The calls of a file in its order."""
+    calls = SessionCalls(source, "openhands")
+    for number, row in rows(source):
+        yield from _records(calls, number, row)
+    calls.finish()
+
+
+def _records(calls: SessionCalls, number: int, row: dict[str, Any]) -> Iterator[Record]:
+    name = row.get("instance_id") or row.get("conversation_id") or (row.get("id") if "stats" in row else None)
+    session = str(name or _folder(calls.source))
+    if isinstance(row.get("llm_metrics"), dict):
+        yield from _grown(calls, number, session, row["llm_metrics"], plausible(row.get("timestamp")))
+        return
+    used = table(table(row.get("stats")).get("usage_to_metrics")) or {"main": row.get("metrics")}
+    found = [(str(use), table(metrics)) for use, metrics in used.items() if isinstance(metrics, dict)]
+    for use, metrics in found:
+        lane = "main" if use in ("main", "agent", "default") else use
+        if metrics.get("token_usages"):
+            yield from _listed(calls, number, session, lane, metrics)
+        else:
+            yield from _grown(calls, number, session, metrics, None, lane)
+    listed = next((row[key] for key in WRAPPERS if isinstance(row.get(key), list)), None)
+    if not found and listed is not None:
+        for event in listed:
+            if isinstance(event, dict):
+                yield from _records(calls, number, event)
+    elif not found and "source" not in row:
+        calls.source.fault(number, "neither metrics nor an event of OpenHands; passed over")
+
+
+def _folder(source: Source) -> str:
+    """The conversation a file belongs to: its folder, that of its events, or the file itself."""
+    if source.name == STDIN:
+        return source.label
+    path = Path(source.name).absolute()
+    if path.parent.name in ("events", "event_cache"):
+        return path.parent.parent.name
+    return path.parent.name if path.name.startswith("base_state") else source.label
+
+
+def _listed(calls: SessionCalls, number: int, session: str, lane: str, metrics: dict[str, Any]) -> Iterator[Record]:
+    """Each call that metrics list."""
+    took = {
+        one.get("response_id"): one.get("latency")
+        for one in metrics.get("response_latencies") or ()
+        if isinstance(one, dict)
+    }
+    costs = [one for one in metrics.get("costs") or () if isinstance(one, dict)]
+    said = [one for one in metrics["token_usages"] if isinstance(one, dict)]
+    is_paired = len(costs) == len(said)
+    for place, one in enumerate(said):
+        name = str(one.get("response_id") or f"{session}/{lane}/{place}")
+        if not calls.is_new(name):
+            continue
+        provider, model = provider_and_model("", str(one.get("model") or metrics.get("model_name") or ""))
+        cost = costs[place] if is_paired else {}
+        ended, latency = plausible(cost.get("timestamp")), took.get(one.get("response_id"))
+        at = ended - latency if ended is not None and isinstance(latency, int | float) and latency >= 0 else 0.0
+        usage = calls.usage(number, provider, _counts(one), "inclusive")
+        row = recorded_call(name, session, provider, model, usage, ended, at=at, lane=lane, usd=cost.get("cost"))
+        yield from calls.call(number, row)
+    if costs and not is_paired:
+        calls.source.fault(number, "as many costs as calls are not listed: their times and costs are unknown")
+
+
+def _grown(
+    calls: SessionCalls, number: int, session: str, metrics: dict[str, Any], at: float | None, lane: str = "main"
+) -> Iterator[Record]:
+    """What a snapshot says beyond the highest sums of its conversation so far."""
+    said = table(metrics.get("accumulated_token_usage"))
+    counts = [natural(said.get(name)) or 0 for name in _NAMES]
+    cost = metrics.get("accumulated_cost")
+    dollars = float(cost) if isinstance(cost, int | float) else 0.0
+    left, key = calls.source.faults.left, ("openhands", session, lane)
+    before: Sums = left.get(key, (0, 0, 0, 0, 0.0))
+    if counts[0] <= before[0] and counts[3] <= before[3]:
+        return
+    sent, read_, write, output = (max(now - was, 0) for now, was in zip(counts, before[:4], strict=True))
+    left[key] = (*(max(now, was) for now, was in zip(counts, before[:4], strict=True)), max(dollars, before[4]))
+    provider, model = provider_and_model("", str(said.get("model") or metrics.get("model_name") or ""))
+    usage = calls.usage(number, provider, Counts(sent, read_, write, output), "inclusive")
+    yield from calls.remark("sum", f"{session}/{lane}", ADDED_UP)
+    name = f"{session}/{lane}/{counts[0]}+{counts[3]}"
+    usd = max(dollars - before[4], 0.0)
+    yield from calls.call(number, recorded_call(name, session, provider, model, usage, at, lane=lane, usd=usd))
+
+
+def _counts(said: dict[str, Any]) -> Counts:
+    return Counts(*(natural(said.get(name)) for name in _NAMES))
