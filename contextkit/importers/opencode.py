@@ -85,48 +85,48 @@ class _Sessions:
         self.parents: dict[str, str] = {}
 
     def of(self, database: sqlite3.Connection) -> Iterator[Record]:
-        """The calls, in the order of their sessions."""
+        """The calls, session by session, each in the order of its messages."""
         database.text_factory = bytes  # damaged text is a fault of its row
         try:
-            sessions = list(database.execute("select id, parent_id, directory, title from session"))
-            names = {
-                _text(name): (_text(parent), _text(place), _text(title)) for name, parent, place, title in sessions
-            }
-            self.parents = {name: parent for name, (parent, _, _) in names.items()}
-            steps = self._steps(database)
-            messages = database.execute(
-                "select rowid, id, session_id, data from message order by session_id, time_created, id"
-            )
-            for number, name, session, data in messages:
-                message = self._object(number, data)
-                if message is None:
-                    continue
-                own = _text(session)
-                root, lane = self._lane(own)
-                _, place, title = names.get(own, ("", "", ""))
-                yield from self.calls.remark("project", root, place)
+            told = database.execute("select id, parent_id, directory, title from session").fetchall()
+            about = {_text(name): (_text(place), _text(title)) for name, _, place, title in told}
+            self.parents = {_text(name): _text(parent) for name, parent, _, _ in told}
+            for (session,) in database.execute("select distinct session_id from message").fetchall():
+                yield from self._session(database, session, *about.get(_text(session), ("", "")))
+        except sqlite3.DatabaseError as error:
+            if "no such" in str(error):
+                what = f"a database, and not opencode's ({error}); give opencode.db"
+                raise UnreadableLog(f"{self.source.name}: {what}") from None
+            self.source.fault(0, f"{DAMAGED} ({error})")
+
+    def _session(self, database: sqlite3.Connection, session: bytes, place: str, title: str) -> Iterator[Record]:
+        root, lane = self._lane(_text(session))
+        yield from self.calls.remark("project", root, place)
+        steps = self._steps(database, session)
+        messages = database.execute(
+            "select rowid, id, data from message where session_id = cast(? as text) order by time_created, id",
+            (session,),
+        )
+        for number, name, data in messages:
+            message = self._object(number, data)
+            if message is not None:
                 if lane != "main":
                     yield from self.calls.remark("agent", f"{root}/{lane}", str(message.get("agent") or title))
                 told = {**message, "id": _text(name)}
                 yield from _message(self.calls, number, told, root, lane, steps.pop(_text(name), []))
-        except sqlite3.DatabaseError as error:
-            if "no such" in str(error):
-                raise UnreadableLog(
-                    f"{self.source.name} is the SQLite file of another program, not opencode's ({error}); "
-                    "give opencode.db, or a file of contextkit's sessions"
-                ) from None
-            self.source.fault(0, f"{DAMAGED} ({error})")
 
-    def _steps(self, database: sqlite3.Connection) -> dict[str, list[dict[str, Any]]]:
+    def _steps(self, database: sqlite3.Connection, session: bytes) -> dict[str, list[dict[str, Any]]]:
         """Message → its parts that say a step's bill."""
         steps: dict[str, list[dict[str, Any]]] = defaultdict(list)
         found = database.execute(
-            "select rowid, message_id, id, data from part where data like '%step-finish%' order by id"
+            "select rowid, message_id, data from part where session_id = cast(? as text) and data like '%step-finish%' "
+            "order by id",
+            (session,),
         )
-        for number, message, name, data in found:
+        for number, message, data in found:
             part = self._object(number, data)
             if part is not None and part.get("type") == "step-finish":
-                steps[_text(message)].append({**part, "id": _text(name)})
+                steps[_text(message)].append(part)
         return steps
 
     def _object(self, number: int, data: object) -> dict[str, Any] | None:
