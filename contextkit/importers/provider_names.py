@@ -72,6 +72,7 @@ PROVIDERS: dict[str, str] = {
     "github_copilot": "github-copilot",
     "openai_responses": "openai",
     "openai-responses": "openai",
+    "openai-native": "openai",
     "openai.chat": "openai",
     "openai.responses": "openai",
     "anthropic.messages": "anthropic",
