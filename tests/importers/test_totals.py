@@ -141,3 +141,54 @@ def test_ccusage_counts_the_same(logs: Path, tmp_path: Path) -> None:
         assert {key: row[1:] for key, row in ours([str(path)]).items()} == counted, path.name
         if path != folder:
             (apart / path.name).unlink()
+
+
+LAID_OUT = {
+    "copilot": ("agent-logs/copilot-cli", ".copilot/session-state/{name}/events.jsonl"),
+    "gemini": ("agent-logs/gemini-cli", ".gemini/tmp/p/chats/session-{name}.json"),
+    "pi": ("pi", ".pi/agent/sessions/p/{name}.jsonl"),
+}
+"""Agent in the words of ccusage → its real logs, and where the agent would have them under its home."""
+
+
+@pytest.mark.parametrize("agent", LAID_OUT)
+def test_ccusage_counts_the_same_of_other_agents(agent: str, shared: Path, tmp_path: Path) -> None:
+    """By model, what was sent; and all tokens together, as ccusage shows thoughts in its total alone.
+
+    It leaves out calls whose input nobody says, and so does this comparison.
+    """
+    ccusage = shutil.which("ccusage")
+    if ccusage is None:
+        pytest.skip("ccusage is not installed")
+    folder, place = LAID_OUT[agent]
+    given = [path for path in sorted((shared / "data" / folder).iterdir()) if ".json" in path.name]
+    paths = []
+    for path in given:
+        data = path.read_bytes()
+        paths.append(tmp_path / place.format(name=path.name.split(".")[0]))
+        paths[-1].parent.mkdir(parents=True, exist_ok=True)
+        paths[-1].write_bytes(gzip.decompress(data) if path.suffix == ".gz" else data)
+    said = subprocess.run(
+        [ccusage, agent, "daily", "--offline", "--json"],
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        check=True,
+    )
+    report = json.loads(said.stdout)
+    counted: dict[str, list[int]] = defaultdict(lambda: [0] * 3)
+    for row in (row for day in report["daily"] for row in day["modelBreakdowns"]):
+        model, names = (
+            row["modelName"].removeprefix(f"[{agent}] "),
+            ("inputTokens", "cacheReadTokens", "cacheCreationTokens"),
+        )
+        counted[model] = [total + row[name] for total, name in zip(counted[model], names, strict=True)]
+    found: dict[str, list[int]] = defaultdict(lambda: [0] * 3)
+    total = 0
+    for record in records_in([str(path) for path in paths], Faults()):
+        usage = record.usage if isinstance(record, Exchange) else None
+        if isinstance(record, Exchange) and usage is not None and usage.prompt is not None:
+            counts = (usage.fresh or 0, usage.read or 0, usage.written or 0)
+            found[record.model] = [one + other for one, other in zip(found[record.model], counts, strict=True)]
+            total += sum(counts) + (usage.output or 0)
+    assert total == report["totals"]["totalTokens"] > 0
+    assert {key: row for key, row in counted.items() if any(row)} == dict(found)
