@@ -40,7 +40,7 @@ def rows(source: Source, wrappers: Mapping[str, int] | None = None) -> Iterator[
     if head[:1] not in (b"{", b"["):
         yield from _table(source)
     elif is_spread(head):
-        yield from _scanned(source, source.whole(), 1, inside)
+        yield from _spread(source, source.whole(), inside)
     else:
         for number, line in source.raw_lines():
             yield from rows_of(source, number, line, inside)
@@ -128,6 +128,20 @@ def _unwrapped(number: int, value: Any, inside: Mapping[str, int]) -> Iterator[R
             yield number, value
         else:
             yield from _unwrapped(number, listed, inside)
+
+
+def _spread(source: Source, data: bytes, inside: Mapping[str, int]) -> Iterator[Row]:
+    """What is spread over lines: one object is parsed at once, of several each is found by its brackets, and so its
+    line.
+    """
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        value = None
+    if isinstance(value, dict) and not any(isinstance(value.get(key), list) for key in inside):
+        yield 1 + data.count(b"\n", 0, data.index(b"{")), value
+    else:
+        yield from _scanned(source, data, 1, inside)
 
 
 def _scanned(
