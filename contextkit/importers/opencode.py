@@ -95,8 +95,10 @@ class _Sessions:
                 yield from self._session(database, session, *about.get(_text(session), ("", "")))
         except sqlite3.DatabaseError as error:
             if "no such" in str(error):
-                what = f"a database, and not opencode's ({error}); give opencode.db"
-                raise UnreadableLog(f"{self.source.name}: {what}") from None
+                raise UnreadableLog(
+                    f"{self.source.name} is the SQLite file of another program, not opencode's ({error}); "
+                    "give opencode.db, or a file of contextkit's sessions"
+                ) from None
             self.source.fault(0, f"{DAMAGED} ({error})")
 
     def _session(self, database: sqlite3.Connection, session: bytes, place: str, title: str) -> Iterator[Record]:
