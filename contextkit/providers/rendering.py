@@ -200,10 +200,8 @@ class PromptStore:
             if sequence in turns.replaced:
                 entry = _with_content(entry, turns.replaced[sequence])
             blocks = list(provider.render_entry(entry, keeps_thinking=holds))
-            if (
-                not blocks and not holds and entry.kind == "assistant"
-            ):  # a reply of thinking alone: a turn without it would leave two of the user's
-                blocks = list(provider.render_entry(_without_reasoning(entry)))
+            if not blocks and entry.kind == "assistant":  # without a turn of the model, two of the user's would meet
+                blocks = list(provider.render_entry(_stands_for(entry)))
             grown.columns.extend(blocks)
             if left_out := turns.withheld.get(sequence):
                 grown.columns.withhold(named_in(grown.columns, left_out).values())
@@ -235,11 +233,14 @@ def _with_content(entry: Entry, content: Json) -> Entry:
     return replace(entry, body=canonical({**parse(entry.body), "content": content}))
 
 
-def _without_reasoning(entry: Entry) -> Entry:
-    """A reply that held nothing but reasoning the model takes no more, as a text that says so."""
+def _stands_for(entry: Entry) -> Entry:
+    """What stands for a reply of which the prompt holds nothing: one without content, or reasoning alone that the model
+    takes no more.
+    """
     body = parse(entry.body)
     native = {**body["native"], "wire": "", "body": []}  # no wire's own blocks: each renders the text
-    return replace(entry, body=canonical({**body, "text": "(Reasoning left out.)", "native": native}))
+    text = "(Reasoning left out.)" if body["native"]["body"] else "(No content.)"
+    return replace(entry, body=canonical({**body, "text": text, "native": native}))
 
 
 def _headed(log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:

@@ -20,6 +20,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import fsspec
 from hypothesis import strategies as st
 
 from contextkit import AgentLimits, AnthropicMessages, Budget, Context, FileMemory, OpenAIChat, Phase, Phases, Tool
@@ -190,7 +191,7 @@ REPLIES = st.lists(
         st.tuples(st.just("call"), NUMBER, ARGUMENTS),
         st.tuples(st.just("call"), NUMBER, ARGUMENTS),
     ),
-    min_size=1,
+    min_size=0,
     max_size=4,
 )
 
@@ -439,6 +440,9 @@ class Composition:
         for member in reversed(self.members):
             member.context.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+        stored = fsspec.filesystem("memory")
+        if stored.exists(self.store):  # it looks through every file of the process, so those of others cost time
+            stored.rm(self.store, recursive=True)
 
     def _settle(self, member: Member) -> None:
         """Nothing open, and somebody has spoken."""

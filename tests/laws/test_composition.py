@@ -87,3 +87,9 @@ def test_a_system_message_before_a_reply_of_thinking_alone_stays_where_it_may_st
             ("user", 0, "And?"),
         ]
     )
+
+
+def test_a_system_message_before_an_empty_reply_stays_where_it_may_stand() -> None:
+    composition = Composition(Setup("anthropic", has_memory=False), is_thorough=True)
+    composition.run([("turn", 0, [], []), ("user", 0, "And?")])
+    assert composition.n_sent >= 3
