@@ -57,11 +57,11 @@ def read(source: Source) -> Iterator[Record]:
     task = source.label if source.name == STDIN else Path(source.name).absolute().parent.name
     models = _Models(source)
     for number, message in rows(source):
-        kind = message.get("say")
+        kind = str(message.get("say"))
         if "ts" not in message or "type" not in message:
             source.fault(number, "no message of a task; passed over")
         elif message["type"] == "say" and (kind in (CALL, CONDENSED) or kind in SUMS):
-            yield from _records(calls, number, message, task, str(kind), models)
+            yield from _records(calls, number, message, task, kind, models)
     calls.finish()
 
 
@@ -84,7 +84,8 @@ def _records(
     if kind in SUMS:
         yield from calls.remark("sum", f"{task}/{kind}", SUMS[kind])
     lane = "main" if kind == CALL else kind
-    error = {None: None, "user_cancelled": "aborted"}.get(said.get("cancelReason"), str(said.get("cancelReason")))
+    reason = said.get("cancelReason")
+    error = str(reason).replace("user_cancelled", "aborted") if reason else None
     row = recorded_call(
         name, task, provider, model, usage, None, at=at or 0.0, lane=lane, error=error, usd=said.get("cost")
     )

@@ -87,13 +87,8 @@ def _folder(source: Source) -> str:
 
 def _listed(calls: SessionCalls, number: int, session: str, lane: str, metrics: dict[str, Any]) -> Iterator[Record]:
     """Each call that metrics list."""
-    took = {
-        one.get("response_id"): one.get("latency")
-        for one in metrics.get("response_latencies") or ()
-        if isinstance(one, dict)
-    }
-    costs = [one for one in metrics.get("costs") or () if isinstance(one, dict)]
-    said = [one for one in metrics["token_usages"] if isinstance(one, dict)]
+    took = {str(one.get("response_id")): one.get("latency") for one in _objects(metrics.get("response_latencies"))}
+    costs, said = _objects(metrics.get("costs")), _objects(metrics.get("token_usages"))
     is_paired = len(costs) == len(said)
     for place, one in enumerate(said):
         name = str(one.get("response_id") or f"{session}/{lane}/{place}")
@@ -101,8 +96,9 @@ def _listed(calls: SessionCalls, number: int, session: str, lane: str, metrics: 
             continue
         provider, model = provider_and_model("", str(one.get("model") or metrics.get("model_name") or ""))
         cost = costs[place] if is_paired else {}
-        ended, latency = plausible(cost.get("timestamp")), took.get(one.get("response_id"))
-        at = ended - latency if ended is not None and isinstance(latency, int | float) and latency >= 0 else 0.0
+        ended, latency = plausible(cost.get("timestamp")), took.get(str(one.get("response_id")))
+        started = ended - latency if ended is not None and isinstance(latency, int | float) and latency >= 0 else None
+        at = plausible(started) or 0.0
         usage = calls.usage(number, provider, _counts(one), "inclusive")
         row = recorded_call(name, session, provider, model, usage, ended, at=at, lane=lane, usd=cost.get("cost"))
         yield from calls.call(number, row)
@@ -130,6 +126,10 @@ def _grown(
     name = f"{session}/{lane}/{counts[0]}+{counts[3]}"
     usd = max(dollars - before[4], 0.0)
     yield from calls.call(number, recorded_call(name, session, provider, model, usage, at, lane=lane, usd=usd))
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _counts(said: dict[str, Any]) -> Counts:

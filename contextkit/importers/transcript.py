@@ -13,6 +13,8 @@ from contextkit.importers.source import Source
 
 EARLIEST = 1_577_836_800.0
 """The first of January 2020: no log of these formats is older, so an earlier time is a clock that was never set."""
+LATEST = 253_402_300_799.0
+"""The end of the year 9999: what is later is no time."""
 _MILLIONS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 """(a number above this, counts so many a second): nanoseconds, microseconds, milliseconds; 1e11 seconds would be the
 year 5138."""
@@ -80,13 +82,13 @@ def moment(value: object) -> float | None:
 
 
 def plausible(value: object) -> float | None:
-    """As `moment`, None too for a clock that was never set.
+    """As `moment`, None too for a clock that was never set, and for a number that is no time.
 
-    >>> plausible("1970-01-01T00:00:09Z"), plausible("2026-04-09T01:03:35Z")
-    (None, 1775696615.0)
+    >>> plausible("1970-01-01T00:00:09Z"), plausible("2026-04-09T01:03:35Z"), plausible(10**30)
+    (None, 1775696615.0, None)
     """
     at = None if value is None else moment(value)
-    return None if at is None or at < EARLIEST else at
+    return at if at is not None and EARLIEST <= at <= LATEST else None
 
 
 def natural(value: object) -> int | None:
