@@ -130,7 +130,8 @@ class PhaseState:
         if self.phase is not None and (permit is None or self.phase not in permit.phases):
             raise UsageError(self._unknown_phase(permit))
         self.use(permit)
-        self._refuses = permit is not None
+        # of calls made before this phase was entered by hand, those that may not be made were refused then
+        self._refuses = permit is not None and self.entry < (self._turns.last_assistant or 0)
 
     def use(self, permit: Permit | None) -> None:
         """Use this permit from here on."""

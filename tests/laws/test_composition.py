@@ -93,3 +93,7 @@ def test_a_system_message_before_an_empty_reply_stays_where_it_may_stand() -> No
     composition = Composition(Setup("anthropic", has_memory=False), is_thorough=True)
     composition.run([("turn", 0, [], []), ("user", 0, "And?")])
     assert composition.n_sent >= 3
+
+
+def test_an_open_call_of_the_phase_before_is_still_open_after_a_crash() -> None:
+    Composition(Setup("chat")).run([("turn", 0, [("call", 0, {})], []), ("enter", 0, "count"), ("crash", 0)])
