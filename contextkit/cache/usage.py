@@ -178,6 +178,17 @@ class Usage:
         writes = tuple((ttl, tokens) for ttl, tokens in self.writes or () if tokens is not None)
         return replace(self, writes=writes)
 
+    def with_unreported_writes(self) -> Usage:
+        """Return the usage of a call whose provider counts what it wrote in `fresh` too and did not say how much: writes
+        are a lower bound, and so is what they cost.
+
+        >>> usage = Usage(fresh=9, read=90, output=1).with_unreported_writes()
+        >>> usage.prompt, usage.quality("writes")
+        (99, 'partial')
+        """
+        whole = self.with_unknown_writes_as_zero()
+        return replace(whole, qualities=(*self.qualities, ("writes", "partial")))
+
     def with_partial_output(self) -> Usage:
         """Return the usage of a stream that was cut: its output counter is a placeholder, a lower bound.
 

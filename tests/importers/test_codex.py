@@ -72,8 +72,11 @@ def test_effort_and_compaction_are_causes_and_the_folder_is_the_project() -> Non
     said = [(remark.kind, remark.about, remark.text) for remark in records if isinstance(remark, Remark)]
     assert said == [
         ("project", SESSION, "~/greenhouse"),
+        ("turn", f"{SESSION}/1", "0"),
         ("setting", f"{SESSION}/3", "effort medium → high"),
+        ("turn", f"{SESSION}/3", "0"),
         ("compaction", f"{SESSION}/4", "Codex compacted the history"),
+        ("turn", f"{SESSION}/4", "0"),
     ]
     causes = [row.miss.cause for row in analyzed_calls(records) if row.miss]
     assert causes == ["params_changed", "compaction"]
@@ -189,3 +192,31 @@ def test_a_call_that_was_interrupted_is_billed_as_a_call_of_its_own(tmp_path: Pa
     assert [call.usage for call in found] == [call.usage for call in whole]
     assert [call.error for call in found].count("aborted") == 1
     assert any("interrupted call" in str(fault) for fault in faults.kept)
+
+
+def test_a_turn_tells_the_reasoning_of_the_turn_before(tmp_path: Path) -> None:
+    def spoken(at: str, prompt: int, total: int, reasoning: int) -> str:
+        event = json.loads(count(at, use(total, 0, 10 * total), use(prompt, 0, 10 * prompt)))
+        event["payload"]["info"]["last_token_usage"]["reasoning_output_tokens"] = reasoning
+        return json.dumps(event, separators=(",", ":"))
+
+    def user(at: str) -> str:
+        event = {"timestamp": at, "type": "event_msg", "payload": {"type": "user_message", "message": "go on"}}
+        return json.dumps(event, separators=(",", ":"))
+
+    rows = [
+        lines()[0],
+        user("2026-07-03T18:20:00Z"),
+        spoken("2026-07-03T18:20:10Z", 1000, 1000, 300),
+        spoken("2026-07-03T18:20:20Z", 1100, 2100, 50),
+        user("2026-07-03T18:21:00Z"),
+        spoken("2026-07-03T18:21:10Z", 1200, 3300, 7),
+        spoken("2026-07-03T18:21:20Z", 1300, 4600, 0),
+        user("2026-07-03T18:22:00Z"),
+        spoken("2026-07-03T18:22:10Z", 1400, 6000, 0),
+    ]
+    records = records_in([str(put(tmp_path / "turns.jsonl", rows))], Faults())
+    said = [
+        (remark.about[-1], remark.text) for remark in records if isinstance(remark, Remark) and remark.kind == "turn"
+    ]
+    assert said == [("1", "0"), ("3", "350"), ("5", "7")]
