@@ -34,6 +34,7 @@ COMMANDS = {
     "serve": "contextkit.cli.serve",
     "simulate": "contextkit.cli.simulate",
     "template": "contextkit.cli.template",
+    "validate": "contextkit.cli.validate",
     "whatif": "contextkit.cli.whatif",
 }
 """Command → module that holds a `command`; imported when it is called, so that `--help` is quick."""
@@ -81,6 +82,7 @@ def cli() -> None:
     \b
     contextkit demo                              an agent loop built three ways, side by side
     contextkit report session.jsonl              what a recorded session lost, and to what
+    contextkit validate session.jsonl            how well the cache rules predict its bills
     contextkit whatif session.jsonl              what it would have cost with one thing changed
     contextkit advise session.jsonl              what its compactions were worth; whether one pays now
     contextkit lint src/                         what will break the prefix, in code and in recorded requests
