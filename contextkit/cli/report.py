@@ -25,7 +25,7 @@ from contextkit.ledger.duckdb_ledger import summarise_files
 from contextkit.ledger.ledger import HEADER
 from contextkit.private_files import private_opener
 from contextkit.redact import redact
-from contextkit.report.contents import BILLED, Contents, Fault
+from contextkit.report.contents import Contents, Fault, billed
 from contextkit.terminal import echo, echo_error, echo_json
 
 
@@ -55,7 +55,7 @@ def added(paths: Sequence[str], by: str) -> Contents:
         summary.sessions,
         faults=faults,
         n_faults=summary.n_unread,
-        counted=BILLED,
+        counted=billed(summary.summary),
         calls_without_usage=without,
     )
 

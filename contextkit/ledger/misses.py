@@ -424,11 +424,16 @@ class AnalyzedCall:
     usage: Usage | None
     """Bill; None where a part of the prompt is unknown."""
     cost_usd: float | None
+    """Dollars that the provider, a gateway or the recording program says it cost; where none says so, `list_cost_usd`."""
+    list_cost_usd: float | None
     """Cost at the list price of its day; None where the bill or the price is unknown."""
     cost_uncached_usd: float | None
-    """Cost without any cache."""
+    """Cost at list prices without any cache; None where `list_cost_usd` is."""
+    hidden_output_usd: float | None
+    """List price of the output tokens that a placeholder count leaves out, by the reply's visible text; None where the
+    count is no placeholder, and where nothing estimates it."""
     has_model_price: bool
-    """True where the model has a price."""
+    """True where the model has a list price."""
     miss: Miss | None
     """Its miss; None where it read what it could."""
     verdict: str
@@ -516,13 +521,15 @@ KINDS_BEFORE_CALL = ("compaction", "setting", "turn")
 
 def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _Remarks) -> AnalyzedCall:
     usage = complete_usage(exchange)
-    cost, uncached, has_price = _priced(exchange, usage)
+    listed, uncached, has_price = _list_prices(exchange, usage)
     return AnalyzedCall(
         index,
         exchange,
         usage,
-        cost,
+        listed if exchange.billed_usd is None else exchange.billed_usd,
+        listed,
         uncached,
+        _hidden_output_usd(exchange, usage, listed),
         has_price,
         miss,
         remarks.verdicts.pop(exchange.id, ""),
@@ -531,10 +538,19 @@ def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _
     )
 
 
-def _priced(exchange: Exchange, usage: Usage | None) -> tuple[float | None, float | None, bool]:
+def _list_prices(exchange: Exchange, usage: Usage | None) -> tuple[float | None, float | None, bool]:
+    """Cost of a call at list prices, with the cache and without it, and whether its model has a list price."""
     call = exchange.provider, exchange.model, usage or ZERO, exchange.at
     try:
         cost, uncached = prices.cost_usd(*call), prices.cost_uncached_usd(*call)
     except UnknownModel:
         return None, None, False  # the summary names the model
     return (None, None, True) if usage is None or cost is None or uncached is None else (cost, uncached, True)
+
+
+def _hidden_output_usd(exchange: Exchange, usage: Usage | None, listed: float | None) -> float | None:
+    if exchange.output_estimate is None or usage is None or listed is None or usage.quality("output") != "partial":
+        return None
+    whole = replace(usage, output=exchange.output_estimate)
+    cost = prices.cost_usd(exchange.provider, exchange.model, whole, exchange.at)
+    return None if cost is None else cost - listed

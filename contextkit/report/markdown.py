@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from contextkit.ledger.summary import Row, dollars
-from contextkit.report.contents import Contents, dearest_misses, dearest_rows, losses, unknowns
+from contextkit.ledger.summary import Row, dollars, spent
+from contextkit.report.contents import Contents, dearest_misses, dearest_rows, losses, notes, unknowns
 from contextkit.report.fixes import fix_of, provider_says
 from contextkit.terminal import sanitize
 
@@ -40,7 +40,7 @@ def _lines(contents: Contents) -> Iterator[str]:
     if not summary.calls:
         return
     yield from ["", f"Counted: {escaped(contents.counted)}"] if contents.counted else []
-    yield from (part for line in unknowns(contents) for part in ("", escaped(line)))
+    yield from (part for line in (*notes(summary), *unknowns(contents)) for part in ("", escaped(line)))
     kinds = [("model", summary.models), *([(contents.by, summary.groups)] if contents.by not in ("", "model") else [])]
     for kind, rows in kinds:
         yield from _sums(kind, rows, summary.total)
@@ -69,7 +69,7 @@ def _sums(kind: str, rows: Sequence[Row], total: Row) -> Iterator[str]:
             _rate(row.hit_rate),
             _count(row.usage.prompt if has_bill else None),
             _count(row.usage.output if has_bill else None),
-            _money(row.cost_usd),
+            spent(row),
             _money(row.saved_usd),
             f"{row.n_misses:,}",
         ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row, Summary, dollars, spent
-from contextkit.report.contents import Contents, dearest_misses, dearest_rows, shares, sparkline, unknowns
+from contextkit.report.contents import Contents, dearest_misses, dearest_rows, notes, shares, sparkline, unknowns
 from contextkit.report.fixes import provider_says
 from contextkit.terminal import rich_console, sanitize_for
 
@@ -61,6 +61,8 @@ def draw(contents: Contents, console: Console) -> None:
         return
     if contents.counted:
         _print_line(console, f"counted: {contents.counted}")
+    for line in notes(summary):
+        _print_line(console, line)
     _print_line(console, "")
     _print_line(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")
     parts = "  ".join(f"{name} {share:.1%}" for name, share in shares(summary.usage))

@@ -13,7 +13,7 @@ from html import escape
 from contextkit.canonical import Json
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row
-from contextkit.report.contents import Contents, Loss, dearest_misses, dearest_rows, losses, unknowns
+from contextkit.report.contents import Contents, Loss, dearest_misses, dearest_rows, losses, notes, unknowns
 from contextkit.report.fixes import fix_of, provider_says
 from contextkit.report.html.charts import WORDS, Series, tree
 from contextkit.report.html.columns import Session, Sides, Sums
@@ -36,7 +36,7 @@ def sections(
     if contents.is_partial:
         yield '<p class="warning">Partial: reading was cut short; these are the figures of what was read.</p>'
     counted = f"<p>Counted: {escape(contents.counted)}.</p>" if contents.counted and contents.summary.calls else ""
-    why = "".join(f"<p>{escape(line)}</p>" for line in unknowns(contents))
+    why = "".join(f"<p>{escape(line)}</p>" for line in (*notes(contents.summary), *unknowns(contents)))
     yield f"<p><strong>{escape(str(contents.summary))}</strong></p>{counted}{why}</header>\n"
     if not contents.summary.calls:
         return
