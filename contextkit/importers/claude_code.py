@@ -24,6 +24,7 @@ ambiguous, the line is parsed.
 * `iterations` of one reply are calls of their own (server tools, compaction): the bill is their sum.
 * Most builds before 2.1.181 write a reply's lines while it streams, and its last line too may hold the count of then:
   where the reply says no `stop_reason`, the output is a lower bound.
+* Builds before 1.0.9 (June 2025) say what they worked out that a call cost: `costUSD`; 0 says that they knew no price.
 * Replies of the model `<synthetic>` are Claude Code's own text of an error: no call was billed.
 """
 
@@ -43,7 +44,7 @@ import orjson
 from contextkit.cache.usage import Usage, served, tier_fields
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import has_blanks, natural, parsed, plausible, spelled
+from contextkit.importers.transcript import dollars, has_blanks, natural, parsed, plausible, spelled
 from contextkit.ledger.calls import Exchange, Record, Remark
 from contextkit.models import find_model, model_named
 
@@ -525,9 +526,11 @@ class _Replies:
         )
         times = self._times(reply, record)
         said = [*self._about(session, reply.lane, record), *self._changes(reply, identity, record, message)]
-        return said + self._billed(reply, (identity, session, *times), message)
+        return said + self._billed(reply, (identity, session, *times), message, dollars(record.get("costUSD")))
 
-    def _billed(self, reply: _Reply, of: tuple[str, str, float, float], message: dict[str, Any]) -> list[Record]:
+    def _billed(
+        self, reply: _Reply, of: tuple[str, str, float, float], message: dict[str, Any], usd: float | None
+    ) -> list[Record]:
         identity, session, at, ended = of
         model, usage = str(message.get("model") or "unknown"), message["usage"]
         steps = usage.get("iterations")
@@ -537,10 +540,9 @@ class _Replies:
                 n_visible = visible_bytes(reply.first) + reply.n_visible
                 billed = billed.with_partial_output()
                 estimate = max(billed.output or 0, round(n_visible / BYTES_PER_OUTPUT_TOKEN))
-            call = Exchange(
-                identity, session, reply.lane, at, None, ended, _provider(model), model, None, billed, None, None
-            )
-            return [call if estimate is None else replace(call, output_estimate=estimate)]
+            provider = _provider(model)
+            call = Exchange(identity, session, reply.lane, at, None, ended, provider, model, None, billed, None, None)
+            return [replace(call, billed_usd=usd, output_estimate=estimate)]
         calls: list[Record] = []
         for number, step in enumerate(steps, 1):
             lane = reply.lane if step.get("type", "message") in _OF_THE_LANE else f"{reply.lane} {step['type']}"

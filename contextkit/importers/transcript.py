@@ -101,11 +101,17 @@ def natural(value: object) -> int | None:
 
 
 def dollars(value: object) -> float | None:
-    """A cost in dollars as a program wrote it down; None for 0, which they write where they know no price.
+    """A cost in dollars as a program wrote it down, a number or its text; None for 0, which they write where they know no
+    price.
 
-    >>> dollars(0.0538), dollars(0), dollars(None), dollars(float("nan"))
-    (0.0538, None, None, None)
+    >>> dollars(0.0538), dollars("0.0538"), dollars(0), dollars(None), dollars(float("nan"))
+    (0.0538, 0.0538, None, None, None)
     """
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 < value < float("inf") else None

@@ -548,6 +548,7 @@ class WatchedCall:
             bill.usage,
             None,
             failed,
+            bill.billed_usd,
         )
         self._guard.finish(self._conversation, sent_request, exchange, bill, self)
 
