@@ -329,11 +329,12 @@ def _recorded_text(recorded: RecordedCost, n_calls: int) -> str:
         return f"{text}; no list price is known for them"
     difference = recorded.comparable_usd - recorded.list_usd
     share = f", {difference / recorded.list_usd:+.1%}".replace("%", " %") if recorded.list_usd else ""
-    if recorded.calls_with_list_price == recorded.calls:
+    n = recorded.calls_with_list_price
+    if n == recorded.calls:
         compared = f"list prices give {dollars(recorded.list_usd)} for them"
     else:
         compared = (
-            f"{recorded.calls_with_list_price:,} of them have a list price too: {dollars(recorded.comparable_usd)} recorded, "
+            f"{n:,} of them {'has' if n == 1 else 'have'} a list price too: {dollars(recorded.comparable_usd)} recorded, "
             f"{dollars(recorded.list_usd)} at list prices"
         )
     return f"{text}; {compared} (difference {dollars(difference)}{share})"
