@@ -117,7 +117,8 @@ def _without_texts(source: Source, line: int, row: dict[str, Any]) -> dict[str, 
     kept["proxyserverrequest"] = (
         _body(source, line, row) if str(row.get("cachehit", "")).lower() not in _ANSWERED else None
     )
-    kept["response"] = {"usage": table(row.get("response")).get("usage")}
+    response = table(row.get("response"))
+    kept["response"] = {name: response[name] for name in ("usage", "service_tier") if name in response}
     return kept
 
 
@@ -214,7 +215,9 @@ def _counts(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, An
     )
     said = next((place for place in map(table, places) if place), {})
     own = {"prompt_tokens": row.get("prompttokens"), "completion_tokens": row.get("completiontokens")}
-    return {**own, **_without_nulls(table(metadata.get("additional_usage_values"))), **_without_nulls(said)}
+    tier = {"service_tier": table(row.get("response")).get("service_tier")}  # OpenAI's, beside its usage
+    parts = (own, tier, table(metadata.get("additional_usage_values")), said)
+    return {name: count for part in parts for name, count in _without_nulls(part).items()}
 
 
 def _without_nulls(counts: Mapping[str, Any]) -> dict[str, Any]:

@@ -174,19 +174,23 @@ named AS (
   LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'agent' GROUP BY about) agents
     ON agents.about = session || '/' || lane
   LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'project' GROUP BY about) projects
-    ON projects.about = session)
-SELECT named.*, rates.model IS NOT NULL AS has_price,
-  named.fresh * rates.fresh + named.read * rates.read + {write_cost}
-    + named.output * rates.output AS list_cost,
+    ON projects.about = session),
+placed AS (
+  SELECT named.*, sums.about IS NOT NULL AS is_sum FROM named
+  LEFT JOIN (SELECT DISTINCT about FROM remarks WHERE remark = 'sum') sums ON sums.about = session || '/' || lane)
+SELECT placed.*, rates.model IS NOT NULL AS has_price,
+  placed.fresh * rates.fresh + placed.read * rates.read + {write_cost}
+    + placed.output * rates.output AS list_cost,
   coalesce(billed_usd, list_cost) AS cost,
-  prompt * rates.fresh + named.output * rates.output AS uncached,
-  prompt IS NOT NULL AND ({partial}) AS is_partial,
-  prompt IS NOT NULL AND NOT estimated AND named.output IS NOT NULL
+  prompt * rates.fresh + placed.output * rates.output AS uncached,
+  prompt IS NOT NULL AND ({partial} OR is_sum AND prompt > rates.up_to) AS is_partial,
+  prompt IS NOT NULL AND NOT estimated AND placed.output IS NOT NULL
     AND coalesce(json_extract_string(qualities, '$.output') = 'partial', false) AS is_placeholder,
-  (output_estimate - named.output) * rates.output AS hidden
-FROM named LEFT JOIN rates ON rates.provider = named.provider AND rates.model = named.model AND rates.quarter = named.quarter
-  AND rates.tier = named.tier
-  AND coalesce(prompt, 0) > rates.above AND coalesce(prompt, 0) <= rates.up_to
+  (output_estimate - placed.output) * rates.output AS hidden
+FROM placed LEFT JOIN rates ON rates.provider = placed.provider AND rates.model = placed.model
+  AND rates.quarter = placed.quarter AND rates.tier = placed.tier
+  AND CASE WHEN is_sum THEN 0 ELSE coalesce(prompt, 0) END > rates.above
+  AND CASE WHEN is_sum THEN 0 ELSE coalesce(prompt, 0) END <= rates.up_to
 """
 _SUMS = """
 SELECT {name}, count(*), count(prompt), count(cost),
@@ -322,7 +326,7 @@ def _calls_query(ttls: Iterable[int]) -> str:
         writes=",\n    ".join(f"{_write_of(ttl)} AS written_{ttl}" for ttl in ttls),
         written=" + ".join(f"written_{ttl}" for ttl in ttls),
         write_cost=" + ".join(
-            f"named.written_{ttl} * rates.{'write_long' if is_long_ttl(ttl) else 'write_short'}" for ttl in ttls
+            f"placed.written_{ttl} * rates.{'write_long' if is_long_ttl(ttl) else 'write_short'}" for ttl in ttls
         ),
         partial=_PARTIAL,
     )

@@ -432,6 +432,9 @@ class AnalyzedCall:
     hidden_output_usd: float | None
     """List price of the output tokens that a placeholder count leaves out, by the reply's visible text; None where the
     count is no placeholder, and where nothing estimates it."""
+    is_list_cost_partial: bool
+    """True where the list price is a lower bound: a counter is one, or the row adds up calls that may each have been
+    above a price tier, and is priced at the lowest."""
     has_model_price: bool
     """True where the model has a list price."""
     miss: Miss | None
@@ -508,11 +511,15 @@ class _Remarks:
 
     def miss(self, detector: MissDetector, exchange: Exchange) -> Miss | None:
         """Return the miss of a call; a row that adds up several calls has none."""
-        if self.sums and f"{exchange.session}/{exchange.lane}" in self.sums:
+        if self.is_sum(exchange):
             detector.skip()
             return None
         remarks = self.before_calls.pop(exchange.id, NO_REMARKS) if self.before_calls else NO_REMARKS
         return detector.feed(exchange, remarks)
+
+    def is_sum(self, exchange: Exchange) -> bool:
+        """True where the rows of its lane add up calls."""
+        return bool(self.sums) and f"{exchange.session}/{exchange.lane}" in self.sums
 
 
 KINDS_BEFORE_CALL = ("compaction", "setting", "turn")
@@ -521,7 +528,8 @@ KINDS_BEFORE_CALL = ("compaction", "setting", "turn")
 
 def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _Remarks) -> AnalyzedCall:
     usage = complete_usage(exchange)
-    listed, uncached, has_price = _list_prices(exchange, usage)
+    is_sum = remarks.is_sum(exchange)
+    listed, uncached, has_price = _list_prices(exchange, usage, is_sum=is_sum)
     return AnalyzedCall(
         index,
         exchange,
@@ -529,7 +537,8 @@ def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _
         listed if exchange.billed_usd is None else exchange.billed_usd,
         listed,
         uncached,
-        _hidden_output_usd(exchange, usage, listed),
+        _hidden_output_usd(exchange, usage, listed, is_sum=is_sum),
+        usage is not None and listed is not None and _is_lower_bound(exchange, usage, is_sum=is_sum),
         has_price,
         miss,
         remarks.verdicts.pop(exchange.id, ""),
@@ -538,19 +547,26 @@ def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _
     )
 
 
-def _list_prices(exchange: Exchange, usage: Usage | None) -> tuple[float | None, float | None, bool]:
+def _list_prices(exchange: Exchange, usage: Usage | None, *, is_sum: bool) -> tuple[float | None, float | None, bool]:
     """Cost of a call at list prices, with the cache and without it, and whether its model has a list price."""
     call = exchange.provider, exchange.model, usage or ZERO, exchange.at
     try:
-        cost, uncached = prices.cost_usd(*call), prices.cost_uncached_usd(*call)
+        cost, uncached = prices.cost_usd(*call, is_sum=is_sum), prices.cost_uncached_usd(*call, is_sum=is_sum)
     except UnknownModel:
         return None, None, False  # the summary names the model
     return (None, None, True) if usage is None or cost is None or uncached is None else (cost, uncached, True)
 
 
-def _hidden_output_usd(exchange: Exchange, usage: Usage | None, listed: float | None) -> float | None:
+def _is_lower_bound(exchange: Exchange, usage: Usage, *, is_sum: bool) -> bool:
+    if any(quality == "partial" for _, quality in usage.qualities):
+        return True
+    tier = prices.first_tier(exchange.provider, exchange.model, exchange.at, usage.service_tier) if is_sum else None
+    return tier is not None and (usage.prompt or 0) > tier
+
+
+def _hidden_output_usd(exchange: Exchange, usage: Usage | None, listed: float | None, *, is_sum: bool) -> float | None:
     if exchange.output_estimate is None or usage is None or listed is None or usage.quality("output") != "partial":
         return None
     whole = replace(usage, output=exchange.output_estimate)
-    cost = prices.cost_usd(exchange.provider, exchange.model, whole, exchange.at)
+    cost = prices.cost_usd(exchange.provider, exchange.model, whole, exchange.at, is_sum=is_sum)
     return None if cost is None else cost - listed

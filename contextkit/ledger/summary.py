@@ -84,7 +84,7 @@ class Row:
     calls_without_price: int = 0
     """How many of them have tokens and neither a recorded cost nor a list price."""
     calls_with_partial_cost: int = 0
-    """How many of them are in `cost_usd` at the list price of a counter that is a lower bound."""
+    """How many of them are in `cost_usd` at a list price that is a lower bound."""
     recorded: RecordedCost = RecordedCost()
     """Those with a recorded cost."""
     placeholders: PlaceholderOutput = PlaceholderOutput()
@@ -97,8 +97,8 @@ class Row:
 
     @property
     def is_cost_lower_bound(self) -> bool:
-        """Whether its calls cost more than `cost_usd`: some have tokens and no price, or the list price of a counter
-        that is a lower bound.
+        """Whether its calls cost more than `cost_usd`: some have tokens and no price, or a list price that is a lower
+        bound.
         """
         return bool(self.calls_without_price or self.calls_with_partial_cost)
 
@@ -349,11 +349,12 @@ class _Sum:
         if call.usage:
             self.calls_with_usage += 1
             self._count(call.usage)
-            if call.usage.qualities:
-                self._count_partial(call, call.usage)
+            if call.usage.quality("output") == "partial":
+                self._count_placeholder(call, call.usage)
         if call.cost_usd is not None:
             self.calls_with_price += 1
             self.cost += call.cost_usd
+            self.calls_with_partial_cost += call.is_list_cost_partial and call.exchange.billed_usd is None
         elif call.usage:
             self.calls_without_price += 1
         if call.list_cost_usd is not None and call.cost_uncached_usd is not None:
@@ -363,15 +364,11 @@ class _Sum:
         if call.exchange.billed_usd is not None:
             self.recorded = _with_recorded(self.recorded, call.exchange.billed_usd, call.list_cost_usd)
 
-    def _count_partial(self, call: AnalyzedCall, usage: Usage) -> None:
-        is_at_list_price = call.exchange.billed_usd is None and call.cost_usd is not None
-        if is_at_list_price and any(quality == "partial" for _, quality in usage.qualities):
-            self.calls_with_partial_cost += 1
-        if usage.quality("output") == "partial":
-            hidden = call.hidden_output_usd if is_at_list_price else None
-            self.placeholders = _with_placeholder(
-                self.placeholders, usage.output or 0, call.exchange.output_estimate, hidden
-            )
+    def _count_placeholder(self, call: AnalyzedCall, usage: Usage) -> None:
+        hidden = call.hidden_output_usd if call.exchange.billed_usd is None else None
+        self.placeholders = _with_placeholder(
+            self.placeholders, usage.output or 0, call.exchange.output_estimate, hidden
+        )
 
     def _count(self, usage: Usage) -> None:
         """As adding usages up does, without making one a call."""

@@ -42,6 +42,7 @@ def a_ledger(n_sessions: int = 12) -> list[Record]:
         records.append(Remark("project", f"s{n}", f"project {n % 3}"))
         records.append(Remark("agent", f"s{n}/sub", "scout"))
     records.append(Remark("sum", "s3/main", "an interval of counters"))
+    records.append(Remark("sum", "s2/main", "an interval of counters of a model with price tiers"))
     for number in range(60 * n_sessions):
         session, lane = f"s{draw.randrange(n_sessions)}", draw.choice(("main", "main", "sub"))
         provider, model = MODELS[(int(session[1:]) + (draw.random() < 0.05)) % len(MODELS)]
@@ -54,6 +55,8 @@ def a_ledger(n_sessions: int = 12) -> list[Record]:
         usage = (
             Usage(fresh, read, *writes, output=None if draw.random() < 0.02 else 300) if draw.random() < 0.95 else None
         )
+        if usage and session == "s2":
+            usage = replace(usage, fresh=190_000)
         if usage and number % 7 == 0:
             usage = usage.with_partial_output()
         billed_usd = (0.0, 0.0125, 0.5)[number % 3] if number % 11 < 2 else None
@@ -94,6 +97,8 @@ def test_duckdb_gives_the_summary_of_this_process(by: str, tmp_path: Path) -> No
     assert expected.losses
     assert 0 < expected.total.recorded.calls_with_list_price < expected.total.recorded.calls
     assert 0 < expected.total.placeholders.calls_estimated < expected.total.placeholders.calls
+    added_up = next(row for row in expected.lanes if row.name == "s2/main")
+    assert added_up.calls_with_partial_cost > added_up.placeholders.calls
     assert found.n_unread == 1
     for field in fields(expected):
         assert is_like(getattr(expected, field.name), getattr(found.summary, field.name)), field.name
