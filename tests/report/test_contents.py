@@ -111,14 +111,18 @@ def costing(calls: Iterable[Record], *costs: float | None) -> Iterator[Record]:
         (
             (0.13, None),
             "dollars as recorded for 1 of 2 calls, at list prices for the others",
-            "cost recorded by the provider or program for 1 of 2 calls: $0.13; list prices give $0.10 for them "
-            "(difference $0.0300, +30.0 %)",
+            (
+                "cost recorded by the provider or program for 1 of 2 calls: $0.13; list prices give $0.10 for them "
+                "(difference $0.0300, +30.0 %)"
+            ),
         ),
         (
             (0.05, 0.05),
             "dollars as recorded",
-            "cost recorded by the provider or program for 2 of 2 calls: $0.10; list prices give $0.20 for them "
-            "(difference -$0.10, -50.0 %)",
+            (
+                "cost recorded by the provider or program for 2 of 2 calls: $0.10; list prices give $0.20 for them "
+                "(difference -$0.10, -50.0 %)"
+            ),
         ),
     ],
 )
@@ -154,13 +158,17 @@ def cut_calls(*estimates: int | None) -> Iterator[Record]:
     [
         (
             (42_000, 502_000),
-            "output counts of 2 calls are placeholders (≥ 4,000 tokens); by the visible text about 540,000 tokens, which cost "
-            "about $13.50 more at list prices; in no total",
+            (
+                "output counts of 2 calls are placeholders (≥ 4,000 tokens); by the visible text about 540,000 tokens, which cost "
+                "about $13.50 more at list prices; in no total"
+            ),
         ),
         (
             (42_000, None, None),
-            "output counts of 3 calls are placeholders (≥ 6,000 tokens); by the visible text of 1 of them about 42,000 tokens, "
-            "which cost about $1.00 more at list prices; in no total",
+            (
+                "output counts of 3 calls are placeholders (≥ 6,000 tokens); by the visible text of 1 of them about 42,000 tokens, "
+                "which cost about $1.00 more at list prices; in no total"
+            ),
         ),
         ((None,), "output count of 1 call is a placeholder (≥ 2,000 tokens)"),
     ],
