@@ -567,6 +567,7 @@ def _is_lower_bound(exchange: Exchange, usage: Usage, *, is_sum: bool) -> bool:
 def _hidden_output_usd(exchange: Exchange, usage: Usage | None, listed: float | None, *, is_sum: bool) -> float | None:
     if exchange.output_estimate is None or usage is None or listed is None or usage.quality("output") != "partial":
         return None
-    whole = replace(usage, output=exchange.output_estimate)
+    writes, tier = usage.writes, usage.service_tier
+    whole = Usage(usage.fresh, usage.read, output=exchange.output_estimate, writes=writes, service_tier=tier)
     cost = prices.cost_usd(exchange.provider, exchange.model, whole, exchange.at, is_sum=is_sum)
     return None if cost is None else cost - listed

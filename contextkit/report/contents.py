@@ -300,7 +300,12 @@ def unknowns(contents: Contents) -> list[str]:
     ]
     missing = [(row, contents.calls_without_usage.get(row.name, 0)) for row in contents.summary.models]
     without = sorted(((n, row) for row, n in missing if n), key=lambda pair: -pair[0])
-    lines += [_NO_USAGE.format(n=n, calls=row.calls, model=row.name) for n, row in without[:MOST_NAMED]]
+    lines += [
+        _NO_USAGE.format(
+            n=n, calls=row.calls, model=row.name, dollars=_DOLLARS_ONLY if row.recorded.calls else _NO_DOLLARS
+        )
+        for n, row in without[:MOST_NAMED]
+    ]
     if len(without) > MOST_NAMED:
         lines.append(f"usage missing in calls of {len(without) - MOST_NAMED:,} more models")
     names = set(contents.summary.models_without_price)
@@ -368,9 +373,11 @@ def _rounded(n_tokens: int) -> str:
 
 
 _NO_USAGE = (
-    "usage missing in {n:,} of the {calls:,} calls of {model}: the recording does not say what was billed, so they are in no token and no "
-    "dollar figure; record the responses with their usage"
+    "usage missing in {n:,} of the {calls:,} calls of {model}: the recording does not say what was billed, so they are {dollars}; "
+    "record the responses with their usage"
 )
+_NO_DOLLARS = "in no token and no dollar figure"
+_DOLLARS_ONLY = "in no token figure, and in the dollars where their cost is recorded"
 _UNBILLED = (
     "bill unknown in {n:,} of the calls of {model}: they tell what was read from the cache, not what was written to it; "
     "give the recorded responses, whose usage tells both"

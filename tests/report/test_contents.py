@@ -147,6 +147,16 @@ def test_recorded_costs_are_compared_with_list_prices_of_the_same_calls_only() -
         assert "no price is known" not in shown
 
 
+def test_a_call_without_usage_is_not_said_to_be_in_no_dollar_figure_where_its_cost_is_recorded() -> None:
+    made = report_of(costing(calls_of(OPUS, None, None), 0.25, None), calls_of("claude-haiku-4-5", None))
+    begin = "the recording does not say what was billed, so they are"
+    for shown in everywhere(made):
+        assert (
+            f"2 of the 2 calls of {OPUS}: {begin} in no token figure, and in the dollars where their cost is" in shown
+        )
+        assert f"1 of the 1 calls of claude-haiku-4-5: {begin} in no token and no dollar figure" in shown
+
+
 def cut_calls(*estimates: int | None) -> Iterator[Record]:
     for call, estimate in zip(calls_of(OPUS, *[BILL.with_partial_output()] * len(estimates)), estimates, strict=True):
         assert isinstance(call, Exchange)
