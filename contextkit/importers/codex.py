@@ -16,6 +16,8 @@ given: what Codex sends around the items of the file is in no line.
   the model's last.
 * `turn_context` says model and effort; `compacted` that a summary took the place of the history. The first call behind a
   message of the user's is remarked as a turn, with the reasoning tokens of the turn before it.
+* `thread_settings_applied` says the service tier that is asked for from then on; the tier that served a call is in no
+  line (codex-rs/protocol/src/protocol.rs, `ThreadSettingsSnapshot`).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, tier_named
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import has_blanks, natural, parsed, plausible, spelled
@@ -53,7 +55,7 @@ def is_codex(head: bytes) -> bool:
 _KINDS = (b'"session_meta"', b'"turn_context"', b'"event_msg"', b'"response_item"')
 
 
-_PARSED = re.compile(rb'"t(?:oken_count|urn_context)"|"session_meta"')
+_PARSED = re.compile(rb'"t(?:oken_count|urn_context|hread_settings_applied)"|"session_meta"')
 _ITEM = re.compile(rb'"payload":\{(?:"id":"[^"]*",)?"type":"(\w+)"(?:[^{}\[\]]*?"role":"(\w+)")?')
 _TYPE = b'"payload":{"type":"'
 _WHEN = re.compile(rb'"timestamp":"([^"]{10,40})"')
@@ -86,7 +88,7 @@ class Rollout:
         self.is_spaced = has_blanks(source.head)
         self.session, self.lane, self.forked_from = source.label, "main", ""
         self.has_head = False
-        self.provider, self.model, self.effort = PROVIDER, "unknown", ""
+        self.provider, self.model, self.effort, self.tier = PROVIDER, "unknown", "", ""
         self.copied_at: float | None = None
         """When a fork's copy of its parent's events was last written to; None where that is over."""
         self.totals: Counts | None = None
@@ -148,6 +150,9 @@ class Rollout:
             self._head(payload, plausible(record.get("timestamp")))
         elif record.get("type") == "turn_context":
             self._turn(payload)
+        elif payload.get("type") == "thread_settings_applied" and isinstance(payload.get("thread_settings"), dict):
+            tier = tier_named(payload["thread_settings"].get("service_tier"))
+            self.tier = "priority" if tier == "fast" else tier  # what Codex calls fast is OpenAI's priority
         elif payload.get("type") == "token_count" and isinstance(payload.get("info"), dict):
             if self._is_copy(plausible(record.get("timestamp"))):
                 self._add_counted(_counts(payload["info"].get("total_token_usage")))
@@ -300,10 +305,10 @@ class Rollout:
             return None
         if read is None:
             return Usage(output=output)
-        if write is not None:
-            return Usage(fresh=prompt - read - write, read=read, writes={1800: write}, output=output)
-        usage = Usage(fresh=prompt - read, read=read, output=output)
-        return usage if is_free_to_write(self.provider, self.model) else usage.with_unreported_writes()
+        written = None if write is None else {1800: write}
+        usage = Usage(prompt - read - (write or 0), read, writes=written, output=output, service_tier=self.tier)
+        is_free = write is not None or is_free_to_write(self.provider, self.model)
+        return usage if is_free else usage.with_unreported_writes()
 
     def _times(self, number: int, now: float | None) -> tuple[float, float]:
         """When a call started and ended."""

@@ -17,6 +17,7 @@ from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.misses import analyzed_calls
+from contextkit.ledger.summary import summarise
 
 ROLLOUT = Path(__file__).parent / "fixtures" / "codex" / "rollout-2026-07-03T18-15-10-019c846c.jsonl"
 SESSION = "019c846c-made-up"
@@ -220,3 +221,30 @@ def test_a_turn_tells_the_reasoning_of_the_turn_before(tmp_path: Path) -> None:
         (remark.about[-1], remark.text) for remark in records if isinstance(remark, Remark) and remark.kind == "turn"
     ]
     assert said == [("1", "0"), ("3", "350"), ("5", "7")]
+
+
+def settings(at: str, tier: str | None) -> str:
+    """As Codex writes the settings of a thread: a tier that nobody set is left out."""
+    said = {"model": "gpt-5.5", "model_provider_id": "openai", **({} if tier is None else {"service_tier": tier})}
+    payload = {"type": "thread_settings_applied", "thread_settings": said}
+    return json.dumps({"timestamp": at, "type": "event_msg", "payload": payload}, separators=(",", ":"))
+
+
+def test_the_service_tier_that_codex_asks_for_holds_until_it_asks_for_another(tmp_path: Path) -> None:
+    rows = [
+        json.dumps({"timestamp": AT.format(0), "type": "session_meta", "payload": {"id": "a"}}, separators=(",", ":"))
+    ]
+    rows.append(json.dumps({"timestamp": AT.format(1), "type": "turn_context", "payload": {"model": "gpt-5.5"}}))
+    for number, tier in enumerate(("default", "priority", "fast", "flex", None), 1):
+        total = use(1_000 * number, 0, 10 * number)
+        rows += [settings(AT.format(10 * number), tier), count(AT.format(10 * number + 5), total, use(1_000, 0, 10))]
+    rows.append(count(AT.format(59), use(6_000, 0, 60), use(1_000, 0, 10)))
+    found = calls(put(tmp_path / "a.jsonl", rows))
+    assert [call.usage and call.usage.service_tier for call in found] == ["", "priority", "priority", "flex", "", ""]
+    standard = summarise(found[:1]).cost_usd
+    assert standard
+    # priority costs twice the list price, flex half of it
+    assert summarise(found).cost_usd == pytest.approx(standard * (1 + 2 + 2 + 0.5 + 1 + 1))
+
+
+AT = "2026-07-03T18:15:{:02}Z"
