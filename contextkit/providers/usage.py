@@ -202,8 +202,8 @@ def billed_usd_of(counters: Mapping[str, Any]) -> float | None:
     0.025
     >>> billed_usd_of({"cost": 0.5, "is_byok": True, "cost_details": {"upstream_inference_cost": 10}})
     10.5
-    >>> billed_usd_of({"cost": 0, "is_byok": True}), billed_usd_of({"prompt_tokens": 9})
-    (None, None)
+    >>> billed_usd_of({"cost": 0, "is_byok": True}), billed_usd_of({"prompt_tokens": 9}), billed_usd_of({"cost": 10**400})
+    (None, None, None)
     """
     cost = _usd(counters.get("cost"))
     if cost is None:
@@ -217,9 +217,13 @@ def billed_usd_of(counters: Mapping[str, Any]) -> float | None:
 
 def _usd(value: object) -> float | None:
     """An amount of dollars; None for what is none. A free model costs 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_USD:
         return None
     return float(value)
+
+
+MOST_USD = 1e12
+"""What is above it is no cost, and an integer may be too large for a float."""
 
 
 def read_usage(row: UsageFields, counters: Mapping[str, Any], report: Report = ignore) -> Usage | None:

@@ -342,7 +342,12 @@ def _recorded_text(recorded: RecordedCost, n_calls: int) -> str:
             f"{n:,} of them {'has' if n == 1 else 'have'} a list price too: {dollars(recorded.comparable_usd)} recorded, "
             f"{dollars(recorded.list_usd)} at list prices"
         )
-    return f"{text}; {compared} (difference {dollars(difference)}{share})"
+    told = f"difference {dollars(difference)}{share}" if abs(difference) >= SMALLEST_USD else "no difference"
+    return f"{text}; {compared} ({told})"
+
+
+SMALLEST_USD = 0.00005
+"""Half of the last digit that `dollars` shows."""
 
 
 def _placeholder_text(placeholders: PlaceholderOutput) -> str:

@@ -117,6 +117,11 @@ def costing(calls: Iterable[Record], *costs: float | None) -> Iterator[Record]:
             ),
         ),
         (
+            (0.1, None),
+            "dollars as recorded for 1 of 2 calls, at list prices for the others",
+            "for 1 of 2 calls: $0.10; list prices give $0.10 for them (no difference)",
+        ),
+        (
             (0.05, 0.05),
             "dollars as recorded",
             (
