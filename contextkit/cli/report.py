@@ -211,6 +211,8 @@ def command(
 ) -> None:
     """Report over PATHS: files, folders, patterns, or - for standard input, in any known format (found by content).
 
+    Dollars are what a log says that a call cost; where it does not, the list price of the day.
+
     \b
     contextkit report runs/gpu-prices
     contextkit report ~/.claude/projects --since 7d --by project --html report.html
