@@ -240,7 +240,8 @@ class MissDetector:
         lane.high_tokens = cached if starts_again else max(cached, lane.high_tokens)
         lane.is_long = bool(now.usage.write_1h) or (lane.is_long and not is_miss)
         lane.is_ttl_billed = lane.is_ttl_billed or bool(now.usage.written)
-        lane.head_tokens = min(read, lane.head_tokens or read) if read else lane.head_tokens
+        if read and (is_first or is_miss):
+            lane.head_tokens = min(read, lane.head_tokens or read)
         if is_first or is_cut or "turn" in lane.remarks or now.prompt_tokens < lane.turn_tokens:
             lane.turn_tokens = now.prompt_tokens
         if is_first or is_cut:
@@ -388,15 +389,32 @@ def _miss(now: CallFacts, cause: Cause, evidence: Evidence, expected: int) -> Mi
 
 def _extra_usd(call: CallFacts, lost: int) -> float | None:
     """Cost of the call minus its cost had the lost tokens been read."""
-    exchange, paid = call.exchange, replace(call.usage, output=0)
+    paid = replace(call.usage, output=0)
+    billed, if_read = list_cost_usd(call.exchange, paid), list_cost_usd(call.exchange, _usage_if_read(paid, lost))
+    return None if billed is None or if_read is None else billed - if_read
+
+
+def list_cost_usd(exchange: Exchange, usage: Usage) -> float | None:
+    """What `usage` costs at the list price of the call's day; None where the price, or a counter, is unknown."""
     try:
-        bills = [
-            prices.cost_usd(exchange.provider, exchange.model, usage, exchange.at)
-            for usage in (paid, _usage_if_read(paid, lost))
-        ]
+        return prices.cost_usd(exchange.provider, exchange.model, usage, exchange.at)
     except UnknownModel:
-        return None  # the report marks the price as unknown
-    return None if bills[0] is None or bills[1] is None else bills[0] - bills[1]
+        return None  # the report names the model
+
+
+def predicted_usage(pair: CallPair, read_tokens: int) -> Usage:
+    """The bill of a call, had it read so many tokens: what it would not have read it would have written for as long as its
+    lane does, or sent afresh where writing is free.
+    """
+    usage = pair.now.usage
+    more = read_tokens - (usage.read or 0)
+    if more >= 0:
+        return replace(_usage_if_read(usage, more), output=usage.output)
+    rest = replace(usage, read=read_tokens)
+    if pair.row is None or pair.row.cache in _FREE:
+        return replace(rest, fresh=(usage.fresh or 0) - more)
+    short, long, is_long = usage.write_5m or 0, usage.write_1h or 0, pair.lane.is_long
+    return rest.with_written(short if is_long else short - more, long - more if is_long else long)
 
 
 def _usage_if_read(usage: Usage, lost: int) -> Usage:
