@@ -66,13 +66,16 @@ class StoredBodies:
             while self._n_bytes > MOST_BYTES and len(self._stored) > 1:
                 self._n_bytes -= len(self._stored.popitem(last=False)[1])
 
-    def compared(self, pair: CallPair, raw: bytes) -> CallPair:
-        """Add the facts of both bodies to `pair`; unchanged where either is unreadable. `raw` is the body of
-        `pair.now`.
+    def compared(self, pair: CallPair, raw: bytes | None) -> CallPair:
+        """Add the facts of both bodies to `pair`, as far as they can be read.
+
+        `raw` is the body of `pair.now`, None where it was not recorded.
         """
-        older, newer = self._read(pair.before), _read(pair.now, raw)
-        if older is None or newer is None:
+        older, newer = self._read(pair.before), _read(pair.now, raw) if raw else None
+        if older is None:
             return pair
+        if newer is None:  # the lifetime that the call before asked for still counts
+            return replace(pair, before=_with_prompt_facts(pair.before, older))
         difference = divergence(older.layout, newer.layout)
         place = f"{difference.path} byte {difference.offset:,}" if difference else ""
         lane = replace(pair.lane, n_unchanged=difference.segment if difference else older.prompt.n, entries=[])
@@ -189,7 +192,13 @@ class MissDetector:
             now, miss = self._feed_body(lane, exchange, exchange.prompt.request, usage, siblings)
         else:
             now = call_facts(exchange, usage, prompt)
-            miss = self._find_miss(lane, now, prompt, siblings)
+            miss = self._find_miss(
+                lane,
+                now,
+                prompt,
+                siblings,
+                (lambda pair: self._bodies.compared(pair, None)) if exchange.prompt is None else (lambda pair: pair),
+            )
         if self._bodies or isinstance(exchange.prompt, Bodies):
             self._bodies.keep(exchange)
         self._advance(lane, now, is_miss=miss is not None)
@@ -346,7 +355,7 @@ def _concurrent_write(now: CallFacts, prompt: Prompt | None, siblings: Sequence[
         (mark.n_tokens, call)
         for call in siblings
         for mark in call.cached
-        if _is_shared(mark, call, prompt) and _overlap(call, now)
+        if _is_shared(mark, call, prompt) and _overlap(call, now) and starts_too_early(call, now)
     ]
     expected, call = max(shared, key=lambda pair: pair[0], default=(0, now))
     evidence = starts_too_early(call, now) if is_shortfall(min(expected, now.prompt_tokens), 0) else None
