@@ -236,7 +236,7 @@ def command(
         if not watch.is_stopped:
             _check_not_empty(contents, faults, options)
         _show(contents, columns, options)
-        _print_faults(faults)
+        print_faults(faults)
         if watch.is_stopped:
             echo_error("partial: these are the figures of what was read before Ctrl-C")
             raise click.exceptions.Exit(130)
@@ -318,7 +318,7 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
 
         faults = Faults()
         echo(f"{written(_any_of(records_in(paths, faults), faults), to):,} calls written to {to}")
-        _print_faults(faults)
+        print_faults(faults)
         return
     if options.face == "csv" and not options.by:
         raise click.UsageError(
@@ -370,14 +370,14 @@ def _read(
 
         also.append(Calls(sys.stdout))
     gathering = Gathering(options.by, Chosen(options.since, options.until, options.session), also)
-    gathering.add_all(analyzed_calls(_records(files, set(paths) if watch else set(), faults, watch)))
+    gathering.add_all(analyzed_calls(records_of(files, set(paths) if watch else set(), faults, watch)))
     fault_rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
     name = title or (files[0] if len(files) == 1 else f"{len(files):,} files")
     is_partial = bool(watch and watch.is_stopped)
     return gathering.contents(name, is_partial=is_partial, faults=fault_rows, n_faults=len(faults)), columns, faults
 
 
-def _records(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
+def records_of(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
     """The records of all files; one that was not named itself and cannot be read is a fault."""
     for file in watch.parts(files) if watch else files:
         rows = _of(file, file in named, faults)
@@ -425,7 +425,7 @@ def _show(contents: Contents, columns: Columns, options: Options) -> None:
             echo(f"\nthe page is {options.html}")
 
 
-def _print_faults(faults: Faults) -> None:
+def print_faults(faults: Faults) -> None:
     """What was wrong with the recordings, apart from the report."""
     for fault in faults.kept:
         echo_error(str(fault))
@@ -462,7 +462,7 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
     else:
         contents, columns, faults = growing.rest()
     _show(contents, columns, options)
-    _print_faults(faults)
+    print_faults(faults)
 
 
 class _Growing:
