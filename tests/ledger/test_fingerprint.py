@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -380,6 +381,8 @@ QUOTED = re.compile(rb'("{1,2})(\w+)\1(\s*:\s*)\1((?:[^"\\]|\\.)*)\1')
 LABEL = re.compile(rb'()\b(\w+)(=)"([^"]*)"')
 """`key="value"` of Prometheus."""
 NEW_FIELD = "a field that nobody knows"
+MOST_FIELDS = 40
+"""Fields of one name that are tried one by one where the file is not read with a word in all of them."""
 
 
 def keys_of(content: bytes) -> list[str]:
@@ -394,10 +397,13 @@ def _columns(content: bytes) -> list[bytes]:
 
 
 def planted(content: bytes, keys: set[str]) -> bytes:
-    """The file with a secret word in the text of each of these fields."""
+    """The file with a secret word in the text of each of these fields; `key#3` is the fourth field of a name."""
+    n = Counter[str]()
 
     def plant(match: re.Match[bytes]) -> bytes:
-        if match[2].decode() not in keys:
+        key = match[2].decode()
+        n[key] += 1
+        if key not in keys and f"{key}#{n[key] - 1}" not in keys:
             return match[0]
         at = match.end(4) - match.start()
         return match[0][:at] + b" " + WORD.encode() + match[0][at:]
@@ -442,10 +448,17 @@ def with_secrets(name: str, content: bytes, tmp_path: Path) -> tuple[Path, set[s
     known, records = records_at(str(path), Faults())
     n_calls = sum(isinstance(record, Exchange) for record in records)
     keys: set[str] = set()
-    for key in keys_of(content):
+
+    def take(key: str) -> bool:
         planted_file(path, content, keys | {key})
         if is_read(path, known.name, n_calls):
             keys.add(key)
+        return key in keys
+
+    for key in keys_of(content):
+        if not take(key):
+            for number in range(MOST_FIELDS):
+                take(f"{key}#{number}")
     planted_file(path, content, keys)
     return path, keys
 
