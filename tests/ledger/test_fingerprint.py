@@ -275,6 +275,25 @@ class Conversation:
         return body | ({"tool_choice": {"type": self.choice}} if self.choice else {})
 
 
+def test_a_call_without_a_bill_is_not_what_the_next_is_compared_with() -> None:
+    """Of bodies the detector compares billed calls; one without a bill that changed the system text is in between."""
+    calls = list[Record]()
+    for number, (system, last, usage) in enumerate(
+        [("rules", "one", Usage(1, 0, writes={300: 9_000})), ("RULES", "one", None), ("rules", "ONE", None)]
+        + [("rules", "ONE", Usage(1, 0, writes={300: 9_000}))]
+    ):
+        marked = {"type": "text", "text": last, "cache_control": {"type": "ephemeral"}}
+        said = [{"role": "user", "content": [{"type": "text", "text": "hello"}, marked]}]
+        body = json.dumps({"model": OPUS, "max_tokens": 9, "system": system, "messages": said}).encode()
+        at = 20.0 * number
+        calls.append(
+            Exchange(f"c{number}", "s", "main", at, at, at, "anthropic", OPUS, Bodies(body), usage, None, None)
+        )
+    found = check_same_report(calls)
+    assert [miss["cause"] for miss in found["misses"]] == ["first_write", "messages_changed"]
+    assert prompts(fingerprinted(calls))[1:3] == [None, None]
+
+
 def test_recordings_without_prompts_give_the_same_report() -> None:
     check_same_report(list(many_sessions(6)))
 
