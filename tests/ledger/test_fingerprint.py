@@ -278,10 +278,9 @@ class Conversation:
 def test_a_call_without_a_bill_is_not_what_the_next_is_compared_with() -> None:
     """Of bodies the detector compares billed calls; one without a bill that changed the system text is in between."""
     calls = list[Record]()
-    for number, (system, last, usage) in enumerate(
-        [("rules", "one", Usage(1, 0, writes={300: 9_000})), ("RULES", "one", None), ("rules", "ONE", None)]
-        + [("rules", "ONE", Usage(1, 0, writes={300: 9_000}))]
-    ):
+    bill = Usage(1, 0, writes={300: 9_000})
+    sent = [("rules", "one", bill), ("RULES", "one", None), ("rules", "ONE", None), ("rules", "ONE", bill)]
+    for number, (system, last, usage) in enumerate(sent):
         marked = {"type": "text", "text": last, "cache_control": {"type": "ephemeral"}}
         said = [{"role": "user", "content": [{"type": "text", "text": "hello"}, marked]}]
         body = json.dumps({"model": OPUS, "max_tokens": 9, "system": system, "messages": said}).encode()
