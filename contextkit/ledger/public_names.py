@@ -81,7 +81,7 @@ _NUMBERED_LANE = re.compile(rf"{INFERRED_LANE}[1-9]\d{{0,5}}")
 def error_class(error: str) -> str:
     """Return the class of an error, `error` where the text names none.
 
-    >>> error_class("overloaded_error"), error_class("529"), error_class("no access to /home/ada")
+    >>> error_class("overloaded_error"), error_class("529"), error_class("no access to the plan")
     ('overloaded_error', '529', 'error')
     """
     return error if error.lower() in ERRORS or _STATUS.fullmatch(error) else "error"
