@@ -106,23 +106,8 @@ PUBLIC_WORDS = frozenset(
     {
         *("anthropic", "amazon", "aws", "azure", "bedrock", "google", "openai", "openrouter", "vertex", "vertexai"),
         *("deepseek", "moonshotai", "moonshot", "mistralai", "mistral", "meta", "qwen", "zai", "xai", "ai"),
-        *(
-            "x",
-            "accounts",
-            "fireworks",
-            "models",
-            "publishers",
-            "us",
-            "eu",
-            "apac",
-            "au",
-            "ca",
-            "jp",
-            "global",
-            "latest",
-            "preview",
-            "free",
-        ),
+        *("x", "accounts", "fireworks", "models", "publishers", "us", "eu", "apac", "au", "ca", "jp", "global"),
+        *("latest", "preview", "free"),
         *("nitro", "floor", "thinking", "default", "1m", "v1", "v2", "v3"),
     }
 )

@@ -41,7 +41,7 @@ from contextkit.ledger.fingerprint import Fingerprinter
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.prompts import prompts_of, read_body
 from contextkit.ledger.public_names import COMPACTIONS, VERDICTS
-from contextkit.models import find_model
+from contextkit.models import find_model, model_named, register, unregister
 from contextkit.providers import diagnostics
 from contextkit.report.contents import Gathering
 from contextkit.report.fixes import _MEANS, _SILENT
@@ -695,6 +695,14 @@ def test_names_of_deployments_are_hashed(provider: str, model: str) -> None:
     assert not re.search(r"acme|prod|arn|1234|а", hidden)
     assert list(names.hidden_models) == [names.model(provider, model)]
     assert Fingerprinter(SALT, keep_models=True).names.model(provider, model) == model
+
+
+def test_the_name_of_a_registered_model_is_hashed() -> None:
+    register(replace(model_named(OPUS), name="acme-llama"))
+    try:
+        assert "acme" not in Fingerprinter(SALT).names.model("anthropic", "acme-llama")
+    finally:
+        unregister("acme-llama")
 
 
 def test_a_remark_of_an_unknown_kind_is_dropped() -> None:
