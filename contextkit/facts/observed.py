@@ -86,6 +86,27 @@ LEAST_MISSED, LEAST_ATTRIBUTABLE = 5, 0.8
 """An undocumented event is a cause where at least so many misses were measured, and so much of them is above chance."""
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredLifetime:
+    """How long a model's prefixes are read, where that is less than documented."""
+
+    seconds: int
+    """Pause after which no more than the head is read."""
+    calls: int
+    """Calls after a longer pause."""
+    missed: int
+    """How many of them missed."""
+
+
+def measured_lifetime(model: str) -> MeasuredLifetime | None:
+    """The lifetime that was measured for a model; None where none is shorter than documented.
+
+    >>> measured_lifetime("gpt-5.5").seconds, measured_lifetime("claude-opus-4-5")
+    (3600, None)
+    """
+    return _lifetimes().get(model)
+
+
 def event_rates(name: str) -> EventRates | None:
     """The measured rates of an event; None for one that was not measured.
 
@@ -109,6 +130,12 @@ def read_steps(model: str) -> tuple[ReadStep, ...]:
 def _events() -> dict[str, EventRates]:
     rows = load.built_in_table("observed.toml")["events"]
     return {row["name"]: EventRates(**{**row, "date": row["date"].isoformat()}) for row in rows}
+
+
+@lru_cache(maxsize=1)
+def _lifetimes() -> dict[str, MeasuredLifetime]:
+    rows = load.built_in_table("observed.toml")["lifetimes"]
+    return {row["model"]: MeasuredLifetime(row["seconds"], row["calls"], row["missed"]) for row in rows}
 
 
 @lru_cache(maxsize=1)

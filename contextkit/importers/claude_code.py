@@ -267,7 +267,7 @@ class Transcript:
         if is_users(near):
             self.replies.user_line(line, near)
         elif reply is not None and near[reply.place] == reply.name and line[reply.place_behind] == reply.name_behind:
-            reply.more(line)
+            self.replies.more(reply, line)
         elif b'"role":"assistant"' in near or b'"usage":{' in line:
             return self._of_a_reply(number, line, near)
         elif b'compact_boundary"' in line:
@@ -286,7 +286,7 @@ class Transcript:
         replies, key, ready = self.replies, key_of(line, near) or _parsed_key(self.source, number, line), None
         reply = replies.open.get(key)
         if reply is not None:
-            reply.more(line)
+            replies.more(reply, line)
         elif key:
             ready = replies.hear(number, key, line, near)
             reply = replies.open.get(key)
@@ -349,12 +349,14 @@ class _Reply:
     """Of `line`; -1 where nobody asked yet."""
     n_visible: int = 0
     """Bytes that its further lines show of it."""
+    n_lines: int = 1
+    """How many it has: one a content block."""
 
     def more(self, line: bytes) -> None:
         """A further line; lines may be out of order, and counts only grow."""
         before, output = self.output if self.output >= 0 else output_of(self.line), output_of(line)
         self.last, self.output = line, max(before, output)
-        self.n_visible += visible_bytes(line)
+        self.n_visible, self.n_lines = self.n_visible + visible_bytes(line), self.n_lines + 1
         if output >= before:
             self.line = line
 
@@ -371,10 +373,16 @@ class _Lane:
     """What was noted since its last call: who compacted it under `compaction`, events under their names."""
     settings: tuple[object, ...] = (None, None)
     """Effort and speed of its last call."""
+    n_user_lines: int = 0
+    """Lines of the user's, and tool results, since its last call."""
+    reply: _Reply | None = None
+    """Its last call."""
     version: object = None
     """Of the client, at its last call."""
     thinking: bytes = b""
-    """Thinking, as the last prompt of the user's says it; empty before the first."""
+    """Thinking, as the prompt that its last call answered says it; empty before the first."""
+    thinking_next: bytes = b""
+    """The same of the last prompt since then; empty where there was none."""
     permission: bytes = b""
     """Permission mode, likewise."""
 
@@ -390,11 +398,9 @@ class _Lane:
             is_exit = name in _ENDING  # a call behind it is one of a session that was taken up again
             self.note_event(*(("resume", f"after {name}") if is_exit else ("slash command", name)))
         if _tells_thinking(line) and not any(mark in line for mark in _NOT_TYPED):
-            found = _THINKING.search(line, max(0, line.rfind(b'"thinkingMetadata":')))
-            thinking = found[1].translate(None, b'"') if found else b"none"
-            if self.thinking not in (b"", thinking):
-                self.note_event("thinking", f"{self.thinking.decode()} → {thinking.decode()}")
-            self.thinking = thinking
+            at = line.rfind(b'"thinkingMetadata":{')
+            found = _THINKING.match(line, at) if at >= 0 else None
+            self.thinking_next = b"none" if at < 0 else found[1].translate(None, b'"') if found else b"on"
         mode = _PERMISSION.search(line, max(0, line.rfind(b'"permissionMode":')))
         if mode and self.permission not in (b"", mode[1]):
             self.note_event("permission mode", f"{self.permission.decode()} → {mode[1].decode()}")
@@ -402,12 +408,39 @@ class _Lane:
         if b'"type":"image"' in line:
             self.note_event("image")
 
+    def see(self, reply: _Reply, line: bytes) -> None:
+        """A line of a reply: one that shows thinking contradicts a prompt that does not ask for it."""
+        if self.thinking == b"none" and line.find(b'"type":"thinking"', 0, 2 * NEAR) >= 0:
+            self.thinking = b""
+            reply.notes.pop("thinking", None)
+
+    def begin(self, reply: _Reply) -> None:
+        """A call, with what was noted since the one before it."""
+        n_blocks = self.n_user_lines + (self.reply.n_lines if self.reply else 0)
+        if n_blocks >= LOOKBACK:
+            self.note_event("many blocks", f"{n_blocks}")
+        if self.thinking_next:
+            if self.thinking not in (b"", self.thinking_next):
+                self.note_event("thinking", f"{self.thinking.decode()} → {self.thinking_next.decode()}")
+            self.thinking, self.thinking_next = self.thinking_next, b""
+        reply.notes, self.notes = self.notes, {}
+        self.user_line, self.n_user_lines, self.reply = None, 0, reply
+        self.see(reply, reply.first)
+
+
+LOOKBACK = 20
+"""Positions that a lookup goes back from a breakpoint, the breakpoint's own among them
+(https://platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
+RUNS_COUNT_ONCE = 1_788_220_800.0
+"""From September 2026 on a run of tool calls, or of tool results, is one position; lines do not show how many there
+are."""
+
 
 def _tells_thinking(line: bytes) -> bool:
     """Whether a prompt's line says how thinking was set for the calls behind it.
 
-    Up to 2.1.37 a prompt without `thinkingMetadata`, such as a command's, was answered without thinking: 21 of 25 calls
-    behind a change missed (62 transcripts). From 2.1.38 on 12 of 81 did: thinking stays as it was.
+    Up to 2.1.37 a prompt without `thinkingMetadata`, such as a command's or a plan's, was answered without thinking: 17
+    of 18 calls behind a change missed (62 transcripts). From 2.1.38 on 2 of 8 did: thinking stays as it was.
     """
     version = _VERSION.search(line, 0, 2 * NEAR)
     return version is not None and tuple(map(int, version.groups())) <= _LAST_WITH_THINKING
@@ -417,9 +450,12 @@ _VERSION = re.compile(rb'"version":"(\d+)\.(\d+)\.(\d+)"')
 _LAST_WITH_THINKING = (2, 1, 37)
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]{1,80})</command-name>")
 _ENDING = ("/exit", "/quit")
-_NOT_TYPED = (b'"isMeta":true', b"<local-command", b"<bash-", b"[Request interrupted", b"<task-notification>")
+_NOT_TYPED = (
+    *(b'"isMeta":true', b"<local-command", b"<bash-", b"[Request interrupted"),
+    *(b"<task-notification>", b"Operation stopped by hook"),
+)
 """What stands in lines of the user's that the user did not type; they do not say how thinking is set."""
-_THINKING = re.compile(rb'"thinkingMetadata":\{([ -z|~]{0,120}?)\}')
+_THINKING = re.compile(rb'"thinkingMetadata":\{("(?:level|maxThinkingTokens)":(?:"\w{1,20}"|\d{1,9}))[,}]')
 _PERMISSION = re.compile(rb'"permissionMode":"(\w{1,40})"')
 _TOOLS_DELTA = re.compile(rb'"attachment":\{"type":"(?:deferred_tools|mcp_instructions)_delta"')
 _REMOVED = re.compile(rb'"removedNames":\[([^\]]+)\]')
@@ -451,10 +487,15 @@ class _Replies:
             known = self.lanes[name] = _Lane()
         return known
 
+    def more(self, reply: _Reply, line: bytes) -> None:
+        """A further line of a reply."""
+        reply.more(line)
+        self.lanes[reply.lane].see(reply, line)
+
     def user_line(self, line: bytes, near: bytes) -> None:
         """A line of the user's, or a tool result."""
         lane = self.lane(self.side.of_line(line, near))
-        lane.user_line = line
+        lane.user_line, lane.n_user_lines = line, lane.n_user_lines + 1
         if line.find(_SUMMARY, -2 * NEAR) >= 0 or _SUMMARY in near:
             lane.notes.setdefault("compaction", "a summary took the place of what came before")
         elif b'"tool_use_id":"' not in line[: 2 * NEAR] and line.find(b'"sourceToolAssistantUUID":', -2 * NEAR) < 0:
@@ -493,10 +534,10 @@ class _Replies:
         """The first line of a reply; gives the one whose place it takes among the open ones, if there is one."""
         name = self.side.of_line(line, near)
         lane = self.lane(name)
-        user_line, notes = lane.user_line, lane.notes
-        lane.user_line, lane.notes = None, {}
+        reply = _Reply(number, line, line, name, lane.user_line, line, *places(line, key))
+        lane.begin(reply)
         if self.source.is_new(b"claude code", key):
-            self.open[key] = _Reply(number, line, line, name, user_line, line, *places(line, key), notes)
+            self.open[key] = reply
             return self.open.popitem(last=False)[1] if len(self.open) > OPEN else None
         self.n_known += 1  # what was said of the lane before it is no news of the next call
         lane.ended = max(lane.ended, when(line) or 0.0)
@@ -525,7 +566,7 @@ class _Replies:
             message.get("id") or record.get("requestId") or record.get("uuid") or f"{session}/{reply.number}"
         )
         times = self._times(reply, record)
-        said = [*self._about(session, reply.lane, record), *self._changes(reply, identity, record, message)]
+        said = [*self._about(session, reply.lane, record), *self._changes(reply, identity, times, record, message)]
         return said + self._billed(reply, (identity, session, *times), message, dollars(record.get("costUSD")))
 
     def _billed(
@@ -591,13 +632,22 @@ class _Replies:
             said += [Remark("agent", place, agent)] if isinstance(agent, str) else []
         return said
 
-    def _changes(self, reply: _Reply, identity: str, record: dict[str, Any], message: dict[str, Any]) -> list[Record]:
+    def _changes(
+        self,
+        reply: _Reply,
+        identity: str,
+        times: tuple[float, float],
+        record: dict[str, Any],
+        message: dict[str, Any],
+    ) -> list[Record]:
         """What makes this prompt another one than the lane's last, and what the provider says of it."""
         lane, usage, said = self.lanes[reply.lane], message["usage"], list[Record]()
         version = record.get("version")
         if isinstance(version, str) and lane.version not in (None, version):
             reply.notes["client version"] = f"{lane.version} → {version}"
         lane.version = version
+        if times[0] >= RUNS_COUNT_ONCE:
+            reply.notes.pop("many blocks", None)
         for name, text in reply.notes.items():
             is_compaction = name == "compaction"
             said.append(

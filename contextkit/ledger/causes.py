@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import Literal, NamedTuple, cast
 
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
-from contextkit.facts.observed import EventRates, event_rates
+from contextkit.facts.observed import EventRates, event_rates, measured_lifetime
 from contextkit.ledger.calls import Exchange, Outline
 from contextkit.models import Model
 from contextkit.prompt.prompt import LEVELS
@@ -166,7 +167,8 @@ class LaneState:
         self.n_calls += 1
         if is_cut:
             self.earlier.clear()
-        self.earlier[tokens] = self.n_calls
+        if tokens:
+            self.earlier[tokens] = self.n_calls
         if len(self.earlier) > MOST_EARLIER:
             del self.earlier[next(iter(self.earlier))]
 
@@ -304,7 +306,11 @@ def _ttl_expired(pair: CallPair) -> Evidence | None:
     """
     (gap, from_end), (ttl, is_recorded) = gap_seconds(pair), ttl_seconds(pair)
     if gap <= ttl:
-        return None
+        measured = measured_lifetime(pair.row.name) if pair.row else None
+        if measured is None or gap <= measured.seconds:
+            return None
+        figures = f"{measured.missed} of {measured.calls} calls after more than {measured.seconds} s missed"
+        return Evidence(f"gap {int(gap)} s; {figures}", "measured")
     seconds = f"{gap:.1f}" if int(gap) == ttl else f"{int(gap)}"
     evidence = recorded(f"gap {seconds} s > {ttl} s", is_recorded=is_recorded and not pair.lane.unbilled)
     return evidence if from_end > ttl else evidence._replace(share=share_of("gap from start only"))
@@ -350,14 +356,40 @@ def _aborted(pair: CallPair) -> Evidence | None:
     return Evidence(f"{call.exchange.id!r} ended before its response began", "assumed")
 
 
+def _is_compared(pair: CallPair) -> bool:
+    """Whether both prompts were recorded, so that what changed in them is known."""
+    return pair.prompt is not None and bool(pair.before.cached)
+
+
 def _reasoning_stripped(pair: CallPair) -> Evidence | None:
     """At a user turn the reasoning of the turn before leaves the prompt, so only what stands before it can be read."""
     n_reasoning = int(pair.lane.remarks.get("turn") or 0)
-    if not n_reasoning or pair.row is None or not pair.row.strips_reasoning or pair.prompt is not None:
+    if not n_reasoning or pair.row is None or not pair.row.strips_reasoning or _is_compared(pair):
         return None
     kept = pair.lane.turn_tokens
     text = f"{n_reasoning:,} tokens of reasoning left the prompt at a user turn; {kept:,} tokens stand before them"
     return Evidence(text, "documented", kept)
+
+
+def diagnosis(pair: CallPair) -> tuple[Cause, Evidence] | None:
+    """The provider's own diagnosis, where it names a cause."""
+    verdict = pair.lane.remarks.get("verdict", "")
+    cause = _DIAGNOSES.get(verdict)
+    return (cause, Evidence(f"the provider's diagnosis: {verdict}")) if cause else None
+
+
+_DIAGNOSES: Mapping[str, Cause] = MappingProxyType(
+    {
+        "model_changed": "model_changed",
+        "tools_changed": "tools_changed",
+        "system_changed": "system_changed",
+        "messages_changed": "messages_changed",
+        "input_changed": "messages_changed",
+        "prompt_cache_key_changed": "params_changed",
+        "service_tier_changed": "params_changed",
+    }
+)
+"""Anthropic's `cache_miss_reason` and OpenAI's `prompt_cache_diagnostics` that name a cause."""
 
 
 def share_of(name: str) -> float:
@@ -371,7 +403,7 @@ def event_before(pair: CallPair) -> tuple[EventRates, Evidence] | None:
     found = [(rates, text) for name, text in pair.lane.remarks.items() if (rates := event_rates(name))]
     if not found:
         return None
-    rates, text = max(found, key=lambda one: (one[0].explains, one[0].rate))
+    rates, text = max(found, key=lambda one: (one[0].explains, one[0].attributable, one[0].rate))
     basis: Basis = "documented" if rates.documented else "measured" if rates.explains else "associated"
     return rates, Evidence(f"{rates.name} {text}".rstrip() + f"; {rates.figures}", basis, None, rates.rate)
 
@@ -379,7 +411,7 @@ def event_before(pair: CallPair) -> tuple[EventRates, Evidence] | None:
 def _shortened(pair: CallPair) -> Evidence | None:
     """A prompt that is shorter than the one it goes on from does not begin with it; it may begin with an older one."""
     before, now = pair.before.prompt_tokens, pair.now.prompt_tokens
-    if pair.prompt is not None or now >= before or _reasoning_stripped(pair):
+    if _is_compared(pair) or now >= before or _reasoning_stripped(pair):
         return None
     text = f"the prompt shrank from {before:,} to {now:,} tokens: something in it was cut or rewritten"
     return Evidence(text, share=share_of("shorter prompt"))
@@ -396,11 +428,13 @@ def _other_server(pair: CallPair) -> Evidence | None:
     if number is None:
         if not 0 < read <= pair.lane.first_tokens:
             return None
-        text = f"read {read:,} tokens, no more than the first call sent; nothing was cut since"
-        return Evidence(text, "documented")
+        return Evidence(f"read {read:,} tokens, no more than the first call sent", "documented")
+    return Evidence(_read_of_older_call(pair, number), "documented")
+
+
+def _read_of_older_call(pair: CallPair, number: int) -> str:
     ago = pair.lane.n_calls - number + 1
-    text = f"read {read:,} tokens, exactly what the call {ago} calls before had left; nothing was cut since"
-    return Evidence(text, "documented")
+    return f"read {pair.now.usage.read or 0:,} tokens, exactly what the call {ago} calls before had left"
 
 
 CAUSES: tuple[tuple[Cause, Callable[[CallPair], Evidence | None]], ...] = (
@@ -422,10 +456,19 @@ row, and a prompt that shrank."""
 
 def causes_before_bill(pair: CallPair) -> Iterator[tuple[Cause, Evidence]]:
     """Every reason to expect that a call misses which is known before its bill, in order of precedence."""
+    yield from _recorded_causes(pair)
+    yield from _causes_beside(pair)
+
+
+def _recorded_causes(pair: CallPair) -> Iterator[tuple[Cause, Evidence]]:
     for cause, check in CAUSES:
         evidence = check(pair)
         if evidence:
             yield cause, evidence
+
+
+def _causes_beside(pair: CallPair) -> Iterator[tuple[Cause, Evidence]]:
+    """Causes of which the prompts, settings and times of the record show nothing."""
     event = event_before(pair)
     if event and event[0].explains:
         yield cast(Cause, event[0].cause), event[1]
@@ -437,17 +480,23 @@ def causes_before_bill(pair: CallPair) -> Iterator[tuple[Cause, Evidence]]:
 def cause_of_miss(pair: CallPair, expected_tokens: int) -> tuple[Cause, Evidence]:
     """The cause of a miss: the first whose evidence explains most of what was lost; `unknown` where there is none."""
     read = pair.now.usage.read or 0
-    for cause, evidence in causes_before_bill(pair):
+    said = diagnosis(pair)
+    for cause, evidence in chain(_recorded_causes(pair), [said] if said else [], _causes_beside(pair)):
         unexplained = max(evidence.keeps or 0, read) - read
         if 2 * unexplained <= expected_tokens - read:
-            return cause, evidence
+            rest = f"; read {read:,}" if evidence.keeps is not None and is_shortfall(evidence.keeps, read) else ""
+            return cause, evidence._replace(text=evidence.text + rest)
     elsewhere = _other_server(pair)
     if elsewhere:
         return "other_server", elsewhere
     event = event_before(pair)
-    if event:
+    if event and event[0].attributable >= LEAST_ASSOCIATED:
         return "unknown", event[1]._replace(text=f"associated with {event[1].text}", basis="associated")
     return "unknown", Evidence(without_evidence(pair), "")
+
+
+LEAST_ASSOCIATED = 0.5
+"""An event is told beside an unknown cause where at least so much of the misses behind it is above the base rate."""
 
 
 def predicted_read(pair: CallPair, expected_tokens: int) -> tuple[int, Cause | None]:
@@ -469,4 +518,6 @@ def without_evidence(pair: CallPair) -> str:
             else "messages intact, tools and system not in the record"
         )
         return f"{intact}, gap {int(gap)} s ≤ {ttl} s"
-    return f"the prompt was not recorded, and grew; gap {int(gap)} s ≤ {ttl} s"
+    number = pair.lane.earlier.get(pair.now.usage.read or 0)
+    read = f"{_read_of_older_call(pair, number)}; " if number is not None else ""
+    return f"{read}the prompt was not recorded, and grew; gap {int(gap)} s ≤ {ttl} s"

@@ -244,7 +244,7 @@ class MissDetector:
             rounding = self._roundings.get(key) or self._roundings.setdefault(key, _Rounding(row))
             rounding.observe(read)
             cached = rounding.down(now.prompt_tokens)
-            lane.note_cached(cached, is_cut=is_cut)
+        lane.note_cached(cached, is_cut=is_cut)
         starts_again = is_miss or now.prompt_tokens < lane.high_tokens
         lane.high_tokens = cached if starts_again else max(cached, lane.high_tokens)
         lane.is_long = bool(now.usage.write_1h) or (lane.is_long and not is_miss)
@@ -526,7 +526,7 @@ class _Remarks:
         texts = self._by_kind.get(remark.kind)
         if texts is not None:
             texts[remark.about] = remark.text
-        elif remark.kind in KINDS_BEFORE_CALL:
+        if remark.kind in KINDS_BEFORE_CALL:
             self._add(remark.about, remark.kind, remark.text)
         elif remark.kind == "event":
             name, _, text = remark.text.partition(": ")
@@ -548,8 +548,9 @@ class _Remarks:
         return bool(self.sums) and f"{exchange.session}/{exchange.lane}" in self.sums
 
 
-KINDS_BEFORE_CALL = ("compaction", "setting", "turn")
-"""Kinds of remarks on what happened between a call and the one before it in its lane; `event` is one too."""
+KINDS_BEFORE_CALL = ("compaction", "setting", "turn", "verdict")
+"""Kinds of remarks on why a call may have missed: what happened between it and the one before it in its lane, and the
+provider's diagnosis. `event` is one too."""
 
 
 def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _Remarks) -> AnalyzedCall:

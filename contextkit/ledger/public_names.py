@@ -16,6 +16,7 @@ from functools import lru_cache
 from contextkit import prices
 from contextkit.errors import UnknownModel
 from contextkit.facts import load
+from contextkit.facts.observed import event_rates
 from contextkit.ledger.calls import INFERRED_LANE, OTHER_PROJECT, REROUTED
 from contextkit.models import Model, built_in_models, find_model, model_named
 
@@ -95,6 +96,29 @@ def verdict_class(verdict: str) -> str:
 def compaction_text(text: str) -> str:
     """Return what an importer says of a compaction, or `OTHER_COMPACTION`."""
     return text if text in COMPACTIONS else OTHER_COMPACTION
+
+
+def event_text(text: str) -> str:
+    """Return an event of a client by its name, with what is said of it where that is public.
+
+    >>> event_text("resume: after /exit"), event_text("slash command: /acme-deploy"), event_text("many blocks: 22")
+    ('resume: after /exit', 'slash command: ', 'many blocks: 22')
+    """
+    name, _, said = text.partition(": ")
+    if event_rates(name) is None:
+        return OTHER_EVENT
+    return f"{name}: {said if _PUBLIC_EVENT.fullmatch(said) else ''}"
+
+
+OTHER_EVENT = "other: "
+"""Stands for an event that is not listed."""
+_PUBLIC_EVENT = re.compile(
+    r"\d{1,9}(?: removed)?|after /(?:exit|quit)"
+    r"|(?:none|on|level:(?:low|medium|high)|maxThinkingTokens:\d{1,9})"
+    r" → (?:none|on|level:(?:low|medium|high)|maxThinkingTokens:\d{1,9})"
+    r"|(?:default|plan|acceptEdits|bypassPermissions|dontAsk|auto) → (?:default|plan|acceptEdits|bypassPermissions|dontAsk|auto)"
+    r"|\d{1,4}\.\d{1,4}\.\d{1,4} → \d{1,4}\.\d{1,4}\.\d{1,4}"
+)
 
 
 # Names

@@ -375,6 +375,18 @@ OWN_REPLY = {
         ([typed("go on", permissionMode="default")], None),
         ([typed("go on", permissionMode="default", version="2.1.38", **THINKS)], None),
         ([typed("said in passing", isMeta=True, **THINKS)], None),
+        (
+            [typed("<command-name>/model</command-name>"), typed("go on", permissionMode="default")],
+            "slash command: /model",
+        ),
+        (
+            [
+                typed("go", **THINKS),
+                typed("[Request interrupted by user]"),
+                typed("no, wait", permissionMode="default"),
+            ],
+            None,
+        ),
         ([typed('a text that says "subtype":"api_error" and <command-name> /x')], None),
         ([other("attachment", attachment={**GONE, "removedNames": []})], None),
     ],
@@ -408,3 +420,33 @@ def test_a_compaction_before_an_error_of_claude_code_is_not_forgotten(tmp_path: 
     rows = [reply(1, "2026-02-01T10:00:05Z", USED), boundary, failed, reply(2, "2026-02-01T10:01:05Z", USED)]
     said = {remark.kind: remark.text for remark in remarks(put(tmp_path / "s.jsonl", rows)) if remark.about == "msg_2"}
     assert said == {"compaction": "compact_boundary, auto", "event": "API error: "}
+
+
+def test_thinking_in_a_reply_contradicts_a_prompt_that_asks_for_none(tmp_path: Path) -> None:
+    thought = {"content": [{"type": "thinking", "thinking": "", "signature": "s"}]}
+    rows = [
+        typed("hello", **THINKS),
+        reply(1, "2026-02-01T10:00:05Z", USED, message=thought),
+        typed("<command-message>review</command-message><command-name>/review</command-name>"),
+        reply(2, "2026-02-01T10:01:05Z", USED, message=thought),
+        typed("go on", **THINKS),
+        reply(3, "2026-02-01T10:02:05Z", USED, message=thought),
+    ]
+    events = [remark.text for remark in remarks(put(tmp_path / "s.jsonl", rows)) if remark.kind == "event"]
+    assert events == ["slash command: /review"]
+    rows[3] = reply(2, "2026-02-01T10:01:05Z", USED)
+    events = [remark.text for remark in remarks(put(tmp_path / "s.jsonl", rows)) if remark.kind == "event"]
+    assert events == [
+        "slash command: /review",
+        "thinking: maxThinkingTokens:31999 → none",
+        "thinking: none → maxThinkingTokens:31999",
+    ]
+
+
+@pytest.mark.parametrize(("year", "events"), [("2026-02", ["many blocks: 22"]), ("2026-10", [])])
+def test_more_blocks_than_a_lookup_goes_back_are_an_event(tmp_path: Path, year: str, events: list[str]) -> None:
+    rows = [typed("hello"), *[reply(1, f"{year}-01T10:00:{number:02}Z", USED) for number in range(11)]]
+    rows += [tool_answered() for _ in range(11)] + [reply(2, f"{year}-01T10:01:05Z", USED), tool_answered()]
+    rows += [reply(3, f"{year}-01T10:01:15Z", USED)]
+    said = [remark.text for remark in remarks(put(tmp_path / "s.jsonl", rows)) if remark.kind == "event"]
+    assert said == events

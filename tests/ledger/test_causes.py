@@ -85,7 +85,7 @@ def test_reasoning_leaves_the_prompt_at_a_user_turn() -> None:
 def test_reasoning_that_explains_little_of_a_miss_is_not_its_cause() -> None:
     (miss,) = codex().call(Usage(fresh=26_000, read=2_432, output=10), ("turn", "4900")).misses
     assert miss.cause == "other_server"
-    assert miss.where == "read 2,432 tokens, no more than the first call sent; nothing was cut since"
+    assert miss.where == "read 2,432 tokens, no more than the first call sent"
 
 
 def test_a_turn_without_reasoning_strips_nothing_and_newer_models_keep_it() -> None:
@@ -100,7 +100,7 @@ def test_a_read_that_an_older_call_had_left_is_of_another_server() -> None:
     session = codex().call(Usage(fresh=1_600, read=29_568, output=9)).call(Usage(fresh=9_000, read=22_400, output=9))
     (miss,) = session.misses
     assert miss.cause == "other_server"
-    assert miss.where == "read 22,400 tokens, exactly what the call 4 calls before had left; nothing was cut since"
+    assert miss.where == "read 22,400 tokens, exactly what the call 4 calls before had left"
 
 
 def test_a_read_that_no_call_had_left_is_not() -> None:
@@ -131,9 +131,7 @@ def test_an_event_is_a_cause_where_it_is_documented_or_was_measured(event: str, 
     assert miss.where == f"{event.replace(': ', ' ').rstrip()}; {rates.figures}"
 
 
-@pytest.mark.parametrize(
-    "event", ["slash command: /review", "skill: commit", "permission mode: default → plan", "image: "]
-)
+@pytest.mark.parametrize("event", ["permission mode: default → plan", "image: "])
 def test_other_events_are_only_associated(event: str) -> None:
     (miss,) = claude((HEAD_ONLY, ("event", event))).misses
     assert (miss.cause, miss.basis) == ("unknown", "associated")
@@ -141,10 +139,56 @@ def test_other_events_are_only_associated(event: str) -> None:
     assert " calls behind one missed, 7% behind other prompts" in miss.where
 
 
-def test_an_event_nobody_measured_says_nothing() -> None:
-    (miss,) = claude((HEAD_ONLY, ("event", "full moon: "))).misses
+@pytest.mark.parametrize("event", ["full moon: ", "skill: commit", "slash command: /review", "API error: "])
+def test_an_event_that_was_not_measured_or_is_no_more_than_chance_says_nothing(event: str) -> None:
+    (miss,) = claude((HEAD_ONLY, ("event", event))).misses
     assert (miss.cause, miss.basis) == ("unknown", "")
     assert miss.where == "the prompt was not recorded, and grew; gap 10 s ≤ 300 s"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "cause"), [("system_changed", "system_changed"), ("input_changed", "messages_changed")]
+)
+def test_the_providers_diagnosis_is_the_cause_where_nothing_recorded_is(verdict: str, cause: str) -> None:
+    session = Session("anthropic", "claude-opus-4-5").call(Usage(10, 16_000, 60_000, 0, 5))
+    (miss,) = session.call(HEAD_ONLY, ("event", "resume: "), ("verdict", verdict)).misses
+    assert (miss.cause, miss.basis, miss.where) == (cause, "recorded", f"the provider's diagnosis: {verdict}")
+    expired = Session("anthropic", "claude-opus-4-5").call(Usage(10, 16_000, 60_000, 0, 5))
+    (miss,) = expired.call(HEAD_ONLY, ("verdict", verdict), gap=900).misses
+    assert miss.cause == "ttl_expired"
+
+
+def test_a_diagnosis_that_names_no_cause_says_nothing() -> None:
+    (miss,) = claude((HEAD_ONLY, ("verdict", "unavailable"))).misses
+    assert (miss.cause, miss.basis) == ("unknown", "")
+
+
+def test_more_blocks_than_a_lookup_goes_back_are_out_of_reach_and_not_predicted() -> None:
+    session = claude((HEAD_ONLY, ("event", "many blocks: 24")))
+    assert [(miss.cause, miss.basis) for miss in session.misses] == [("out_of_reach", "documented")]
+    assert list(predictions(session)) == [(76_000, None)]
+
+
+def test_a_measured_lifetime_is_shorter_than_the_documented_one() -> None:
+    session = Session("openai", "gpt-5.5").call(Usage(fresh=20_000, read=2_432, output=9))
+    (miss,) = session.call(Usage(fresh=20_000, read=2_432, output=9), gap=3_700).misses
+    assert (miss.cause, miss.basis) == ("ttl_expired", "measured")
+    assert miss.where == "gap 3700 s; 18 of 18 calls after more than 3600 s missed"
+
+
+def test_a_cause_says_what_it_leaves_open() -> None:
+    (miss,) = codex().call(Usage(fresh=12_000, read=19_840, output=10), ("turn", "4900")).misses
+    assert miss.cause == "reasoning_stripped"
+    assert miss.where.endswith("; 22,432 tokens stand before them; read 19,840")
+
+
+def test_a_read_that_an_older_call_of_claude_had_left_is_told() -> None:
+    session = claude(
+        (Usage(10, 76_000, 900, 0, 5), ("project", "p")), (Usage(10, 76_900, 9_000, 0, 5), ("project", "p"))
+    )
+    (miss,) = session.call(Usage(10, 76_000, 12_000, 0, 5)).misses
+    assert (miss.cause, miss.basis) == ("unknown", "")
+    assert miss.where.startswith("read 76,000 tokens, exactly what the call 3 calls before had left; ")
 
 
 def test_an_event_before_a_call_that_read_everything_is_forgotten() -> None:

@@ -553,7 +553,18 @@ FIELDS = {
 }
 WORDS = {
     *("main", "outline", "blocks", "tokens", "billed", "partial", "estimated", "unknown", "adds up several calls"),
-    *("verdict", "project", "agent", "compaction", "setting", "sum", "other", "the history was compacted"),
+    *(
+        "verdict",
+        "project",
+        "agent",
+        "compaction",
+        "setting",
+        "turn",
+        "event",
+        "sum",
+        "other",
+        "the history was compacted",
+    ),
 }
 
 
@@ -590,7 +601,11 @@ def is_public(value: str, key: str) -> bool:
     words = WORDS | (VERDICTS | COMPACTIONS if key == "text" else set())
     numbered = re.fullmatch(r"conversation \d+", value.rpartition("/")[2])
     setting = re.fullmatch(r"(effort|speed|upstream|project) \S+ → \S+(, .*)?|a request setting", value)
-    return value in words or bool(HASHED.fullmatch(value) or numbered or (key == "text" and setting))
+    event = re.fullmatch(rf"\d{{1,9}}|({EVENTS}|other): [\w:.→ ]{{0,60}}|resume: after /(exit|quit)", value)
+    return value in words or bool(HASHED.fullmatch(value) or numbered or (key == "text" and (setting or event)))
+
+
+EVENTS = "resume|thinking|slash command|skill|tool search|MCP change|many blocks|permission mode|client version|image|API error"
 
 
 TIERS = {"priority", "flex", "batch", "fast", "standard", "geo-us", "scale", "provisioned", "ultrafast"}
