@@ -20,6 +20,8 @@ ambiguous, the line is parsed.
   `progress`. It is read as the line it holds; a call that the sub-agent's own file has as well is counted once.
 * `compact_boundary` and `isCompactSummary` are remarked as a compaction, a changed `effort` or `speed` as a setting, of
   the next call.
+* `custom-title`, `ai-title` and `summary` lines name the session, in this order of rank; of one type the last counts. A
+  `summary` that stands before the file's first message is of another session of the project and is passed over.
 * `iterations` of one reply are calls of their own (server tools, compaction): the bill is their sum.
 * Most builds before 2.1.181 write a reply's lines while it streams, and its last line too may hold the count of then:
   where the reply says no `stop_reason`, the output is a lower bound.
@@ -252,6 +254,9 @@ class Transcript:
         self.replies = _Replies(source)
         self.reply: _Reply | None = None
         """Whose line was the last of any reply."""
+        self.has_messages = False
+        self.titles: dict[str, tuple[str, str]] = {}
+        """Type of a line → the session it names, empty for that of the file, and its title."""
 
     def hear(self, number: int, line: bytes) -> Sequence[Record]:
         """The next line; gives the calls of a reply that no further lines are waited for."""
@@ -263,13 +268,17 @@ class Transcript:
             line = of_sub_agent(line)
             near = line[:NEAR]
         if is_users(near):
+            self.has_messages = True
             self.replies.user_line(line, near)
         elif reply is not None and near[reply.place] == reply.name and line[reply.place_behind] == reply.name_behind:
             reply.more(line)
         elif b'"role":"assistant"' in near or b'"usage":{' in line:
+            self.has_messages = True
             return self._of_a_reply(number, line, near)
         elif b'compact_boundary"' in line:
             self.replies.compacted(line)
+        elif (kind := _TITLE_LINE.search(near)) is not None:
+            self._title(kind[1].decode(), line)
         elif not is_own(line, near):
             self.source.fault(number, STRANGE)
         return ()
@@ -287,10 +296,21 @@ class Transcript:
         self.reply = reply
         return () if ready is None else replies.calls(ready)
 
+    def _title(self, kind: str, line: bytes) -> None:
+        record = object_of(line)
+        title = record.get(_TITLES[kind])
+        if isinstance(title, str) and title.strip() and (kind != "summary" or self.has_messages):
+            session = record.get("sessionId")
+            self.titles[kind] = session if isinstance(session, str) else "", title.strip()
+
     def waiting(self) -> Iterator[Record]:
-        """The calls of replies whose lines may still come, as they stand."""
+        """The calls of replies whose lines may still come, as they stand, then what the session is called."""
         ahead = self.replies.copied()
-        return (record for reply in ahead.open.values() for record in ahead.calls(reply))
+        for reply in ahead.open.values():
+            yield from ahead.calls(reply)
+        named = next((self.titles[kind] for kind in _TITLES if kind in self.titles), None)
+        if named is not None and (session := named[0] or ahead.session):
+            yield Remark("title", session, named[1])
 
     def finish(self) -> None:
         """Report what concerns the file as a whole."""
@@ -298,6 +318,9 @@ class Transcript:
 
 
 read = by_line(Transcript)
+_TITLE_LINE = re.compile(rb'"type":"(custom-title|ai-title|summary)"')
+_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+"""Type of a line that names a session → the key of its title; the user's own name first."""
 
 
 def _parsed_key(source: Source, number: int, line: bytes) -> bytes:
@@ -376,6 +399,8 @@ class _Replies:
         self.remarked: set[str] = set()
         self.agent_type = _agent_type(source.name)
         self.n_known = 0
+        self.session = ""
+        """Of the last call."""
 
     def copied(self) -> _Replies:
         """The same, for calls to be taken of it that count for nothing yet; what is wrong with them is told elsewhere."""
@@ -435,7 +460,7 @@ class _Replies:
             return ()
         if message.get("model") == OWN_WORDS or record.get("isApiErrorMessage"):
             return ()
-        session = str(record.get("sessionId") or self.source.label)
+        session = self.session = str(record.get("sessionId") or self.source.label)
         identity = str(
             message.get("id") or record.get("requestId") or record.get("uuid") or f"{session}/{reply.number}"
         )

@@ -8,6 +8,7 @@ prompt nor the tools are stored.
 * A message of older versions has several steps, and its own `tokens` are those of the last one: its parts of type
   `step-finish` say each. Where a message has such parts they are its calls, else the message is one.
 * A sub-agent is a session with a parent: a lane of the session that its line of parents ends in.
+* `title` names a session, once opencode has replaced the one with the time that a new session gets.
 * `cost` is what opencode worked out from its own price list, 0 where that has no price.
 """
 
@@ -36,6 +37,8 @@ from contextkit.ledger.calls import Record
 MAGIC = b"SQLite format 3\0"
 _VERSIONS = slice(18, 20)
 """Bytes of a database that say whether its latest changes stand in a file beside it; 1 where all is in this one."""
+_NEW = "New session - "
+"""What the title of a session starts with that has none yet."""
 DAMAGED = "a damaged database; rows that can be read were read"
 
 
@@ -104,6 +107,8 @@ class _Sessions:
     def _session(self, database: sqlite3.Connection, session: bytes, place: str, title: str) -> Iterator[Record]:
         root, lane = self._lane(_text(session))
         yield from self.calls.remark("project", root, place)
+        if lane == "main" and not title.startswith(_NEW):
+            yield from self.calls.remark("title", root, title)
         steps = self._steps(database, session)
         messages = database.execute(
             "select rowid, id, data from message where session_id = cast(? as text) order by time_created, id",

@@ -1,0 +1,190 @@
+"""Finds the session logs that agent programs left on this machine: one table of the folders they write to.
+
+Takes the environment and the home folder, gives folders and files that are there. Reads no log.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from contextkit.errors import UnreadableLog
+from contextkit.importers.registry import files_at
+from contextkit.importers.source import Faults
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one program keeps its session logs."""
+
+    program: str
+    """The program, as its importer names it in remarks."""
+    variables: tuple[str, ...]
+    """Environment variables that name the program's folders, separated by commas; the first that is set replaces
+    `homes`."""
+    homes: tuple[str, ...]
+    """Folders of the program, below the user's home folder; `$NAME` at the start stands for an environment variable."""
+    patterns: tuple[str, ...]
+    """Folders and files with logs, below each home."""
+    source: str
+    """Who documents it."""
+    subfolder: str = ""
+    """What stands between the folder that a variable names and the patterns."""
+
+
+CCUSAGE = "https://github.com/ryoppippi/ccusage/blob/main/docs/guide/environment-variables.md"
+PLACES = (
+    Place(
+        "Claude Code",
+        ("CLAUDE_CONFIG_DIR",),
+        (".claude", ".config/claude", "$XDG_CONFIG_HOME/claude"),
+        ("projects",),
+        CCUSAGE,
+    ),
+    Place(
+        "Codex",
+        ("CODEX_HOME",),
+        (".codex",),
+        ("sessions", "archived_sessions"),
+        "https://developers.openai.com/codex/config-file/environment-variables",
+    ),
+    Place(
+        "Copilot CLI",
+        ("COPILOT_HOME",),
+        (".copilot",),
+        ("session-state", "history-session-state"),
+        "https://docs.github.com/en/copilot/reference/cli-configuration-directory",
+    ),
+    Place(
+        "Gemini CLI",
+        ("GEMINI_DATA_DIR",),
+        (".gemini/tmp",),
+        ("*/chats",),
+        f"{CCUSAGE}; packages/core/src/config/storage.ts of google-gemini/gemini-cli",
+    ),
+    Place(
+        "Gemini CLI",
+        ("GEMINI_CLI_HOME",),
+        (),
+        ("*/chats",),
+        "homedir() in packages/core/src/utils/paths.ts of google-gemini/gemini-cli",
+        subfolder=".gemini/tmp",
+    ),
+    Place(
+        "opencode",
+        ("OPENCODE_DATA_DIR",),
+        (
+            ".local/share/opencode",
+            "$XDG_DATA_HOME/opencode",
+            "Library/Application Support/opencode",
+            "$LOCALAPPDATA/opencode",
+            "$APPDATA/opencode",
+        ),
+        ("opencode*.db", "storage/message"),
+        f"{CCUSAGE}; packages/opencode/src/global/index.ts of anomalyco/opencode (xdg-basedir)",
+    ),
+    Place(
+        "pi",
+        ("PI_CODING_AGENT_DIR",),
+        (".pi/agent",),
+        ("sessions",),
+        "packages/coding-agent/src/config.ts of badlogic/pi-mono",
+    ),
+    Place(
+        "pi",
+        ("PI_CODING_AGENT_SESSION_DIR", "PI_AGENT_DIR"),
+        (),
+        ("",),
+        f"{CCUSAGE}; packages/coding-agent/src/config.ts of badlogic/pi-mono",
+    ),
+    Place(
+        "Qwen Code",
+        ("QWEN_DATA_DIR", "QWEN_RUNTIME_DIR", "QWEN_HOME"),
+        (".qwen",),
+        ("projects/*/chats", "tmp/*/chats"),
+        f"{CCUSAGE}; packages/core/src/config/storage.ts of QwenLM/qwen-code",
+    ),
+)
+"""The table. Folders of Windows and macOS are those of the programs' libraries; where a program uses the home folder on
+every system, the one row stands for all."""
+
+
+def patterns_of(place: Place, home: Path, variables: Mapping[str, str]) -> list[Path]:
+    """What a program's logs are looked for under: patterns of folders and files, whether they are there or not."""
+    given = next((value for name in place.variables if (value := variables.get(name, "").strip())), "")
+    if given:
+        names = [part.strip() for part in given.split(",") if part.strip()]
+        roots = [home.joinpath(name.removeprefix("~/")) / place.subfolder for name in names]
+    else:
+        roots = [root for name in place.homes if (root := _root(name, home, variables)) is not None]
+    return list(dict.fromkeys(root / pattern for root in roots for pattern in place.patterns))
+
+
+def _root(name: str, home: Path, variables: Mapping[str, str]) -> Path | None:
+    """A folder of the table; None where it starts with a variable that is not set."""
+    if not name.startswith("$"):
+        return home / name
+    variable, _, rest = name[1:].partition("/")
+    value = variables.get(variable, "").strip()
+    return Path(value) / rest if value else None
+
+
+def looked_at(home: Path | None = None, variables: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """(program, pattern) of every place, the home folder written as `~`: what an error says was looked at."""
+    home, variables = home or Path.home(), os.environ if variables is None else variables
+    shown = [
+        (place.program, _shown(pattern, home)) for place in PLACES for pattern in patterns_of(place, home, variables)
+    ]
+    return list(dict.fromkeys(shown))
+
+
+def _shown(path: Path, home: Path) -> str:
+    return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
+
+
+def log_places(home: Path | None = None, variables: Mapping[str, str] | None = None) -> list[str]:
+    """The folders and files of the table that are there, each once."""
+    home, variables = home or Path.home(), os.environ if variables is None else variables
+    found: dict[Path, str] = {}
+    for place in PLACES:
+        for pattern in patterns_of(place, home, variables):
+            for path in _there(pattern):
+                found.setdefault(path.resolve(), str(path))
+    return list(found.values())
+
+
+def _there(pattern: Path) -> Iterator[Path]:
+    if "*" not in str(pattern):
+        yield from [pattern] if pattern.exists() else []
+        return
+    parts = pattern.parts
+    at = next(i for i, part in enumerate(parts) if "*" in part)
+    yield from sorted(Path(*parts[:at]).glob(str(Path(*parts[at:]))))
+
+
+def log_files(places: Iterable[str], since: float | None, faults: Faults) -> tuple[list[str], int]:
+    """The files at `places` that were written at `since` or later, and how many were not.
+
+    A file that was not written since then holds no later call.
+    """
+    files: dict[str, None] = {}
+    for place in places:
+        try:
+            files |= dict.fromkeys(files_at([place], faults))
+        except UnreadableLog:
+            continue  # a folder without a log
+    written = [file for file in files if since is None or _written_at(file) >= since]
+    return written, len(files) - len(written)
+
+
+def _written_at(file: str) -> float:
+    """When a file was written last; of a database its write-ahead log counts too."""
+    times = []
+    for name in (file, f"{file}-wal"):
+        try:
+            times.append(Path(name).stat().st_mtime)
+        except OSError:  # none, or gone meanwhile
+            continue
+    return max(times, default=0.0)
