@@ -419,9 +419,9 @@ def _files(paths: Sequence[str], options: Options, faults: Faults) -> tuple[list
     if paths:
         files = files_at(paths, faults)
         return files, files[0] if len(files) == 1 else f"{len(files):,} files"
-    from contextkit.importers.places import log_files, log_places
+    from contextkit.importers.places import log_files
 
-    files, n_older = log_files(log_places(), options.since, faults)
+    files, n_older = log_files(options.since, faults)
     if not files:
         raise click.UsageError(_nothing_found(options, n_older))
     if options.since is None:

@@ -21,7 +21,7 @@ ambiguous, the line is parsed.
 * `compact_boundary` and `isCompactSummary` are remarked as a compaction, a changed `effort` or `speed` as a setting, of
   the next call.
 * `custom-title`, `ai-title` and `summary` lines name the session, in this order of rank; of one type the last counts. A
-  `summary` that stands before the file's first message is of another session of the project and is passed over.
+  `summary` whose `leafUuid` names no line of the file is of another session of the project, and is passed over.
 * `iterations` of one reply are calls of their own (server tools, compaction): the bill is their sum.
 * Most builds before 2.1.181 write a reply's lines while it streams, and its last line too may hold the count of then:
   where the reply says no `stop_reason`, the output is a lower bound.
@@ -254,9 +254,10 @@ class Transcript:
         self.replies = _Replies(source)
         self.reply: _Reply | None = None
         """Whose line was the last of any reply."""
-        self.has_messages = False
         self.titles: dict[str, tuple[str, str]] = {}
         """Type of a line → the session it names, empty for that of the file, and its title."""
+        self.summaries: dict[str, str] = {}
+        """`leafUuid` → summary, of lines that may be of another session."""
 
     def hear(self, number: int, line: bytes) -> Sequence[Record]:
         """The next line; gives the calls of a reply that no further lines are waited for."""
@@ -268,12 +269,10 @@ class Transcript:
             line = of_sub_agent(line)
             near = line[:NEAR]
         if is_users(near):
-            self.has_messages = True
             self.replies.user_line(line, near)
         elif reply is not None and near[reply.place] == reply.name and line[reply.place_behind] == reply.name_behind:
             reply.more(line)
         elif b'"role":"assistant"' in near or b'"usage":{' in line:
-            self.has_messages = True
             return self._of_a_reply(number, line, near)
         elif b'compact_boundary"' in line:
             self.replies.compacted(line)
@@ -299,7 +298,11 @@ class Transcript:
     def _title(self, kind: str, line: bytes) -> None:
         record = object_of(line)
         title = record.get(_TITLES[kind])
-        if isinstance(title, str) and title.strip() and (kind != "summary" or self.has_messages):
+        if not isinstance(title, str) or not title.strip():
+            return
+        if kind == "summary":
+            self.summaries[str(record.get("leafUuid"))] = title.strip()
+        else:
             session = record.get("sessionId")
             self.titles[kind] = session if isinstance(session, str) else "", title.strip()
 
@@ -308,13 +311,34 @@ class Transcript:
         ahead = self.replies.copied()
         for reply in ahead.open.values():
             yield from ahead.calls(reply)
+        self._take_summary()
         named = next((self.titles[kind] for kind in _TITLES if kind in self.titles), None)
         if named is not None and (session := named[0] or ahead.session):
             yield Remark("title", session, named[1])
 
+    def _take_summary(self) -> None:
+        """Keep the last of the new summaries that is of this file's session."""
+        while self.summaries:
+            leaf, summary = self.summaries.popitem()
+            if _has_line(self.source.name, leaf):
+                self.titles["summary"] = "", summary
+                self.summaries.clear()
+
     def finish(self) -> None:
         """Report what concerns the file as a whole."""
         self.replies.finish()
+
+
+def _has_line(file: str, uuid: str) -> bool:
+    """Whether a line of a file has this `uuid`; what came by a pipe cannot be looked through once more."""
+    if not uuid or not Path(file).is_file():
+        return False
+    needle, before = f'"uuid":"{uuid}"'.encode("utf-8", "surrogatepass"), b""
+    for piece in Source(file).chunks():
+        if needle in before + piece:
+            return True
+        before = piece[-len(needle) :]
+    return False
 
 
 read = by_line(Transcript)

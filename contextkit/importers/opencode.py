@@ -63,10 +63,32 @@ def read(source: Source) -> Iterator[Record]:
             yield from _Sessions(source, calls).of(database)
     else:
         for number, row in rows(source):
-            yield from _message(
-                calls, number, row, str(row.get("sessionID") or source.label), "main", _parts(source, row)
-            )
+            session = str(row.get("sessionID") or source.label)
+            title, place = _noted(source, session)
+            yield from calls.remark("project", session, place)
+            yield from calls.remark("title", session, title)
+            yield from _message(calls, number, row, session, "main", _parts(source, row))
     calls.finish()
+
+
+def _noted(source: Source, session: str) -> tuple[str, str]:
+    """Title and folder of a session of the older folder, whose file stands in `session/<project>` beside `message`."""
+    folders = Path(source.name).absolute().parents
+    storage = folders[min(2, len(folders) - 1)]
+    key = "opencode session", str(storage), session
+    if key not in source.faults.left:
+        found: dict[str, Any] = {}
+        if source.name != STDIN and session.startswith("ses_") and session.isidentifier():
+            for path in (storage / "session").glob(f"*/{session}.json"):
+                try:
+                    found = table(orjson.loads(path.read_bytes()))
+                except (OSError, orjson.JSONDecodeError):
+                    continue
+        title, place = found.get("title"), found.get("directory")
+        is_title = isinstance(title, str) and not title.startswith(_NEW)
+        source.faults.left[key] = title if is_title else "", place if isinstance(place, str) else ""
+    noted: tuple[str, str] = source.faults.left[key]
+    return noted
 
 
 def _database(source: Source) -> sqlite3.Connection:

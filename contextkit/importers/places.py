@@ -6,7 +6,7 @@ Takes the environment and the home folder, gives folders and files that are ther
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,8 @@ class Place:
     """Folders of the program, below the user's home folder; `$NAME` at the start stands for an environment variable."""
     patterns: tuple[str, ...]
     """Folders and files with logs, below each home."""
+    endings: tuple[str, ...]
+    """How the names of its logs end: what else lies there is no log, as files that an agent made."""
     source: str
     """Who documents it."""
     subfolder: str = ""
@@ -35,12 +37,14 @@ class Place:
 
 
 CCUSAGE = "https://github.com/ryoppippi/ccusage/blob/main/docs/guide/environment-variables.md"
+JSON_LINES = (".jsonl",)
 PLACES = (
     Place(
         "Claude Code",
         ("CLAUDE_CONFIG_DIR",),
         (".claude", ".config/claude", "$XDG_CONFIG_HOME/claude"),
         ("projects",),
+        JSON_LINES,
         CCUSAGE,
     ),
     Place(
@@ -48,28 +52,40 @@ PLACES = (
         ("CODEX_HOME",),
         (".codex",),
         ("sessions", "archived_sessions"),
-        "https://developers.openai.com/codex/config-file/environment-variables",
+        JSON_LINES,
+        f"https://developers.openai.com/docs/config-file/environment-variables; {CCUSAGE}",
     ),
     Place(
         "Copilot CLI",
         ("COPILOT_HOME",),
         (".copilot",),
-        ("session-state", "history-session-state"),
-        "https://docs.github.com/en/copilot/reference/cli-configuration-directory",
+        ("session-state",),
+        ("events.jsonl",),
+        "https://docs.github.com/en/copilot/reference/copilot-cli-reference/cli-config-dir-reference",
+    ),
+    Place(
+        "Copilot CLI",
+        ("COPILOT_HOME",),
+        (".copilot",),
+        ("history-session-state",),
+        (".json", ".jsonl"),
+        "https://docs.github.com/en/copilot/reference/copilot-cli-reference/cli-config-dir-reference",
     ),
     Place(
         "Gemini CLI",
         ("GEMINI_DATA_DIR",),
         (".gemini/tmp",),
         ("*/chats",),
-        f"{CCUSAGE}; packages/core/src/config/storage.ts of google-gemini/gemini-cli",
+        (".json", ".jsonl"),
+        f"{CCUSAGE}; packages/core/src/config/storage.ts of github.com/google-gemini/gemini-cli",
     ),
     Place(
         "Gemini CLI",
         ("GEMINI_CLI_HOME",),
         (),
         ("*/chats",),
-        "homedir() in packages/core/src/utils/paths.ts of google-gemini/gemini-cli",
+        (".json", ".jsonl"),
+        "homedir() in packages/core/src/utils/paths.ts of github.com/google-gemini/gemini-cli",
         subfolder=".gemini/tmp",
     ),
     Place(
@@ -83,32 +99,36 @@ PLACES = (
             "$APPDATA/opencode",
         ),
         ("opencode*.db", "storage/message"),
-        f"{CCUSAGE}; packages/opencode/src/global/index.ts of anomalyco/opencode (xdg-basedir)",
+        (".db", ".json"),
+        f"{CCUSAGE}; packages/opencode/src/global/index.ts of github.com/anomalyco/opencode",
     ),
     Place(
         "pi",
         ("PI_CODING_AGENT_DIR",),
         (".pi/agent",),
         ("sessions",),
-        "packages/coding-agent/src/config.ts of badlogic/pi-mono",
+        JSON_LINES,
+        "packages/coding-agent/src/config.ts of github.com/badlogic/pi-mono",
     ),
     Place(
         "pi",
         ("PI_CODING_AGENT_SESSION_DIR", "PI_AGENT_DIR"),
         (),
         ("",),
-        f"{CCUSAGE}; packages/coding-agent/src/config.ts of badlogic/pi-mono",
+        JSON_LINES,
+        f"packages/coding-agent/src/config.ts of github.com/badlogic/pi-mono; {CCUSAGE}",
     ),
     Place(
         "Qwen Code",
         ("QWEN_DATA_DIR", "QWEN_RUNTIME_DIR", "QWEN_HOME"),
         (".qwen",),
         ("projects/*/chats", "tmp/*/chats"),
-        f"{CCUSAGE}; packages/core/src/config/storage.ts of QwenLM/qwen-code",
+        JSON_LINES,
+        f"{CCUSAGE}; packages/core/src/config/storage.ts of github.com/QwenLM/qwen-code",
     ),
 )
-"""The table. Folders of Windows and macOS are those of the programs' libraries; where a program uses the home folder on
-every system, the one row stands for all."""
+"""The table. A program that keeps its logs below the home folder does so on every system, Windows and macOS included;
+for opencode the folders that those systems have for the data of programs are looked at as well."""
 
 
 def patterns_of(place: Place, home: Path, variables: Mapping[str, str]) -> list[Path]:
@@ -144,39 +164,40 @@ def _shown(path: Path, home: Path) -> str:
     return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
 
 
-def log_places(home: Path | None = None, variables: Mapping[str, str] | None = None) -> list[str]:
-    """The folders and files of the table that are there, each once."""
-    home, variables = home or Path.home(), os.environ if variables is None else variables
-    found: dict[Path, str] = {}
-    for place in PLACES:
-        for pattern in patterns_of(place, home, variables):
-            for path in _there(pattern):
-                found.setdefault(path.resolve(), str(path))
-    return list(found.values())
-
-
-def _there(pattern: Path) -> Iterator[Path]:
-    if "*" not in str(pattern):
-        yield from [pattern] if pattern.exists() else []
-        return
-    parts = pattern.parts
-    at = next(i for i, part in enumerate(parts) if "*" in part)
-    yield from sorted(Path(*parts[:at]).glob(str(Path(*parts[at:]))))
-
-
-def log_files(places: Iterable[str], since: float | None, faults: Faults) -> tuple[list[str], int]:
-    """The files at `places` that were written at `since` or later, and how many were not.
+def log_files(
+    since: float | None, faults: Faults, home: Path | None = None, variables: Mapping[str, str] | None = None
+) -> tuple[list[str], int]:
+    """The logs at the places of the table that were written at `since` or later, and how many were not.
 
     A file that was not written since then holds no later call.
     """
+    home, variables = home or Path.home(), os.environ if variables is None else variables
     files: dict[str, None] = {}
-    for place in places:
-        try:
-            files |= dict.fromkeys(files_at([place], faults))
-        except UnreadableLog:
-            continue  # a folder without a log
+    seen: set[Path] = set()
+    for place in PLACES:
+        for path in [path for pattern in patterns_of(place, home, variables) for path in _there(pattern)]:
+            if path.resolve() / place.endings[0] in seen:  # the same folder by another name
+                continue
+            seen.add(path.resolve() / place.endings[0])
+            files |= dict.fromkeys(file for file in _files_in(path, faults) if file.endswith(place.endings))
     written = [file for file in files if since is None or _written_at(file) >= since]
     return written, len(files) - len(written)
+
+
+def _there(pattern: Path) -> list[Path]:
+    """What a pattern stands for, in order."""
+    parts = pattern.parts
+    at = next((i for i, part in enumerate(parts) if "*" in part), len(parts))
+    if at == len(parts):
+        return [pattern] if pattern.exists() else []
+    return sorted(Path(*parts[:at]).glob(str(Path(*parts[at:]))))
+
+
+def _files_in(path: Path, faults: Faults) -> list[str]:
+    try:
+        return files_at([str(path)], faults)
+    except UnreadableLog:
+        return []  # a folder without a log
 
 
 def _written_at(file: str) -> float:

@@ -20,6 +20,7 @@ from contextkit.cache.usage import Usage, ttl_name
 from contextkit.ledger.calls import Record, Remark
 from contextkit.ledger.misses import AnalyzedCall, Miss
 from contextkit.ledger.summary import MOST_MISSES, Row, RowSums, Summary, Tally
+from contextkit.redact import redact_text
 
 RAMP = "▁▂▃▄▅▆▇█"
 """From 0 to 1."""
@@ -143,6 +144,8 @@ Fault = tuple[str, int, str]
 """(file, line or 0, what is wrong with it)."""
 MOST_NAMED = 5
 """Models named in a line."""
+MOST_TITLE = 60
+"""Characters of a session's title that a table shows."""
 ID_CHARACTERS = 8
 """Of a session's id that a table shows at least."""
 SHORTEST_NAME = 3
@@ -288,7 +291,7 @@ class Gathering:
         """Take note of what a record says of its session; to be called before the call of the record is added."""
         if isinstance(record, Remark):
             if record.kind == "title":
-                self._facts(record.about).title = " ".join(record.text.split())
+                self._facts(record.about).title = redact_text(" ".join(record.text.split()))
             elif record.kind == "program":
                 self._facts(record.about).program = record.text
 
@@ -482,7 +485,7 @@ def session_names(contents: Contents) -> dict[str, str]:
     names = {}
     for session in sessions:
         facts = contents.about.get(session, SessionFacts())
-        title = facts.title
+        title = facts.title if len(facts.title) <= MOST_TITLE else f"{facts.title[: MOST_TITLE - 1]}…"
         if not title and (facts.project or facts.program) and facts.started_at < math.inf:
             when = datetime.fromtimestamp(facts.started_at, UTC).strftime("%Y-%m-%d %H:%M")
             title = f"{projects[facts.project] if facts.project else facts.program} {when}"

@@ -19,7 +19,7 @@ from contextkit.ledger.misses import AnalyzedCall
 from contextkit.ledger.summary import dollars
 from contextkit.models import Model, find_model, model_named
 from contextkit.report.contents import Contents, session_names
-from contextkit.report.terminal import NARROW, UNKNOWN, empty_table, plain_cell
+from contextkit.report.terminal import FEW_COLUMNS, NARROW, UNKNOWN, empty_table, plain_cell
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -47,7 +47,7 @@ class WarmLane:
     n_tokens: int
     """Tokens that the next call could read."""
     ttl_seconds: int
-    """How long they stay, from `at` on."""
+    """How long they stay, from `at` on: the longest lifetime that was written since the lane last lost its cache."""
     is_ttl_recorded: bool
     """Whether the bill names the lifetime; otherwise it is the model's default."""
     cold_usd: float | None
@@ -89,12 +89,11 @@ class LiveCalls:
 def _warm(call: AnalyzedCall, before: WarmLane | None) -> WarmLane:
     exchange, usage = call.exchange, call.usage or Usage()
     row = find_model(exchange.model) or model_named(exchange.model, exchange.provider)
-    written = [ttl for ttl, n_tokens in usage.writes or () if n_tokens]
-    ttl, is_recorded = row.default_ttl_seconds, False
-    if written:
-        ttl, is_recorded = max(written), True
-    elif before is not None and before.model == exchange.model:
-        ttl, is_recorded = before.ttl_seconds, before.is_ttl_recorded
+    lifetimes = [ttl for ttl, n_tokens in usage.writes or () if n_tokens]
+    is_lost = call.miss is not None and call.miss.lost_tokens > 0
+    if before is not None and before.is_ttl_recorded and before.model == exchange.model and not is_lost:
+        lifetimes.append(before.ttl_seconds)
+    ttl, is_recorded = max(lifetimes, default=row.default_ttl_seconds), bool(lifetimes)
     n_tokens = n_left(usage, row)
     cold = _cold_usd(call, n_tokens, row, ttl)
     return WarmLane(exchange.session, call.agent, exchange.model, exchange.at, n_tokens, ttl, is_recorded, cold)
@@ -131,12 +130,14 @@ def picture(contents: Contents, live: LiveCalls, console: Console, now: float) -
 def _lanes(lanes: list[WarmLane], names: dict[str, str], console: Console, now: float) -> RenderableType:
     is_wide = console.width >= NARROW
     wide = [("agent", False), ("model", False)] if is_wide else []
-    table = empty_table(("session", False), *wide, ("cached", True), ("goes cold", True), ("then costs", True))
+    size = [("cached", True)] if console.width >= FEW_COLUMNS else []
+    table = empty_table(("session", False), *wide, *size, ("goes cold", True), ("then costs", True))
     for lane in lanes[:LANES]:
         middle = [lane.agent, lane.model] if is_wide else []
         left = _countdown(lane, now)
         cost = UNKNOWN if lane.cold_usd is None else dollars(lane.cold_usd)
-        cells = [names.get(lane.session, lane.session), *middle, f"{lane.n_tokens:,}", left, cost]
+        cached = [f"{lane.n_tokens:,}"] if size else []
+        cells = [names.get(lane.session, lane.session), *middle, *cached, left, cost]
         table.add_row(*(plain_cell(text, console) for text in cells))
     return table
 
