@@ -25,7 +25,7 @@ from contextkit.ledger.duckdb_ledger import summarise_files
 from contextkit.ledger.ledger import HEADER
 from contextkit.private_files import private_opener
 from contextkit.redact import redact
-from contextkit.report.contents import BILLED, Contents, Fault
+from contextkit.report.contents import BILLED, Contents, Fault, Loss, Part, SessionFacts
 from contextkit.terminal import echo, echo_error, echo_json
 
 
@@ -57,6 +57,12 @@ def added(paths: Sequence[str], by: str) -> Contents:
         n_faults=summary.n_unread,
         counted=BILLED,
         calls_without_usage=without,
+        parts=tuple(
+            Part(project, program, row, Loss("", n, tokens, usd if n else 0.0, usd is not None and n_unpriced > 0))
+            for row, project, program, n, tokens, usd, n_unpriced in summary.parts
+        ),
+        session_rows=tuple(summary.session_rows),
+        about={session: SessionFacts(*facts) for session, facts in summary.about.items()},
     )
 
 

@@ -14,6 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from contextkit.cache.usage import Usage, ttl_name
@@ -57,7 +58,7 @@ class Part:
     program: str
     """The agent program: `Claude Code`, `Codex`; empty where the recording is of none."""
     row: Row
-    """Its sums."""
+    """Its sums, named by the project."""
     lost: Loss
     """Its misses together; their `cause` is empty."""
 
@@ -386,7 +387,7 @@ class Gathering:
             dict(self._without_usage),
             tuple(
                 Part(*key, row, self._lost.get(key, _Losses()).loss(""))
-                for key, row in self._parts.rows(" in ".join).items()
+                for key, row in self._parts.rows(itemgetter(0)).items()
             ),
             tuple(self._by_session.rows(str).values()),
             self._about,
@@ -460,8 +461,8 @@ def dearest_misses(misses: Sequence[Miss], most: int) -> list[Miss]:
 def project_names(paths: Iterable[str]) -> dict[str, str]:
     """Folder → its last component, and as many before it as tell it from the others; `unknown` for none.
 
-    >>> project_names(["/home/ada/shop/api", "/home/ada/docs/api", "C:\\\\work\\\\site", ""])
-    {'/home/ada/shop/api': 'shop/api', '/home/ada/docs/api': 'docs/api', 'C:\\\\work\\\\site': 'site', '': 'unknown'}
+    >>> project_names(["~/shop/api", "~/docs/api", "~/site", "~/trees/2", ""])
+    {'~/shop/api': 'shop/api', '~/docs/api': 'docs/api', '~/site': 'site', '~/trees/2': 'trees/2', '': 'unknown'}
     """
     parts = {path: [part for part in re.split(r"[/\\]", path) if part] for path in paths}
     names: dict[str, str] = {}
