@@ -326,8 +326,10 @@ class Gathering:
 
     def _add_to_session(self, call: AnalyzedCall) -> None:
         session, facts = call.exchange.session, self._facts(call.exchange.session)
-        facts.project = call.project or facts.project
-        facts.started_at = min(facts.started_at, call.exchange.at)
+        if call.project:
+            facts.project = call.project
+        if call.exchange.at < facts.started_at:
+            facts.started_at = call.exchange.at
         if call.agent != call.exchange.lane:
             self._agents[f"{session}/{call.exchange.lane}"] = call.agent
         part = facts.project, facts.program
@@ -465,11 +467,11 @@ def project_names(paths: Iterable[str]) -> dict[str, str]:
     {'~/shop/api': 'shop/api', '~/docs/api': 'docs/api', '~/site': 'site', '~/trees/2': 'trees/2', '': 'unknown'}
     """
     parts = {path: [part for part in re.split(r"[/\\]", path) if part] for path in paths}
+    n_with = Counter(tuple(own[-n:]) for own in parts.values() for n in range(1, len(own) + 1))
     names: dict[str, str] = {}
     for path, own in parts.items():
-        others = [other for there, other in parts.items() if there != path]
         least = 1 if own and len(own[-1]) >= SHORTEST_NAME else 2
-        n = next((n for n in range(least, len(own)) if all(other[-n:] != own[-n:] for other in others)), len(own))
+        n = next((n for n in range(least, len(own)) if n_with[tuple(own[-n:])] == 1), len(own))
         names[path] = "/".join(own[-n:]) or path or UNKNOWN_PROJECT
     return names
 
