@@ -80,7 +80,8 @@ def cli() -> None:
 
     \b
     contextkit demo                              an agent loop built three ways, side by side
-    contextkit report session.jsonl              what a recorded session lost, and to what
+    contextkit report                            what the last 7 days of your agents lost, and to what
+    contextkit report session.jsonl              the same of a recorded session
     contextkit whatif session.jsonl              what it would have cost with one thing changed
     contextkit advise session.jsonl              what its compactions were worth; whether one pays now
     contextkit lint src/                         what will break the prefix, in code and in recorded requests

@@ -424,17 +424,27 @@ def _files(paths: Sequence[str], options: Options, faults: Faults) -> tuple[list
 
     if paths:
         files = files_at(paths, faults)
+        _check_page(options.html, files)
         return files, files[0] if len(files) == 1 else f"{len(files):,} files"
     from contextkit.importers.places import log_files
 
     files, n_older = log_files(options.since, faults)
     if not files:
         raise click.UsageError(_nothing_found(options, n_older))
+    _check_page(options.html, files)
     if options.since is None:
         return files, f"all session logs of this machine, {len(files):,} files"
     since = _typed(options.since)
     period = f"the last {since[:-1]} days" if since.endswith("d") and since != "1d" else f"since {since}"
     return files, f"session logs of this machine, {period}: {len(files):,} {'file' if len(files) == 1 else 'files'}"
+
+
+def _check_page(html: str | None, files: Sequence[str]) -> None:
+    """Raises where the page would take the place of a recording that was met in a folder."""
+    if html is not None and Path(html).exists():
+        page = Path(html).resolve()
+        if any(file != "-" and Path(file).resolve() == page for file in files):
+            raise click.BadParameter(f"{html} is one of the files to report: name another one", param_hint="'--html'")
 
 
 def _nothing_found(options: Options, n_older: int) -> str:

@@ -153,7 +153,7 @@ def _root(name: str, home: Path, variables: Mapping[str, str]) -> Path | None:
 
 def looked_at(home: Path | None = None, variables: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
     """(program, pattern) of every place, the home folder written as `~`: what an error says was looked at."""
-    home, variables = home or Path.home(), os.environ if variables is None else variables
+    home, variables = home or _home(), os.environ if variables is None else variables
     shown = [
         (place.program, _shown(pattern, home)) for place in PLACES for pattern in patterns_of(place, home, variables)
     ]
@@ -171,11 +171,12 @@ def log_files(
 
     A file that was not written since then holds no later call.
     """
-    home, variables = home or Path.home(), os.environ if variables is None else variables
+    home, variables = home or _home(), os.environ if variables is None else variables
     files: dict[str, None] = {}
     seen: set[Path] = set()
     for place in PLACES:
-        for path in [path for pattern in patterns_of(place, home, variables) for path in _there(pattern)]:
+        patterns = patterns_of(place, home, variables)
+        for path in [path for pattern in patterns for path in _there(pattern, faults)]:
             if path.resolve() / place.endings[0] in seen:  # the same folder by another name
                 continue
             seen.add(path.resolve() / place.endings[0])
@@ -184,13 +185,24 @@ def log_files(
     return written, len(files) - len(written)
 
 
-def _there(pattern: Path) -> list[Path]:
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # nobody says which it is
+        return Path("~")
+
+
+def _there(pattern: Path, faults: Faults) -> list[Path]:
     """What a pattern stands for, in order."""
     parts = pattern.parts
     at = next((i for i, part in enumerate(parts) if "*" in part), len(parts))
-    if at == len(parts):
-        return [pattern] if pattern.exists() else []
-    return sorted(Path(*parts[:at]).glob(str(Path(*parts[at:]))))
+    try:
+        if at == len(parts):
+            return [pattern] if pattern.exists() else []
+        return sorted(Path(*parts[:at]).glob(str(Path(*parts[at:]))))
+    except OSError as error:
+        faults.add(str(pattern), 0, f"cannot be looked at ({error.strerror}); passed over")
+        return []
 
 
 def _files_in(path: Path, faults: Faults) -> list[str]:
@@ -198,6 +210,9 @@ def _files_in(path: Path, faults: Faults) -> list[str]:
         return files_at([str(path)], faults)
     except UnreadableLog:
         return []  # a folder without a log
+    except OSError as error:
+        faults.add(str(path), 0, f"cannot be looked at ({error.strerror}); passed over")
+        return []
 
 
 def _written_at(file: str) -> float:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 _AMOUNT = re.compile(r"([\d,]+) ")
 KINDS = (
-    (r"of no known format|the file is empty", "file of no known format", "files of no known format"),
+    (r"of no known format", "file of no known format", "files of no known format"),
+    (r"the file is empty", "empty file", "empty files"),
     (
         r"counted once|not counted again",
         "call counted once though it stands twice",

@@ -197,12 +197,20 @@ def _totals(contents: Contents, console: Console) -> None:
             _rows(console, "session", dearest_sessions(contents), SESSIONS, sessions)
     elif len(summary.lanes) > 1:
         session = contents.session_rows[0].name if contents.session_rows else ""
-        agents = {row.name: contents.agents.get(f"{session}/{row.name}", row.name) for row in summary.lanes}
-        _rows(console, "agent", summary.lanes, ROWS, agents)
+        _rows(console, "agent", summary.lanes, ROWS, _agent_names(contents, session))
     if by:
         groups = summary.groups if by == "day" else sorted(summary.groups, key=rank)
         names = {"session": sessions, "project": project_names(row.name for row in summary.groups)}.get(by, {})
         _rows(console, by, groups, GROUPS, names)
+
+
+def _agent_names(contents: Contents, session: str) -> dict[str, str]:
+    """Lane → the name of its agent, with the lane where several have that name."""
+    agents = {row.name: contents.agents.get(f"{session}/{row.name}", row.name) for row in contents.summary.lanes}
+    n_with = Counter(agents.values())
+    return {
+        lane: agent if n_with[agent] == 1 or agent == lane else f"{agent} ({lane})" for lane, agent in agents.items()
+    }
 
 
 def _rows(

@@ -96,6 +96,23 @@ def test_since_reaches_further_back_and_the_files_of_the_period_are_read_whole(r
     assert [miss["cause"] for miss in last["misses"]] == ["ttl_expired"] * 2  # the first call, before, is known
 
 
+def test_a_page_never_takes_the_place_of_a_log(run: Run, home: Path) -> None:
+    path = claude_code(home, "4fec7ea0-3335-43ec", 2, timedelta(days=2))
+    before = path.read_bytes()
+    for paths in ([], [home / ".claude"]):
+        ended = run("report", *paths, "--html", path)
+        assert ended.code == 2 and "is one of the files to report" in ended.err and path.read_bytes() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may look everywhere")
+def test_a_folder_that_may_not_be_looked_at_is_passed_over(run: Run, home: Path) -> None:
+    claude_code(home, "4fec7ea0-3335-43ec", 2, timedelta(days=2))
+    (home / ".codex").mkdir(mode=0)
+    ended = run("report")
+    (home / ".codex").chmod(0o700)
+    assert ended.code == 0 and re.search(r"^all +2 ", ended.out, re.MULTILINE)
+
+
 def test_older_logs_only_are_an_error_that_says_so(run: Run, home: Path) -> None:
     old = claude_code(home, "bbbbbbbb-2", 2, timedelta(days=20))
     then = time.time() - 20 * 86_400
@@ -256,7 +273,7 @@ def test_a_terminal_shows_countdowns_that_run_while_nothing_is_written(home: Pat
         ({"of no known format; known are ledgers, cut": 1}, "1 file of no known format"),
         ({"a pipe, passed over; name it to have it read": 4}, "4 lines or files passed over"),
         ({"something else": 1}, "1 other remark"),
-        ({"something else": 1, "the file is empty": 2}, "2 files of no known format; 1 other remark"),
+        ({"something else": 1, "the file is empty": 2}, "2 empty files; 1 other remark"),
     ],
 )
 def test_faults_are_counted_by_kind(counts: dict[str, int], line: str) -> None:
