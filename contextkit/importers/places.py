@@ -6,12 +6,11 @@ Takes the environment and the home folder, gives folders and files that are ther
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from contextkit.errors import UnreadableLog
-from contextkit.importers.registry import files_at
 from contextkit.importers.source import Faults
 
 
@@ -173,16 +172,17 @@ def log_files(
     """
     home, variables = home or _home(), os.environ if variables is None else variables
     files: dict[str, None] = {}
-    seen: set[Path] = set()
+    seen: set[tuple[Path, tuple[str, ...]]] = set()
     for place in PLACES:
         patterns = patterns_of(place, home, variables)
         for path in [path for pattern in patterns for path in _there(pattern, faults)]:
-            if path.resolve() / place.endings[0] in seen:  # the same folder by another name
-                continue
-            seen.add(path.resolve() / place.endings[0])
-            files |= dict.fromkeys(file for file in _files_in(path, faults) if file.endswith(place.endings))
-    written = [file for file in files if since is None or _written_at(file) >= since]
-    return written, len(files) - len(written)
+            real = path.resolve(), place.endings
+            if real not in seen:  # the same folder may have another name
+                seen.add(real)
+                files |= dict.fromkeys(_files_in(path, place.endings, faults))
+    times = {file: at for file in files if (at := _written_at(file)) is not None}
+    written = [file for file, at in times.items() if since is None or at >= since]
+    return written, len(times) - len(written)
 
 
 def _home() -> Path:
@@ -205,22 +205,26 @@ def _there(pattern: Path, faults: Faults) -> list[Path]:
         return []
 
 
-def _files_in(path: Path, faults: Faults) -> list[str]:
-    try:
-        return files_at([str(path)], faults)
-    except UnreadableLog:
-        return []  # a folder without a log
-    except OSError as error:
-        faults.add(str(path), 0, f"cannot be looked at ({error.strerror}); passed over")
-        return []
+def _files_in(path: Path, endings: tuple[str, ...], faults: Faults) -> list[str]:
+    """The files with these endings, in order; none of them is opened."""
+    if path.is_file():
+        return [str(path)]
+
+    def passed_over(error: OSError) -> None:
+        faults.add(str(error.filename), 0, f"cannot be looked at ({error.strerror}); passed over")
+
+    found = os.walk(path, onerror=passed_over)
+    return sorted(str(Path(folder, name)) for folder, _, names in found for name in names if name.endswith(endings))
 
 
-def _written_at(file: str) -> float:
-    """When a file was written last; of a database its write-ahead log counts too."""
-    times = []
-    for name in (file, f"{file}-wal"):
+def _written_at(file: str) -> float | None:
+    """When a file was written last, None for what is none; of a database its write-ahead log counts too."""
+    at = None
+    for name in (file, f"{file}-wal") if file.endswith(".db") else (file,):
         try:
-            times.append(Path(name).stat().st_mtime)
+            status = Path(name).stat()
         except OSError:  # none, or gone meanwhile
             continue
-    return max(times, default=0.0)
+        if stat.S_ISREG(status.st_mode):
+            at = max(at or 0.0, status.st_mtime)
+    return at

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EVERY = 1.0
 """Seconds between two looks."""
 SHARE = 0.2
-"""Of the time, what reading may take: a longer session is looked at less often."""
+"""Of the time, what looking and reading may take: longer sessions, and many files, are looked at less often."""
 
 
 class _Ended(BaseException):
@@ -79,11 +79,11 @@ def _looks(read: Callable[[], Seen], look: Callable[[], Hashable], wait: Callabl
         if n_rests:
             n_rests -= 1
             continue
+        start = time.perf_counter()
         now = look()
         if now != state:
-            start = time.perf_counter()
             state, seen = now, read()
-            n_rests = int((time.perf_counter() - start) / SHARE / EVERY)
+        n_rests = int((time.perf_counter() - start) / SHARE / EVERY)
 
 
 @contextmanager
