@@ -96,6 +96,17 @@ class Model:
         return self.confidence == "ASSUMED"
 
     @property
+    def strips_reasoning(self) -> bool:
+        """Whether reasoning of earlier turns leaves the prompt at a new user turn, where the request does not say.
+
+        OpenAI: `current_turn` before gpt-5.6 (openai/types/shared_params/reasoning.py:24).
+
+        >>> [model_named(name).strips_reasoning for name in ("gpt-5.5", "gpt-5.6-sol", "claude-opus-4-5")]
+        [True, False, False]
+        """
+        return self.strips_thinking or (self.provider == "openai" and self.cache == "implicit")
+
+    @property
     def grade(self) -> str:
         """`documented`, `measured` or `assumed`: of the whole row, so `assumed` where one of its columns is.
 

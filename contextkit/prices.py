@@ -31,21 +31,24 @@ LONG_WRITES: dict[str, Decimal] = {"openai": Decimal("2.5")}
 12h writes at 2.5x (https://developers.openai.com/api/docs/guides/prompt-caching)."""
 
 
-def cost_usd(provider: str, model: str, usage: Usage, at: float | None = None) -> float | None:
+def cost_usd(provider: str, model: str, usage: Usage, at: float | None = None, *, is_sum: bool = False) -> float | None:
     """Dollars for `usage` of one call at the prices of `at` (seconds since 1970.
 
     None for today), None where a counter it needs is unknown.
 
-    A prompt beyond a price tier is billed at that tier as a whole, so price calls one by one, not their sum. Raises
-    `UnknownModel` for a model without a price, and for a service tier (`usage.service_tier`) without one.
+    A prompt beyond a price tier is billed at that tier as a whole, so price calls one by one, not their sum. Where only
+    a sum is known, `is_sum` prices it at the lowest tier: its calls may have been of any size. Raises `UnknownModel` for
+    a model without a price, and for a service tier (`usage.service_tier`) without one.
 
     >>> cost_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, writes={}, output=0))
     0.5
     """
-    return _cost(_rates(provider, model, _moment(at), usage.service_tier, _state()), usage)
+    return _cost(_rates(provider, model, _moment(at), usage.service_tier, _state()), usage, is_sum=is_sum)
 
 
-def cost_uncached_usd(provider: str, model: str, usage: Usage, at: float | None = None) -> float | None:
+def cost_uncached_usd(
+    provider: str, model: str, usage: Usage, at: float | None = None, *, is_sum: bool = False
+) -> float | None:
     """What the same call would have cost had nothing been cached: every input token at the plain rate.
 
     Otherwise as `cost_usd`.
@@ -55,7 +58,19 @@ def cost_uncached_usd(provider: str, model: str, usage: Usage, at: float | None 
     """
     rates = _rates(provider, model, _moment(at), usage.service_tier, _state())
     prompt = _with_zero_writes(rates, usage).prompt
-    return None if prompt is None else _cost(rates, Usage(prompt, 0, 0, 0, usage.output))
+    return None if prompt is None else _cost(rates, Usage(prompt, 0, 0, 0, usage.output), is_sum=is_sum)
+
+
+def first_tier(provider: str, model: str, at: float, service_tier: str = "") -> int | None:
+    """Prompt tokens above which a call is billed at a higher tier; None where the model has one price for every size.
+
+    Raises `UnknownModel` as `cost_usd`.
+
+    >>> first_tier("openai", "gpt-5.4", 1_780_000_000.0), first_tier("openai", "gpt-4o", 1_780_000_000.0)
+    (272000, None)
+    """
+    tiers = _rates(provider, model, _moment(at), service_tier, _state()).per_token
+    return tiers[-2][0] if len(tiers) > 1 else None
 
 
 def bills_writes(provider: str, model: str, at: float | None = None) -> bool:
@@ -135,11 +150,11 @@ def _moment(at: float | None) -> float:
     return (datetime.now(UTC).timestamp() if at is None else at) // _QUARTER * _QUARTER
 
 
-def _cost(rates: _Rates, usage: Usage) -> float | None:
+def _cost(rates: _Rates, usage: Usage, *, is_sum: bool) -> float | None:
     zeroed = _with_zero_writes(rates, usage)
     if zeroed.prompt is None or zeroed.output is None:
         return None
-    prompt = zeroed.prompt
+    prompt = 0 if is_sum else zeroed.prompt
     fresh, read, short, long, output = next(rate for above, rate in rates.per_token if prompt > above)
     paid = (
         (zeroed.fresh or 0) * fresh

@@ -129,7 +129,7 @@ def test_the_tree_of_errors_is_that_of_the_code() -> None:
 
 
 def test_every_room_kind_of_entry_and_cause_of_a_miss_is_explained() -> None:
-    from contextkit.ledger.misses import Cause
+    from contextkit.ledger.causes import Cause
     from contextkit.log.entry import Kind
 
     page = ARCHITECTURE.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from contextkit.cache.usage import tier_named
 from contextkit.errors import UnknownModel
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, decode, encode
+from contextkit.ledger.calls import Exchange, Remark, decode, encode
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.prices import cost_usd
@@ -59,7 +60,10 @@ def test_a_tier_nobody_lists_has_no_price(provider: str, model: str, tier: str) 
         cost(provider, model, tier)
 
 
-@pytest.mark.parametrize("word", [None, "", "standard", "default", "auto", "SERVICE_TIER_STANDARD", "unspecified", 5])
+STANDARD = (None, "", "standard", "default", "auto", "SERVICE_TIER_STANDARD", "unspecified", "ON_DEMAND", 5)
+
+
+@pytest.mark.parametrize("word", [*STANDARD, "TRAFFIC_TYPE_UNSPECIFIED"])
 def test_words_for_the_standard_tier(word: Any) -> None:
     assert tier_named(word, "standard", "not_available") == ""
 
@@ -137,3 +141,129 @@ def test_a_report_prices_each_call_at_its_tier_and_names_what_has_no_price(engin
     assert summary.cost_usd == pytest.approx(3 * standard)
     assert summary.models_without_price == ("gpt-5.4 (scale)",)
     assert (summary.calls_with_usage, summary.total.calls_with_price, summary.total.is_cost_lower_bound) == (3, 2, True)
+
+
+# Logs that record a tier
+# ---------------------------------------------------------------------------------------------------------------------
+
+WHEN = "2026-11-20T10:00:00Z"
+COUNTS = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}
+ASKED = {"model": "gpt-5.5", "messages": [{"role": "user", "content": "hi"}]}
+CHAT = {"id": "c", "model": "gpt-5.5", "choices": [{"finish_reason": "stop"}], "usage": COUNTS, "service_tier": "flex"}
+CLAUDE = {"input_tokens": 9, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+GEMINI = {"promptTokenCount": 9, "candidatesTokenCount": 1}
+CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+SPAN = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.request.model": "gpt-5.5",
+    "gen_ai.usage.input_tokens": 9,
+    "gen_ai.usage.output_tokens": 1,
+}
+
+
+def pair(request: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
+    return {"request": request, "response": response, "at": WHEN}
+
+
+def gemini_pair(usage: dict[str, Any]) -> dict[str, Any]:
+    answer = {
+        "candidates": [{"finishReason": "STOP"}],
+        "usageMetadata": GEMINI | usage,
+        "modelVersion": "gemini-2.5-pro",
+    }
+    return pair(CONTENTS, answer)
+
+
+def span(attributes: dict[str, Any]) -> dict[str, Any]:
+    said = [{"key": name, "value": {"stringValue": str(value)}} for name, value in {**SPAN, **attributes}.items()]
+    ids = {"traceId": "t", "spanId": "s", "startTimeUnixNano": "1795132800000000000", "kind": 3}
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [{**ids, "attributes": said}]}]}]}
+
+
+def transcript(usage: dict[str, Any]) -> dict[str, Any]:
+    message = {"model": "claude-opus-5", "id": "m", "role": "assistant", "content": [], "usage": CLAUDE | usage}
+    ids = {"parentUuid": None, "isSidechain": False, "requestId": "r", "uuid": "u", "sessionId": "s"}
+    return {**ids, "message": message, "type": "assistant", "timestamp": WHEN}
+
+
+SPEND = {"request_id": "a", "call_type": "acompletion", "startTime": WHEN, "model": "gpt-5.5", "prompt_tokens": 9}
+RECORDED_TIERS = [
+    ("Claude Code", transcript({"speed": "fast", "inference_geo": "us"}), "fast + geo-us"),
+    ("Claude Code", transcript({"service_tier": "batch"}), "batch"),
+    ("Chat", pair(ASKED, CHAT), "flex"),
+    (
+        "Messages",
+        pair(ASKED, {"id": "m", "type": "message", "usage": CLAUDE | {"service_tier": "priority"}}),
+        "priority",
+    ),
+    ("Gemini", gemini_pair({"serviceTier": "flex"}), "flex"),
+    ("Gemini on Vertex AI", gemini_pair({"trafficType": "ON_DEMAND_PRIORITY"}), "priority"),
+    ("Gemini on Vertex AI", gemini_pair({"trafficType": "ON_DEMAND"}), ""),
+    ("OpenTelemetry", span({"openai.response.service_tier": "priority"}), "priority"),
+    ("OpenTelemetry", span({"gen_ai.openai.response.service_tier": "default"}), ""),
+    ("LiteLLM", SPEND | {"response": {"usage": COUNTS, "service_tier": "flex"}}, "flex"),
+    ("LiteLLM", SPEND | {"metadata": {"usage_object": CLAUDE | {"speed": "fast"}}}, "fast"),
+]
+
+
+@pytest.mark.parametrize(("log", "row", "tier"), RECORDED_TIERS)
+def test_every_log_that_records_a_tier_is_read_with_it(
+    log: str, row: dict[str, Any], tier: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(row, separators=(",", ":")) + "\n", "utf-8")
+    usages = [call.usage for call in records_in([str(path)], Faults()) if isinstance(call, Exchange)]
+    assert [usage and usage.service_tier for usage in usages] == [tier], log
+
+
+# Prompts above a price tier
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "above", "times_input", "times_output"),
+    [
+        ("anthropic", "claude-sonnet-4-5", 200_000, 2.0, 1.5),
+        ("google", "gemini-2.5-pro", 200_000, 2.0, 1.5),
+        ("openai", "gpt-5.4", 272_000, 2.0, 1.5),
+        ("openai", "gpt-6.1-sol", 272_000, 2.0, 1.5),
+        ("openrouter", "anthropic/claude-sonnet-4.5", 200_000, 2.0, 1.5),
+    ],
+)
+def test_a_long_prompt_is_billed_at_its_tier_as_a_whole_cached_tokens_included(
+    provider: str, model: str, above: int, times_input: float, times_output: float
+) -> None:
+    def dollars(prompt: int, read: int, output: int) -> float:
+        found = cost_usd(provider, model, Usage(prompt - read, read, writes={}, output=output), AT)
+        assert found is not None
+        return found
+
+    fresh, read, generated = (
+        dollars(above, 0, 0),
+        dollars(above, above, 0),
+        dollars(above, 0, 1_000) - dollars(above, 0, 0),
+    )
+    longer = above + 1
+    assert dollars(longer, 0, 0) == pytest.approx(times_input * fresh * longer / above)
+    assert dollars(longer, longer, 0) == pytest.approx(times_input * read * longer / above)
+    assert dollars(longer, 0, 1_000) - dollars(longer, 0, 0) == pytest.approx(times_output * generated)
+
+
+def test_a_report_prices_a_long_prompt_of_a_transcript_at_its_tier(tmp_path: Path) -> None:
+    row = transcript({"cache_read_input_tokens": 200_000})
+    row["message"]["model"] = "claude-sonnet-4-5"
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(row, separators=(",", ":")) + "\n", "utf-8")
+    # 9 fresh at 6, 200,000 read at 0.6, 1 generated at 22.5 a million
+    assert summarise(records_in([str(path)], Faults())).cost_usd == pytest.approx((9 * 6 + 200_000 * 0.6 + 22.5) / 1e6)
+
+
+def test_a_row_that_adds_up_calls_is_priced_at_the_lowest_tier_as_a_lower_bound() -> None:
+    usage = Usage(100_000, 400_000, 0, 0, 1_000)
+    call = Exchange("a", "s", "main", AT, None, None, "anthropic", "claude-sonnet-4-5", None, usage, None, None)
+    total = summarise([Remark("sum", "s/main", "all calls of a session"), call]).total
+    assert total.cost_usd == pytest.approx((100_000 * 3 + 400_000 * 0.3 + 1_000 * 15) / 1e6)
+    assert total.cost_uncached_usd == pytest.approx((500_000 * 3 + 1_000 * 15) / 1e6)
+    assert total.is_cost_lower_bound
+    small = replace(call, usage=Usage(100_000, 0, 0, 0, 1_000))
+    assert not summarise([Remark("sum", "s/main", "all calls of a session"), small]).total.is_cost_lower_bound

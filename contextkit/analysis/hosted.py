@@ -218,7 +218,7 @@ def _outcome(provider: str, servers: int | None, replayed: Ledger, extra_usd: fl
     counts = {name: _counts(usages) for name, usages in sessions.items()}
     everything = _counts(usage for usages in sessions.values() for usage in usages)
     setting = Setting(provider, "ttl", "", instances=servers or HOSTED.get(provider, _ALONE).n_servers)
-    spent = None if total.cost_usd is None or extra_usd is None else total.cost_usd + extra_usd
+    spent = None if total.list_cost_usd is None or extra_usd is None else total.list_cost_usd + extra_usd
     return Outcome(setting, everything, None, counts, spent, total.cost_uncached_usd)
 
 

@@ -178,6 +178,17 @@ class Usage:
         writes = tuple((ttl, tokens) for ttl, tokens in self.writes or () if tokens is not None)
         return replace(self, writes=writes)
 
+    def with_unreported_writes(self) -> Usage:
+        """Return the usage of a call whose provider counts what it wrote in `fresh` too and did not say how much: writes
+        are a lower bound, and so is what they cost.
+
+        >>> usage = Usage(fresh=9, read=90, output=1).with_unreported_writes()
+        >>> usage.prompt, usage.quality("writes")
+        (99, 'partial')
+        """
+        whole = self.with_unknown_writes_as_zero()
+        return replace(whole, qualities=(*self.qualities, ("writes", "partial")))
+
     def with_partial_output(self) -> Usage:
         """Return the usage of a stream that was cut: its output counter is a placeholder, a lower bound.
 
@@ -368,13 +379,24 @@ def tier_named(tier: object, speed: object = None, geo: object = None) -> str:
 
     `tier` is the response's `service_tier`, `speed` and `geo` are Anthropic's `usage.speed` and `usage.inference_geo`.
 
-    >>> tier_named("default"), tier_named("priority"), tier_named("standard", "fast", "us")
+    >>> tier_named("default"), tier_named("ON_DEMAND_PRIORITY"), tier_named("standard", "fast", "us")
     ('', 'priority', 'fast + geo-us')
     """
-    parts = [str(part).strip().lower().removeprefix("service_tier_") for part in (tier, speed) if isinstance(part, str)]
+    parts = [_tier_word(part) for part in (tier, speed) if isinstance(part, str)]
     place = geo.strip().lower() if isinstance(geo, str) else ""
     named = [part for part in parts if part not in _STANDARD]
     return " + ".join([*named, *([f"geo-{place}"] if place not in _STANDARD else [])])
+
+
+_TIERS = ("service_tier", "serviceTier", "trafficType", "traffic_type")
+"""Fields that name a tier: of all vendors, where Bedrock's is an object; Gemini's; those of Gemini on Vertex AI
+(google-genai 3.6.1, `TrafficType`)."""
+
+
+def _tier_word(text: str) -> str:
+    """A provider's word for a tier in our spelling: `SERVICE_TIER_FLEX` and `ON_DEMAND_FLEX` are `flex`."""
+    word = text.strip().lower().removeprefix("service_tier_").removeprefix("traffic_type_")
+    return word.removeprefix("on_demand_")
 
 
 def served(usage: Usage, fields: Mapping[str, object]) -> Usage:
@@ -382,7 +404,7 @@ def served(usage: Usage, fields: Mapping[str, object]) -> Usage:
 
     As it is where they name none.
     """
-    named = fields.get("service_tier") or fields.get("serviceTier")  # the latter Gemini's; Bedrock's is an object
+    named = next((fields[name] for name in _TIERS if fields.get(name)), None)
     named = named.get("type") if isinstance(named, Mapping) else named
     tier = tier_named(named, fields.get("speed"), fields.get("inference_geo"))
     return replace(usage, service_tier=tier) if tier else usage
@@ -390,7 +412,7 @@ def served(usage: Usage, fields: Mapping[str, object]) -> Usage:
 
 def tier_fields(counts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the usage of a response says of its service tier, for the parts it is made of."""
-    return {name: counts[name] for name in ("service_tier", "serviceTier", "speed", "inference_geo") if name in counts}
+    return {name: counts[name] for name in (*_TIERS, "speed", "inference_geo") if name in counts}
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

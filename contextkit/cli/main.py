@@ -34,6 +34,7 @@ COMMANDS = {
     "serve": "contextkit.cli.serve",
     "simulate": "contextkit.cli.simulate",
     "template": "contextkit.cli.template",
+    "validate": "contextkit.cli.validate",
     "whatif": "contextkit.cli.whatif",
 }
 """Command → module that holds a `command`; imported when it is called, so that `--help` is quick."""
@@ -82,6 +83,7 @@ def cli() -> None:
     contextkit demo                              an agent loop built three ways, side by side
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
+    contextkit validate session.jsonl            how well the cache rules predict its bills
     contextkit whatif session.jsonl              what it would have cost with one thing changed
     contextkit advise session.jsonl              what its compactions were worth; whether one pays now
     contextkit lint src/                         what will break the prefix, in code and in recorded requests

@@ -25,7 +25,7 @@ from contextkit.ledger.duckdb_ledger import summarise_files
 from contextkit.ledger.ledger import HEADER
 from contextkit.private_files import private_opener
 from contextkit.redact import redact
-from contextkit.report.contents import BILLED, Contents, Fault, Loss, Part, SessionFacts
+from contextkit.report.contents import Contents, Fault, Loss, Part, SessionFacts, billed
 from contextkit.terminal import echo, echo_error, echo_json
 
 
@@ -55,7 +55,7 @@ def added(paths: Sequence[str], by: str) -> Contents:
         summary.sessions,
         faults=faults,
         n_faults=summary.n_unread,
-        counted=BILLED,
+        counted=billed(summary.summary),
         calls_without_usage=without,
         parts=tuple(
             Part(project, program, row, Loss("", n, tokens, usd if n else 0.0, usd is not None and n_unpriced > 0))
@@ -244,6 +244,8 @@ def command(
 
     Without PATHS: over the session logs that agent programs left on this machine (Claude Code, Codex, Copilot CLI,
     Gemini CLI, opencode, pi, Qwen Code), of the last 7 days unless --since says otherwise.
+
+    Dollars are what a log says that a call cost; where it does not, the list price of the day.
 
     \b
     contextkit report

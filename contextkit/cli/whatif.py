@@ -64,7 +64,8 @@ def _opening(found: WhatIf) -> Iterable[str]:
         yield f"{found.calls:,} calls, none with a bill, a price and a row in the model table: nothing to compare"
         yield from (answer.why_not for answer in found.answers[:1] if answer.why_not)
         return
-    yield f"{found.calls_with_price:,} of {found.calls:,} calls have a bill and a price; they cost {dollars(found.recorded_usd)}"
+    cost = f"at list prices they cost {dollars(found.recorded_usd)}"
+    yield f"{found.calls_with_price:,} of {found.calls:,} calls have a bill and a price; {cost}"
     for one in found.calibrations:
         told = [
             (one.n_unexplained, "misses that nothing recorded explains"),

@@ -19,12 +19,14 @@ ambiguous, the line is parsed.
 * Builds up to 2.1.x write the lines of a sub-agent into the session's file too, each inside a line of the type
   `progress`. It is read as the line it holds; a call that the sub-agent's own file has as well is counted once.
 * `compact_boundary` and `isCompactSummary` are remarked as a compaction, a changed `effort` or `speed` as a setting, of
-  the next call.
+  the next call; as events what else a client wrote before it: a slash command, a skill, thinking switched, another
+  permission mode or version, an API error, a resumed session (docs/formats.md).
 * `custom-title`, `ai-title` and `summary` lines name the session, in this order of rank; of one type the last counts. A
   `summary` whose `leafUuid` names no line of the file is of another session of the project, and is passed over.
 * `iterations` of one reply are calls of their own (server tools, compaction): the bill is their sum.
 * Most builds before 2.1.181 write a reply's lines while it streams, and its last line too may hold the count of then:
   where the reply says no `stop_reason`, the output is a lower bound.
+* Builds before 1.0.9 (June 2025) say what they worked out that a call cost: `costUSD`; 0 says that they knew no price.
 * Replies of the model `<synthetic>` are Claude Code's own text of an error: no call was billed.
 """
 
@@ -34,7 +36,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -44,7 +46,7 @@ import orjson
 from contextkit.cache.usage import Usage, served, tier_fields
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import has_blanks, natural, parsed, plausible, spelled
+from contextkit.importers.transcript import dollars, has_blanks, natural, parsed, plausible, spelled
 from contextkit.ledger.calls import Exchange, Record, Remark
 from contextkit.models import find_model, model_named
 
@@ -278,11 +280,17 @@ class Transcript:
             self.replies.compacted(line)
         elif (kind := _TITLE_LINE.search(near)) is not None:
             self._title(kind[1].decode(), line)
-        elif not is_own(line, near):
-            self.source.fault(number, STRANGE)
+        else:
+            self.replies.note(line, near)
+            if not is_own(line, near):
+                self.source.fault(number, STRANGE)
         return ()
 
     def _of_a_reply(self, number: int, line: bytes, near: bytes) -> Sequence[Record]:
+        if b'"model":"<synthetic>"' in line[: 2 * NEAR]:
+            self.replies.note_own_words(line, near)
+            self.reply = None
+            return ()
         replies, key, ready = self.replies, key_of(line, near) or _parsed_key(self.source, number, line), None
         reply = replies.open.get(key)
         if reply is not None:
@@ -382,8 +390,8 @@ class _Reply:
     """Where it shows the request's, counted from the end."""
     name_behind: bytes
     """What it shows there."""
-    compacted: str = ""
-    """Who compacted the lane since the call before it; empty for nobody."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What was noted of the lane since the call before it."""
     output: int = -1
     """Of `line`; -1 where nobody asked yet."""
     n_visible: int = 0
@@ -406,10 +414,63 @@ class _Lane:
     """The last line that a request answers."""
     ended: float = 0.0
     """When its last reply was complete."""
-    compacted: str = ""
-    """Who compacted it since its last call: `auto`, `manual`; empty for nobody."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What was noted since its last call: who compacted it under `compaction`, events under their names."""
     settings: tuple[object, ...] = (None, None)
     """Effort and speed of its last call."""
+    version: object = None
+    """Of the client, at its last call."""
+    thinking: bytes = b""
+    """Thinking, as the last prompt of the user's says it; empty before the first."""
+    permission: bytes = b""
+    """Permission mode, likewise."""
+
+    def note_event(self, name: str, text: str = "") -> None:
+        """An event that comes before its next call."""
+        self.notes[name] = text
+
+    def note_prompt(self, line: bytes) -> None:
+        """A line that the user wrote, or that Claude Code wrote for the user."""
+        command = _COMMAND.search(line)
+        if command:
+            name = command[1].decode()
+            is_exit = name in _ENDING  # a call behind it is one of a session that was taken up again
+            self.note_event(*(("resume", f"after {name}") if is_exit else ("slash command", name)))
+        if _tells_thinking(line) and not any(mark in line for mark in _NOT_TYPED):
+            found = _THINKING.search(line, max(0, line.rfind(b'"thinkingMetadata":')))
+            thinking = found[1].translate(None, b'"') if found else b"none"
+            if self.thinking not in (b"", thinking):
+                self.note_event("thinking", f"{self.thinking.decode()} → {thinking.decode()}")
+            self.thinking = thinking
+        mode = _PERMISSION.search(line, max(0, line.rfind(b'"permissionMode":')))
+        if mode and self.permission not in (b"", mode[1]):
+            self.note_event("permission mode", f"{self.permission.decode()} → {mode[1].decode()}")
+        self.permission = mode[1] if mode else self.permission
+        if b'"type":"image"' in line:
+            self.note_event("image")
+
+
+def _tells_thinking(line: bytes) -> bool:
+    """Whether a prompt's line says how thinking was set for the calls behind it.
+
+    Up to 2.1.37 a prompt without `thinkingMetadata`, such as a command's, was answered without thinking: 21 of 25 calls
+    behind a change missed (62 transcripts). From 2.1.38 on 12 of 81 did: thinking stays as it was.
+    """
+    version = _VERSION.search(line, 0, 2 * NEAR)
+    return version is not None and tuple(map(int, version.groups())) <= _LAST_WITH_THINKING
+
+
+_VERSION = re.compile(rb'"version":"(\d+)\.(\d+)\.(\d+)"')
+_LAST_WITH_THINKING = (2, 1, 37)
+_COMMAND = re.compile(rb"<command-name>(/?[\w:.-]{1,80})</command-name>")
+_ENDING = ("/exit", "/quit")
+_NOT_TYPED = (b'"isMeta":true', b"<local-command", b"<bash-", b"[Request interrupted", b"<task-notification>")
+"""What stands in lines of the user's that the user did not type; they do not say how thinking is set."""
+_THINKING = re.compile(rb'"thinkingMetadata":\{([ -z|~]{0,120}?)\}')
+_PERMISSION = re.compile(rb'"permissionMode":"(\w{1,40})"')
+_TOOLS_DELTA = re.compile(rb'"attachment":\{"type":"(?:deferred_tools|mcp_instructions)_delta"')
+_REMOVED = re.compile(rb'"removedNames":\[([^\]]+)\]')
+_SKILL = re.compile(rb'"commandName":"([\w:.-]{1,80})"')
 
 
 class _Replies:
@@ -444,23 +505,47 @@ class _Replies:
         lane = self.lane(self.side.of_line(line, near))
         lane.user_line = line
         if line.find(_SUMMARY, -2 * NEAR) >= 0 or _SUMMARY in near:
-            lane.compacted = lane.compacted or "a summary took the place of what came before"
+            lane.notes.setdefault("compaction", "a summary took the place of what came before")
+        elif b'"tool_use_id":"' not in line[: 2 * NEAR] and line.find(b'"sourceToolAssistantUUID":', -2 * NEAR) < 0:
+            lane.note_prompt(line)
+        elif line.find(b'"commandName":"', -2 * NEAR) >= 0 and (skill := _SKILL.search(line, len(line) - 2 * NEAR)):
+            lane.note_event("skill", skill[1].decode())
+        elif line.find(b'"total_deferred_tools":', -2 * NEAR) >= 0:
+            lane.note_event("tool search")
+
+    def note(self, line: bytes, near: bytes) -> None:
+        """A line that is neither the user's nor a reply's."""
+        if b'"subtype":"api_error"' in near:
+            self.lane(self.side.of_line(line, near)).note_event("API error")
+        elif b'"SessionStart:resume"' in near:
+            self.lane(MAIN).note_event("resume")
+        elif _TOOLS_DELTA.search(near) and (removed := _REMOVED.search(line)):
+            n = removed[1].count(b",") + 1
+            self.lane(self.side.of_line(line, near)).note_event("MCP change", f"{n} removed")
+
+    def note_own_words(self, line: bytes, near: bytes) -> None:
+        """A reply that Claude Code wrote itself: the text of an error, or what stands for a reply where a session that
+        was interrupted is taken up again.
+        """
+        is_error = b'"isApiErrorMessage":true' in line
+        self.lane(self.side.of_line(line, near)).note_event("API error" if is_error else "resume")
 
     def compacted(self, line: bytes) -> None:
         record = object_of(line)
         if record.get("type") == "system":
             facts = record.get("compactMetadata")
             trigger = facts.get("trigger") if isinstance(facts, dict) else None
-            self.lane(self.side.of(record)).compacted = f"{record.get('subtype')}{f', {trigger}' if trigger else ''}"
+            text = f"{record.get('subtype')}{f', {trigger}' if trigger else ''}"
+            self.lane(self.side.of(record)).notes["compaction"] = text
 
     def hear(self, number: int, key: bytes, line: bytes, near: bytes) -> _Reply | None:
         """The first line of a reply; gives the one whose place it takes among the open ones, if there is one."""
         name = self.side.of_line(line, near)
         lane = self.lane(name)
-        user_line, compacted = lane.user_line, lane.compacted
-        lane.user_line, lane.compacted = None, ""
+        user_line, notes = lane.user_line, lane.notes
+        lane.user_line, lane.notes = None, {}
         if self.source.is_new(b"claude code", key):
-            self.open[key] = _Reply(number, line, line, name, user_line, line, *places(line, key), compacted)
+            self.open[key] = _Reply(number, line, line, name, user_line, line, *places(line, key), notes)
             return self.open.popitem(last=False)[1] if len(self.open) > OPEN else None
         self.n_known += 1  # what was said of the lane before it is no news of the next call
         lane.ended = max(lane.ended, when(line) or 0.0)
@@ -490,9 +575,11 @@ class _Replies:
         )
         times = self._times(reply, record)
         said = [*self._about(session, reply.lane, record), *self._changes(reply, identity, record, message)]
-        return said + self._billed(reply, (identity, session, *times), message)
+        return said + self._billed(reply, (identity, session, *times), message, dollars(record.get("costUSD")))
 
-    def _billed(self, reply: _Reply, of: tuple[str, str, float, float], message: dict[str, Any]) -> list[Record]:
+    def _billed(
+        self, reply: _Reply, of: tuple[str, str, float, float], message: dict[str, Any], usd: float | None
+    ) -> list[Record]:
         identity, session, at, ended = of
         model, usage = str(message.get("model") or "unknown"), message["usage"]
         steps = usage.get("iterations")
@@ -502,10 +589,9 @@ class _Replies:
                 n_visible = visible_bytes(reply.first) + reply.n_visible
                 billed = billed.with_partial_output()
                 estimate = max(billed.output or 0, round(n_visible / BYTES_PER_OUTPUT_TOKEN))
-            call = Exchange(
-                identity, session, reply.lane, at, None, ended, _provider(model), model, None, billed, None, None
-            )
-            return [call if estimate is None else replace(call, output_estimate=estimate)]
+            provider = _provider(model)
+            call = Exchange(identity, session, reply.lane, at, None, ended, provider, model, None, billed, None, None)
+            return [replace(call, billed_usd=usd, output_estimate=estimate)]
         calls: list[Record] = []
         for number, step in enumerate(steps, 1):
             lane = reply.lane if step.get("type", "message") in _OF_THE_LANE else f"{reply.lane} {step['type']}"
@@ -557,8 +643,17 @@ class _Replies:
     def _changes(self, reply: _Reply, identity: str, record: dict[str, Any], message: dict[str, Any]) -> list[Record]:
         """What makes this prompt another one than the lane's last, and what the provider says of it."""
         lane, usage, said = self.lanes[reply.lane], message["usage"], list[Record]()
-        if reply.compacted:
-            said.append(Remark("compaction", identity, reply.compacted))
+        version = record.get("version")
+        if isinstance(version, str) and lane.version not in (None, version):
+            reply.notes["client version"] = f"{lane.version} → {version}"
+        lane.version = version
+        for name, text in reply.notes.items():
+            is_compaction = name == "compaction"
+            said.append(
+                Remark(
+                    "compaction" if is_compaction else "event", identity, text if is_compaction else f"{name}: {text}"
+                )
+            )
         settings = record.get("perTurnEffort") or record.get("effort"), usage.get("speed")
         if settings != lane.settings:
             pairs = [*zip(("effort", "speed"), lane.settings, settings, strict=True)]

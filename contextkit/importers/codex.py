@@ -8,14 +8,18 @@ given: what Codex sends around the items of the file is in no line.
   bill. Where that is more than `last_token_usage`, the rest is the bill of a call that was interrupted, which has no
   event of its own.
 * `input_tokens` holds what was read (`cached_input_tokens`) and written (`cache_write_input_tokens`, where the build
-  says it).
+  says it; where it does not, and writes cost, they are a lower bound).
 * Totals that fall are a fault, and counting starts anew there.
-* A fork repeats its parent's events under a name of its own: what was counted there is not counted again.
+* A fork begins with a copy of its parent's events, written within a moment: they are calls of the parent, counted in its
+  file. What was counted in another file is not counted again.
 * The event is written after the tools have run. A call starts at the last item that was put to the model, and ends at
   the model's last.
 * `thread_name_updated` events name the session, else the last line of `session_index.jsonl` in Codex's home folder that
   is about it.
-* `turn_context` says model and effort; `compacted` that a summary took the place of the history.
+* `turn_context` says model and effort; `compacted` that a summary took the place of the history. The first call behind a
+  message of the user's is remarked as a turn, with the reasoning tokens of the turn before it.
+* `thread_settings_applied` says the service tier that is asked for from then on; the tier that served a call is in no
+  line (codex-rs/protocol/src/protocol.rs, `ThreadSettingsSnapshot`).
 """
 
 from __future__ import annotations
@@ -28,11 +32,12 @@ from typing import Any
 
 import orjson
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, tier_named
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import has_blanks, natural, parsed, plausible, spelled
 from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
+from contextkit.ledger.misses import is_free_to_write
 
 NEAR = 400
 """Bytes at the front of a line in which its own keys stand."""
@@ -56,7 +61,7 @@ def is_codex(head: bytes) -> bool:
 _KINDS = (b'"session_meta"', b'"turn_context"', b'"event_msg"', b'"response_item"')
 
 
-_PARSED = re.compile(rb'"t(?:oken_count|urn_context|hread_name_updated)"|"session_meta"')
+_PARSED = re.compile(rb'"t(?:oken_count|urn_context|hread_(?:name_updated|settings_applied))"|"session_meta"')
 _ITEM = re.compile(rb'"payload":\{(?:"id":"[^"]*",)?"type":"(\w+)"(?:[^{}\[\]]*?"role":"(\w+)")?')
 _TYPE = b'"payload":{"type":"'
 _WHEN = re.compile(rb'"timestamp":"([^"]{10,40})"')
@@ -89,14 +94,20 @@ class Rollout:
         self.is_spaced = has_blanks(source.head)
         self.session, self.lane, self.forked_from = source.label, "main", ""
         self.has_head = False
-        self.provider, self.model, self.effort = PROVIDER, "unknown", ""
+        self.provider, self.model, self.effort, self.tier = PROVIDER, "unknown", "", ""
+        self.copied_at: float | None = None
+        """When a fork's copy of its parent's events was last written to; None where that is over."""
         self.totals: Counts | None = None
-        self.n_calls = self.n_known = 0
+        self.n_calls = self.n_known = self.n_copied = 0
         self.said_next: dict[RemarkKind, str] = {}
         self.about: list[Remark] = []
         self.asked: bytes | None = None
         self.said: bytes | None = None
         self.asked_next: bytes | None = None
+        self.is_turn = self.is_turn_next = False
+        """Whether the call that is open, and the one behind it, is the first behind a message of the user's."""
+        self.n_reasoning = 0
+        """Reasoning tokens of the current turn."""
         self.ended = self.counted_at = 0.0
 
     def hear(self, number: int, line: bytes) -> Iterable[Record]:
@@ -129,10 +140,11 @@ class Rollout:
         if kind in _SAID or (kind == b"message" and role == b"assistant"):
             self.said = near
         elif kind in _ASKED or (kind == b"message" and role == b"user"):
+            is_user = kind in (b"user_message", b"message")
             if self.said:
-                self.asked_next = near
+                self.asked_next, self.is_turn_next = near, self.is_turn_next or is_user
             else:
-                self.asked = near
+                self.asked, self.is_turn = near, self.is_turn or is_user
         elif b'"type":"compacted"' in near or kind == b"context_compacted":
             self.said_next["compaction"] = "Codex compacted the history"
 
@@ -141,15 +153,22 @@ class Rollout:
         if not isinstance(payload, dict):
             return
         if record.get("type") == "session_meta":
-            self._head(payload)
+            self._head(payload, plausible(record.get("timestamp")))
         elif record.get("type") == "turn_context":
             self._turn(payload)
         elif payload.get("type") == "thread_name_updated":
             yield from self._named(payload.get("thread_name"))
+        elif payload.get("type") == "thread_settings_applied" and isinstance(payload.get("thread_settings"), dict):
+            tier = tier_named(payload["thread_settings"].get("service_tier"))
+            self.tier = "priority" if tier == "fast" else tier  # what Codex calls fast is OpenAI's priority
         elif payload.get("type") == "token_count" and isinstance(payload.get("info"), dict):
+            if self._is_copy(plausible(record.get("timestamp"))):
+                self._add_counted(_counts(payload["info"].get("total_token_usage")))
+                self.n_copied += 1
+                return
             yield from self._counted(number, record, payload["info"])
 
-    def _head(self, payload: dict[str, Any]) -> None:
+    def _head(self, payload: dict[str, Any], at: float | None) -> None:
         """Copy the recorded names of session, parent thread and fork.
 
         The first record is of this session; further ones came with the history of the session it was forked from.
@@ -159,6 +178,7 @@ class Rollout:
             return
         self.has_head, self.session = True, own
         self.forked_from = str(payload.get("forked_from_id") or "")
+        self.copied_at = at if self.forked_from else None
         self.provider = str(payload.get("model_provider") or PROVIDER)
         spawned = _spawned(payload.get("source"))
         if spawned is not None:
@@ -192,6 +212,7 @@ class Rollout:
             return
         if totals is not None and not self._is_new(totals):
             self._add_counted(totals)
+            self.n_known += 1
             return
         now = plausible(record.get("timestamp"))
         billed = (
@@ -208,6 +229,12 @@ class Rollout:
             yield from self._call(number, interrupted, self.ended, None, "aborted")
             billed = last or billed
         yield from self._call(number, billed, *self._times(number, now))
+        self._end_call(natural(info.get("last_token_usage", {}).get("reasoning_output_tokens")) if last else None)
+
+    def _end_call(self, n_reasoning: int | None) -> None:
+        """Go on to the next call; `n_reasoning` is what the one before it wrote of reasoning, None where nobody says."""
+        self.n_reasoning = (0 if self.is_turn else self.n_reasoning) + (n_reasoning or 0)
+        self.is_turn, self.is_turn_next = self.is_turn_next, False
 
     def _call(
         self, number: int, billed: Counts, at: float, ended: float | None, error: str | None = None
@@ -217,6 +244,8 @@ class Rollout:
         self.n_calls += 1
         identity = f"{self._own}/{self.n_calls}"
         yield from (Remark(kind, identity, text) for kind, text in self.said_next.items())
+        if self.is_turn:
+            yield Remark("turn", identity, str(self.n_reasoning))
         self.about.clear()
         self.said_next.clear()
         yield Exchange(
@@ -245,13 +274,20 @@ class Rollout:
         news = [self.source.is_new(b"codex", key) for key in keys]  # each is asked: asking is telling
         return all(news)
 
-    def _add_counted(self, totals: Counts) -> None:
+    def _is_copy(self, now: float | None) -> bool:
+        """Whether an event is part of the copy that a fork begins with: no second lies between its lines."""
+        if self.copied_at is None or now is None or now - self.copied_at >= 1:
+            self.copied_at = None
+            return False
+        self.copied_at = now
+        return True
+
+    def _add_counted(self, totals: Counts | None) -> None:
         """An event that was counted before, here or in the session this one was forked from: only where the totals
         stand is new.
         """
-        if self.totals is None or not _fell(totals, self.totals):
+        if totals is not None and (self.totals is None or not _fell(totals, self.totals)):
             self.totals = totals
-        self.n_known += 1
         self.said_next.clear()
 
     def _billed(self, number: int, totals: Counts, last: Counts | None, is_late: bool) -> Counts | None:
@@ -283,12 +319,10 @@ class Rollout:
             return None
         if read is None:
             return Usage(output=output)
-        return Usage(
-            fresh=prompt - read - (write or 0),
-            read=read,
-            writes=None if write is None else {1800: write},
-            output=output,
-        )
+        written = None if write is None else {1800: write}
+        usage = Usage(prompt - read - (write or 0), read, writes=written, output=output, service_tier=self.tier)
+        is_free = write is not None or is_free_to_write(self.provider, self.model)
+        return usage if is_free else usage.with_unreported_writes()
 
     def _times(self, number: int, now: float | None) -> tuple[float, float]:
         """When a call started and ended."""
@@ -312,6 +346,11 @@ class Rollout:
         if self.n_known:
             self.source.fault(
                 0, f"{self.n_known:,} calls stand in a file read before, as forks repeat them; counted once"
+            )
+        if self.n_copied:
+            self.source.fault(
+                0,
+                f"{self.n_copied:,} events are a copy of the session it was forked from; counted in that session's file",
             )
 
 

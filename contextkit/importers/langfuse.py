@@ -12,6 +12,8 @@ integration chose to show, not the request.
 * `sessionId` is the trace's; an export without it has a session for each trace. Observations of type AGENT around a
   call say whose lane it
   is.
+* `costDetails.total`, `calculatedTotalCost` or `totalCost` are dollars, as the integration sent them or as Langfuse
+  worked them out by its own prices; 0 says that it knows no price.
 * Whose model it is stands in no column: the model's name tells, or LangChain's `ls_provider`.
 """
 
@@ -25,7 +27,7 @@ from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, in_time, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Reading, Span, Traces, counted_usage
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import dollars, natural, plausible
 from contextkit.ledger.calls import Exchange, Record
 
 WRAPPERS = {"data": 2, "observations": 2}
@@ -113,6 +115,9 @@ KEPT = (
     "inputusage",
     "outputusage",
     "totalusage",
+    "costdetails",
+    "calculatedtotalcost",
+    "totalcost",
 )
 """Columns that are looked at."""
 
@@ -171,7 +176,18 @@ def _call(source: Source, line: int, name: str, at: float, row: Mapping[str, Any
         usage=_usage(source, line, row),
         predicted=None,
         error="error" if str(row.get("level", "")).upper() == "ERROR" else None,
+        billed_usd=_usd(row),
     )
+
+
+def _usd(row: Mapping[str, Any]) -> float | None:
+    """What an observation cost; where its details have no total, their sum, as Langfuse adds them up."""
+    details = table(row.get("costdetails"))
+    total = details.get("total", row.get("calculatedtotalcost", row.get("totalcost")))
+    if total is not None:
+        return dollars(total)
+    parts = [dollars(part) for part in details.values()]
+    return sum(part for part in parts if part is not None) or None
 
 
 def _usage(source: Source, line: int, row: Mapping[str, Any]) -> Usage | None:

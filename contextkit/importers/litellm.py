@@ -10,6 +10,8 @@ Takes a source, gives one exchange for each call that reached a provider.
 * `proxy_server_request` is the request as it came to the proxy: it is given as the prompt, without keys, where it is
   whole. PostgreSQL
   sorts the keys of what it stores as `jsonb`, in all calls alike.
+* `spend`, and `response_cost` of what a callback is given, are dollars as LiteLLM worked them out; 0 says that it knows
+  no price. A router's own `usage.cost` stands where LiteLLM has none.
 * A session is `session_id`, else `trace_id`, which LiteLLM gives to the retries of one call.
 """
 
@@ -20,13 +22,12 @@ from typing import Any
 
 import orjson
 
-from contextkit.cache.usage import Usage
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import Row, bare, in_time, named, rows, table
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import plausible
+from contextkit.importers.transcript import dollars, plausible
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
-from contextkit.providers.usage import usage_of
+from contextkit.providers.usage import billed_usd_of, usage_of
 
 WRAPPERS = {"data": 2, "spend_logs": 2, "logs": 2}
 PAYLOAD = "standardloggingobject"
@@ -116,7 +117,8 @@ def _without_texts(source: Source, line: int, row: dict[str, Any]) -> dict[str, 
     kept["proxyserverrequest"] = (
         _body(source, line, row) if str(row.get("cachehit", "")).lower() not in _ANSWERED else None
     )
-    kept["response"] = {"usage": table(row.get("response")).get("usage")}
+    response = table(row.get("response"))
+    kept["response"] = {name: response[name] for name in ("usage", "service_tier") if name in response}
     return kept
 
 
@@ -139,6 +141,8 @@ KEPT = (
     "usage",
     "prompttokens",
     "completiontokens",
+    "spend",
+    "responsecost",
 )
 """Columns that are looked at later."""
 
@@ -175,6 +179,8 @@ def _exchange(
     if ended is not None and ended < at:
         source.fault(line, "ends before it starts: a wrong clock; its end is unknown")
         first, ended = None, None
+    counts = _counts(row, metadata)
+    costs = dollars(row.get("responsecost")), dollars(row.get("spend")), billed_usd_of(counts)
     return Exchange(
         id=name,
         session=session,
@@ -185,9 +191,10 @@ def _exchange(
         provider=provider,
         model=model,
         prompt=row["proxyserverrequest"],
-        usage=_usage(source, line, row, metadata),
+        usage=usage_of(counts, lambda what: source.fault(line, what)),
         predicted=None,
         error=_error(row, metadata),
+        billed_usd=next((usd for usd in costs if usd is not None), None),
     )
 
 
@@ -198,8 +205,8 @@ def _error(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | None:
     return str(said.get("error_class") or "error") if failed else None
 
 
-def _usage(source: Source, line: int, row: Mapping[str, Any], metadata: Mapping[str, Any]) -> Usage | None:
-    """The bill, by the fullest usage that was kept; the row's own counts stand for what that leaves out."""
+def _counts(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The bill's counters, of the fullest usage that was kept; the row's own counts stand for what that leaves out."""
     places = (
         metadata.get("usage_object"),
         table(row.get("response")).get("usage"),
@@ -208,8 +215,9 @@ def _usage(source: Source, line: int, row: Mapping[str, Any], metadata: Mapping[
     )
     said = next((place for place in map(table, places) if place), {})
     own = {"prompt_tokens": row.get("prompttokens"), "completion_tokens": row.get("completiontokens")}
-    counts = {**own, **_without_nulls(table(metadata.get("additional_usage_values"))), **_without_nulls(said)}
-    return usage_of(counts, lambda what: source.fault(line, what))
+    tier = {"service_tier": table(row.get("response")).get("service_tier")}  # OpenAI's, beside its usage
+    parts = (own, tier, table(metadata.get("additional_usage_values")), said)
+    return {name: count for part in parts for name, count in _without_nulls(part).items()}
 
 
 def _without_nulls(counts: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,11 +21,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from contextkit.cache.usage import served
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Span, Traces, counted_usage, reading_by_total
-from contextkit.importers.transcript import plausible
+from contextkit.importers.transcript import dollars, plausible
 from contextkit.ledger.calls import Exchange, Record, RemarkKind
 from contextkit.models import find_model
 
@@ -80,6 +81,8 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
         "llm.usage.cache_creation_input_tokens",
         "llm.token_count.prompt_details.cache_write",
     ),
+    "tier": ("openai.response.service_tier", "gen_ai.openai.response.service_tier", "gen_ai.response.service_tier"),
+    "usd": ("gen_ai.usage.cost", "operation.cost", "llm.cost.total"),
     "first": ("gen_ai.response.time_to_first_chunk", "gen_ai.server.time_to_first_token"),
     "error": ("error.type", "exception.type"),
     "collapse": ("pydantic_ai.cache.collapse_reason",),
@@ -305,6 +308,8 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
     usage = counted_usage(
         source, normalized.line, counts, "exclusive" if reading_by_total(counts) == "exclusive" else "inclusive"
     )
+    if usage is not None:
+        usage = served(usage, {"service_tier": raw.get("tier")})
     return Exchange(
         id=str(raw.get("id") or normalized.id),
         session="",
@@ -318,6 +323,7 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
         usage=usage,
         predicted=None,
         error=error,
+        billed_usd=dollars(raw.get("usd")),
     )
 
 

@@ -165,8 +165,10 @@ class Pairs:
         provider = self._provider(heard, fields, answer, model)
         prompt = Bodies(raw) if raw is not None else None
         yield from self._remarks(identity, session, lane, answer, heard.url)
-        for name, part, asked, usage in self._bills(heard.line, answer, identity, lane, model, provider, fields):
-            yield Exchange(name, session, part, *times, provider, asked, prompt, usage, None, error)
+        bills = list(self._bills(heard.line, answer, identity, lane, model, provider, fields))
+        billed_usd = answer.billed_usd if len(bills) == 1 else None  # a cost of several calls is that of none of them
+        for name, part, asked, usage in bills:
+            yield Exchange(name, session, part, *times, provider, asked, prompt, usage, None, error, billed_usd)
             prompt = None
         self.answered[identity] = session, lane
         if len(self.answered) > MOST_ANSWERS:

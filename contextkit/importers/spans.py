@@ -238,6 +238,8 @@ def _placed(call: Exchange, session: str, lane: str) -> Exchange:
         call.usage,
         call.predicted,
         call.error,
+        call.billed_usd,
+        call.output_estimate,
     )
 
 

@@ -90,7 +90,7 @@ def _call(
             usage and usage.with_ttls_of(provider),
             ended,
             error=answer.error,
-            usd=extra.get("cost"),
+            usd=extra.get("cost") or answer.billed_usd,
         )
         yield from calls.call(number, row)
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import orjson
 
 from contextkit.importers.source import Source
+from contextkit.providers.usage import MOST_USD
 
 EARLIEST = 1_577_836_800.0
 """The first of January 2020: no log of these formats is older, so an earlier time is a clock that was never set."""
@@ -101,11 +102,17 @@ def natural(value: object) -> int | None:
 
 
 def dollars(value: object) -> float | None:
-    """A cost in dollars as a program wrote it down; None for 0, which they write where they know no price.
+    """A cost in dollars as a program wrote it down, a number or its text; None for 0, which they write where they know no
+    price.
 
-    >>> dollars(0.0538), dollars(0), dollars(None), dollars(float("nan"))
-    (0.0538, None, None, None)
+    >>> dollars(0.0538), dollars("0.0538"), dollars(0), dollars(None), dollars(float("nan")), dollars(10**400)
+    (0.0538, 0.0538, None, None, None, None)
     """
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 < value < float("inf") else None
+    return float(value) if 0 < value <= MOST_USD else None

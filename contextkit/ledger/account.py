@@ -42,6 +42,7 @@ from contextkit.providers.rendering import as_read
 from contextkit.providers.request import Request
 from contextkit.providers.server_state import Continued
 from contextkit.providers.settings import is_prewarm
+from contextkit.providers.usage import billed_usd_of
 
 _FAR_BELOW = 0.5
 """A bill that reads less than this share of what was predicted has read something else."""
@@ -462,7 +463,9 @@ class Account:
             return None, None
         row = self._answered[2]
         usage = row.usage
-        return usage, None if usage is None else _price(request.model, row.at)(usage)
+        if usage is None or row.billed_usd is not None:
+            return usage, row.billed_usd
+        return usage, _price(request.model, row.at)(usage)
 
     def failed(
         self,
@@ -508,7 +511,8 @@ class Account:
             return
         now = self._clock()
         first = now if first_byte_at is None else first_byte_at
-        row = self._note(request, name, usage, first, now, error, is_billed=True)
+        usd = _billed_usd(response)
+        row = self._note(request, name, usage, first, now, error, is_billed=True, billed_usd=usd)
         self._remember(name, request.prompt, usage)
         request.is_answered = True
         self._answered = request, response, row
@@ -538,6 +542,7 @@ class Account:
         error: str | None,
         *,
         is_billed: bool,
+        billed_usd: float | None = None,
     ) -> Exchange:
         with self._lock:
             name = self._free_name() if name is None else name
@@ -557,6 +562,7 @@ class Account:
                 usage,
                 request.predicted,
                 error,
+                billed_usd,
             )
             exchange = self._recorder.record(exchange, request.prompt, request.layout.columns.entries, request.epoch)
             self._warm(exchange, request.prompt)
@@ -659,6 +665,15 @@ def _billed_anyway(provider: Provider, response: Any) -> tuple[str, Usage]:
         return str(answer.get("id", "")), provider.usage(answer)
     except (*_MISFITS, UnreadableReply):
         return "", Usage()  # what says nothing is billed nothing we know of
+
+
+def _billed_usd(response: object) -> float | None:
+    """Dollars that a router says a response cost; None where it says none."""
+    try:
+        usage = plain(response).get("usage")
+    except UnreadableReply:
+        return None
+    return billed_usd_of(usage) if isinstance(usage, Mapping) else None
 
 
 def _reply_body(reply: Reply, after: int) -> Json:

@@ -26,7 +26,17 @@ from contextkit.cache.usage import COUNTERS, OLD_TTLS, QUALITIES, ZERO, Usage, i
 from contextkit.errors import MissingExtra, StorageError, UnknownModel
 from contextkit.ledger.calls import Exchange, Record, decode
 from contextkit.ledger.misses import AnalyzedCall, Miss, analyzed_calls, complete_usage
-from contextkit.ledger.summary import MOST_LANES, MOST_MISSES, MOST_RATES, Row, Summary, dearest, unpriced_name
+from contextkit.ledger.summary import (
+    MOST_LANES,
+    MOST_MISSES,
+    MOST_RATES,
+    PlaceholderOutput,
+    RecordedCost,
+    Row,
+    Summary,
+    dearest,
+    unpriced_name,
+)
 
 COLUMNS: dict[str, str] = {
     "id": "string",
@@ -47,6 +57,9 @@ COLUMNS: dict[str, str] = {
     "output": "bigint",
     "cost_usd": "double",
     "cost_uncached_usd": "double",
+    "list_cost_usd": "double",
+    "billed_usd": "double",
+    "output_estimate": "bigint",
     "verdict": "string",
     "cause": "string",
     "lost_tokens": "bigint",
@@ -93,6 +106,9 @@ def _row(call: AnalyzedCall) -> dict[str, Any]:
         "output": usage.output,
         "cost_usd": call.cost_usd,
         "cost_uncached_usd": call.cost_uncached_usd,
+        "list_cost_usd": call.list_cost_usd,
+        "billed_usd": exchange.billed_usd,
+        "output_estimate": exchange.output_estimate,
         "verdict": call.verdict,
         "cause": miss.cause if miss else None,
         "lost_tokens": miss.lost_tokens if miss else None,
@@ -122,7 +138,7 @@ GROUPS: dict[str, str] = {
 _SHAPE = (
     '{"id":"VARCHAR","session":"VARCHAR","lane":"VARCHAR","at":"DOUBLE","provider":"VARCHAR","model":"VARCHAR","usage":{"fresh":"BIGINT",'
     '"read":"BIGINT","write_5m":"BIGINT","write_1h":"BIGINT","output":"BIGINT","estimated":"BOOLEAN",'
-    '"service_tier":"VARCHAR"},"remark":"VARCHAR",'
+    '"service_tier":"VARCHAR"},"billed_usd":"DOUBLE","output_estimate":"BIGINT","remark":"VARCHAR",'
     '"about":"VARCHAR","text":"VARCHAR","contextkit_ledger":"BIGINT"}'
 )
 _CHANGED = (
@@ -148,7 +164,7 @@ CREATE TABLE calls AS
 WITH whole AS (
   SELECT said.n, id, session, lane, began, said.provider, said.model, usage IS NOT NULL AS has_usage,
     usage.fresh AS fresh, usage.read AS read, usage.output AS output, coalesce(usage.estimated, false) AS estimated,
-    coalesce(usage.service_tier, '') AS tier, qualities,
+    coalesce(usage.service_tier, '') AS tier, qualities, billed_usd, output_estimate,
     {writes}
   FROM said LEFT JOIN free USING (provider, model) WHERE id IS NOT NULL),
 known AS (
@@ -161,18 +177,34 @@ named AS (
   LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'project' GROUP BY about) projects
     ON projects.about = session
   LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'program' GROUP BY about) programs
-    ON programs.about = session)
-SELECT named.*, rates.model IS NOT NULL AS has_price,
-  named.fresh * rates.fresh + named.read * rates.read + {write_cost}
-    + named.output * rates.output AS cost,
-  prompt * rates.fresh + named.output * rates.output AS uncached
-FROM named LEFT JOIN rates ON rates.provider = named.provider AND rates.model = named.model AND rates.quarter = named.quarter
-  AND rates.tier = named.tier
-  AND coalesce(prompt, 0) > rates.above AND coalesce(prompt, 0) <= rates.up_to
+    ON programs.about = session),
+placed AS (
+  SELECT named.*, sums.about IS NOT NULL AS is_sum FROM named
+  LEFT JOIN (SELECT DISTINCT about FROM remarks WHERE remark = 'sum') sums ON sums.about = session || '/' || lane)
+SELECT placed.*, rates.model IS NOT NULL AS has_price,
+  placed.fresh * rates.fresh + placed.read * rates.read + {write_cost}
+    + placed.output * rates.output AS list_cost,
+  coalesce(billed_usd, list_cost) AS cost,
+  prompt * rates.fresh + placed.output * rates.output AS uncached,
+  prompt IS NOT NULL AND ({partial} OR is_sum AND prompt > rates.up_to) AS is_partial,
+  prompt IS NOT NULL AND NOT estimated AND placed.output IS NOT NULL
+    AND coalesce(json_extract_string(qualities, '$.output') = 'partial', false) AS is_placeholder,
+  (output_estimate - placed.output) * rates.output AS hidden
+FROM placed LEFT JOIN rates ON rates.provider = placed.provider AND rates.model = placed.model
+  AND rates.quarter = placed.quarter AND rates.tier = placed.tier
+  AND CASE WHEN is_sum THEN 0 ELSE coalesce(prompt, 0) END > rates.above
+  AND CASE WHEN is_sum THEN 0 ELSE coalesce(prompt, 0) END <= rates.up_to
 """
 _SUMS = """
 SELECT {name}, count(*), count(prompt), count(cost),
-  {counts}, bool_or(estimated) FILTER (WHERE prompt IS NOT NULL), sum(cost), sum(uncached), count(missed.n), min(calls.n)
+  {counts}, bool_or(estimated) FILTER (WHERE prompt IS NOT NULL), sum(cost), sum(uncached), count(missed.n), sum(list_cost),
+  count(*) FILTER (WHERE prompt IS NOT NULL AND cost IS NULL),
+  count(*) FILTER (WHERE is_partial AND billed_usd IS NULL AND cost IS NOT NULL),
+  count(billed_usd), sum(billed_usd), count(list_cost) FILTER (WHERE billed_usd IS NOT NULL),
+  sum(billed_usd) FILTER (WHERE list_cost IS NOT NULL), sum(list_cost) FILTER (WHERE billed_usd IS NOT NULL),
+  count(*) FILTER (WHERE is_placeholder), coalesce(sum(output) FILTER (WHERE is_placeholder), 0),
+  count(output_estimate) FILTER (WHERE is_placeholder), coalesce(sum(output_estimate) FILTER (WHERE is_placeholder), 0),
+  sum(hidden) FILTER (WHERE is_placeholder AND billed_usd IS NULL AND cost IS NOT NULL), min(calls.n)
 FROM calls LEFT JOIN missed USING (n) GROUP BY {group} ORDER BY {order}
 """
 _QUALITIES = [
@@ -182,6 +214,10 @@ _QUALITIES = [
     for counter in COUNTERS
 ]
 """The rank of the worst quality of each counter."""
+_PARTIAL = " OR ".join(
+    f"coalesce(json_extract_string(qualities, '$.{counter}') = 'partial', false)" for counter in COUNTERS
+)
+"""Whether a counter of a call is a lower bound."""
 _SUM = (
     "CASE WHEN count({name}) FILTER (WHERE prompt IS NOT NULL) = count(prompt)"
     " THEN coalesce(sum({name}) FILTER (WHERE prompt IS NOT NULL), 0) END"
@@ -333,8 +369,9 @@ def _calls_query(ttls: Iterable[int]) -> str:
         writes=",\n    ".join(f"{_write_of(ttl)} AS written_{ttl}" for ttl in ttls),
         written=" + ".join(f"written_{ttl}" for ttl in ttls),
         write_cost=" + ".join(
-            f"named.written_{ttl} * rates.{'write_long' if is_long_ttl(ttl) else 'write_short'}" for ttl in ttls
+            f"placed.written_{ttl} * rates.{'write_long' if is_long_ttl(ttl) else 'write_short'}" for ttl in ttls
         ),
+        partial=_PARTIAL,
     )
 
 
@@ -460,7 +497,8 @@ def _summary(table: DuckDBPyConnection, by: str, dearest_misses: list[Miss], ttl
     has_sessions = _one(table, "SELECT count(DISTINCT session) FROM calls") > 1
     lane = "session || '/' || lane" if has_sessions else "lane"
     has_tokens = "prompt + coalesce(output, 0) > 0"
-    unpriced = f"SELECT model, tier FROM calls WHERE NOT has_price AND {has_tokens} GROUP BY ALL ORDER BY min(n)"  # noqa: S608 - ours
+    is_unpriced = f"NOT has_price AND billed_usd IS NULL AND {has_tokens}"
+    unpriced = f"SELECT model, tier FROM calls WHERE {is_unpriced} GROUP BY ALL ORDER BY min(n)"  # noqa: S608 - ours
     groups = sums(GROUPS[by], GROUPS[by], "1") if by else []
     total = sums("'all'", "()", "1")
     return Summary(
@@ -489,7 +527,10 @@ def _sums(
 
 
 def _duck_row(values: tuple[Any, ...], ttls: Sequence[int]) -> Row:
-    name, calls, billed, priced, *counts, estimated, cost, uncached, n_misses, _ = values
+    name, calls, billed, priced, *counts, estimated, cost, uncached, n_misses = values[:-_N_LATER]
+    list_cost, unpriced, partial, *recorded_and_placeholders, _ = values[-_N_LATER:]
+    n_recorded, recorded_usd, n_comparable, comparable_usd, recorded_list_usd = recorded_and_placeholders[:5]
+    n_placeholders, tokens, n_estimated, tokens_estimated, hidden_usd = recorded_and_placeholders[5:]
     numbers = [None if count is None else int(count) for count in counts]
     qualities = zip(COUNTERS, numbers[-len(COUNTERS) :], strict=True)
     fresh, read, *written, output = numbers[: -len(COUNTERS)]
@@ -501,7 +542,25 @@ def _duck_row(values: tuple[Any, ...], ttls: Sequence[int]) -> Row:
         writes=zip(ttls, written, strict=True),
         qualities={counter: QUALITIES[rank] for counter, rank in qualities if rank},
     )
-    return Row(name, calls, billed, priced, usage, cost, uncached, n_misses)
+    return Row(
+        name,
+        calls,
+        billed,
+        priced,
+        usage,
+        cost,
+        uncached,
+        n_misses,
+        list_cost,
+        unpriced,
+        partial,
+        RecordedCost(n_recorded, recorded_usd, n_comparable, comparable_usd, recorded_list_usd),
+        PlaceholderOutput(n_placeholders, int(tokens), n_estimated, int(tokens_estimated), hidden_usd),
+    )
+
+
+_N_LATER = 14
+"""Columns of `_SUMS` behind the misses."""
 
 
 def _rates(table: DuckDBPyConnection) -> Iterator[float | None]:

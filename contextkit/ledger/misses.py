@@ -2,305 +2,43 @@
 
 `LedgerAnalyzer` takes records one by one and returns an `AnalyzedCall` per exchange; it stores one call per lane, so a
 recording may be larger than memory. `MissDetector` decides by the bills whether a call missed. Only then the prompts
-and times of the call and of the one before it are compared, and the first entry of `CAUSES` with evidence is the cause:
+and times of the call and of the one before it are compared, and the first cause with evidence is told (`causes.py`):
 changes of the prompt come before time and concurrency. Where the record explains nothing, the cause is `unknown`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import MappingProxyType
-from typing import Literal
 
 from contextkit import prices
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import ZERO, Usage
 from contextkit.errors import UnknownModel
+from contextkit.facts.observed import ReadStep, read_steps
 from contextkit.ledger.calls import Bodies, Exchange, Outline, Record, Remark
+from contextkit.ledger.causes import (
+    NO_REMARKS,
+    Basis,
+    CachedPrefix,
+    CallFacts,
+    CallPair,
+    Cause,
+    Evidence,
+    LaneState,
+    call_facts,
+    cause_of_miss,
+    is_shortfall,
+    is_stored_whole,
+    recorded,
+    starts_too_early,
+)
 from contextkit.ledger.prompts import Growing, Read, outline, read_body
 from contextkit.models import Model, find_model, model_named
 from contextkit.prompt.diff import divergence
-from contextkit.prompt.prompt import LEVELS
-
-DEFAULT_TTL_SECONDS, LONG_TTL_SECONDS = 300, 3600
-"""Lifetimes assumed where neither the prompt nor the model table states one; the second where 1 h writes were billed
-(https://platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
-
-Cause = Literal[
-    "below_minimum",
-    "first_write",
-    "model_changed",
-    "compaction",
-    "params_changed",
-    "tools_changed",
-    "system_changed",
-    "messages_changed",
-    "ttl_expired",
-    "cold_fan_out",
-    "out_of_reach",
-    "aborted",
-    "unknown",
-]
-
-NO_REMARKS: Mapping[Cause, str] = MappingProxyType({})
-"""No remarks since the call before."""
-
-Evidence = tuple[str, bool]
-"""The evidence as text, and whether it was recorded rather than assumed."""
-
-
-@dataclass(frozen=True, slots=True)
-class CachedPrefix:
-    """A prefix that a call may have left in the cache."""
-
-    segment: int
-    """Index of its last block."""
-    digest: bytes
-    """Running digest at its end."""
-    position: int
-    """Lookback position of its end."""
-    n_tokens: int
-    """Size."""
-    ttl_seconds: int | None
-    """Lifetime; None where the prompt has no breakpoints and its end is used instead."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallFacts:
-    """The facts of a call needed to judge the next one, copied because prompts are borrowed."""
-
-    exchange: Exchange
-    """The ledger row."""
-    usage: Usage
-    """Its bill, with every part of the prompt known."""
-    prompt_tokens: int
-    """Size of the prompt, as billed."""
-    outline: Outline | None
-    """The prompt as a difference; None where it was not recorded."""
-    namespaces: tuple[bytes, ...]
-    """Cache namespaces of the prompt; empty where it was not recorded."""
-    n: int
-    """Number of blocks."""
-    cached: tuple[CachedPrefix, ...]
-    """Prefixes it may have left readable, shortest first."""
-
-    @property
-    def began_at(self) -> float | None:
-        """Time at which its writes became readable: its first byte, or its end where that is unknown."""
-        return self.exchange.ended_at if self.exchange.first_byte_at is None else self.exchange.first_byte_at
-
-
-@dataclass(slots=True)
-class LaneState:
-    """State of one lane between two of its calls."""
-
-    before: CallFacts | None = None
-    """The last call with a bill."""
-    high_tokens: int = 0
-    """Most tokens in the cache so far; restarts after a miss or a shorter prompt."""
-    n_unchanged: int = 0
-    """Leading blocks unchanged since `before`."""
-    unbilled: int = 0
-    """Calls without a bill since `before`, which may or may not have kept the cache warm."""
-    is_long: bool = False
-    """True where 1 h writes were billed."""
-    entries: list[int] = field(default_factory=list)
-    """Log sequence of each block."""
-    remarks: Mapping[Cause, str] = field(default_factory=lambda: NO_REMARKS)
-    """Causes recorded as remarks since `before`, with their text."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallPair:
-    """A call and the call before it in its lane."""
-
-    lane: LaneState
-    """Their lane."""
-    before: CallFacts
-    """The last call with a bill."""
-    now: CallFacts
-    """The call under examination."""
-    prompt: Prompt | None
-    """Prompt of `now`."""
-    row: Model | None
-    """Model of `now`."""
-    place: str = ""
-    """First difference of the two bodies where they were recorded: `messages[4] byte 812`."""
-    is_whole: bool = False
-    """True where whole request bodies were compared."""
-
-
-def call_facts(exchange: Exchange, usage: Usage, prompt: Prompt | None) -> CallFacts:
-    """Copy the facts of one call out of its borrowed prompt."""
-    outline = exchange.prompt if isinstance(exchange.prompt, Outline) else None
-    size = usage.prompt or 0
-    if prompt is None or not prompt.n:
-        return CallFacts(exchange, usage, size, outline, (), 0, ())
-    return CallFacts(exchange, usage, size, outline, prompt.namespaces, prompt.n, _cached_prefixes(prompt))
-
-
-def _cached_prefixes(prompt: Prompt) -> tuple[CachedPrefix, ...]:
-    ends: list[tuple[int, int | None]] = [
-        (mark.segment, mark.ttl_seconds) for mark in prompt.breakpoints if mark.is_written
-    ]
-    ends = ends or [(prompt.n - 1, None)]
-    return tuple(CachedPrefix(i, prompt.digests[i], prompt.positions[i], prompt.ends_tokens[i], ttl) for i, ttl in ends)
-
-
-def _model_changed(pair: CallPair) -> Evidence | None:
-    before, now = pair.before.exchange, pair.now.exchange
-    is_same = (before.provider, before.model) == (now.provider, now.model)
-    return None if is_same else (f"{before.provider}/{before.model} → {now.provider}/{now.model}", True)
-
-
-def _compaction(pair: CallPair) -> Evidence | None:
-    before, now = pair.before.outline, pair.now.outline
-    remarks = pair.lane.remarks.get("compaction")
-    sizes = f"prompt {pair.before.prompt_tokens:,} → {pair.now.prompt_tokens:,} tokens"
-    if before is None or now is None or before.epoch == now.epoch:
-        return (f"{remarks}, {sizes}", True) if remarks else None
-    return f"epoch {before.epoch} → {now.epoch}, {sizes}", True
-
-
-def _params_changed(pair: CallPair) -> Evidence | None:
-    levels = zip(LEVELS, pair.before.namespaces, pair.now.namespaces, strict=False)
-    level = next((level for level, before, now in levels if before != now), None)
-    if level:
-        return f"{level}: a request setting outside the prompt's text", True
-    remarks = pair.lane.remarks.get("params_changed")
-    return (remarks, True) if remarks else None
-
-
-def _text_changed(level: int) -> Callable[[CallPair], Evidence | None]:
-    def check(pair: CallPair) -> Evidence | None:
-        segment = first_changed_block(pair)
-        if segment is None or _level(pair, segment) != level:
-            return None
-        if pair.place:
-            return pair.place, True
-        entry = pair.lane.entries[segment] if segment < len(pair.lane.entries) else -1
-        place = f"{LEVELS[level]} block {segment}"
-        return (f"{place}, entry {entry}" if entry >= 0 else place), True
-
-    return check
-
-
-def first_changed_block(pair: CallPair) -> int | None:
-    """Index of the first changed block; None where everything that was cached is unchanged.
-
-    A change behind the last breakpoint does not count, because it was never in the cache.
-    """
-    prompt = pair.prompt
-    if prompt is None or not pair.before.cached:
-        return None
-    last = pair.before.cached[-1]
-    if prompt.n > last.segment and prompt.digests[last.segment] == last.digest:
-        return None
-    return pair.lane.n_unchanged
-
-
-def _level(pair: CallPair, segment: int) -> int:
-    """Level of a block in either prompt, the earlier where they differ: an added tool moves every later block."""
-    ends = [(call.outline.level_ends, call.n) for call in (pair.before, pair.now) if call.outline]
-    return min((segment >= tools) + (segment >= system) for (tools, system), n in ends if segment < n)
-
-
-def _ttl(pair: CallPair) -> tuple[int, bool]:
-    """Lifetime of the last cached prefix, and whether it was recorded."""
-    recorded = pair.before.cached[-1].ttl_seconds if pair.before.cached else None
-    if recorded is not None:
-        return recorded, True
-    if pair.row:
-        return (pair.row.ttls_seconds[-1] if pair.lane.is_long else pair.row.default_ttl_seconds), False
-    return (LONG_TTL_SECONDS if pair.lane.is_long else DEFAULT_TTL_SECONDS), False
-
-
-def _gap(pair: CallPair) -> float:
-    """Seconds from start to start: a lifetime counts from the start of the request that wrote or read."""
-    return pair.now.exchange.at - pair.before.exchange.at
-
-
-def _ttl_expired(pair: CallPair) -> Evidence | None:
-    gap, (ttl, is_recorded) = _gap(pair), _ttl(pair)
-    seconds = f"{gap:.1f}" if int(gap) == ttl else f"{int(gap)}"
-    return (f"gap {seconds} s > {ttl} s", is_recorded and not pair.lane.unbilled) if gap > ttl else None
-
-
-def starts_too_early(call: CallFacts, now: CallFacts) -> Evidence | None:
-    """Evidence that `now` started before `call` began to answer, so that it could not read what `call` wrote."""
-    if call.began_at is None or now.exchange.at >= call.began_at:
-        return None
-    early = call.began_at - now.exchange.at
-    return (
-        f"started {early:.1f} s before the response of {call.exchange.id!r} began",
-        call.exchange.first_byte_at is not None,
-    )
-
-
-def _cold_fan_out(pair: CallPair) -> Evidence | None:
-    return starts_too_early(pair.before, pair.now)
-
-
-def _out_of_reach(pair: CallPair) -> Evidence | None:
-    if pair.prompt is None or not pair.before.cached or pair.before.cached[-1].ttl_seconds is None:
-        return None
-    last, positions = pair.before.cached[-1], pair.prompt.positions
-    behind = [
-        (positions[mark.segment] - last.position, mark.lookback)
-        for mark in pair.prompt.breakpoints
-        if mark.segment >= last.segment
-    ]
-    if not behind:
-        return f"no breakpoint at or behind block {last.segment}, up to which the call before was cached", True
-    if any(distance < lookback for distance, lookback in behind):
-        return None
-    distance, lookback = min(behind)
-    return f"{distance} positions behind the last breakpoint, a lookup visits {lookback}", True
-
-
-def _aborted(pair: CallPair) -> Evidence | None:
-    call = pair.before
-    has_begun = call.exchange.first_byte_at is not None or bool(call.usage.output)
-    return (
-        None
-        if call.exchange.error is None or has_begun
-        else (f"{call.exchange.id!r} ended before its response began", False)
-    )
-
-
-CAUSES: tuple[tuple[Cause, Callable[[CallPair], Evidence | None]], ...] = (
-    ("model_changed", _model_changed),
-    ("compaction", _compaction),
-    ("params_changed", _params_changed),
-    ("tools_changed", _text_changed(0)),
-    ("system_changed", _text_changed(1)),
-    ("messages_changed", _text_changed(2)),
-    ("ttl_expired", _ttl_expired),
-    ("cold_fan_out", _cold_fan_out),
-    ("out_of_reach", _out_of_reach),
-    ("aborted", _aborted),
-)
-"""Causes in order of precedence; the first with evidence applies."""
-
-
-def without_evidence(pair: CallPair) -> str:
-    """Describe a miss for which no cause has evidence."""
-    gap, (ttl, _) = _gap(pair), _ttl(pair)
-    if pair.prompt and pair.before.outline:
-        intact = (
-            "prefix intact"
-            if pair.is_whole or pair.prompt.level_ends[1]
-            else "messages intact, tools and system not in the record"
-        )
-        return f"{intact}, gap {int(gap)} s ≤ {ttl} s"
-    before, now = pair.before.prompt_tokens, pair.now.prompt_tokens
-    shrunk = f", and shrank from {before:,} to {now:,} tokens" if now < before else ""
-    return f"the prompt was not recorded{shrunk}; gap {int(gap)} s ≤ {ttl} s"
-
 
 MOST_BYTES = 64 << 20
 """Limit of stored bodies over all lanes; a lane whose body was evicted is compared by times and bills only."""
@@ -370,12 +108,6 @@ def _with_prompt_facts(call: CallFacts, read: Read) -> CallFacts:
     return call_facts(replace(call.exchange, prompt=remarks), call.usage, read.prompt)
 
 
-SHARE = 0.05
-"""A shortfall up to this share of what was expected is noise (pydantic-ai-harness 0.62.0, `WarnOnCacheBusts`)."""
-TOKENS = 2_000
-"""A shortfall up to this many tokens is noise (same source)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Miss:
     """A call that read less than it could have."""
@@ -402,6 +134,8 @@ class Miss:
     """Evidence: the changed block, the gap and the lifetime, …"""
     certain: bool
     """True where the evidence was recorded; False where something, such as a lifetime, was assumed."""
+    basis: Basis = ""
+    """What supports the cause."""
 
 
 def misses(exchanges: Iterable[Exchange]) -> list[Miss]:
@@ -418,20 +152,28 @@ class MissDetector:
     lacks a counter are skipped. Each call costs time linear in what it added; one call per lane is stored.
     """
 
-    __slots__ = ("_bodies", "_growing", "_index", "_lanes")
+    __slots__ = ("_bodies", "_examine", "_growing", "_heads", "_index", "_lanes", "_steps")
 
-    def __init__(self) -> None:
+    def __init__(self, examine: Callable[[CallPair, int], None] | None = None) -> None:
+        """`examine` is shown each call that has one before it in its lane, whether it missed or not, and how many tokens
+        it could have read.
+        """
         self._bodies = StoredBodies()
         self._growing = Growing()
         self._lanes: dict[str, dict[str, LaneState]] = {}
+        self._steps: dict[tuple[str, str], _Rounding] = {}
+        self._heads: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
         self._index = -1
+        self._examine = examine
 
     def skip(self) -> None:
         """Count a row that is not a single call: it cannot miss and leaves nothing in the cache."""
         self._index += 1
 
-    def feed(self, exchange: Exchange, remarks: Mapping[Cause, str] = NO_REMARKS) -> Miss | None:
-        """Add the next call and return its miss, if it is one; `remarks` are causes recorded since the call before."""
+    def feed(self, exchange: Exchange, remarks: Mapping[str, str] = NO_REMARKS) -> Miss | None:
+        """Add the next call and return its miss, if it is one; `remarks` are about the call, text by kind, of an event
+        by its name.
+        """
         self._index += 1
         lanes = self._lanes.setdefault(exchange.session, {})
         lane = lanes.setdefault(exchange.lane, LaneState())
@@ -448,10 +190,10 @@ class MissDetector:
             now, miss = self._feed_body(lane, exchange, exchange.prompt.request, usage, siblings)
         else:
             now = call_facts(exchange, usage, prompt)
-            miss = _find_miss(lane, now, prompt, siblings)
+            miss = self._find_miss(lane, now, prompt, siblings)
         if self._bodies or isinstance(exchange.prompt, Bodies):
             self._bodies.keep(exchange)
-        _advance(lane, now, is_miss=miss is not None)
+        self._advance(lane, now, is_miss=miss is not None)
         return replace(miss, index=self._index) if miss else None
 
     def _feed_body(
@@ -460,8 +202,73 @@ class MissDetector:
         """Add a call whose body was recorded; the body is parsed only where a cause is needed."""
         now = call_facts(replace(exchange, prompt=None), usage, None)
         if siblings and not usage.read:
-            return now, _find_miss(lane, *self._bodies.beside(now, raw, siblings))
-        return now, _find_miss(lane, now, None, siblings, lambda pair: self._bodies.compared(pair, raw))
+            return now, self._find_miss(lane, *self._bodies.beside(now, raw, siblings))
+        return now, self._find_miss(lane, now, None, siblings, lambda pair: self._bodies.compared(pair, raw))
+
+    def _find_miss(
+        self,
+        lane: LaneState,
+        now: CallFacts,
+        prompt: Prompt | None,
+        siblings: Sequence[CallFacts],
+        with_bodies: Callable[[CallPair], CallPair] = lambda pair: pair,
+    ) -> Miss | None:
+        """Return the miss of a call, if it is one; `with_bodies` adds the facts of recorded bodies to a pair."""
+        row = _row_of(now.exchange)
+        if lane.before is None or not lane.high_tokens:
+            return _first_call(now, prompt, siblings, row)
+        expected = min(lane.high_tokens, now.prompt_tokens)
+        is_miss = is_shortfall(expected, now.usage.read or 0)
+        if not is_miss and self._examine is None:
+            return None
+        heads = self._heads[now.exchange.provider, now.exchange.model]
+        pair = with_bodies(CallPair(lane, lane.before, now, prompt, row, heads=heads))
+        if self._examine is not None:
+            self._examine(pair, expected)
+        return _miss(now, *cause_of_miss(pair, expected), expected) if is_miss else None
+
+    def _advance(self, lane: LaneState, now: CallFacts, *, is_miss: bool) -> None:
+        """Go on to the next call of the lane."""
+        read, row, key = now.usage.read or 0, _row_of(now.exchange), (now.exchange.provider, now.exchange.model)
+        cached = sum(part or 0 for part in (read, now.usage.write_5m, now.usage.write_1h))
+        is_cut, is_first = "compaction" in lane.remarks, lane.before is None
+        if is_stored_whole(now, row):
+            rounding = self._steps.get(key) or self._steps.setdefault(key, _Rounding(row))
+            rounding.observe(read)
+            cached = rounding.down(now.prompt_tokens)
+            if read and (is_first or is_cut):
+                self._heads[key].add(read)
+            lane.note_cached(cached, is_cut=is_cut)
+        starts_again = is_miss or now.prompt_tokens < lane.high_tokens
+        lane.high_tokens = cached if starts_again else max(cached, lane.high_tokens)
+        lane.is_long = bool(now.usage.write_1h) or (lane.is_long and not is_miss)
+        lane.is_ttl_billed = lane.is_ttl_billed or bool(now.usage.written)
+        lane.head_tokens = min(read, lane.head_tokens or read) if read else lane.head_tokens
+        if is_first or is_cut or "turn" in lane.remarks or now.prompt_tokens < lane.turn_tokens:
+            lane.turn_tokens = now.prompt_tokens
+        lane.before, lane.n_unchanged, lane.unbilled, lane.remarks = now, now.n, 0, NO_REMARKS
+
+
+class _Rounding:
+    """How a model's reads are rounded down: as documented, until a read contradicts that; then as measured, if a
+    measured step fits; else not at all.
+    """
+
+    __slots__ = ("_least", "_steps")
+
+    def __init__(self, row: Model) -> None:
+        self._least = row.min_tokens
+        documented = [ReadStep(row.granularity_tokens)] if row.granularity_tokens > 1 else []
+        self._steps = [*documented, *read_steps(row.name), ReadStep(1)]
+
+    def observe(self, read: int) -> None:
+        """A read that was billed."""
+        while not self._steps[0].fits(read):
+            del self._steps[0]
+
+    def down(self, prompt_tokens: int) -> int:
+        """The longest read of a prompt."""
+        return self._steps[0].down(prompt_tokens) if prompt_tokens >= self._least else 0
 
 
 def complete_usage(exchange: Exchange) -> Usage | None:
@@ -472,12 +279,12 @@ def complete_usage(exchange: Exchange) -> Usage | None:
     usage = exchange.usage
     if usage is None or usage.prompt is not None:
         return usage
-    if _is_free_to_write(exchange.provider, exchange.model):
+    if is_free_to_write(exchange.provider, exchange.model):
         usage = usage.with_unknown_writes_as_zero()
     return usage if usage.prompt is not None else None
 
 
-def _is_free_to_write(provider: str, model: str) -> bool:
+def is_free_to_write(provider: str, model: str) -> bool:
     """True where the model table lists a cache that is free to write.
 
     A model without a row is looked up in the price list, then judged by the host of its nearest relative.
@@ -504,57 +311,10 @@ def _row_of(exchange: Exchange) -> Model:
     return find_model(exchange.model) or model_named(exchange.model, exchange.provider)
 
 
-def is_shortfall(expected_tokens: int, read_tokens: int) -> bool:
-    """True where the difference exceeds the noise limits.
-
-    >>> is_shortfall(40_000, 37_000), is_shortfall(100_000, 96_000), is_shortfall(1_500, 0)
-    (True, False, False)
-    """
-    return expected_tokens - read_tokens > max(SHARE * expected_tokens, TOKENS)
-
-
 def _update_outline(lane: LaneState, exchange: Exchange) -> None:
     if isinstance(exchange.prompt, Outline):
         lane.n_unchanged = min(lane.n_unchanged, exchange.prompt.keep)
         lane.entries[exchange.prompt.keep :] = exchange.prompt.entries
-
-
-def _advance(lane: LaneState, now: CallFacts, *, is_miss: bool) -> None:
-    cached = _cached_tokens(now, _row_of(now.exchange))
-    starts_again = is_miss or now.prompt_tokens < lane.high_tokens
-    lane.high_tokens = cached if starts_again else max(cached, lane.high_tokens)
-    lane.is_long = bool(now.usage.write_1h) or (lane.is_long and not is_miss)
-    lane.before, lane.n_unchanged, lane.unbilled, lane.remarks = now, now.n, 0, NO_REMARKS
-
-
-def _cached_tokens(call: CallFacts, row: Model) -> int:
-    """Tokens that a call leaves readable; an implicit cache holds every long enough prompt in whole steps."""
-    if row.cache == "implicit":
-        whole = call.prompt_tokens - call.prompt_tokens % row.granularity_tokens
-        return whole if call.prompt_tokens >= row.min_tokens else 0
-    return sum(part or 0 for part in (call.usage.read, call.usage.write_5m, call.usage.write_1h))
-
-
-def _find_miss(
-    lane: LaneState,
-    now: CallFacts,
-    prompt: Prompt | None,
-    siblings: Sequence[CallFacts],
-    with_bodies: Callable[[CallPair], CallPair] = lambda pair: pair,
-) -> Miss | None:
-    """Return the miss of a call, if it is one; `with_bodies` adds the facts of recorded bodies to a pair."""
-    row = _row_of(now.exchange)
-    if lane.before is None or not lane.high_tokens:
-        return _first_call(now, prompt, siblings, row)
-    expected = min(lane.high_tokens, now.prompt_tokens)
-    if not is_shortfall(expected, now.usage.read or 0):
-        return None
-    pair = with_bodies(CallPair(lane, lane.before, now, prompt, row))
-    for cause, check in CAUSES:
-        evidence = check(pair)
-        if evidence:
-            return _miss(now, cause, expected, *evidence)
-    return _miss(now, "unknown", expected, without_evidence(pair), False)
 
 
 def _first_call(now: CallFacts, prompt: Prompt | None, siblings: Sequence[CallFacts], row: Model) -> Miss | None:
@@ -567,10 +327,17 @@ def _first_call(now: CallFacts, prompt: Prompt | None, siblings: Sequence[CallFa
     if now.prompt_tokens < row.min_tokens and not _written(now):
         least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
         text = f"{now.prompt_tokens:,} tokens; the least that is cached is {least}"
-        return _miss(now, "below_minimum", 0, text, not row.is_assumed)
-    if not _cached_tokens(now, row):
+        return _miss(now, "below_minimum", recorded(text, is_recorded=not row.is_assumed), 0)
+    if not _leaves_any(now, row):
         return None
-    return _miss(now, "first_write", 0, f"nothing was cached in lane {now.exchange.lane!r} before", True)
+    return _miss(now, "first_write", Evidence(f"nothing was cached in lane {now.exchange.lane!r} before"), 0)
+
+
+def _leaves_any(call: CallFacts, row: Model) -> bool:
+    """True where a call that read nothing left something to read."""
+    if row.cache == "implicit":
+        return call.prompt_tokens >= max(row.min_tokens, row.granularity_tokens)
+    return bool(_written(call))
 
 
 def _concurrent_write(now: CallFacts, prompt: Prompt | None, siblings: Sequence[CallFacts]) -> Miss | None:
@@ -583,7 +350,7 @@ def _concurrent_write(now: CallFacts, prompt: Prompt | None, siblings: Sequence[
     ]
     expected, call = max(shared, key=lambda pair: pair[0], default=(0, now))
     evidence = starts_too_early(call, now) if is_shortfall(min(expected, now.prompt_tokens), 0) else None
-    return _miss(now, "cold_fan_out", min(expected, now.prompt_tokens), *evidence) if evidence else None
+    return _miss(now, "cold_fan_out", evidence, min(expected, now.prompt_tokens)) if evidence else None
 
 
 def _is_shared(mark: CachedPrefix, call: CallFacts, prompt: Prompt | None) -> bool:
@@ -601,11 +368,22 @@ def _written(call: CallFacts) -> int:
     return call.usage.written or 0
 
 
-def _miss(now: CallFacts, cause: Cause, expected: int, where: str, certain: bool) -> Miss:
+def _miss(now: CallFacts, cause: Cause, evidence: Evidence, expected: int) -> Miss:
     exchange, read = now.exchange, now.usage.read or 0
     lost = max(0, expected - read)
     return Miss(
-        exchange.id, -1, exchange.lane, exchange.at, cause, expected, read, lost, _extra_usd(now, lost), where, certain
+        exchange.id,
+        -1,
+        exchange.lane,
+        exchange.at,
+        cause,
+        expected,
+        read,
+        lost,
+        _extra_usd(now, lost),
+        evidence.text,
+        evidence.basis == "recorded",
+        evidence.basis,
     )
 
 
@@ -646,11 +424,19 @@ class AnalyzedCall:
     usage: Usage | None
     """Bill; None where a part of the prompt is unknown."""
     cost_usd: float | None
+    """Dollars that the provider, a gateway or the recording program says it cost; where none says so, `list_cost_usd`."""
+    list_cost_usd: float | None
     """Cost at the list price of its day; None where the bill or the price is unknown."""
     cost_uncached_usd: float | None
-    """Cost without any cache."""
+    """Cost at list prices without any cache; None where `list_cost_usd` is."""
+    hidden_output_usd: float | None
+    """List price of the output tokens that a placeholder count leaves out, by the reply's visible text; None where the
+    count is no placeholder, and where nothing estimates it."""
+    is_list_cost_partial: bool
+    """True where the list price is a lower bound: a counter is one, or the row adds up calls that may each have been
+    above a price tier, and is priced at the lowest."""
     has_model_price: bool
-    """True where the model has a price."""
+    """True where the model has a list price."""
     miss: Miss | None
     """Its miss; None where it read what it could."""
     verdict: str
@@ -666,8 +452,9 @@ class LedgerAnalyzer:
 
     __slots__ = ("_detector", "_index", "_remarks")
 
-    def __init__(self) -> None:
-        self._detector, self._remarks, self._index = MissDetector(), _Remarks(), 0
+    def __init__(self, examine: Callable[[CallPair, int], None] | None = None) -> None:
+        """`examine` as of `MissDetector`."""
+        self._detector, self._remarks, self._index = MissDetector(examine), _Remarks(), 0
 
     def feed(self, record: Record) -> AnalyzedCall | None:
         """Add the next record; return its analyzed call, or None for a remark."""
@@ -699,44 +486,59 @@ judged = analyzed_calls
 class _Remarks:
     """Remarks read so far; one about a single call is dropped once that call was read."""
 
-    __slots__ = ("_by_kind", "agents", "causes", "projects", "sums", "verdicts")
+    __slots__ = ("_by_kind", "agents", "before_calls", "projects", "sums", "verdicts")
 
     def __init__(self) -> None:
         self.verdicts: dict[str, str] = {}
         self.projects: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self.sums: dict[str, str] = {}
-        self.causes: dict[str, Mapping[Cause, str]] = {}
+        self.before_calls: dict[str, Mapping[str, str]] = {}
         self._by_kind = {"verdict": self.verdicts, "project": self.projects, "agent": self.agents, "sum": self.sums}
 
     def feed(self, remark: Remark) -> None:
-        texts, cause = self._by_kind.get(remark.kind), CAUSE_OF_REMARK.get(remark.kind)
+        texts = self._by_kind.get(remark.kind)
         if texts is not None:
             texts[remark.about] = remark.text
-        if cause is not None:
-            self.causes[remark.about] = {**self.causes.get(remark.about, NO_REMARKS), cause: remark.text}
+        elif remark.kind in KINDS_BEFORE_CALL:
+            self._add(remark.about, remark.kind, remark.text)
+        elif remark.kind == "event":
+            name, _, text = remark.text.partition(": ")
+            self._add(remark.about, name, text)
+
+    def _add(self, about: str, kind: str, text: str) -> None:
+        self.before_calls[about] = {**self.before_calls.get(about, NO_REMARKS), kind: text}
 
     def miss(self, detector: MissDetector, exchange: Exchange) -> Miss | None:
         """Return the miss of a call; a row that adds up several calls has none."""
-        if self.sums and f"{exchange.session}/{exchange.lane}" in self.sums:
+        if self.is_sum(exchange):
             detector.skip()
             return None
-        return detector.feed(exchange, self.causes.pop(exchange.id, NO_REMARKS) if self.causes else NO_REMARKS)
+        remarks = self.before_calls.pop(exchange.id, NO_REMARKS) if self.before_calls else NO_REMARKS
+        return detector.feed(exchange, remarks)
+
+    def is_sum(self, exchange: Exchange) -> bool:
+        """True where the rows of its lane add up calls."""
+        return bool(self.sums) and f"{exchange.session}/{exchange.lane}" in self.sums
 
 
-CAUSE_OF_REMARK: dict[str, Cause] = {"compaction": "compaction", "setting": "params_changed"}
-"""Kind of a remark → the cause it gives a miss of the call it is about."""
+KINDS_BEFORE_CALL = ("compaction", "setting", "turn")
+"""Kinds of remarks on what happened between a call and the one before it in its lane; `event` is one too."""
 
 
 def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _Remarks) -> AnalyzedCall:
     usage = complete_usage(exchange)
-    cost, uncached, has_price = _priced(exchange, usage)
+    is_sum = remarks.is_sum(exchange)
+    listed, uncached, has_price = _list_prices(exchange, usage, is_sum=is_sum)
     return AnalyzedCall(
         index,
         exchange,
         usage,
-        cost,
+        listed if exchange.billed_usd is None else exchange.billed_usd,
+        listed,
         uncached,
+        _hidden_output_usd(exchange, usage, listed, is_sum=is_sum),
+        usage is not None and listed is not None and _is_lower_bound(exchange, usage, is_sum=is_sum),
         has_price,
         miss,
         remarks.verdicts.pop(exchange.id, ""),
@@ -745,10 +547,27 @@ def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _
     )
 
 
-def _priced(exchange: Exchange, usage: Usage | None) -> tuple[float | None, float | None, bool]:
+def _list_prices(exchange: Exchange, usage: Usage | None, *, is_sum: bool) -> tuple[float | None, float | None, bool]:
+    """Cost of a call at list prices, with the cache and without it, and whether its model has a list price."""
     call = exchange.provider, exchange.model, usage or ZERO, exchange.at
     try:
-        cost, uncached = prices.cost_usd(*call), prices.cost_uncached_usd(*call)
+        cost, uncached = prices.cost_usd(*call, is_sum=is_sum), prices.cost_uncached_usd(*call, is_sum=is_sum)
     except UnknownModel:
         return None, None, False  # the summary names the model
     return (None, None, True) if usage is None or cost is None or uncached is None else (cost, uncached, True)
+
+
+def _is_lower_bound(exchange: Exchange, usage: Usage, *, is_sum: bool) -> bool:
+    if any(quality == "partial" for _, quality in usage.qualities):
+        return True
+    tier = prices.first_tier(exchange.provider, exchange.model, exchange.at, usage.service_tier) if is_sum else None
+    return tier is not None and (usage.prompt or 0) > tier
+
+
+def _hidden_output_usd(exchange: Exchange, usage: Usage | None, listed: float | None, *, is_sum: bool) -> float | None:
+    if exchange.output_estimate is None or usage is None or listed is None or usage.quality("output") != "partial":
+        return None
+    writes, tier = usage.writes, usage.service_tier
+    whole = Usage(usage.fresh, usage.read, output=exchange.output_estimate, writes=writes, service_tier=tier)
+    cost = prices.cost_usd(exchange.provider, exchange.model, whole, exchange.at, is_sum=is_sum)
+    return None if cost is None else cost - listed

@@ -28,6 +28,39 @@ MOST_LANES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedCost:
+    """The calls whose cost a provider, a gateway or the recording program stated, beside what list prices give."""
+
+    calls: int = 0
+    """How many."""
+    usd: float | None = None
+    """What they are said to have cost; None where there is no such call."""
+    calls_with_list_price: int = 0
+    """How many of them have a list price too; only these can be compared."""
+    comparable_usd: float | None = None
+    """What those are said to have cost."""
+    list_usd: float | None = None
+    """What those cost at list prices."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceholderOutput:
+    """The calls whose output count is a placeholder of a stream that was recorded before its end: a lower bound."""
+
+    calls: int = 0
+    """How many."""
+    tokens: int = 0
+    """Their output as counted; these tokens are in the sums."""
+    calls_estimated: int = 0
+    """How many of them have an estimate by the visible text of the reply."""
+    tokens_estimated: int = 0
+    """Output of those by their visible text; in no sum."""
+    hidden_usd: float | None = None
+    """What the tokens beyond the counted ones cost at list prices, of calls whose cost is not recorded; in no sum. None
+    where none of them has a list price."""
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """The calls of one model, or of one lane, or all of them."""
 
@@ -38,15 +71,26 @@ class Row:
     calls_with_usage: int
     """How many of them say what their whole prompt was billed; only these are added up."""
     calls_with_price: int
-    """How many of them have a price; only these are in the dollars."""
+    """How many of them have a recorded cost or a list price; only these are in `cost_usd`."""
     usage: Usage
     """Their tokens; a counter that one of them lacks is None."""
     cost_usd: float | None
-    """What they cost at list prices, None where no call has a price."""
+    """What they cost: the recorded cost of each call, its list price where none is recorded; None where no call has
+    either."""
     cost_uncached_usd: float | None
-    """What the same calls would have cost without any cache."""
+    """What the calls in `list_cost_usd` would have cost at list prices without any cache."""
     n_misses: int
     """Calls that lost something they could have read; a first write loses nothing."""
+    list_cost_usd: float | None = None
+    """What the calls with a list price cost at it, whatever is recorded; None where no call has one."""
+    calls_without_price: int = 0
+    """How many of them have tokens and neither a recorded cost nor a list price."""
+    calls_with_partial_cost: int = 0
+    """How many of them are in `cost_usd` at a list price that is a lower bound."""
+    recorded: RecordedCost = RecordedCost()
+    """Those with a recorded cost."""
+    placeholders: PlaceholderOutput = PlaceholderOutput()
+    """Those whose output count is a placeholder."""
 
     @property
     def hit_rate(self) -> float | None:
@@ -55,19 +99,20 @@ class Row:
 
     @property
     def is_cost_lower_bound(self) -> bool:
-        """Whether its calls cost more than `cost_usd`: some have tokens and no price, or a counter that is a lower
+        """Whether its calls cost more than `cost_usd`: some have tokens and no price, or a list price that is a lower
         bound.
         """
-        return self.calls_with_price < self.calls_with_usage or any(
-            quality == "partial" for _, quality in self.usage.qualities
-        )
+        return bool(self.calls_without_price or self.calls_with_partial_cost)
 
     @property
     def saved_usd(self) -> float | None:
-        """What the cache saved; negative where its writes cost more than its reads saved."""
-        if self.cost_usd is None or self.cost_uncached_usd is None:
+        """What the cache saved at list prices; negative where its writes cost more than its reads saved.
+
+        Recorded costs do not enter: nobody records what a call would have cost without the cache.
+        """
+        if self.list_cost_usd is None or self.cost_uncached_usd is None:
             return None
-        return self.cost_uncached_usd - self.cost_usd
+        return self.cost_uncached_usd - self.list_cost_usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +156,17 @@ class Summary:
 
     @property
     def cost_usd(self) -> float | None:
-        """What the calls with a price cost."""
+        """What the calls with a price cost, as recorded where that is known, else at list prices."""
         return self.total.cost_usd
 
     @property
     def cost_uncached_usd(self) -> float | None:
-        """What the same calls would have cost without any cache."""
+        """What the calls with a list price would have cost without any cache."""
         return self.total.cost_uncached_usd
 
     @property
     def saved_usd(self) -> float | None:
-        """What the cache saved."""
+        """What the cache saved at list prices."""
         return self.total.saved_usd
 
     @property
@@ -152,8 +197,8 @@ class Summary:
 
 
 def summarise(records: Iterable[Record], by: str = "") -> Summary:
-    """Judge a ledger, or any records as they are read: bills added up, calls priced one by one at the prices of their
-    day, misses named.
+    """Judge a ledger, or any records as they are read: bills added up, calls priced one by one as recorded, else at the
+    prices of their day, misses named.
 
     `by` names a key of `GROUPS`, whose rows `Summary.groups` then holds.
     """
@@ -204,7 +249,8 @@ class Tally:
             self._misses.append(call.miss)
             if len(self._misses) > 2 * MOST_MISSES:
                 self._misses = dearest(self._misses, MOST_MISSES)
-        if not call.has_model_price and call.usage and (call.usage.prompt or call.usage.output):
+        is_unpriced = call.cost_usd is None and not call.has_model_price
+        if is_unpriced and call.usage and (call.usage.prompt or call.usage.output):
             # of a call without a bill the price is not what is missing
             self._without_price[unpriced_name(exchange.model, call.usage.service_tier)] = None
 
@@ -272,24 +318,32 @@ class _Sum:
 
     __slots__ = (
         "calls",
+        "calls_with_partial_cost",
         "calls_with_price",
         "calls_with_usage",
+        "calls_without_price",
         "cost",
         "counts",
         "estimated",
+        "list_cost",
+        "n_listed",
         "n_misses",
+        "placeholders",
         "qualities",
+        "recorded",
         "uncached",
         "writes",
     )
 
     def __init__(self) -> None:
         self.calls = self.calls_with_usage = self.calls_with_price = self.n_misses = 0
+        self.calls_without_price = self.calls_with_partial_cost = self.n_listed = 0
         self.counts: list[int | None] = [0] * 3
         self.writes: Writes | None = ()
         self.qualities: tuple[tuple[str, Quality], ...] = ()
         self.estimated = False
-        self.cost = self.uncached = 0.0
+        self.cost = self.list_cost = self.uncached = 0.0
+        self.recorded, self.placeholders = RecordedCost(), PlaceholderOutput()
 
     def add(self, call: AnalyzedCall) -> None:
         self.calls += 1
@@ -297,10 +351,26 @@ class _Sum:
         if call.usage:
             self.calls_with_usage += 1
             self._count(call.usage)
-        if call.cost_usd is not None and call.cost_uncached_usd is not None:
+            if call.usage.quality("output") == "partial":
+                self._count_placeholder(call, call.usage)
+        if call.cost_usd is not None:
             self.calls_with_price += 1
             self.cost += call.cost_usd
+            self.calls_with_partial_cost += call.is_list_cost_partial and call.exchange.billed_usd is None
+        elif call.usage:
+            self.calls_without_price += 1
+        if call.list_cost_usd is not None and call.cost_uncached_usd is not None:
+            self.n_listed += 1
+            self.list_cost += call.list_cost_usd
             self.uncached += call.cost_uncached_usd
+        if call.exchange.billed_usd is not None:
+            self.recorded = _with_recorded(self.recorded, call.exchange.billed_usd, call.list_cost_usd)
+
+    def _count_placeholder(self, call: AnalyzedCall, usage: Usage) -> None:
+        hidden = call.hidden_output_usd if call.exchange.billed_usd is None else None
+        self.placeholders = _with_placeholder(
+            self.placeholders, usage.output or 0, call.exchange.output_estimate, hidden
+        )
 
     def _count(self, usage: Usage) -> None:
         """As adding usages up does, without making one a call."""
@@ -329,9 +399,39 @@ class _Sum:
                 qualities=self.qualities,
             ),
             cost_usd=self.cost if has_price else None,
-            cost_uncached_usd=self.uncached if has_price else None,
+            cost_uncached_usd=self.uncached if self.n_listed else None,
             n_misses=self.n_misses,
+            list_cost_usd=self.list_cost if self.n_listed else None,
+            calls_without_price=self.calls_without_price,
+            calls_with_partial_cost=self.calls_with_partial_cost,
+            recorded=self.recorded,
+            placeholders=self.placeholders,
         )
+
+
+def _with_recorded(sums: RecordedCost, usd: float, list_usd: float | None) -> RecordedCost:
+    """`sums` with one more call."""
+    has_list_price = list_usd is not None
+    return RecordedCost(
+        sums.calls + 1,
+        (sums.usd or 0.0) + usd,
+        sums.calls_with_list_price + has_list_price,
+        (sums.comparable_usd or 0.0) + usd if has_list_price else sums.comparable_usd,
+        sums.list_usd if list_usd is None else (sums.list_usd or 0.0) + list_usd,
+    )
+
+
+def _with_placeholder(
+    sums: PlaceholderOutput, tokens: int, estimate: int | None, hidden_usd: float | None
+) -> PlaceholderOutput:
+    """`sums` with one more call."""
+    return PlaceholderOutput(
+        sums.calls + 1,
+        sums.tokens + tokens,
+        sums.calls_estimated + (estimate is not None),
+        sums.tokens_estimated + (estimate or 0),
+        sums.hidden_usd if hidden_usd is None else (sums.hidden_usd or 0.0) + hidden_usd,
+    )
 
 
 class RowSums(Generic[K]):
@@ -395,15 +495,15 @@ def _hit_text(summary: Summary) -> str:
     )
 
 
-def _money_texts(summary: Summary) -> tuple[str, ...]:
-    if summary.cost_usd is None or summary.saved_usd is None:
-        return ()
-    change = (
-        f"{dollars(summary.saved_usd)} saved"
-        if summary.saved_usd >= 0
-        else f"{dollars(-summary.saved_usd)} more than without a cache"
-    )
-    return f"{spent(summary.total)} spent", change
+def _money_texts(summary: Summary) -> Iterable[str]:
+    if summary.cost_usd is not None:
+        yield f"{spent(summary.total)} spent"
+    if summary.saved_usd is not None:
+        yield (
+            f"{dollars(summary.saved_usd)} saved"
+            if summary.saved_usd >= 0
+            else f"{dollars(-summary.saved_usd)} more than without a cache"
+        )
 
 
 def _miss_text(summary: Summary) -> str:

@@ -47,9 +47,7 @@ def strips(wire: str, model: Model, params: Mapping[str, Json]) -> bool:
         return model.strips_thinking
     asked = params.get("reasoning")
     context = asked.get("context") if isinstance(asked, Mapping) else None
-    return _CONTEXTS.get(
-        str(context), model.strips_thinking or (model.provider == "openai" and model.cache == "implicit")
-    )
+    return _CONTEXTS.get(str(context), model.strips_reasoning)
 
 
 def binds_reasoning(provider: Provider) -> bool:

@@ -19,11 +19,13 @@ from contextkit.canonical import Json, parse
 from contextkit.content_encoding import Decoder, UndecodableBody, codings_of
 from contextkit.errors import NotSerialisable
 from contextkit.providers.codecs import CODECS
-from contextkit.providers.usage import Report, ignore, usage_of
+from contextkit.providers.usage import Report, billed_usd_of, ignore, usage_of
 
 _INSIDE = ("message", "response", "interaction", "metadata", "data")
 """Where an event, or a record around a response, keeps the response."""
 _COUNTERS = ("usage", "usageMetadata", "usage_metadata")
+_COSTS = ("total_cost", "is_byok", "upstream_inference_cost")
+"""What a generation record of OpenRouter says of its cost, beside its counters."""
 _IDS = ("id", "responseId", "response_id", "generation_id")
 _MODELS = ("model", "modelVersion", "model_version")
 _TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -122,6 +124,11 @@ class ResponseFacts:
         is_cut = self.is_stream and not self.has_ended
         return usage.with_partial_output() if usage is not None and is_cut else usage
 
+    @property
+    def billed_usd(self) -> float | None:
+        """Dollars that the router says it cost; None where it says none."""
+        return billed_usd_of(self.counts)
+
     def _add_fields(self, fields: Mapping[str, Any]) -> bool:
         if _FIELDS.isdisjoint(fields) and fields.get("type") != "error":
             return False
@@ -153,7 +160,7 @@ class ResponseFacts:
                 has_counters = True
         if "native_tokens_prompt" in fields:
             for key, value in fields.items():
-                if key.startswith("native_tokens_") and value is not None:
+                if (key.startswith("native_tokens_") or key in _COSTS) and value is not None:
                     self.counts[key] = value
             has_counters = True
         return has_counters
@@ -237,6 +244,8 @@ class ResponseSummary:
     """The output items of a Responses response; None for every other."""
     error: str = ""
     """The type of error that came in place of a whole response."""
+    billed_usd: float | None = None
+    """Dollars that a router says it cost; None where it says none."""
 
 
 @dataclass(slots=True)
@@ -284,7 +293,7 @@ class ResponseBytes:
         is_complete = self._has_ended or (is_closed and self.decode is None)
         error = "" if facts.error in (None, UNNAMED_ERROR) else facts.error
         return ResponseSummary(
-            facts.id, facts.as_far_as_received(usage), facts.verdict, is_complete, facts.items, error
+            facts.id, facts.as_far_as_received(usage), facts.verdict, is_complete, facts.items, error, facts.billed_usd
         )
 
     def _gather(self, text: bytes) -> None:

@@ -190,6 +190,42 @@ def usage_of(counters: Mapping[str, Any], report: Report) -> Usage | None:
     return None if is_empty else usage
 
 
+def billed_usd_of(counters: Mapping[str, Any]) -> float | None:
+    """Dollars that OpenRouter says a call cost, by the counters of a response or of a generation record; None where it
+    says none.
+
+    With a key of the caller's own (`is_byok`) `cost` is OpenRouter's fee only: what the provider charged to that key
+    is added, and the cost is unknown where that is not said
+    (https://openrouter.ai/docs/use-cases/usage-accounting, read 2026-11-26).
+
+    >>> billed_usd_of({"prompt_tokens": 9, "cost": 0.025, "cost_details": {"upstream_inference_cost": 0.025}})
+    0.025
+    >>> billed_usd_of({"cost": 0.5, "is_byok": True, "cost_details": {"upstream_inference_cost": 10}})
+    10.5
+    >>> billed_usd_of({"cost": 0, "is_byok": True}), billed_usd_of({"prompt_tokens": 9}), billed_usd_of({"cost": 10**400})
+    (None, None, None)
+    """
+    cost = _usd(counters.get("cost"))
+    if cost is None:
+        cost = _usd(counters.get("total_cost"))
+    if cost is None or counters.get("is_byok") is not True:
+        return cost
+    details = counters.get("cost_details")
+    upstream = _usd((details if isinstance(details, Mapping) else counters).get("upstream_inference_cost"))
+    return None if upstream is None else cost + upstream
+
+
+def _usd(value: object) -> float | None:
+    """An amount of dollars; None for what is none. A free model costs 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_USD:
+        return None
+    return float(value)
+
+
+MOST_USD = 1e12
+"""What is above it is no cost, and an integer may be too large for a float."""
+
+
 def read_usage(row: UsageFields, counters: Mapping[str, Any], report: Report = ignore) -> Usage | None:
     """The usage of counters with the names of `row`; None where they contradict each other, which is reported.
 

@@ -318,6 +318,7 @@ def _report(analysed: AnalyzedCall, begun: _Open) -> Json:
         "exchange": parse(encode(replace(exchange, prompt=None))),
         "hit_rate": analysed.usage.hit_rate if analysed.usage else None,
         "cost_usd": analysed.cost_usd,
+        "list_cost_usd": analysed.list_cost_usd,
         "cost_uncached_usd": analysed.cost_uncached_usd,
         "cause": miss.cause if miss else None,
         "lost_tokens": miss.lost_tokens if miss else 0,

@@ -96,7 +96,17 @@ class OtherEndpoints:
         times = call.at, ended.first_byte_at, ended.ended_at
         error = _failure(answer, ended)
         return Exchange(
-            name, other.session, "main", *times, other.provider, other.model, None, bill_of(answer), None, error
+            name,
+            other.session,
+            "main",
+            *times,
+            other.provider,
+            other.model,
+            None,
+            bill_of(answer),
+            None,
+            error,
+            answer.billed_usd,
         )
 
     def _single(self) -> str:

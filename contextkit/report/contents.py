@@ -20,7 +20,16 @@ from typing import Any
 from contextkit.cache.usage import Usage, ttl_name
 from contextkit.ledger.calls import Record, Remark
 from contextkit.ledger.misses import AnalyzedCall, Miss
-from contextkit.ledger.summary import MOST_MISSES, Row, RowSums, Summary, Tally
+from contextkit.ledger.summary import (
+    MOST_MISSES,
+    PlaceholderOutput,
+    RecordedCost,
+    Row,
+    RowSums,
+    Summary,
+    Tally,
+    dollars,
+)
 from contextkit.redact import redact_text
 
 RAMP = "▁▂▃▄▅▆▇█"
@@ -153,8 +162,18 @@ SHORTEST_NAME = 3
 """Characters of a folder's name that names a project alone: `2` of `worktrees/2` says nothing."""
 UNKNOWN_PROJECT = "unknown"
 """What stands for the folder of a session where nobody recorded it."""
-BILLED = "what the provider billed, as recorded; dollars at list prices"
-"""What the sums of a recording are of."""
+
+
+def billed(summary: Summary) -> str:
+    """What the sums of a recording are of."""
+    n, total = summary.total.recorded.calls, summary.total.calls
+    if not n:
+        prices = "at list prices"
+    elif n == summary.total.calls_with_price:
+        prices = "as recorded"
+    else:
+        prices = f"as recorded for {n:,} of {total:,} calls, at list prices for the others"
+    return f"what the provider billed, as recorded; dollars {prices}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,9 +393,10 @@ class Gathering:
         self, title: str, *, is_partial: bool = False, faults: Sequence[Fault] = (), n_faults: int = 0
     ) -> Contents:
         """What was gathered so far."""
+        summary = self._tally.summary()
         return Contents(
             title,
-            self._tally.summary(),
+            summary,
             self.by,
             self._verdicts,
             self._sessions,
@@ -384,7 +404,7 @@ class Gathering:
             tuple(faults),
             n_faults,
             self._left_out,
-            BILLED,
+            billed(summary),
             dict(self._without_writes),
             dict(self._without_usage),
             tuple(
@@ -413,11 +433,20 @@ def unknowns(contents: Contents) -> list[str]:
     ]
     missing = [(row, contents.calls_without_usage.get(row.name, 0)) for row in contents.summary.models]
     without = sorted(((n, row) for row, n in missing if n), key=lambda pair: -pair[0])
-    lines += [_NO_USAGE.format(n=n, calls=row.calls, model=row.name) for n, row in without[:MOST_NAMED]]
+    lines += [
+        _NO_USAGE.format(
+            n=n, calls=row.calls, model=row.name, dollars=_DOLLARS_ONLY if row.recorded.calls else _NO_DOLLARS
+        )
+        for n, row in without[:MOST_NAMED]
+    ]
     if len(without) > MOST_NAMED:
         lines.append(f"usage missing in calls of {len(without) - MOST_NAMED:,} more models")
     names = set(contents.summary.models_without_price)
-    unpriced = [(row.name, row.calls - n) for row, n in missing if row.name in names and row.calls > n]
+    unpriced = [
+        (row.name, row.calls_without_price)
+        for row in contents.summary.models
+        if row.name in names and row.calls_without_price
+    ]
     if unpriced:
         more = f" and {len(unpriced) - MOST_NAMED:,} more" if len(unpriced) > MOST_NAMED else ""
         named = ", ".join(f"{model} ({n:,} {'call' if n == 1 else 'calls'})" for model, n in unpriced[:MOST_NAMED])
@@ -440,10 +469,70 @@ _NO_CAUSE = (
     "no cause is known for {n:,} of the {n_all:,} {misses}, {share:.0%} of the lost tokens: the recording holds no requests; "
     "`contextkit proxy --record` or `contextkit.watch` keeps what tells"
 )
+
+
+def notes(summary: Summary) -> list[str]:
+    """What recorded costs differ from list prices, and what placeholder counts leave out, a line each."""
+    recorded, placeholders = summary.total.recorded, summary.total.placeholders
+    lines = [_recorded_text(recorded, summary.total.calls)] if recorded.usd is not None else []
+    return lines + ([_placeholder_text(placeholders)] if placeholders.calls else [])
+
+
+def _recorded_text(recorded: RecordedCost, n_calls: int) -> str:
+    text = f"cost recorded by the provider or program for {recorded.calls:,} of {n_calls:,} calls: {dollars(recorded.usd or 0.0)}"
+    if recorded.comparable_usd is None or recorded.list_usd is None:
+        return f"{text}; no list price is known for them"
+    difference = recorded.comparable_usd - recorded.list_usd
+    share = f", {difference / recorded.list_usd:+.1%}".replace("%", " %") if recorded.list_usd else ""
+    n = recorded.calls_with_list_price
+    if n == recorded.calls:
+        compared = f"list prices give {dollars(recorded.list_usd)} for them"
+    else:
+        compared = (
+            f"{n:,} of them {'has' if n == 1 else 'have'} a list price too: {dollars(recorded.comparable_usd)} recorded, "
+            f"{dollars(recorded.list_usd)} at list prices"
+        )
+    told = f"difference {dollars(difference)}{share}" if abs(difference) >= SMALLEST_USD else "no difference"
+    return f"{text}; {compared} ({told})"
+
+
+SMALLEST_USD = 0.00005
+"""Half of the last digit that `dollars` shows."""
+
+
+def _placeholder_text(placeholders: PlaceholderOutput) -> str:
+    n = placeholders.calls
+    counts = "output count of 1 call is a placeholder" if n == 1 else f"output counts of {n:,} calls are placeholders"
+    text = f"{counts} (≥ {placeholders.tokens:,} tokens)"
+    if not placeholders.calls_estimated:
+        return text
+    of = "" if placeholders.calls_estimated == n else f" of {placeholders.calls_estimated:,} of them"
+    cost = (
+        ""
+        if placeholders.hidden_usd is None
+        else f", which cost about {dollars(placeholders.hidden_usd)} more at list prices"
+    )
+    return f"{text}; by the visible text{of} about {_rounded(placeholders.tokens_estimated)} tokens{cost}; in no total"
+
+
+def _rounded(n_tokens: int) -> str:
+    """A count that is an estimate, without digits nobody knows.
+
+    >>> _rounded(1_312_400), _rounded(54_321), _rounded(940)
+    ('1.3 M', '54,000', '940')
+    """
+    if n_tokens >= 1_000_000:
+        return f"{n_tokens / 1e6:,.1f} M"
+    digits = max(0, len(str(n_tokens)) - 2)
+    return f"{round(n_tokens, -digits):,}"
+
+
 _NO_USAGE = (
-    "usage missing in {n:,} of the {calls:,} calls of {model}: the recording does not say what was billed, so they are in no token and no "
-    "dollar figure; record the responses with their usage"
+    "usage missing in {n:,} of the {calls:,} calls of {model}: the recording does not say what was billed, so they are {dollars}; "
+    "record the responses with their usage"
 )
+_NO_DOLLARS = "in no token and no dollar figure"
+_DOLLARS_ONLY = "in no token figure, and in the dollars where their cost is recorded"
 _UNBILLED = (
     "bill unknown in {n:,} of the calls of {model}: they tell what was read from the cache, not what was written to it; "
     "give the recorded responses, whose usage tells both"

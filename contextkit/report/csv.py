@@ -64,6 +64,9 @@ CALLS: tuple[tuple[str, Callable[[AnalyzedCall], Cell]], ...] = (
     ("lost_tokens", _missed(lambda miss: miss.lost_tokens)),
     ("lost_usd", _missed(lambda miss: miss.cost_usd)),
     ("verdict", lambda call: safe(call.verdict)),
+    ("billed_usd", lambda call: call.exchange.billed_usd),
+    ("list_cost_usd", lambda call: call.list_cost_usd),
+    ("output_estimate", lambda call: call.exchange.output_estimate),
 )
 """(column, its cell of a call)."""
 GROUPS: tuple[tuple[str, Callable[[Row], Cell]], ...] = (
@@ -80,6 +83,11 @@ GROUPS: tuple[tuple[str, Callable[[Row], Cell]], ...] = (
     ("cost_uncached_usd", lambda row: row.cost_uncached_usd),
     ("saved_usd", lambda row: row.saved_usd),
     ("misses", lambda row: row.n_misses),
+    ("list_cost_usd", lambda row: row.list_cost_usd),
+    ("calls_recorded", lambda row: row.recorded.calls),
+    ("recorded_usd", lambda row: row.recorded.usd),
+    ("calls_with_placeholder_output", lambda row: row.placeholders.calls),
+    ("placeholder_output_estimate", lambda row: row.placeholders.tokens_estimated),
 )
 """(column, its cell of a group), behind the group's name."""
 

@@ -72,6 +72,21 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
             "let it begin",
             "A call that ended before its reply began left nothing to read: cancel later, or retry sooner.",
         ),
+        "reasoning_stripped": Fix(
+            "keep the reasoning",
+            "Earlier reasoning leaves the prompt at each user turn: ask to keep it (`reasoning.context` all_turns, gpt-5.6 and later "
+            "do), or give several wishes in one turn.",
+        ),
+        "session_resumed": Fix(
+            "resume sooner, or start anew",
+            "A resumed session is sent in other words behind its system prompt: compact before you leave it, or start a new one.",
+        ),
+        "other_server": Fix(
+            "nothing in the prompt",
+            "The provider answered from a server that had not seen the newer calls. Keep one `prompt_cache_key` a conversation, and fewer "
+            "than about 15 requests a minute on one prefix.",
+            saves=False,
+        ),
         "early_eviction": Fix(
             "keep it warm",
             "The provider dropped it before its lifetime ran out: keep calls of a prefix on one route and closer together.",

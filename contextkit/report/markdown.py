@@ -16,6 +16,7 @@ from contextkit.report.contents import (
     dearest_misses,
     dearest_parts,
     dearest_rows,
+    notes,
     project_names,
     rank,
     session_names,
@@ -51,6 +52,7 @@ def _lines(contents: Contents) -> Iterator[str]:
     if not summary.calls:
         return
     yield from ["", f"Counted: {escaped(contents.counted)}"] if contents.counted else []
+    yield from (part for line in notes(summary) for part in ("", escaped(line)))
     yield from _parts(contents)
     yield from _causes(contents)
     lines = unknowns(contents)
@@ -104,7 +106,7 @@ def _sums(kind: str, rows: Sequence[Row], total: Row, names: Mapping[str, str]) 
             _rate(row.hit_rate),
             _count(row.usage.prompt if has_bill else None),
             _count(row.usage.output if has_bill else None),
-            _money(row.cost_usd),
+            spent(row),
             _money(row.saved_usd),
             f"{row.n_misses:,}",
         ]

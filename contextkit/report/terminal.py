@@ -23,6 +23,7 @@ from contextkit.report.contents import (
     dearest_parts,
     dearest_rows,
     dearest_sessions,
+    notes,
     project_names,
     rank,
     session_names,
@@ -88,6 +89,8 @@ def draw(contents: Contents, console: Console, n_misses: int = MISSES) -> None:
         return
     if contents.counted:
         _print_line(console, f"counted: {contents.counted}")
+    for line in notes(summary):
+        _print_line(console, line)
     _parts(contents, console)
     _causes(contents, console)
     _undetermined(contents, console)

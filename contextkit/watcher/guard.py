@@ -30,8 +30,8 @@ from contextkit.errors import (
     UsageError,
 )
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
+from contextkit.ledger.causes import is_shortfall
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.misses import is_shortfall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.naming import UNNAMED, Rules, agreement, finding_of
@@ -548,6 +548,7 @@ class WatchedCall:
             bill.usage,
             None,
             failed,
+            bill.billed_usd,
         )
         self._guard.finish(self._conversation, sent_request, exchange, bill, self)
 

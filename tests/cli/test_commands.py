@@ -266,7 +266,7 @@ def test_a_closed_output_is_one_line(args: str, folder: Path) -> None:
 
 
 @posix
-@pytest.mark.parametrize("command", ["report", "simulate", "whatif"])
+@pytest.mark.parametrize("command", ["report", "simulate", "validate", "whatif"])
 def test_a_closed_input_is_one_line(command: str, folder: Path) -> None:
     ended = shell(f"contextkit {command} - <&-", folder)
     assert (ended.returncode, ended.stderr) == (
@@ -311,7 +311,14 @@ def test_what_a_recording_says_never_moves_the_terminal(folder: Path, run: Run) 
     path.write_text(
         (folder / "session.jsonl").read_text("utf-8").replace("claude-opus-4-5", "claude-x\\u001b[2J"), "utf-8"
     )
-    for args in (["whatif"], ["report"], ["report", "--by", "model"], ["report", "--markdown"], ["advise"]):
+    for args in (
+        ["whatif"],
+        ["validate"],
+        ["report"],
+        ["report", "--by", "model"],
+        ["report", "--markdown"],
+        ["advise"],
+    ):
         ended = run(*args, path)
         assert ended.code == 0 and "\x1b" not in ended.out + ended.err
     assert "no price for claude-x\\x1b[2J" in " ".join(run("whatif", path).out.split())

@@ -25,6 +25,8 @@ READERS = (
     ["report"],
     ["report", "--json"],
     ["report", "--markdown"],
+    ["validate"],
+    ["validate", "--markdown"],
     ["whatif"],
     ["whatif", "--json"],
     ["advise"],

@@ -44,7 +44,7 @@ def test_every_fix_in_one_table(run: Run, recorded: Path) -> None:
     ended = run("whatif", recorded)
     assert (ended.code, ended.err) == (0, "")
     page = " ".join(ended.out.split())
-    assert "3 of 3 calls have a bill and a price; they cost $0.29" in page
+    assert "3 of 3 calls have a bill and a price; at list prices they cost $0.29" in page
     assert "difference $0.00" in page
     assert "sorted-tools needs request bodies: 3 calls: neither a body nor an outline in the record" in page
     assert "lifetime: from start | from end" in page

@@ -318,3 +318,93 @@ def test_the_example_runs() -> None:
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "msg_2" in ran.stdout and "ttl_expired" in ran.stdout
+
+
+HEAD_OF_LINE = {"isSidechain": False, "sessionId": "s", "version": "2.1.37", "type": "user"}
+USED = {"input_tokens": 3, "cache_read_input_tokens": 9, "cache_creation_input_tokens": 50_000, "output_tokens": 5}
+
+
+def typed(text: str, **more: Any) -> str:
+    """A line of the user's, its keys in the order in which Claude Code writes them."""
+    row = {**HEAD_OF_LINE, "message": {"role": "user", "content": text}, "timestamp": "2026-02-01T10:00:00Z", **more}
+    return json.dumps(row, separators=(",", ":"))
+
+
+def tool_answered(**more: Any) -> str:
+    content = [{"tool_use_id": "toolu_1", "type": "tool_result", "content": "done"}]
+    row = {**HEAD_OF_LINE, "message": {"role": "user", "content": content}, "toolUseResult": more}
+    return json.dumps({**row, "sourceToolAssistantUUID": "u"}, separators=(",", ":"))
+
+
+def other(kind: str, **more: Any) -> str:
+    return json.dumps({"isSidechain": False, "sessionId": "s", "type": kind, **more}, separators=(",", ":"))
+
+
+THINKS = {"thinkingMetadata": {"maxThinkingTokens": 31999}}
+HOOK = {"type": "hook_success", "hookName": "SessionStart:resume", "hookEvent": "SessionStart", "content": "hello"}
+GONE = {"type": "deferred_tools_delta", "addedNames": [], "removedNames": ["mcp__a__x", "mcp__a__y"]}
+OWN_REPLY = {
+    "role": "assistant",
+    "model": "<synthetic>",
+    "content": [],
+    "usage": {"input_tokens": 0, "output_tokens": 0},
+}
+
+
+@pytest.mark.parametrize(
+    ("between", "event"),
+    [
+        (
+            [typed("<command-message>review</command-message><command-name>/review</command-name>")],
+            "slash command: /review",
+        ),
+        (
+            [typed("<command-name>/exit</command-name>"), typed("<local-command-stdout>bye</local-command-stdout>")],
+            "resume: after /exit",
+        ),
+        ([other("progress", data={"type": "hook_progress", "hookName": "SessionStart:resume"})], "resume: "),
+        ([other("attachment", attachment=HOOK)], "resume: "),
+        ([other("assistant", message=OWN_REPLY)], "resume: "),
+        ([other("assistant", message=OWN_REPLY, isApiErrorMessage=True)], "API error: "),
+        ([other("system", subtype="api_error", error={"status": 529})], "API error: "),
+        ([tool_answered(success=True, commandName="superpowers:brainstorming")], "skill: superpowers:brainstorming"),
+        ([tool_answered(matches=["SendMessage"], query="q", total_deferred_tools=36)], "tool search: "),
+        ([other("attachment", attachment=GONE)], "MCP change: 2 removed"),
+        ([typed("go on", permissionMode="plan")], "permission mode: default → plan"),
+        ([typed("go on", permissionMode="default", **THINKS)], "thinking: none → maxThinkingTokens:31999"),
+        ([typed("go on", permissionMode="default")], None),
+        ([typed("go on", permissionMode="default", version="2.1.38", **THINKS)], None),
+        ([typed("said in passing", isMeta=True, **THINKS)], None),
+        ([typed('a text that says "subtype":"api_error" and <command-name> /x')], None),
+        ([other("attachment", attachment={**GONE, "removedNames": []})], None),
+    ],
+)
+def test_what_the_client_wrote_between_two_calls_is_an_event(
+    tmp_path: Path, between: list[str], event: str | None
+) -> None:
+    rows = [typed("hello", permissionMode="default"), reply(1, "2026-02-01T10:00:05Z", USED)]
+    path = put(tmp_path / "s.jsonl", [*rows, *between, reply(2, "2026-02-01T10:01:05Z", USED)])
+    events = [(remark.about, remark.text) for remark in remarks(path) if remark.kind == "event"]
+    assert events == ([("msg_2", event)] if event else [])
+    assert len(calls(path)) == 2
+
+
+def test_an_image_and_another_version_are_events(tmp_path: Path) -> None:
+    image = [{"type": "image", "source": {"type": "base64", "data": "A" * 4_000}}]
+    line = json.loads(typed("", permissionMode="default"))
+    line["message"]["content"] = image
+    rows = [
+        reply(1, "2026-02-01T10:00:05Z", USED, version="2.1.36"),
+        json.dumps(line, separators=(",", ":")),
+        reply(2, "2026-02-01T10:01:05Z", USED, version="2.1.37"),
+    ]
+    events = [remark.text for remark in remarks(put(tmp_path / "s.jsonl", rows)) if remark.kind == "event"]
+    assert events == ["image: ", "client version: 2.1.36 → 2.1.37"]
+
+
+def test_a_compaction_before_an_error_of_claude_code_is_not_forgotten(tmp_path: Path) -> None:
+    boundary = other("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"}, parentUuid=None)
+    failed = other("assistant", message=OWN_REPLY, isApiErrorMessage=True)
+    rows = [reply(1, "2026-02-01T10:00:05Z", USED), boundary, failed, reply(2, "2026-02-01T10:01:05Z", USED)]
+    said = {remark.kind: remark.text for remark in remarks(put(tmp_path / "s.jsonl", rows)) if remark.about == "msg_2"}
+    assert said == {"compaction": "compact_boundary, auto", "event": "API error: "}

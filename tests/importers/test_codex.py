@@ -17,6 +17,7 @@ from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.misses import analyzed_calls
+from contextkit.ledger.summary import summarise
 
 ROLLOUT = Path(__file__).parent / "fixtures" / "codex" / "rollout-2026-07-03T18-15-10-019c846c.jsonl"
 SESSION = "019c846c-made-up"
@@ -72,8 +73,11 @@ def test_effort_and_compaction_are_causes_and_the_folder_is_the_project() -> Non
     said = [(remark.kind, remark.about, remark.text) for remark in records if isinstance(remark, Remark)]
     assert said == [
         ("project", SESSION, "~/greenhouse"),
+        ("turn", f"{SESSION}/1", "0"),
         ("setting", f"{SESSION}/3", "effort medium → high"),
+        ("turn", f"{SESSION}/3", "0"),
         ("compaction", f"{SESSION}/4", "Codex compacted the history"),
+        ("turn", f"{SESSION}/4", "0"),
     ]
     causes = [row.miss.cause for row in analyzed_calls(records) if row.miss]
     assert causes == ["params_changed", "compaction"]
@@ -189,3 +193,58 @@ def test_a_call_that_was_interrupted_is_billed_as_a_call_of_its_own(tmp_path: Pa
     assert [call.usage for call in found] == [call.usage for call in whole]
     assert [call.error for call in found].count("aborted") == 1
     assert any("interrupted call" in str(fault) for fault in faults.kept)
+
+
+def test_a_turn_tells_the_reasoning_of_the_turn_before(tmp_path: Path) -> None:
+    def spoken(at: str, prompt: int, total: int, reasoning: int) -> str:
+        event = json.loads(count(at, use(total, 0, 10 * total), use(prompt, 0, 10 * prompt)))
+        event["payload"]["info"]["last_token_usage"]["reasoning_output_tokens"] = reasoning
+        return json.dumps(event, separators=(",", ":"))
+
+    def user(at: str) -> str:
+        event = {"timestamp": at, "type": "event_msg", "payload": {"type": "user_message", "message": "go on"}}
+        return json.dumps(event, separators=(",", ":"))
+
+    rows = [
+        lines()[0],
+        user("2026-07-03T18:20:00Z"),
+        spoken("2026-07-03T18:20:10Z", 1000, 1000, 300),
+        spoken("2026-07-03T18:20:20Z", 1100, 2100, 50),
+        user("2026-07-03T18:21:00Z"),
+        spoken("2026-07-03T18:21:10Z", 1200, 3300, 7),
+        spoken("2026-07-03T18:21:20Z", 1300, 4600, 0),
+        user("2026-07-03T18:22:00Z"),
+        spoken("2026-07-03T18:22:10Z", 1400, 6000, 0),
+    ]
+    records = records_in([str(put(tmp_path / "turns.jsonl", rows))], Faults())
+    said = [
+        (remark.about[-1], remark.text) for remark in records if isinstance(remark, Remark) and remark.kind == "turn"
+    ]
+    assert said == [("1", "0"), ("3", "350"), ("5", "7")]
+
+
+def settings(at: str, tier: str | None) -> str:
+    """As Codex writes the settings of a thread: a tier that nobody set is left out."""
+    said = {"model": "gpt-5.5", "model_provider_id": "openai", **({} if tier is None else {"service_tier": tier})}
+    payload = {"type": "thread_settings_applied", "thread_settings": said}
+    return json.dumps({"timestamp": at, "type": "event_msg", "payload": payload}, separators=(",", ":"))
+
+
+def test_the_service_tier_that_codex_asks_for_holds_until_it_asks_for_another(tmp_path: Path) -> None:
+    rows = [
+        json.dumps({"timestamp": AT.format(0), "type": "session_meta", "payload": {"id": "a"}}, separators=(",", ":"))
+    ]
+    rows.append(json.dumps({"timestamp": AT.format(1), "type": "turn_context", "payload": {"model": "gpt-5.5"}}))
+    for number, tier in enumerate(("default", "priority", "fast", "flex", None), 1):
+        total = use(1_000 * number, 0, 10 * number)
+        rows += [settings(AT.format(10 * number), tier), count(AT.format(10 * number + 5), total, use(1_000, 0, 10))]
+    rows.append(count(AT.format(59), use(6_000, 0, 60), use(1_000, 0, 10)))
+    found = calls(put(tmp_path / "a.jsonl", rows))
+    assert [call.usage and call.usage.service_tier for call in found] == ["", "priority", "priority", "flex", "", ""]
+    standard = summarise(found[:1]).cost_usd
+    assert standard
+    # priority costs twice the list price, flex half of it
+    assert summarise(found).cost_usd == pytest.approx(standard * (1 + 2 + 2 + 0.5 + 1 + 1))
+
+
+AT = "2026-07-03T18:15:{:02}Z"

@@ -60,6 +60,13 @@ def test_only_calls_of_models_are_read_with_their_bills() -> None:
     ]
 
 
+def test_what_a_router_says_a_call_cost_is_kept(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 1, "cost": 0.25}
+    answer = {"id": "gen-1", "model": "m", "choices": [{"finish_reason": "stop"}], "usage": usage}
+    path = archive(tmp_path / "a.har", entry("https://openrouter.ai/api/v1/chat/completions", json.dumps(answer)))
+    assert [call.billed_usd for call in calls(path)] == [0.25]
+
+
 def test_times_are_those_of_the_timings() -> None:
     first = calls(ARCHIVE)[0]
     assert (first.at, first.first_byte_at, first.ended_at) == (1790000060.0, 1790000061.0, 1790000062.5)

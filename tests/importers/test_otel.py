@@ -167,3 +167,11 @@ def test_a_wrong_clock_is_reported(tmp_path: Path) -> None:
     never, backwards = span(1, {}, startTimeUnixNano="0"), span(5, {}, endTimeUnixNano="1775696600000000000")
     calls, _, faults = read(write(tmp_path / "a.json", export(never, backwards)))
     assert [call.ended_at is None for call in calls] == [False, True] and len(faults) == 2
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES["usd"])
+def test_a_cost_under_every_name_is_kept(name: str, tmp_path: Path) -> None:
+    made = span(1, {"gen_ai.usage.input_tokens": 9, "gen_ai.usage.output_tokens": 1})
+    made["attributes"].append({"key": name, "value": {"doubleValue": 0.25}})
+    (call,) = read(write(tmp_path / "a.json", export(made)))[0]
+    assert (call.billed_usd, summarise([call]).cost_usd) == (0.25, 0.25)

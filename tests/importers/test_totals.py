@@ -18,6 +18,7 @@ import pytest
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
+from contextkit.ledger.summary import summarise
 
 Totals = dict[tuple[str, str], tuple[int, ...]]
 """(day, model) → calls, tokens fresh, read, written, generated."""
@@ -102,6 +103,31 @@ def test_each_transcript_of_claude_code_is_counted_whole(logs: Path) -> None:
     assert {path.name: by_model(ours([str(path)])) for path in paths} == {
         path.name: claude_code(path) for path in paths
     }
+
+
+def placeholders(path: Path) -> tuple[int, int]:
+    """Replies whose line with most output says no `stop_reason`, and their output."""
+    best: dict[tuple[str, str | None], tuple[int, bool]] = {}
+    for record in _replies(path):
+        message = record["message"]
+        key, output = (message["id"], record.get("requestId")), message["usage"].get("output_tokens") or 0
+        if key not in best or output >= best[key][0]:
+            best[key] = output, message.get("stop_reason", "") is None
+    return sum(is_open for _, is_open in best.values()), sum(output for output, is_open in best.values() if is_open)
+
+
+def test_placeholder_outputs_of_claude_code_are_counted_and_stay_in_the_totals(logs: Path) -> None:
+    paths = sorted((logs / "claude" / "projects" / "p").iterdir())
+    rows = {path.name: summarise(records_in([str(path)], Faults())).total for path in paths}
+    assert {name: (row.placeholders.calls, row.placeholders.tokens) for name, row in rows.items()} == {
+        path.name: placeholders(path) for path in paths
+    }
+    assert sum(row.placeholders.calls for row in rows.values()) > 4_000
+    for row in rows.values():
+        estimate = row.placeholders
+        assert estimate.calls_estimated == estimate.calls
+        assert estimate.tokens_estimated >= estimate.tokens
+        assert (estimate.hidden_usd is not None) == bool(estimate.calls)
 
 
 def test_each_rollout_of_codex_adds_up_to_its_own_totals(logs: Path) -> None:

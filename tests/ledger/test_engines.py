@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
@@ -34,12 +34,15 @@ START = 1_780_000_000.0
 
 
 def a_ledger(n_sessions: int = 12) -> list[Record]:
-    """Sessions that take turns: sub-agents, models of every kind, misses, unknown bills, remarks of every kind."""
+    """Sessions that take turns: sub-agents, models of every kind, misses, unknown bills, recorded costs, placeholder
+    outputs, remarks of every kind.
+    """
     draw, records, sizes = random.Random(7), list[Record](), defaultdict[tuple[str, str], int](int)
     for n in range(n_sessions):
         records.append(Remark("project", f"s{n}", f"project {n % 3}"))
         records.append(Remark("agent", f"s{n}/sub", "scout"))
     records.append(Remark("sum", "s3/main", "an interval of counters"))
+    records.append(Remark("sum", "s2/main", "an interval of counters of a model with price tiers"))
     for number in range(60 * n_sessions):
         session, lane = f"s{draw.randrange(n_sessions)}", draw.choice(("main", "main", "sub"))
         provider, model = MODELS[(int(session[1:]) + (draw.random() < 0.05)) % len(MODELS)]
@@ -52,11 +55,16 @@ def a_ledger(n_sessions: int = 12) -> list[Record]:
         usage = (
             Usage(fresh, read, *writes, output=None if draw.random() < 0.02 else 300) if draw.random() < 0.95 else None
         )
+        if usage and session == "s2":
+            usage = replace(usage, fresh=190_000)
+        if usage and number % 7 == 0:
+            usage = usage.with_partial_output()
+        billed_usd = (0.0, 0.0125, 0.5)[number % 3] if number % 11 < 2 else None
+        estimate = 450 if number % 14 == 0 else None
         if draw.random() < 0.05:
             records.append(Remark(draw.choice(("verdict", "compaction", "setting")), f"c{number}", "system_changed"))
-        records.append(
-            Exchange(f"c{number}", session, lane, at, at + 1, at + 9, provider, model, None, usage, None, None)
-        )
+        call = Exchange(f"c{number}", session, lane, at, at + 1, at + 9, provider, model, None, usage, None, None)
+        records.append(replace(call, billed_usd=billed_usd, output_estimate=estimate))
     return records
 
 
@@ -87,6 +95,10 @@ def test_duckdb_gives_the_summary_of_this_process(by: str, tmp_path: Path) -> No
     found = summarise_files([str(written(tmp_path / "ledger.jsonl", records, b'{"id":"cut'))], by)
     expected = summarise(records, by)
     assert expected.losses
+    assert 0 < expected.total.recorded.calls_with_list_price < expected.total.recorded.calls
+    assert 0 < expected.total.placeholders.calls_estimated < expected.total.placeholders.calls
+    added_up = next(row for row in expected.lanes if row.name == "s2/main")
+    assert added_up.calls_with_partial_cost > added_up.placeholders.calls
     assert found.n_unread == 1
     for field in fields(expected):
         assert is_like(getattr(expected, field.name), getattr(found.summary, field.name)), field.name

@@ -194,8 +194,11 @@ def test_going_back_to_an_earlier_place_is_no_miss() -> None:
 
 def test_bills_alone_are_enough_to_find_a_miss() -> None:
     miss = Story().call(0, billed(0, 20_000)).call(30, billed(0, 9_000)).last
-    assert (miss.cause, miss.expected_tokens, miss.certain) == ("unknown", 9_010, False)
-    assert "not recorded" in miss.where and "shrank from 20,010 to 9,010" in miss.where
+    assert (miss.cause, miss.expected_tokens, miss.certain) == ("messages_changed", 9_010, True)
+    assert "shrank from 20,010 to 9,010" in miss.where
+    miss = Story().call(0, billed(0, 20_000)).call(30, billed(0, 21_000)).last
+    assert (miss.cause, miss.expected_tokens, miss.certain) == ("unknown", 20_000, False)
+    assert "not recorded" in miss.where
 
 
 def test_siblings_that_start_together_are_a_cold_fan_out() -> None:

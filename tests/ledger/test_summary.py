@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -97,3 +98,87 @@ def test_totals_are_sums_and_json_is_json(calls: list[tuple[str, Usage | None]])
     assert summary.hit_rate is None or 0 <= summary.hit_rate <= 1
     assert json.loads(summary.to_json())["total"]["calls"] == len(calls)
     assert str(summary)
+
+
+# Recorded costs and placeholder outputs
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def recorded(*calls: tuple[str, Usage | None, float | None]) -> Ledger:
+    made = Ledger()
+    for number, (model, usage, usd) in enumerate(calls):
+        at = 1_764_000_000.0 + 30 * number
+        call = Exchange(f"m{number}", "s", "main", at, at + 1, at + 2, "anthropic", model, None, usage, None, None)
+        made.append(replace(call, billed_usd=usd))
+    return made
+
+
+def test_a_recorded_cost_comes_before_the_list_price_and_what_was_saved_stays_at_list_prices() -> None:
+    listed, made = summarise(ledger((OPUS, FIRST), (OPUS, SECOND))), recorded((OPUS, FIRST, None), (OPUS, SECOND, 3.0))
+    summary = summarise(made)
+    # 100,000 written at 6.25 and 1,000 generated at 25 a million
+    assert summary.cost_usd == pytest.approx(3.0 + 0.65)
+    assert (summary.total.list_cost_usd, summary.cost_uncached_usd) == (listed.cost_usd, listed.cost_uncached_usd)
+    assert summary.saved_usd == listed.saved_usd
+    assert str(summary).startswith("47.6 % of input read from cache · $3.65 spent · $0.31 saved")
+    sums = summary.total.recorded
+    assert (sums.calls, sums.usd, sums.calls_with_list_price, sums.comparable_usd) == (1, 3.0, 1, 3.0)
+    assert sums.list_usd == pytest.approx(0.7875 - 0.65)
+    assert [miss.cost_usd for miss in summary.misses] == [miss.cost_usd for miss in listed.misses]
+
+
+def test_a_model_without_a_list_price_costs_what_was_recorded() -> None:
+    summary = summarise(recorded(("my-model", FIRST, 0.25), ("my-model", SECOND, 0.5)))
+    assert (summary.cost_usd, summary.saved_usd, summary.total.list_cost_usd) == (0.75, None, None)
+    assert summary.models_without_price == ()
+    assert not summary.total.is_cost_lower_bound
+    assert str(summary) == "47.6 % of input read from cache · $0.75 spent · 0 misses"
+    sums = summary.total.recorded
+    assert (sums.calls, sums.calls_with_list_price, sums.comparable_usd, sums.list_usd) == (2, 0, None, None)
+
+
+def test_of_a_model_without_a_list_price_only_the_calls_without_a_recorded_cost_are_unpriced() -> None:
+    summary = summarise(recorded(("my-model", FIRST, 0.25), ("my-model", SECOND, None)))
+    assert (summary.cost_usd, summary.total.calls_without_price) == (0.25, 1)
+    assert summary.models_without_price == ("my-model",)
+    assert summary.total.is_cost_lower_bound
+
+
+def test_a_recorded_cost_counts_where_the_tokens_are_unknown_and_hides_no_unpriced_call() -> None:
+    # aider and OpenHands write down dollars of calls whose input nobody knows
+    summary = summarise(recorded((OPUS, None, 0.25), ("my-model", SECOND, None)))
+    assert (summary.cost_usd, summary.total.calls_with_price, summary.calls_with_usage) == (0.25, 1, 1)
+    assert summary.total.is_cost_lower_bound
+
+
+def test_a_recorded_cost_of_0_is_a_cost() -> None:
+    summary = summarise(recorded((OPUS, FIRST, 0.0)))
+    assert summary.cost_usd == 0.0
+    assert summary.total.recorded.usd == 0.0
+
+
+def test_placeholder_outputs_are_counted_beside_the_sums_and_not_in_them() -> None:
+    whole, cut = Usage(0, 0, 100_000, 0, 1_000), Usage(0, 100_000, 0, 0, 10).with_partial_output()
+    made = Ledger()
+    for number, (usage, estimate) in enumerate([(whole, None), (cut, 2_010), (cut, None)]):
+        at = 1_764_000_000.0 + 30 * number
+        call = Exchange(f"m{number}", "s", "main", at, at + 1, at + 2, "anthropic", OPUS, None, usage, None, None)
+        made.append(replace(call, output_estimate=estimate))
+    summary = summarise(made)
+    sums = summary.total.placeholders
+    assert (sums.calls, sums.tokens, sums.calls_estimated, sums.tokens_estimated) == (2, 20, 1, 2_010)
+    assert sums.hidden_usd == pytest.approx(2_000 * 25e-6)
+    assert summary.usage.output == 1_020
+    assert summary.total.is_cost_lower_bound
+    # 100,000 written, 200,000 read, 1,020 generated
+    assert summary.cost_usd == pytest.approx((100_000 * 6.25 + 200_000 * 0.5 + 1_020 * 25) / 1e6)
+
+
+def test_a_placeholder_whose_cost_is_recorded_makes_no_lower_bound_of_the_dollars() -> None:
+    cut = Usage(0, 0, 100_000, 0, 10).with_partial_output()
+    call = Exchange("m", "s", "main", 1_764_000_000.0, None, None, "anthropic", OPUS, None, cut, None, None)
+    made = Ledger()
+    made.append(replace(call, output_estimate=2_010, billed_usd=0.7))
+    row = summarise(made).total
+    assert (row.cost_usd, row.is_cost_lower_bound) == (0.7, False)
+    assert (row.placeholders.calls, row.placeholders.hidden_usd) == (1, None)

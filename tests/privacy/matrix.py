@@ -162,6 +162,7 @@ def _commands(folder: Path, record: Path, *, is_full: bool) -> Iterator[bytes]:
         ["report", "--csv", record],
         ["report", "--markdown", record],
         ["whatif", record],
+        ["validate", record],
         ["lint", "--format", "json", "--requests", record],
     ]
     for command in [*few, *(more if is_full else [])]:

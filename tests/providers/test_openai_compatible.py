@@ -177,6 +177,15 @@ def test_cached_tokens_are_read_where_the_host_says_them_and_unknown_elsewhere(
     assert made(host).reply(completion(SAID, **counters)).usage == expected
 
 
+def test_the_dollars_a_router_bills_are_the_calls_own_in_the_ledger() -> None:
+    context = Context(made("openrouter"))
+    context.user("Go.")
+    context.receive(completion(SAID, usage={**COUNTED, **WRITTEN, "cost": 0.25, "is_byok": False}))
+    (call,) = context.ledger.exchanges
+    assert call.billed_usd == 0.25
+    assert context.summary().cost_usd == 0.25
+
+
 # ---- reasoning
 
 

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
+from contextkit.importers.registry import records_in
+from contextkit.importers.source import Faults
+from contextkit.ledger.calls import Exchange
+from contextkit.prices import cost_usd
 from contextkit.providers.codecs import CODECS
+from contextkit.providers.gemini.generate import Gemini
 from contextkit.providers.usage import usage_fields_of, usage_of
 
 NAMES = (
@@ -77,3 +82,36 @@ def test_gemini_counts_the_results_of_its_tools_as_input(spelling: str) -> None:
 def test_a_counter_that_is_no_count_is_unknown(endpoint: str, value: Any) -> None:
     usage = CODECS[endpoint].responses.usage(dict.fromkeys(NAMES, value))
     assert all(getattr(usage, bucket) in (None, 0) for bucket in BUCKETS)
+
+
+# Tool results that Gemini puts into the prompt
+# ---------------------------------------------------------------------------------------------------------------------
+
+GENERATED = {
+    "promptTokenCount": 343,
+    "toolUsePromptTokenCount": 877,
+    "candidatesTokenCount": 40,
+    "totalTokenCount": 1_260,
+}
+"""A call that searched: 877 of its 1,220 input tokens are what the search brought."""
+
+
+def test_what_gemini_s_own_tools_bring_is_input_and_is_billed(tmp_path: Path) -> None:
+    answer = {
+        "candidates": [{"finishReason": "STOP", "content": {"parts": [{"text": "ok"}]}}],
+        "modelVersion": "gemini-2.5-pro",
+    }
+    answer = {**answer, "responseId": "a", "usageMetadata": GENERATED}
+    body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(json.dumps({"request": body, "response": answer, "at": "2026-11-20T10:00:00Z"}), "utf-8")
+    (call,) = (record for record in records_in([str(path)], Faults()) if isinstance(record, Exchange))
+    assert call.usage is not None
+    assert call.usage == Usage(1_220, 0, 0, 0, 40)
+    # $1.25 and $10 a million
+    assert cost_usd("google", "gemini-2.5-pro", call.usage, 1_795_132_800.0) == pytest.approx(
+        1_220 * 1.25e-6 + 40 * 1e-5
+    )
+    assert Gemini("gemini-2.5-pro").reply(answer).usage == call.usage
+    interactions = {"total_input_tokens": 343, "total_tool_use_tokens": 877, "total_output_tokens": 40}
+    assert usage_of(interactions, print) == call.usage

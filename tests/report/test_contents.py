@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from html import unescape
 
 import pytest
 
@@ -14,6 +18,7 @@ from contextkit.ledger.calls import Exchange, Record
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report import contents
 from contextkit.report.contents import Contents, Gathering
+from contextkit.report.csv import Calls, write_groups
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.page import page
 from contextkit.report.json import document
@@ -83,3 +88,131 @@ def test_whose_the_misses_were_is_kept_for_those_in_the_report_only(monkeypatch:
     assert found.summary.total.calls == 300 and len(found.summary.misses) == 20
     assert len(found.sessions) <= 41
     assert all(found.sessions[miss.index] == miss.exchange_id.rpartition("-")[0] for miss in found.summary.misses)
+
+
+# Recorded costs and placeholder outputs
+# ---------------------------------------------------------------------------------------------------------------------
+
+OPUS = "claude-opus-4-5"
+BILL = Usage(0, 100_000, 0, 0, 2_000)
+"""100,000 tokens read at 0.5 and 2,000 generated at 25 a million: $0.10 at list prices."""
+
+
+def costing(calls: Iterable[Record], *costs: float | None) -> Iterator[Record]:
+    """The calls with what each is said to have cost."""
+    for call, usd in zip(calls, costs, strict=True):
+        assert isinstance(call, Exchange)
+        yield replace(call, billed_usd=usd)
+
+
+@pytest.mark.parametrize(
+    ("costs", "counted", "note"),
+    [
+        ((None, None), "dollars at list prices", ""),
+        (
+            (0.13, None),
+            "dollars as recorded for 1 of 2 calls, at list prices for the others",
+            (
+                "cost recorded by the provider or program for 1 of 2 calls: $0.13; list prices give $0.10 for them "
+                "(difference $0.0300, +30.0 %)"
+            ),
+        ),
+        (
+            (0.1, None),
+            "dollars as recorded for 1 of 2 calls, at list prices for the others",
+            "for 1 of 2 calls: $0.10; list prices give $0.10 for them (no difference)",
+        ),
+        (
+            (0.05, 0.05),
+            "dollars as recorded",
+            (
+                "cost recorded by the provider or program for 2 of 2 calls: $0.10; list prices give $0.20 for them "
+                "(difference -$0.10, -50.0 %)"
+            ),
+        ),
+    ],
+)
+def test_a_recorded_cost_is_told_once_beside_the_list_prices(
+    costs: tuple[float | None, ...], counted: str, note: str
+) -> None:
+    made = report_of(costing(calls_of(OPUS, BILL, BILL), *costs))
+    for shown in map(unescape, everywhere(made)):
+        assert re.search(rf"what the provider billed, as recorded; {re.escape(counted)}[.\n]", shown)
+        assert shown.count("cost recorded by") == bool(note)
+        assert note in shown
+
+
+def test_recorded_costs_are_compared_with_list_prices_of_the_same_calls_only() -> None:
+    made = report_of(costing(calls_of(OPUS, BILL), 0.12), costing(calls_of("nobody-lists-this", BILL), 0.5))
+    note = (
+        "cost recorded by the provider or program for 2 of 2 calls: $0.62; 1 of them has a list price too: $0.12 recorded, "
+        "$0.10 at list prices (difference $0.0200, +20.0 %)"
+    )
+    for shown in map(unescape, everywhere(made)):
+        assert note in shown
+        assert "no price is known" not in shown
+
+
+def test_a_call_without_usage_is_not_said_to_be_in_no_dollar_figure_where_its_cost_is_recorded() -> None:
+    made = report_of(costing(calls_of(OPUS, None, None), 0.25, None), calls_of("claude-haiku-4-5", None))
+    begin = "the recording does not say what was billed, so they are"
+    for shown in everywhere(made):
+        assert (
+            f"2 of the 2 calls of {OPUS}: {begin} in no token figure, and in the dollars where their cost is" in shown
+        )
+        assert f"1 of the 1 calls of claude-haiku-4-5: {begin} in no token and no dollar figure" in shown
+
+
+def cut_calls(*estimates: int | None) -> Iterator[Record]:
+    for call, estimate in zip(calls_of(OPUS, *[BILL.with_partial_output()] * len(estimates)), estimates, strict=True):
+        assert isinstance(call, Exchange)
+        yield replace(call, output_estimate=estimate)
+
+
+@pytest.mark.parametrize(
+    ("estimates", "note"),
+    [
+        (
+            (42_000, 502_000),
+            (
+                "output counts of 2 calls are placeholders (≥ 4,000 tokens); by the visible text about 540,000 tokens, which cost "
+                "about $13.50 more at list prices; in no total"
+            ),
+        ),
+        (
+            (42_000, None, None),
+            (
+                "output counts of 3 calls are placeholders (≥ 6,000 tokens); by the visible text of 1 of them about 42,000 tokens, "
+                "which cost about $1.00 more at list prices; in no total"
+            ),
+        ),
+        ((None,), "output count of 1 call is a placeholder (≥ 2,000 tokens)"),
+    ],
+)
+def test_placeholder_outputs_are_told_once_and_change_no_total(estimates: tuple[int | None, ...], note: str) -> None:
+    made = report_of(cut_calls(*estimates))
+    for shown in map(unescape, everywhere(made)):
+        assert shown.count("placeholder") == 1
+        assert note in shown
+    total = json.loads(document(made))["total"]
+    n = len(estimates)
+    assert (total["usage"]["output"], total["cost_usd"]) == (2_000 * n, pytest.approx(0.1 * n))
+    assert total["placeholders"]["calls"] == n
+    assert total["placeholders"]["tokens_estimated"] == sum(estimate or 0 for estimate in estimates)
+
+
+def test_csv_has_recorded_and_list_dollars_in_columns_of_their_own() -> None:
+    calls, groups = io.StringIO(), io.StringIO()
+    gathering = Gathering("model", also=[Calls(calls)])
+    gathering.add_all(analyzed_calls(costing(calls_of(OPUS, BILL, BILL), 0.13, None)))
+    write_groups(groups, "model", gathering.contents("").summary.groups)
+    rows = list(csv.DictReader(io.StringIO(calls.getvalue())))
+    columns = [
+        [float(row[name]) if row[name] else None for row in rows]
+        for name in ("cost_usd", "list_cost_usd", "billed_usd")
+    ]
+    assert columns == [[0.13, pytest.approx(0.1)], [pytest.approx(0.1)] * 2, [0.13, None]]
+    (group,) = csv.DictReader(io.StringIO(groups.getvalue()))
+    assert (group["calls_recorded"], group["recorded_usd"]) == ("1", "0.13")
+    assert float(group["cost_usd"]) == pytest.approx(0.23)
+    assert float(group["list_cost_usd"]) == pytest.approx(0.2)

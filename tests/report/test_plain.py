@@ -14,7 +14,8 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import Exchange, Remark
-from contextkit.ledger.misses import Cause, analyzed_calls
+from contextkit.ledger.causes import Cause
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.report.contents import Chosen, Gathering
 from contextkit.report.csv import CALLS, Calls, write_groups
 from contextkit.report.fixes import FIXES, is_agreed, provider_says

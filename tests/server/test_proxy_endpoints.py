@@ -285,6 +285,24 @@ def test_other_vendors_of_openai_s_wire_are_billed_in_their_own_words(tmp_path: 
 # -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("path", ["/api/v1/chat/completions", "/api/v1/completions"])
+def test_what_openrouter_says_a_call_cost_is_recorded_and_reported(path: str, tmp_path: Path) -> None:
+    judge = Judged(tmp_path, "https://openrouter.ai")
+    usage = {"prompt_tokens": 100, "completion_tokens": 5, "cost": 0.25, "is_byok": False}
+    body = {"model": "a/model-nobody-lists", "messages": [{"role": "user", "content": "hi"}], "prompt": "hi"}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "text": "ok", "finish_reason": "stop"}
+    said = judge.call(path, body, {"id": "gen-1", "choices": [choice], "usage": usage})
+    events = [{"id": "gen-2", "choices": [choice]}, {"id": "gen-2", "choices": [], "usage": usage | {"cost": 0.5}}]
+    judge.call(
+        path,
+        body | {"stream": True},
+        "".join(f"data: {json.dumps(one)}\n\n" for one in events).encode() + b"data: [DONE]\n\n",
+        SSE,
+    )
+    assert [row.billed_usd for row in judge.rows()] == [0.25, 0.5]
+    assert (said["cost_usd"], said["list_cost_usd"]) == (0.25, None)
+
+
 def test_what_openai_kept_is_judged_and_recorded_whole(tmp_path: Path) -> None:
     judge = Judged(tmp_path, "https://api.openai.com")
     asked = {"model": "gpt-6.1-sol", "instructions": LONG}

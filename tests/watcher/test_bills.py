@@ -505,3 +505,27 @@ def test_bytes_that_are_no_bill_are_passed_over(data: bytes) -> None:
             reader = response_bytes(wire, kind, "")
             reader.feed(data)
             assert (reader.summary(is_closed=True).usage or Usage()).prompt in (None, 0)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_what_a_router_says_a_call_cost_is_recorded(is_stream: bool, tmp_path: Path) -> None:
+    counters = {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105, "cost": 0.01, "is_byok": True}
+    counters["cost_details"] = {"upstream_inference_cost": 0.2}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
+    answer = {"id": "gen-1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    event = {**answer, "object": "chat.completion.chunk", "choices": [], "usage": counters}
+    stream = f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n".encode()
+
+    def answered(request: httpx2.Request) -> httpx2.Response:
+        if is_stream:
+            return httpx2.Response(200, content=stream, headers={"content-type": "text/event-stream"})
+        return httpx2.Response(200, json={**answer, "usage": counters})
+
+    http, path = httpx2.Client(transport=httpx2.MockTransport(answered)), tmp_path / "ledger.jsonl"
+    plain = openai.OpenAI(base_url="https://openrouter.ai/api/v1", api_key="any", http_client=http, max_retries=0)
+    client = watch(plain, record=path)
+    reply = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}], stream=is_stream)
+    for _ in reply if is_stream else ():
+        pass
+    client.close()
+    assert [row.billed_usd for row in Ledger.read(path).exchanges] == [pytest.approx(0.21)]

@@ -22,7 +22,7 @@ class Calibration:
     calls: int
     """How many were replayed."""
     recorded_usd: float
-    """What they were billed."""
+    """What they cost at list prices, as billed."""
     replayed_usd: float
     """What the reference cache bills for them."""
     n_unexplained: int = 0

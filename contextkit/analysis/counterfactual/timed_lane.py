@@ -21,10 +21,12 @@ from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage, is_long_ttl
 from contextkit.economics.keep_alive import interval_seconds, keep_alive, most_pings, ping_usage
 from contextkit.ledger.calls import Exchange
-from contextkit.ledger.misses import Cause
+from contextkit.ledger.causes import Cause
 from contextkit.models import Model
 
-TIMELY: frozenset[str] = frozenset({"ttl_expired", "cold_fan_out", "aborted", "early_eviction", "unknown"})
+TIMELY: frozenset[str] = frozenset(
+    {"ttl_expired", "cold_fan_out", "aborted", "early_eviction", "other_server", "unknown"}
+)
 """Causes that leave the prompt what it was: it went on, and found nothing. Every other one changed the prompt or the
 place it is kept."""
 PINGED_SECONDS = 3600.0

@@ -33,7 +33,7 @@ def call_of(judged: AnalyzedCall) -> Call | str:
     row = find_model(judged.exchange.model) or model_named(judged.exchange.model, judged.exchange.provider)
     if judged.usage is None:
         return "the bill is unknown"
-    if judged.cost_usd is None:
+    if judged.list_cost_usd is None:
         return f"no price for {judged.exchange.model}"
     if not judged.usage.prompt:
         return "nothing was sent"

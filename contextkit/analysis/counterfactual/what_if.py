@@ -77,7 +77,7 @@ class _Work:
         exchange = row.exchange
         call: Call | str = SUMMED if f"{exchange.session}/{exchange.lane}" in self._sums else call_of(row)
         self._counts["calls"] += 1
-        usd, group = row.cost_usd or 0.0, exchange.session if self._by_session else ""
+        usd, group = row.list_cost_usd or 0.0, exchange.session if self._by_session else ""
         if isinstance(call, str):
             self._left[call] += 1
         else:

@@ -37,7 +37,7 @@ _HELP = {
     "passed_total": "Requests that are no model call the proxy knows, passed on unread, by response status.",
     "refused_total": "Calls that a budget had no room for; they were not passed on.",
     "skipped_total": "Calls that were passed on and not analysed, as the queue was full.",
-    "cost_usd_total": "List price of the calls whose price is known.",
+    "cost_usd_total": "Recorded cost of calls, their list price where none is recorded.",
 }
 
 

@@ -21,6 +21,7 @@ from contextkit.report.contents import (
     dearest_misses,
     dearest_parts,
     dearest_rows,
+    notes,
     project_names,
     rank,
     unknowns,
@@ -50,7 +51,8 @@ def sections(
     if contents.is_partial:
         yield '<p class="warning">Partial: reading was cut short; these are the figures of what was read.</p>'
     counted = f"<p>Counted: {escape(contents.counted)}.</p>" if contents.counted and contents.summary.calls else ""
-    yield f"<p><strong>{escape(str(contents.summary))}</strong></p>{counted}</header>\n"
+    why = "".join(f"<p>{escape(line)}</p>" for line in notes(contents.summary))
+    yield f"<p><strong>{escape(str(contents.summary))}</strong></p>{counted}{why}</header>\n"
     if not contents.summary.calls:
         return
     yield _tiles(contents)

@@ -1,0 +1,221 @@
+"""Causes that logs without prompts support: reasoning that was stripped, other servers, events of the client."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from contextkit.cache.usage import Usage
+from contextkit.facts.observed import EventRates, ReadStep, event_rates, read_steps
+from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.causes import CallPair, predicted_read
+from contextkit.ledger.misses import LedgerAnalyzer, Miss
+
+ROW: dict[str, Any] = {
+    "session": "s",
+    "lane": "main",
+    "first_byte_at": None,
+    "prompt": None,
+    "predicted": None,
+    "error": None,
+}
+
+
+class Session:
+    """Calls of one lane, ten seconds apart, each with the remarks on it."""
+
+    def __init__(self, provider: str, model: str) -> None:
+        self.provider, self.model = provider, model
+        self.records: list[Record] = []
+        self.n, self.at = 0, 1_780_000_000.0
+
+    def call(self, usage: Usage, *remarks: tuple[str, str], gap: float = 10.0, lasts: float = 2.0) -> Session:
+        self.n, self.at = self.n + 1, self.at + gap
+        name = f"call {self.n}"
+        self.records += [Remark(kind, name, text) for kind, text in remarks]  # type: ignore[arg-type]
+        call = {**ROW, "id": name, "at": self.at, "ended_at": self.at + lasts, "usage": usage}
+        self.records.append(Exchange(**call, provider=self.provider, model=self.model))
+        return self
+
+    @property
+    def misses(self) -> list[Miss]:
+        analyzer = LedgerAnalyzer()
+        calls = [analyzer.feed(record) for record in self.records]
+        return [call.miss for call in calls if call and call.miss and call.miss.lost_tokens]
+
+
+def codex() -> Session:
+    """A turn of three calls of gpt-5.5, whose reads are 384 above a multiple of 512."""
+    session = Session("openai", "gpt-5.5").call(Usage(fresh=20_000, read=2_432, output=900), ("turn", "0"))
+    session.call(Usage(fresh=2_976, read=22_400, output=2_000))
+    return session.call(Usage(fresh=5_032, read=24_968 // 512 * 512 + 384 - 512, output=2_000))
+
+
+def claude(*calls: tuple[Usage, tuple[str, str]]) -> Session:
+    session = Session("anthropic", "claude-opus-4-5").call(Usage(10, 16_000, 60_000, 0, 5))
+    for usage, remark in calls:
+        session.call(usage, remark)
+    return session
+
+
+HEAD_ONLY = Usage(10, 16_000, 62_000, 0, 5)
+"""A call that found the tools and the system prompt, and none of the messages."""
+
+
+def test_reads_are_rounded_as_documented_until_a_bill_contradicts_it() -> None:
+    session = Session("openai", "gpt-5.5").call(Usage(fresh=20_000, read=0, output=1))
+    session.call(Usage(fresh=2_000, read=18_432, output=1))
+    assert session.misses == []
+    session.call(Usage(fresh=18_000, read=2_432, output=1))
+    session.call(Usage(fresh=18_000, read=2_432, output=1))
+    assert [miss.expected_tokens for miss in session.misses] == [18_432, ReadStep(512, 384).down(20_432)]
+
+
+def test_reasoning_leaves_the_prompt_at_a_user_turn() -> None:
+    (miss,) = codex().call(Usage(fresh=6_000, read=22_400, output=10), ("turn", "4900")).misses
+    assert (miss.cause, miss.basis, miss.certain) == ("reasoning_stripped", "documented", False)
+    assert miss.where == "4,900 tokens of reasoning left the prompt at a user turn; 22,432 tokens stand before them"
+
+
+def test_reasoning_that_explains_little_of_a_miss_is_not_its_cause() -> None:
+    (miss,) = codex().call(Usage(fresh=26_000, read=2_432, output=10), ("turn", "4900")).misses
+    assert miss.cause == "other_server"
+    assert miss.where == "read 2,432 tokens, as much as new conversations read; nothing was cut"
+
+
+def test_a_turn_without_reasoning_strips_nothing_and_newer_models_keep_it() -> None:
+    (miss,) = codex().call(Usage(fresh=9_000, read=22_016, output=10), ("turn", "0")).misses
+    assert miss.cause == "unknown"
+    session = Session("openai", "gpt-6.1-sol").call(Usage(0, 0, writes={1800: 40_000}, output=1))
+    session.call(Usage(0, 0, writes={1800: 41_000}, output=1), ("turn", "4900"))
+    assert [miss.cause for miss in session.misses] == ["unknown"]
+
+
+def test_a_read_that_an_older_call_had_left_is_of_another_server() -> None:
+    session = codex().call(Usage(fresh=1_600, read=29_568, output=9)).call(Usage(fresh=9_000, read=22_400, output=9))
+    (miss,) = session.misses
+    assert miss.cause == "other_server"
+    assert miss.where == "read 22,400 tokens, exactly what the call 4 calls before had left; nothing was cut since"
+
+
+def test_a_read_that_no_call_had_left_is_not() -> None:
+    session = codex().call(Usage(fresh=1_600, read=29_568, output=9)).call(Usage(fresh=9_000, read=22_912, output=9))
+    assert [miss.cause for miss in session.misses] == ["unknown"]
+
+
+def test_a_prompt_that_shrank_was_cut() -> None:
+    (miss,) = claude((Usage(10, 16_000, 30_000, 0, 5), ("project", "p"))).misses
+    assert (miss.cause, miss.basis) == ("messages_changed", "recorded")
+    assert miss.where == "the prompt shrank from 76,010 to 46,010 tokens: something in it was cut or rewritten"
+
+
+@pytest.mark.parametrize(
+    ("event", "cause", "basis"),
+    [
+        ("thinking: none → maxThinkingTokens:31999", "params_changed", "documented"),
+        ("resume: after /exit", "session_resumed", "measured"),
+        ("tool search: ", "tools_changed", "measured"),
+        ("MCP change: 4 removed", "tools_changed", "measured"),
+    ],
+)
+def test_an_event_is_a_cause_where_it_is_documented_or_was_measured(event: str, cause: str, basis: str) -> None:
+    (miss,) = claude((HEAD_ONLY, ("event", event))).misses
+    rates = event_rates(event.partition(":")[0])
+    assert rates is not None
+    assert (miss.cause, miss.basis, miss.certain) == (cause, basis, False)
+    assert miss.where == f"{event.replace(': ', ' ').rstrip()}; {rates.figures}"
+
+
+@pytest.mark.parametrize(
+    "event", ["slash command: /review", "skill: commit", "permission mode: default → plan", "image: "]
+)
+def test_other_events_are_only_associated(event: str) -> None:
+    (miss,) = claude((HEAD_ONLY, ("event", event))).misses
+    assert (miss.cause, miss.basis) == ("unknown", "associated")
+    assert miss.where.startswith(f"associated with {event.partition(':')[0]}")
+    assert " calls behind one missed, 7% behind other prompts" in miss.where
+
+
+def test_an_event_nobody_measured_says_nothing() -> None:
+    (miss,) = claude((HEAD_ONLY, ("event", "full moon: "))).misses
+    assert (miss.cause, miss.basis) == ("unknown", "")
+    assert miss.where == "the prompt was not recorded, and grew; gap 10 s ≤ 300 s"
+
+
+def test_an_event_before_a_call_that_read_everything_is_forgotten() -> None:
+    session = claude((Usage(10, 76_000, 900, 0, 5), ("event", "resume: ")))
+    session.call(HEAD_ONLY)
+    assert [miss.cause for miss in session.misses] == ["unknown"]
+
+
+def test_a_lifetime_that_a_bill_tells_is_recorded() -> None:
+    session = Session("anthropic", "claude-opus-4-5").call(Usage(10, 0, 60_000, 0, 5))
+    (miss,) = session.call(Usage(10, 0, 62_000, 0, 5), gap=400).misses
+    assert (miss.cause, miss.basis, miss.certain, miss.where) == ("ttl_expired", "recorded", True, "gap 400 s > 300 s")
+
+
+# Predictions
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def predictions(session: Session) -> Iterator[tuple[int, str | None]]:
+    found: list[tuple[int, str | None]] = []
+
+    def examine(pair: CallPair, expected: int) -> None:
+        blind = replace(pair, now=replace(pair.now, usage=Usage()))
+        assert predicted_read(blind, expected) == predicted_read(pair, expected)
+        found.append(predicted_read(pair, expected))
+
+    analyzer = LedgerAnalyzer(examine)
+    for record in session.records:
+        analyzer.feed(record)
+    return iter(found)
+
+
+def test_a_call_is_predicted_without_its_bill() -> None:
+    session = codex().call(Usage(fresh=6_000, read=22_400, output=10), ("turn", "4900"))
+    assert list(predictions(session)) == [
+        (22_400, None),
+        (24_960 // 512 * 512 + 384, None),
+        (22_432, "reasoning_stripped"),
+    ]
+
+
+def test_what_was_measured_to_miss_seldom_is_not_predicted_to() -> None:
+    session = claude((HEAD_ONLY, ("event", "resume: ")), (HEAD_ONLY, ("event", "skill: commit")))
+    session.call(Usage(10, 16_000, 30_000, 0, 5))
+    assert list(predictions(session)) == [(16_000, "session_resumed"), (78_000, None), (46_010, None)]
+
+
+def test_a_lifetime_is_predicted_to_end_only_after_it_has_run_from_the_end_of_a_call() -> None:
+    session = Session("anthropic", "claude-opus-4-5").call(Usage(10, 0, 60_000, 0, 5), lasts=20)
+    session.call(Usage(10, 60_000, 900, 0, 5), gap=310).call(Usage(10, 60_900, 900, 0, 5), gap=330)
+    assert list(predictions(session)) == [(60_000, None), (60_000, "ttl_expired")]
+
+
+# Facts
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_every_measured_row_names_its_recordings_and_counts_add_up() -> None:
+    table = tomllib.loads((files("contextkit.facts") / "observed.toml").read_text(encoding="utf-8"))
+    recordings = {row["name"] for row in table["recordings"]}
+    for row in table["events"]:
+        rates = event_rates(row["name"])
+        assert rates is not None and 0 <= rates.missed <= rates.calls and rates.base_missed <= rates.base_calls
+        assert any(name in rates.evidence for name in recordings), row
+    assert all(row["evidence"] and row["step"] > row["offset"] for row in table["read_steps"])
+    assert read_steps("gpt-5.5") == (ReadStep(512, 384),)
+
+
+def test_what_is_little_above_chance_explains_nothing() -> None:
+    rates = EventRates("e", "unknown", "", 10, 5, 100, 3, "", "2026-11-26")
+    assert rates.explains and rates.attributable == pytest.approx(0.94)
+    assert not replace(rates, base_missed=20).explains
+    assert not replace(rates, calls=8, missed=4).explains
+    assert replace(rates, base_missed=20, documented="a rule").explains
