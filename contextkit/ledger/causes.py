@@ -8,7 +8,6 @@ a cause explains most of what was lost, and whether another server answered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple, cast
@@ -151,6 +150,8 @@ class LaneState:
     """Remarks since `before`, their text by their kind, of an event by its name."""
     head_tokens: int = 0
     """Least that was read so far: about the tools and the system prompt; 0 where nothing was."""
+    first_tokens: int = 0
+    """Prompt of the first call, or of the first one behind a compaction."""
     turn_tokens: int = 0
     """Prompt of the first call of the current turn; 0 where turns are not recorded."""
     earlier: dict[int, int] = field(default_factory=dict)
@@ -186,8 +187,6 @@ class CallPair:
     """First difference of the two bodies where they were recorded: `messages[4] byte 812`."""
     is_whole: bool = False
     """True where whole request bodies were compared."""
-    heads: AbstractSet[int] = frozenset()
-    """What first calls of other lanes read: tools and system prompt, which conversations share."""
 
 
 def call_facts(exchange: Exchange, usage: Usage, prompt: Prompt | None) -> CallFacts:
@@ -385,17 +384,18 @@ def _shortened(pair: CallPair) -> Evidence | None:
 
 
 def _other_server(pair: CallPair) -> Evidence | None:
-    """A cache kept by each server: where nothing was cut, and the call reads exactly what an older call had left, the
-    server is one that saw that call and none since.
+    """A cache kept by each server: where nothing was cut, and the call reads exactly what an older call had left, or no
+    more than a new conversation could, the server is one that saw that call and none since.
     """
     read = pair.now.usage.read or 0
     if pair.row is None or not is_stored_whole(pair.now, pair.row) or _shortened(pair):
         return None
-    if read in pair.heads:
-        return Evidence(f"read {read:,} tokens, as much as new conversations read; nothing was cut", "documented")
     number = pair.lane.earlier.get(read)
     if number is None:
-        return None
+        if not 0 < read <= pair.lane.first_tokens:
+            return None
+        text = f"read {read:,} tokens, no more than the first call sent; nothing was cut since"
+        return Evidence(text, "documented")
     ago = pair.lane.n_calls - number + 1
     text = f"read {read:,} tokens, exactly what the call {ago} calls before had left; nothing was cut since"
     return Evidence(text, "documented")

@@ -8,7 +8,7 @@ changes of the prompt come before time and concurrency. Where the record explain
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -152,7 +152,7 @@ class MissDetector:
     lacks a counter are skipped. Each call costs time linear in what it added; one call per lane is stored.
     """
 
-    __slots__ = ("_bodies", "_examine", "_growing", "_heads", "_index", "_lanes", "_steps")
+    __slots__ = ("_bodies", "_examine", "_growing", "_index", "_lanes", "_roundings")
 
     def __init__(self, examine: Callable[[CallPair, int], None] | None = None) -> None:
         """`examine` is shown each call that has one before it in its lane, whether it missed or not, and how many tokens
@@ -161,8 +161,7 @@ class MissDetector:
         self._bodies = StoredBodies()
         self._growing = Growing()
         self._lanes: dict[str, dict[str, LaneState]] = {}
-        self._steps: dict[tuple[str, str], _Rounding] = {}
-        self._heads: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+        self._roundings: dict[tuple[str, str], _Rounding] = {}
         self._index = -1
         self._examine = examine
 
@@ -221,23 +220,21 @@ class MissDetector:
         is_miss = is_shortfall(expected, now.usage.read or 0)
         if not is_miss and self._examine is None:
             return None
-        heads = self._heads[now.exchange.provider, now.exchange.model]
-        pair = with_bodies(CallPair(lane, lane.before, now, prompt, row, heads=heads))
+        pair = with_bodies(CallPair(lane, lane.before, now, prompt, row))
         if self._examine is not None:
             self._examine(pair, expected)
         return _miss(now, *cause_of_miss(pair, expected), expected) if is_miss else None
 
     def _advance(self, lane: LaneState, now: CallFacts, *, is_miss: bool) -> None:
         """Go on to the next call of the lane."""
-        read, row, key = now.usage.read or 0, _row_of(now.exchange), (now.exchange.provider, now.exchange.model)
+        read, row = now.usage.read or 0, _row_of(now.exchange)
         cached = sum(part or 0 for part in (read, now.usage.write_5m, now.usage.write_1h))
         is_cut, is_first = "compaction" in lane.remarks, lane.before is None
         if is_stored_whole(now, row):
-            rounding = self._steps.get(key) or self._steps.setdefault(key, _Rounding(row))
+            key = now.exchange.session, row.name
+            rounding = self._roundings.get(key) or self._roundings.setdefault(key, _Rounding(row))
             rounding.observe(read)
             cached = rounding.down(now.prompt_tokens)
-            if read and (is_first or is_cut):
-                self._heads[key].add(read)
             lane.note_cached(cached, is_cut=is_cut)
         starts_again = is_miss or now.prompt_tokens < lane.high_tokens
         lane.high_tokens = cached if starts_again else max(cached, lane.high_tokens)
@@ -246,11 +243,13 @@ class MissDetector:
         lane.head_tokens = min(read, lane.head_tokens or read) if read else lane.head_tokens
         if is_first or is_cut or "turn" in lane.remarks or now.prompt_tokens < lane.turn_tokens:
             lane.turn_tokens = now.prompt_tokens
+        if is_first or is_cut:
+            lane.first_tokens = now.prompt_tokens
         lane.before, lane.n_unchanged, lane.unbilled, lane.remarks = now, now.n, 0, NO_REMARKS
 
 
 class _Rounding:
-    """How a model's reads are rounded down: as documented, until a read contradicts that; then as measured, if a
+    """How a model's reads are rounded down in a session: as documented, until a read contradicts that; then as measured, if a
     measured step fits; else not at all.
     """
 

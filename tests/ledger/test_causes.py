@@ -85,11 +85,11 @@ def test_reasoning_leaves_the_prompt_at_a_user_turn() -> None:
 def test_reasoning_that_explains_little_of_a_miss_is_not_its_cause() -> None:
     (miss,) = codex().call(Usage(fresh=26_000, read=2_432, output=10), ("turn", "4900")).misses
     assert miss.cause == "other_server"
-    assert miss.where == "read 2,432 tokens, as much as new conversations read; nothing was cut"
+    assert miss.where == "read 2,432 tokens, no more than the first call sent; nothing was cut since"
 
 
 def test_a_turn_without_reasoning_strips_nothing_and_newer_models_keep_it() -> None:
-    (miss,) = codex().call(Usage(fresh=9_000, read=22_016, output=10), ("turn", "0")).misses
+    (miss,) = codex().call(Usage(fresh=9_000, read=22_912, output=10), ("turn", "0")).misses
     assert miss.cause == "unknown"
     session = Session("openai", "gpt-6.1-sol").call(Usage(0, 0, writes={1800: 40_000}, output=1))
     session.call(Usage(0, 0, writes={1800: 41_000}, output=1), ("turn", "4900"))
