@@ -466,8 +466,8 @@ def _without_cause(summary: Summary) -> list[str]:
 
 
 _NO_CAUSE = (
-    "no cause is known for {n:,} of the {n_all:,} {misses}, {share:.0%} of the lost tokens: the recording holds no requests; "
-    "`contextkit proxy --record` or `contextkit.watch` keeps what tells"
+    "no cause is known for {n:,} of the {n_all:,} {misses}, {share:.0%} of the lost tokens: nothing recorded explains them; "
+    "`contextkit proxy --record` or `contextkit.watch` keeps the requests, which tell more"
 )
 
 
