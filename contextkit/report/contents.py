@@ -156,6 +156,8 @@ MOST_NAMED = 5
 """Models named in a line."""
 MOST_TITLE = 60
 """Characters of a session's title that a table shows."""
+LATEST = 253_402_300_799.0
+"""The end of the year 9999, seconds since 1970: what is later is no time that can be written."""
 ID_CHARACTERS = 8
 """Of a session's id that a table shows at least."""
 SHORTEST_NAME = 3
@@ -578,7 +580,7 @@ def session_names(contents: Contents) -> dict[str, str]:
     for session in sessions:
         facts = contents.about.get(session, SessionFacts())
         title = facts.title if len(facts.title) <= MOST_TITLE else f"{facts.title[: MOST_TITLE - 1]}…"
-        if not title and (facts.project or facts.program) and facts.started_at < math.inf:
+        if not title and (facts.project or facts.program) and 0 <= facts.started_at <= LATEST:
             when = datetime.fromtimestamp(facts.started_at, UTC).strftime("%Y-%m-%d %H:%M")
             title = f"{projects[facts.project] if facts.project else facts.program} {when}"
         names[session] = f"{title} ({starts[session]})" if title else session
