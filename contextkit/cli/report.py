@@ -275,7 +275,7 @@ def command(
         if not watch.is_stopped:
             _check_not_empty(contents, faults, options)
         _show(contents, columns, options)
-        _print_faults(faults, options)
+        print_faults(faults, is_verbose=options.is_verbose)
         if watch.is_stopped:
             echo_error("partial: these are the figures of what was read before Ctrl-C")
             raise click.exceptions.Exit(130)
@@ -356,9 +356,9 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
 
         faults = Faults()
         files, _ = _files(paths, options, faults)
-        records = _records(files, set(paths), faults, None)
+        records = records_of(files, set(paths), faults, None)
         echo(f"{written(_any_of(records, faults), to):,} calls written to {to}")
-        _print_faults(faults, options)
+        print_faults(faults, is_verbose=options.is_verbose)
         return
     if not paths:
         raise click.UsageError(
@@ -413,7 +413,7 @@ def _read(
 
         also.append(Calls(sys.stdout))
     gathering = Gathering(options.by, Chosen(options.since, options.until, options.session), also)
-    gathering.add_all(analyzed_calls(gathering.heard(_records(files, set(paths) if watch else set(), faults, watch))))
+    gathering.add_all(analyzed_calls(gathering.heard(records_of(files, set(paths) if watch else set(), faults, watch))))
     fault_rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
     is_partial = bool(watch and watch.is_stopped)
     contents = gathering.contents(title or name, is_partial=is_partial, faults=fault_rows, n_faults=len(faults))
@@ -466,7 +466,7 @@ def _nothing_found(options: Options, n_older: int) -> str:
     )
 
 
-def _records(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
+def records_of(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
     """The records of all files; one that was not named itself and cannot be read is a fault."""
     for file in watch.parts(files) if watch else files:
         rows = _of(file, file in named, faults)
@@ -514,9 +514,9 @@ def _show(contents: Contents, columns: Columns, options: Options) -> None:
             echo(f"\nthe page is {options.html}")
 
 
-def _print_faults(faults: Faults, options: Options) -> None:
-    """What was wrong with the recordings, apart from the report: in one line, or each of it."""
-    if len(faults) > 1 and not options.is_verbose:
+def print_faults(faults: Faults, *, is_verbose: bool = True) -> None:
+    """What was wrong with the recordings, apart from the report: each of it, or in one line."""
+    if len(faults) > 1 and not is_verbose:
         from contextkit.report.faults import summary_of
 
         echo_error(f"in the recordings: {summary_of(faults.counts)}; --verbose lists them")
@@ -556,7 +556,7 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
     else:
         contents, columns, faults = growing.rest()
     _show(contents, columns, options)
-    _print_faults(faults, options)
+    print_faults(faults, is_verbose=options.is_verbose)
 
 
 class _Growing:

@@ -67,16 +67,19 @@ def _opening(found: WhatIf) -> Iterable[str]:
     cost = f"at list prices they cost {dollars(found.recorded_usd)}"
     yield f"{found.calls_with_price:,} of {found.calls:,} calls have a bill and a price; {cost}"
     for one in found.calibrations:
-        told = [
-            (one.n_unexplained, "misses that nothing recorded explains"),
-            (one.n_seeded, "reads longer than it remembers"),
-        ]
-        said = ", ".join(f"{n:,} {what}" for n, what in told if n)
+        agreed = "" if one.agreed is None else f", hit or miss predicted right in {one.agreed / one.calls:.1%}"
         yield (
-            f"calibration from {one.answered_from}: {one.calls:,} calls, recorded {dollars(one.recorded_usd)}, reference cache "
-            f"{dollars(one.replayed_usd)}, difference {dollars(one.difference_usd)}"
-            + (f" (it was told of {said})" if said else "")
+            f"checked against the bills, without being told them ({one.answered_from}): {one.calls:,} calls{agreed}, billed "
+            f"{dollars(one.recorded_usd)}, predicted {dollars(one.predicted_usd)}, difference {dollars(one.difference_usd)}"
         )
+    taken = found.taken_over
+    told = [
+        (taken.n_unexplained, "misses that nothing recorded explains"),
+        (taken.n_seeded, "reads longer than it remembers"),
+    ]
+    said = " and ".join(f"{n:,} {what}" for n, what in told if n)
+    if said:
+        yield f"answers from usage and times start from the bills and take over {said}"
 
 
 def _closing(found: WhatIf, answered: Sequence[Answer]) -> Iterable[str]:

@@ -149,7 +149,9 @@ class LaneState:
     remarks: Mapping[str, str] = field(default_factory=lambda: NO_REMARKS)
     """Remarks since `before`, their text by their kind, of an event by its name."""
     head_tokens: int = 0
-    """Least that was read so far: about the tools and the system prompt; 0 where nothing was."""
+    """Least that the first call, or a later one that missed, read: about the tools and the system prompt, which other
+    conversations keep in the cache; 0 where nothing was.
+    """
     first_tokens: int = 0
     """Prompt of the first call, or of the first one behind a compaction."""
     turn_tokens: int = 0

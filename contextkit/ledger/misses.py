@@ -66,13 +66,16 @@ class StoredBodies:
             while self._n_bytes > MOST_BYTES and len(self._stored) > 1:
                 self._n_bytes -= len(self._stored.popitem(last=False)[1])
 
-    def compared(self, pair: CallPair, raw: bytes) -> CallPair:
-        """Add the facts of both bodies to `pair`; unchanged where either is unreadable. `raw` is the body of
-        `pair.now`.
+    def compared(self, pair: CallPair, raw: bytes | None) -> CallPair:
+        """Add the facts of both bodies to `pair`, as far as they can be read.
+
+        `raw` is the body of `pair.now`, None where it was not recorded.
         """
-        older, newer = self._read(pair.before), _read(pair.now, raw)
-        if older is None or newer is None:
+        older, newer = self._read(pair.before), _read(pair.now, raw) if raw else None
+        if older is None:
             return pair
+        if newer is None:  # the lifetime that the call before asked for still counts
+            return replace(pair, before=_with_prompt_facts(pair.before, older))
         difference = divergence(older.layout, newer.layout)
         place = f"{difference.path} byte {difference.offset:,}" if difference else ""
         lane = replace(pair.lane, n_unchanged=difference.segment if difference else older.prompt.n, entries=[])
@@ -189,7 +192,13 @@ class MissDetector:
             now, miss = self._feed_body(lane, exchange, exchange.prompt.request, usage, siblings)
         else:
             now = call_facts(exchange, usage, prompt)
-            miss = self._find_miss(lane, now, prompt, siblings)
+            miss = self._find_miss(
+                lane,
+                now,
+                prompt,
+                siblings,
+                (lambda pair: self._bodies.compared(pair, None)) if exchange.prompt is None else (lambda pair: pair),
+            )
         if self._bodies or isinstance(exchange.prompt, Bodies):
             self._bodies.keep(exchange)
         self._advance(lane, now, is_miss=miss is not None)
@@ -240,7 +249,8 @@ class MissDetector:
         lane.high_tokens = cached if starts_again else max(cached, lane.high_tokens)
         lane.is_long = bool(now.usage.write_1h) or (lane.is_long and not is_miss)
         lane.is_ttl_billed = lane.is_ttl_billed or bool(now.usage.written)
-        lane.head_tokens = min(read, lane.head_tokens or read) if read else lane.head_tokens
+        if read and (is_first or is_miss):
+            lane.head_tokens = min(read, lane.head_tokens or read)
         if is_first or is_cut or "turn" in lane.remarks or now.prompt_tokens < lane.turn_tokens:
             lane.turn_tokens = now.prompt_tokens
         if is_first or is_cut:
@@ -345,7 +355,7 @@ def _concurrent_write(now: CallFacts, prompt: Prompt | None, siblings: Sequence[
         (mark.n_tokens, call)
         for call in siblings
         for mark in call.cached
-        if _is_shared(mark, call, prompt) and _overlap(call, now)
+        if _is_shared(mark, call, prompt) and _overlap(call, now) and starts_too_early(call, now)
     ]
     expected, call = max(shared, key=lambda pair: pair[0], default=(0, now))
     evidence = starts_too_early(call, now) if is_shortfall(min(expected, now.prompt_tokens), 0) else None
@@ -388,15 +398,32 @@ def _miss(now: CallFacts, cause: Cause, evidence: Evidence, expected: int) -> Mi
 
 def _extra_usd(call: CallFacts, lost: int) -> float | None:
     """Cost of the call minus its cost had the lost tokens been read."""
-    exchange, paid = call.exchange, replace(call.usage, output=0)
+    paid = replace(call.usage, output=0)
+    billed, if_read = list_cost_usd(call.exchange, paid), list_cost_usd(call.exchange, _usage_if_read(paid, lost))
+    return None if billed is None or if_read is None else billed - if_read
+
+
+def list_cost_usd(exchange: Exchange, usage: Usage) -> float | None:
+    """What `usage` costs at the list price of the call's day; None where the price, or a counter, is unknown."""
     try:
-        bills = [
-            prices.cost_usd(exchange.provider, exchange.model, usage, exchange.at)
-            for usage in (paid, _usage_if_read(paid, lost))
-        ]
+        return prices.cost_usd(exchange.provider, exchange.model, usage, exchange.at)
     except UnknownModel:
-        return None  # the report marks the price as unknown
-    return None if bills[0] is None or bills[1] is None else bills[0] - bills[1]
+        return None  # the report names the model
+
+
+def predicted_usage(pair: CallPair, read_tokens: int) -> Usage:
+    """The bill of a call, had it read so many tokens: what it would not have read it would have written for as long as its
+    lane does, or sent afresh where writing is free.
+    """
+    usage = pair.now.usage
+    more = read_tokens - (usage.read or 0)
+    if more >= 0:
+        return replace(_usage_if_read(usage, more), output=usage.output)
+    rest = replace(usage, read=read_tokens)
+    if pair.row is None or pair.row.cache in _FREE:
+        return replace(rest, fresh=(usage.fresh or 0) - more)
+    short, long, is_long = usage.write_5m or 0, usage.write_1h or 0, pair.lane.is_long
+    return rest.with_written(short if is_long else short - more, long - more if is_long else long)
 
 
 def _usage_if_read(usage: Usage, lost: int) -> Usage:

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from contextkit.analysis.counterfactual.answer import Answer, WhatIf
 from contextkit.analysis.counterfactual.fix import readings_of
-from contextkit.analysis.counterfactual.fixes import FIXES
+from contextkit.analysis.counterfactual.fixes import FIXES, fixes_named
+from contextkit.analysis.counterfactual.timed_lanes import Lanes, call_of
 from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
 from contextkit.errors import UsageError
 from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.models import model_named
 
 OPUS = "claude-opus-4-5"
@@ -67,9 +69,34 @@ BEFORE = REST + 43_000 * WRITE_5M + 20_000 * READ
 
 def test_the_replay_of_what_was_is_the_recorded_bill() -> None:
     found = what_if(GAP)
-    (road,) = found.calibrations
+    taken = found.taken_over
     assert found.recorded_usd == pytest.approx(BEFORE)
-    assert (road.calls, road.difference_usd, road.n_unexplained, road.n_seeded) == (3, pytest.approx(0), 0, 0)
+    assert (taken.calls, taken.n_unexplained, taken.n_seeded) == (3, 0, 0)
+    assert replayed(GAP).difference_usd == pytest.approx(0)
+
+
+def replayed(records: Iterable[Exchange]) -> Lanes:
+    """The replay of what was."""
+    lanes = Lanes(fixes_named([]))
+    for judged in analyzed_calls(records):
+        one = call_of(judged)
+        if not isinstance(one, str):
+            lanes.see(one, judged.list_cost_usd or 0.0, "")
+    lanes.finish()
+    return lanes
+
+
+def test_the_check_against_the_bills_is_told_nothing() -> None:
+    (check,) = what_if(GAP).calibrations
+    assert (check.calls, check.agreed, check.difference_usd) == (2, 2, pytest.approx(0))
+    early = [*GAP[:2], call(2, 120, 10, 0, 22_000, 0, 100)]
+    (check,) = what_if(early).calibrations
+    assert (check.calls, check.agreed) == (2, 1)
+    assert check.difference_usd == pytest.approx(-21_000 * (WRITE_5M - READ))
+    alive = [*GAP[:2], call(2, 2_000, 10, 21_000, 1_000, 0, 100)]
+    (check,) = what_if(alive).calibrations
+    assert (check.calls, check.agreed) == (2, 1)
+    assert check.difference_usd == pytest.approx(21_000 * (WRITE_5M - READ))
 
 
 def test_a_longer_lifetime_costs_at_every_write_and_ends_the_miss() -> None:
@@ -132,7 +159,7 @@ def test_an_hour_of_silence_is_not_worth_its_pings() -> None:
 def test_a_miss_nobody_can_explain_happens_again_unless_it_was_an_eviction() -> None:
     early = [*GAP[:2], call(2, 120, 10, 0, 22_000, 0, 100)]
     found = what_if(early)
-    assert found.calibrations[0].n_unexplained == 1
+    assert found.taken_over.n_unexplained == 1
     one = answer(found, "ttl-1h")
     assert one.after_usd == pytest.approx(REST + 43_000 * WRITE_1H + 20_000 * READ) == pytest.approx(one.high_usd)
     assert one.low_usd == pytest.approx(REST + 22_000 * WRITE_1H + 41_000 * READ)
@@ -146,9 +173,9 @@ def test_a_prompt_that_changed_is_written_anew_whatever_the_lifetime() -> None:
 
 
 def test_a_read_that_outlives_the_table_is_believed() -> None:
-    found = what_if([*GAP[:2], call(2, 2_000, 10, 21_000, 1_000, 0, 100)])
-    (road,) = found.calibrations
-    assert (road.n_seeded, road.difference_usd) == (1, pytest.approx(0))
+    alive = [*GAP[:2], call(2, 2_000, 10, 21_000, 1_000, 0, 100)]
+    assert what_if(alive).taken_over.n_seeded == 1
+    assert replayed(alive).difference_usd == pytest.approx(0)
 
 
 def test_prices_of_another_model_with_the_same_tokenizer_have_no_spread() -> None:
@@ -236,8 +263,7 @@ def test_whatever_was_billed_is_replayed_to_the_cent(rows: list[tuple[float, tup
         at += gap
         ledger.append(call(number, at, *counted, lane=lane, seconds=seconds))
     found = what_if(ledger)
-    for road in found.calibrations:
-        assert road.difference_usd == pytest.approx(0, abs=1e-9)
+    assert replayed(ledger).difference_usd == pytest.approx(0, abs=1e-9)
     for one in found.answers:
         if one.after_usd is not None:
             assert (
@@ -264,8 +290,8 @@ def test_a_real_session() -> None:
     from contextkit.importers.source import Faults
 
     found = what_if(records_in([str(PI)], Faults()), ["ttl-1h", "keep-alive"])
-    (road,) = found.calibrations
-    assert (road.calls, road.difference_usd) == (471, pytest.approx(0, abs=1e-6))
+    (check,) = found.calibrations
+    assert (found.taken_over.calls, check.calls, check.agreed) == (471, 469, 461)
     one = answer(found, "ttl-1h")
     # its one expired prefix (call 252, 151,828 tokens) is read instead of written; all other writes cost 3.75 dollars a
     # million more

@@ -199,7 +199,7 @@ def hit_rate(bills: Iterable[Bill]) -> float:
 
 def deviations_on_the_page(provider: str) -> set[int]:
     """Numbers in the first column of the page's table; OpenAI's longer lifetime adds the call behind the longest gap."""
-    table = PAGE.read_text("utf-8").partition("## Every deviation")[2].partition("\n## ")[0]
+    table = PAGE.read_text("utf-8").partition("## Every deviation")[2].partition("\n###")[0]
     listed = {int(number) for number in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
     return listed | ({252} if provider != "anthropic" else set())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from contextkit.cache.usage import Usage
 from contextkit.ledger import misses as comparing
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.misses import MissDetector, misses
-from contextkit.ledger.prompts import read_body
+from contextkit.ledger.prompts import outline, read_body
 from contextkit.providers.codecs import endpoint_of
 
 MARKED = {"cache_control": {"type": "ephemeral"}}
@@ -116,3 +117,32 @@ def test_bedrocks_markers_are_no_part_of_what_is_said() -> None:
     assert marked is not None
     assert plain is not None
     assert list(marked.prompt.digests) == list(plain.prompt.digests)
+
+
+def test_the_lifetime_that_a_body_asked_for_counts_where_the_next_body_is_unknown() -> None:
+    long = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    before = call(0, body("one", **long), 0, 9_000)
+    after = replace(call(1, b"", 0, 9_000, at=1_000.0), prompt=None)
+    for unknown in (after, replace(after, prompt=Bodies(b"{torn"))):
+        found = misses([before, unknown])[-1]
+        assert (found.cause, found.where.rpartition("gap ")[2]) == ("unknown", "1000 s ≤ 3600 s")
+        found = misses([before, replace(unknown, at=4_000.0)])[-1]
+        assert (found.cause, found.where, found.certain) == ("ttl_expired", "gap 4000 s > 3600 s", True)
+
+
+def test_a_fan_out_is_judged_by_the_lanes_that_were_still_being_written() -> None:
+    """Bodies and outlines alike: a longer prefix that another lane had written before is not what it came too early for."""
+    head = {"system": [{"type": "text", "text": "rules " * 4_000, **MARKED}]}
+    texts = ("more " * 9_000, "two")
+    done = call(0, body(*texts, **head), 0, 22_000, lane="done", at=0.0)
+    late = call(1, body("other", **head), 0, 9_000, lane="late", at=100.0)
+    now = call(2, body(*texts, "three", **head), 0, 22_000, lane="now", at=100.1)
+    calls = [done, late, now]
+    read = [read_body(one.prompt.request, one.provider, one.model) for one in calls if isinstance(one.prompt, Bodies)]
+    outlines = [
+        replace(one, prompt=outline(None, body.prompt, [-1] * body.prompt.n, 0))
+        for one, body in zip(calls, read, strict=True)
+        if body
+    ]
+    for recorded in (calls, outlines):
+        assert [miss.cause for miss in misses(recorded)] == ["first_write", "first_write", "cold_fan_out"]

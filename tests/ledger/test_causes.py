@@ -195,7 +195,7 @@ def test_what_was_measured_to_miss_seldom_is_not_predicted_to() -> None:
 def test_a_lifetime_is_predicted_to_end_only_after_it_has_run_from_the_end_of_a_call() -> None:
     session = Session("anthropic", "claude-opus-4-5").call(Usage(10, 0, 60_000, 0, 5), lasts=20)
     session.call(Usage(10, 60_000, 900, 0, 5), gap=310).call(Usage(10, 60_900, 900, 0, 5), gap=330)
-    assert list(predictions(session)) == [(60_000, None), (60_000, "ttl_expired")]
+    assert list(predictions(session)) == [(60_000, None), (0, "ttl_expired")]
 
 
 # Facts

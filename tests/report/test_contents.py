@@ -236,7 +236,7 @@ def test_a_session_is_named_by_its_title_else_its_project_and_time_else_its_id()
         Remark("program", "5fec7ea0-3", "Codex"),
         call("5fec7ea0-3", at),
         Remark("program", "6fec7ea0-4", "Codex"),
-        call("6fec7ea0-4", 1e17),
+        call("6fec7ea0-4", -1_000.0),
         call("a-session", at),
         Remark("title", "a-key", "token AKIAIOSFODNN7EXAMPLE"),
         call("a-key", at),

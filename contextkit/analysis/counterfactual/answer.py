@@ -15,25 +15,35 @@ from contextkit.canonical import Json, canonical
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The replay of what was, beside what was billed."""
+    """What the cache rules predict for the calls as they were, without being told their bills, beside these bills."""
 
     answered_from: str
     """`usage and times`, or `outlines and request bodies`."""
     calls: int
-    """How many were replayed."""
+    """How many were predicted."""
     recorded_usd: float
     """What they cost at list prices, as billed."""
-    replayed_usd: float
-    """What the reference cache bills for them."""
-    n_unexplained: int = 0
-    """Misses that it could not see and was told of."""
-    n_seeded: int = 0
-    """Reads that it could not explain and was told of: a prefix written, or kept alive, by somebody unseen."""
+    predicted_usd: float
+    """What they cost by the prediction."""
+    agreed: int | None = None
+    """How many were predicted to hit, or to miss, as they did; None where only dollars were compared."""
 
     @property
     def difference_usd(self) -> float:
-        """Replayed less recorded."""
-        return self.replayed_usd - self.recorded_usd
+        """Predicted less recorded."""
+        return self.predicted_usd - self.recorded_usd
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """What a replay from usage and times takes over from the bills, as the rules do not explain it."""
+
+    calls: int
+    """How many were replayed."""
+    n_unexplained: int
+    """Misses that happen again in the replay."""
+    n_seeded: int
+    """Reads of a prefix that somebody unseen wrote, or kept alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,9 @@ class WhatIf:
     recorded_usd: float
     """What they cost."""
     calibrations: tuple[Calibration, ...]
-    """One for each road that answered something."""
+    """One for each way in which calls were predicted."""
+    taken_over: TakenOver
+    """What the replay from usage and times does not explain."""
     answers: tuple[Answer, ...]
     """One a fix, in the order of the table."""
     groups: Mapping[str, tuple[Answer, ...]]
@@ -100,6 +112,7 @@ class WhatIf:
                 "calls_with_price": self.calls_with_price,
                 "recorded_usd": self.recorded_usd,
                 "calibrations": [{**asdict(one), "difference_usd": one.difference_usd} for one in self.calibrations],
+                "taken_over": asdict(self.taken_over),
                 "assumptions": [asdict(row) for row in ASSUMPTIONS],
                 "answers": [*map(_json, self.answers)],
                 "groups": {name: [*map(_json, answers)] for name, answers in self.groups.items()},

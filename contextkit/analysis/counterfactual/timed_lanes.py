@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from contextkit import prices
-from contextkit.analysis.counterfactual.answer import Calibration, Sums
+from contextkit.analysis.counterfactual.answer import Sums, TakenOver
 from contextkit.analysis.counterfactual.fix import Fix, LaneChange, Reading, readings_of
 from contextkit.analysis.counterfactual.timed_lane import AS_IT_WAS, AdjustedCall, Call, LaneRun, Paid
 from contextkit.cache.usage import Usage
@@ -82,17 +82,15 @@ class Lanes:
             self._fold(self._lanes.popitem(last=False)[1])
 
     @property
-    def calibration(self) -> Calibration:
-        """How far the reference cache explains the bills by itself."""
-        counts, bill = self._counts, self._bill
-        return Calibration(
-            "usage and times",
-            counts["calls"],
-            bill["recorded"],
-            bill["replayed"],
-            counts["unexplained"],
-            counts["seeded"],
-        )
+    def taken_over(self) -> TakenOver:
+        """What the replay does not explain, and repeats."""
+        counts = self._counts
+        return TakenOver(counts["calls"], counts["unexplained"], counts["seeded"])
+
+    @property
+    def difference_usd(self) -> float:
+        """The replay of what was less the bill: nothing but rounding, as it takes over what it does not explain."""
+        return self._bill["replayed"] - self._bill["recorded"]
 
     def note(self, fix: Fix) -> str:
         """What else is to be said of a fix."""

@@ -17,7 +17,8 @@ from contextkit.analysis.counterfactual.prompts import Prompts, Watch
 from contextkit.analysis.counterfactual.timed_lane import Call
 from contextkit.analysis.counterfactual.timed_lanes import Lanes, call_of
 from contextkit.ledger.calls import Record, Remark
-from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
+from contextkit.ledger.causes import CallPair, is_shortfall, predicted_read
+from contextkit.ledger.misses import AnalyzedCall, LedgerAnalyzer, list_cost_usd, predicted_usage
 from contextkit.models import Model
 
 SUMMED = "a row that adds up several calls"
@@ -39,8 +40,11 @@ def what_if(
     so far is answered. Raises `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
     """
     work = _Work(fixes_named(fixes, models), by_session)
-    for call in analyzed_calls(work.noting_sums(watch(records))):
-        work.see(call)
+    analyzer = LedgerAnalyzer(work.predict)
+    for record in work.noting_sums(watch(records)):
+        call = analyzer.feed(record)
+        if call is not None:
+            work.see(call)
     work.finish(watch_replay or watch)
     return work.result()
 
@@ -64,6 +68,29 @@ class _Work:
         self._recorded: dict[str, float] = {}
         self._counts: Counter[str] = Counter()
         self._left: Counter[str] = Counter()
+        self._predicted = {"recorded": 0.0, "predicted": 0.0}
+
+    def predict(self, pair: CallPair, expected_tokens: int) -> None:
+        """Predict a call from what was known before its bill, and compare."""
+        exchange, usage = pair.now.exchange, pair.now.usage
+        read, _ = predicted_read(pair, expected_tokens)
+        billed = (
+            list_cost_usd(exchange, usage),
+            list_cost_usd(exchange, predicted_usage(pair, read)),
+        )
+        if billed[0] is None or billed[1] is None:
+            return
+        self._predicted["recorded"] += billed[0]
+        self._predicted["predicted"] += billed[1]
+        is_miss, is_predicted = (is_shortfall(expected_tokens, tokens) for tokens in (usage.read or 0, read))
+        self._counts.update(predicted=1, agreed=is_miss == is_predicted)
+
+    @property
+    def _calibration(self) -> Calibration:
+        bill = self._predicted
+        return Calibration(
+            "usage and times", self._counts["predicted"], bill["recorded"], bill["predicted"], self._counts["agreed"]
+        )
 
     def noting_sums(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records, noting the lanes whose rows are sums and not calls."""
@@ -95,12 +122,13 @@ class _Work:
     def result(self) -> WhatIf:
         """Return all answers."""
         groups = sorted(self._recorded) if self._by_session else []
-        replays = (self._lanes.calibration, self._prompts.calibration)
+        predictions = (self._calibration, self._prompts.calibration)
         return WhatIf(
             self._counts["calls"],
             self._counts["priced"],
             sum(self._recorded.values()),
-            tuple(replay for replay in replays if _is_used(replay)),
+            tuple(one for one in predictions if one.calls),
+            self._lanes.taken_over,
             tuple(self._answer(fix, None) for fix in self._fixes),
             {group: tuple(self._answer(fix, group) for fix in self._fixes) for group in groups},
         )
@@ -133,10 +161,6 @@ class _Work:
         if fix.lane is None:
             return self._prompts.n_calls(fix, group)
         return sum(n for (name, of), n in self._lanes.n_calls.items() if name == fix.name and group in (None, of))
-
-
-def _is_used(replay: Calibration) -> bool:
-    return replay.calls > 0
 
 
 def _reasons_text(reasons: Counter[str]) -> str:
