@@ -82,7 +82,8 @@ def cli() -> None:
 
     \b
     contextkit demo                              an agent loop built three ways, side by side
-    contextkit report session.jsonl              what a recorded session lost, and to what
+    contextkit report                            what the last 7 days of your agents lost, and to what
+    contextkit report session.jsonl              the same of a recorded session
     contextkit validate session.jsonl            how well the cache rules predict its bills
     contextkit fingerprint logs/ --out f.jsonl   the same calls without any text, to be published
     contextkit whatif session.jsonl              what it would have cost with one thing changed

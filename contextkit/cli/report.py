@@ -25,7 +25,7 @@ from contextkit.ledger.duckdb_ledger import summarise_files
 from contextkit.ledger.ledger import HEADER
 from contextkit.private_files import private_opener
 from contextkit.redact import redact
-from contextkit.report.contents import Contents, Fault, billed
+from contextkit.report.contents import Contents, Fault, Loss, Part, SessionFacts, billed
 from contextkit.terminal import echo, echo_error, echo_json
 
 
@@ -57,6 +57,12 @@ def added(paths: Sequence[str], by: str) -> Contents:
         n_faults=summary.n_unread,
         counted=billed(summary.summary),
         calls_without_usage=without,
+        parts=tuple(
+            Part(project, program, row, Loss("", n, tokens, usd if n else 0.0, usd is not None and n_unpriced > 0))
+            for row, project, program, n, tokens, usd, n_unpriced in summary.parts
+        ),
+        session_rows=tuple(summary.session_rows),
+        about={session: SessionFacts(*facts) for session, facts in summary.about.items()},
     )
 
 
@@ -96,6 +102,7 @@ if TYPE_CHECKING:
     from contextkit.ledger.misses import AnalyzedCall, LedgerAnalyzer
     from contextkit.report.contents import Contents, Gathering
     from contextkit.report.html.columns import Columns
+    from contextkit.report.live import LiveCalls
     from contextkit.report.progress import Watch
 
     _ParamType = click.ParamType[float]
@@ -104,6 +111,8 @@ else:
 
 GROUPINGS = ("day", "session", "model", "agent", "project")
 """What calls can be grouped by."""
+DAYS = "7d"
+"""The period of a report over the logs of this machine, where none is given."""
 RECENT = 600
 """Seconds: of a folder that is followed, files written so long before the one written last belong to it, as sub-agents'
 do."""
@@ -169,10 +178,14 @@ class Options:
     """`terminal`, `json`, `csv` or `markdown`."""
     html: str | None
     """The page to write."""
+    n_misses: int
+    """Single misses that the terminal lists."""
+    is_verbose: bool
+    """Whether each fault of the recordings is told."""
 
 
 @click.command("report")
-@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.argument("paths", nargs=-1, type=click.Path())
 @click.option("--by", type=click.Choice(GROUPINGS), help="A row for each day (UTC), session, model, agent or project.")
 @click.option(
     "--since", type=Moment(), metavar="TIME", help="Count calls from then on: 2026-04-09, 2026-04-09T18:30, 36h, 7d."
@@ -189,7 +202,23 @@ class Options:
 @click.option(
     "--html", type=click.Path(dir_okay=False), metavar="OUT", help="Write a page: one file that fetches nothing."
 )
-@click.option("--follow", is_flag=True, help="Go on as a live session grows, until Ctrl-C.")
+@click.option(
+    "--misses",
+    "n_misses",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Single misses to list.",
+)
+@click.option("--verbose", is_flag=True, help="Tell each fault of the recordings, not only how many there are.")
+@click.option(
+    "--live",
+    "--follow",
+    "is_live",
+    is_flag=True,
+    help="Watch the sessions that are running, and when their caches go cold, until Ctrl-C.",
+)
 @click.option(
     "--to",
     type=click.Path(dir_okay=False),
@@ -205,28 +234,38 @@ def command(
     session: str,
     faces: tuple[str, ...],
     html: str | None,
-    follow: bool,
+    n_misses: int,
+    verbose: bool,
+    is_live: bool,
     to: str | None,
     engine: str | None,
 ) -> None:
     """Report over PATHS: files, folders, patterns, or - for standard input, in any known format (found by content).
 
+    Without PATHS: over the session logs that agent programs left on this machine (Claude Code, Codex, Copilot CLI,
+    Gemini CLI, opencode, pi, Qwen Code), of the last 7 days unless --since says otherwise.
+
     Dollars are what a log says that a call cost; where it does not, the list price of the day.
 
     \b
+    contextkit report
+    contextkit report --live
     contextkit report runs/gpu-prices
     contextkit report ~/.claude/projects --since 7d --by project --html report.html
     contextkit report session.jsonl --json
     """
-    options = Options(by or "", since, until, session, _face(faces), _writable(html, paths))
+    page = _writable(html, paths)
+    options = Options(by or "", since, until, session, _face(faces), page, n_misses, verbose)
     if options.face != "terminal":
         for_programs()
     if to or engine:
-        _ledgers(paths, options, to, engine, is_follow=follow)
+        _ledgers(paths, options, to, engine, is_live=is_live)
         return
-    if follow:
+    if is_live:
         _follow(paths, options)
         return
+    if not paths and since is None:
+        options = replace(options, since=Moment().convert(DAYS, None, None))
     from contextkit.importers.collecting import seldom_collecting
     from contextkit.report.progress import watching
 
@@ -236,7 +275,7 @@ def command(
         if not watch.is_stopped:
             _check_not_empty(contents, faults, options)
         _show(contents, columns, options)
-        print_faults(faults)
+        print_faults(faults, is_verbose=options.is_verbose)
         if watch.is_stopped:
             echo_error("partial: these are the figures of what was read before Ctrl-C")
             raise click.exceptions.Exit(130)
@@ -304,22 +343,27 @@ def _writable(html: str | None, paths: Sequence[str]) -> str | None:
     return html
 
 
-def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: str | None, *, is_follow: bool) -> None:
+def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: str | None, *, is_live: bool) -> None:
     """One ledger out of the recordings, or the sums of ledgers by another engine."""
     if to:
         _check_whole(options, to, engine)
-    if is_follow or options.html or options.since is not None or options.until is not None or options.session:
+    if is_live or options.html or options.since is not None or options.until is not None or options.session:
         raise click.UsageError(
-            "--to and --engine take all calls: leave out --follow, --html, --since, --until and --session"
+            "--to and --engine take all calls: leave out --live, --html, --since, --until and --session"
         )
     if to:
-        from contextkit.importers.registry import records_in
         from contextkit.importers.source import Faults
 
         faults = Faults()
-        echo(f"{written(_any_of(records_in(paths, faults), faults), to):,} calls written to {to}")
-        print_faults(faults)
+        files, _ = _files(paths, options, faults)
+        records = records_of(files, set(paths), faults, None)
+        echo(f"{written(_any_of(records, faults), to):,} calls written to {to}")
+        print_faults(faults, is_verbose=options.is_verbose)
         return
+    if not paths:
+        raise click.UsageError(
+            "--engine reads ledgers: name them, as in contextkit report ledger.jsonl --engine duckdb"
+        )
     if options.face == "csv" and not options.by:
         raise click.UsageError(
             "--engine adds calls up: with --csv name a grouping, --by day|session|model|agent|project"
@@ -356,25 +400,70 @@ def _read(
 
     Without a `watch` nothing is shown while it is read, and no file is refused, as it may yet fill.
     """
-    from contextkit.importers.registry import files_at
     from contextkit.importers.source import Faults
     from contextkit.ledger.misses import analyzed_calls
     from contextkit.report.contents import Chosen, Gathering
     from contextkit.report.html.columns import Columns
 
     faults, columns = Faults(), Columns()
-    files = files_at(paths, faults)
+    files, name = _files(paths, options, faults)
     also: list[Callable[[AnalyzedCall], None]] = [columns] if options.html else []
     if options.face == "csv" and not options.by:
         from contextkit.report.csv import Calls
 
         also.append(Calls(sys.stdout))
     gathering = Gathering(options.by, Chosen(options.since, options.until, options.session), also)
-    gathering.add_all(analyzed_calls(records_of(files, set(paths) if watch else set(), faults, watch)))
+    gathering.add_all(analyzed_calls(gathering.heard(records_of(files, set(paths) if watch else set(), faults, watch))))
     fault_rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
-    name = title or (files[0] if len(files) == 1 else f"{len(files):,} files")
     is_partial = bool(watch and watch.is_stopped)
-    return gathering.contents(name, is_partial=is_partial, faults=fault_rows, n_faults=len(faults)), columns, faults
+    contents = gathering.contents(title or name, is_partial=is_partial, faults=fault_rows, n_faults=len(faults))
+    return contents, columns, faults
+
+
+def _files(paths: Sequence[str], options: Options, faults: Faults) -> tuple[list[str], str]:
+    """The files that PATHS name, without PATHS the logs of this machine that the period may be in; and their title."""
+    from contextkit.importers.registry import files_at
+
+    if paths:
+        files = files_at(paths, faults)
+        _check_page(options.html, files)
+        return files, files[0] if len(files) == 1 else f"{len(files):,} files"
+    from contextkit.importers.places import log_files
+
+    files, n_older = log_files(options.since, faults)
+    if not files:
+        raise click.UsageError(_nothing_found(options, n_older))
+    _check_page(options.html, files)
+    if options.since is None:
+        return files, f"all session logs of this machine, {len(files):,} files"
+    since = _typed(options.since)
+    period = f"the last {since[:-1]} days" if since.endswith("d") and since != "1d" else f"since {since}"
+    return files, f"session logs of this machine, {period}: {len(files):,} {'file' if len(files) == 1 else 'files'}"
+
+
+def _check_page(html: str | None, files: Sequence[str]) -> None:
+    """Raises where the page would take the place of a recording that was met in a folder."""
+    if html is not None and Path(html).exists():
+        page = Path(html).resolve()
+        if any(file != "-" and Path(file).resolve() == page for file in files):
+            raise click.BadParameter(f"{html} is one of the files to report: name another one", param_hint="'--html'")
+
+
+def _nothing_found(options: Options, n_older: int) -> str:
+    """What an error says where the machine has no log to report on."""
+    from contextkit.importers.places import PLACES, looked_at
+
+    if n_older and options.since is not None:
+        return (
+            f"no session log of this machine was written since {_written(options.since)} (UTC); {n_older:,} older ones are "
+            "there: give an earlier time, as in contextkit report --since 30d"
+        )
+    places = ", ".join(f"{pattern} ({program})" for program, pattern in looked_at())
+    variables = ", ".join(dict.fromkeys(name for place in PLACES for name in place.variables))
+    return (
+        f"no session log was found on this machine; looked at {places}. Give a file or a folder, as in contextkit report "
+        f"session.jsonl, or set the variable by which the program was told another folder: {variables}"
+    )
 
 
 def records_of(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
@@ -386,10 +475,10 @@ def records_of(files: Sequence[str], named: set[str], faults: Faults, watch: Wat
 
 def _of(file: str, is_named: bool, faults: Faults) -> Iterator[Record]:
     from contextkit.errors import UnreadableLog
-    from contextkit.importers.registry import records_at
+    from contextkit.importers.registry import remarked_records_at
 
     try:
-        yield from records_at(file, faults)[1]
+        yield from remarked_records_at(file, faults)
     except UnreadableLog as error:
         if is_named:
             raise
@@ -420,13 +509,18 @@ def _show(contents: Contents, columns: Columns, options: Options) -> None:
     elif options.face == "terminal":
         from contextkit.report.terminal import show
 
-        show(contents)
+        show(contents, n_misses=options.n_misses)
         if options.html:
             echo(f"\nthe page is {options.html}")
 
 
-def print_faults(faults: Faults) -> None:
-    """What was wrong with the recordings, apart from the report."""
+def print_faults(faults: Faults, *, is_verbose: bool = True) -> None:
+    """What was wrong with the recordings, apart from the report: each of it, or in one line."""
+    if len(faults) > 1 and not is_verbose:
+        from contextkit.report.faults import summary_of
+
+        echo_error(f"in the recordings: {summary_of(faults.counts)}; --verbose lists them")
+        return
     for fault in faults.kept:
         echo_error(str(fault))
     if len(faults) > len(faults.kept):
@@ -443,16 +537,16 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
 
     if options.face != "terminal" or "-" in paths:
         raise click.UsageError(
-            "--follow draws on the terminal what grows in files: leave out --json, --csv, --markdown and -"
+            "--live (or --follow) draws on the terminal what grows in files: leave out --json, --csv, --markdown and -"
         )
     other = next(
         (path for path in paths if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()), None
     )
     if other is not None:
         raise click.UsageError(
-            f"{other}: --follow reads files again as they grow, and this is none: leave out --follow, or give a file"
+            f"{other}: --live reads files again as they grow, and this is none: leave out --live, or give a file"
         )
-    live = _Live(paths)
+    live = _Live(paths, options)
     growing = _Growing(live, options)
     ended_by = follow(growing.read, live.look)
     if ended_by:
@@ -462,7 +556,7 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
     else:
         contents, columns, faults = growing.rest()
     _show(contents, columns, options)
-    print_faults(faults)
+    print_faults(faults, is_verbose=options.is_verbose)
 
 
 class _Growing:
@@ -478,25 +572,24 @@ class _Growing:
         from contextkit.importers.live import LiveFiles
         from contextkit.ledger.misses import LedgerAnalyzer
         from contextkit.report.contents import Chosen, Gathering
+        from contextkit.report.live import LiveCalls
 
         chosen = Chosen(self._options.since, self._options.until, self._options.session)
-        self._files, self._analyzer, self._gathering = (
-            LiveFiles(),
-            LedgerAnalyzer(),
-            Gathering(self._options.by, chosen),
-        )
+        self._files, self._analyzer, self._calls = LiveFiles(), LedgerAnalyzer(), LiveCalls()
+        self._gathering = Gathering(self._options.by, chosen, [self._calls])
 
-    def read(self) -> Contents:
-        """The report as it stands."""
+    def read(self) -> tuple[Contents, LiveCalls]:
+        """The report as it stands, and the caches that are warm."""
         if self._files.is_past(self._live.files):
             self._start()
         self._add(self._files.news(self._live.files), self._analyzer, self._gathering)
         waiting = list(self._files.waiting())
         if not waiting:
-            return self._contents(self._gathering)
-        ahead = self._gathering.copied()
+            return self._contents(self._gathering), self._calls
+        calls = self._calls.copied()
+        ahead = self._gathering.copied([calls])
         self._add(waiting, self._analyzer.copy(), ahead)
-        return self._contents(ahead)
+        return self._contents(ahead), calls
 
     def rest(self) -> tuple[Contents, Columns, Faults]:
         """The report of all of it, when nothing more is to come."""
@@ -510,7 +603,8 @@ class _Growing:
 
     @staticmethod
     def _add(records: Iterable[Record], analyzer: LedgerAnalyzer, gathering: Gathering) -> None:
-        gathering.add_all(call for record in records if (call := analyzer.feed(record)) is not None)
+        heard = gathering.heard(records)
+        gathering.add_all(call for record in heard if (call := analyzer.feed(record)) is not None)
 
     def _contents(self, gathering: Gathering) -> Contents:
         faults = self._files.faults
@@ -519,12 +613,13 @@ class _Growing:
 
 
 class _Live:
-    """The files of what is being written now: those named, or of a folder or pattern the one written last and its
-    neighbours in time.
+    """The files of what is being written now: those named, or of a folder, a pattern or this machine's logs the one
+    written last and its neighbours in time.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], options: Options) -> None:
         self._paths, self._named = paths, {path for path in paths if Path(path).is_file()}
+        self._options = options
         self.files: list[str] = []
         """Once a file is among them it stays."""
         self.look()
@@ -536,9 +631,10 @@ class _Live:
 
     def look(self) -> Hashable:
         """What changes when any of them grows, or one comes."""
-        from contextkit.importers.registry import files_at
+        from contextkit.importers.source import Faults
 
-        written = {file: status for file in files_at(self._paths) if (status := _status(file))}
+        files, _ = _files(self._paths, self._options, Faults())
+        written = {file: status for file in files if (status := _status(file))}
         latest = max((at for at, _ in written.values()), default=0.0)
         followed = {*self.files, *self._named}
         self.files = [file for file, (at, _) in written.items() if file in followed or at >= latest - RECENT]

@@ -21,6 +21,8 @@ ambiguous, the line is parsed.
 * `compact_boundary` and `isCompactSummary` are remarked as a compaction, a changed `effort` or `speed` as a setting, of
   the next call; as events what else a client wrote before it: a slash command, a skill, thinking switched, another
   permission mode or version, an API error, a resumed session (docs/formats.md).
+* `custom-title`, `ai-title` and `summary` lines name the session, in this order of rank; of one type the last counts. A
+  `summary` whose `leafUuid` names no line of the file is of another session of the project, and is passed over.
 * `iterations` of one reply are calls of their own (server tools, compaction): the bill is their sum.
 * Most builds before 2.1.181 write a reply's lines while it streams, and its last line too may hold the count of then:
   where the reply says no `stop_reason`, the output is a lower bound.
@@ -254,6 +256,10 @@ class Transcript:
         self.replies = _Replies(source)
         self.reply: _Reply | None = None
         """Whose line was the last of any reply."""
+        self.titles: dict[str, tuple[str, str]] = {}
+        """Type of a line → the session it names, empty for that of the file, and its title."""
+        self.summaries: dict[str, str] = {}
+        """`leafUuid` → summary, of lines that may be of another session."""
 
     def hear(self, number: int, line: bytes) -> Sequence[Record]:
         """The next line; gives the calls of a reply that no further lines are waited for."""
@@ -272,6 +278,8 @@ class Transcript:
             return self._of_a_reply(number, line, near)
         elif b'compact_boundary"' in line:
             self.replies.compacted(line)
+        elif (kind := _TITLE_LINE.search(near)) is not None:
+            self._title(kind[1].decode(), line)
         else:
             self.replies.note(line, near)
             if not is_own(line, near):
@@ -295,17 +303,56 @@ class Transcript:
         self.reply = reply
         return () if ready is None else replies.calls(ready)
 
+    def _title(self, kind: str, line: bytes) -> None:
+        record = object_of(line)
+        title = record.get(_TITLES[kind])
+        if not isinstance(title, str) or not title.strip():
+            return
+        if kind == "summary":
+            self.summaries[str(record.get("leafUuid"))] = title.strip()
+        else:
+            session = record.get("sessionId")
+            self.titles[kind] = session if isinstance(session, str) else "", title.strip()
+
     def waiting(self) -> Iterator[Record]:
-        """The calls of replies whose lines may still come, as they stand."""
+        """The calls of replies whose lines may still come, as they stand, then what the session is called."""
         ahead = self.replies.copied()
-        return (record for reply in ahead.open.values() for record in ahead.calls(reply))
+        for reply in ahead.open.values():
+            yield from ahead.calls(reply)
+        self._take_summary()
+        named = next((self.titles[kind] for kind in _TITLES if kind in self.titles), None)
+        if named is not None and (session := named[0] or ahead.session):
+            yield Remark("title", session, named[1])
+
+    def _take_summary(self) -> None:
+        """Keep the last of the new summaries that is of this file's session."""
+        while self.summaries:
+            leaf, summary = self.summaries.popitem()
+            if _has_line(self.source.name, leaf):
+                self.titles["summary"] = "", summary
+                self.summaries.clear()
 
     def finish(self) -> None:
         """Report what concerns the file as a whole."""
         self.replies.finish()
 
 
+def _has_line(file: str, uuid: str) -> bool:
+    """Whether a line of a file has this `uuid`; what came by a pipe cannot be looked through once more."""
+    if not uuid or not Path(file).is_file():
+        return False
+    needle, before = f'"uuid":"{uuid}"'.encode("utf-8", "surrogatepass"), b""
+    for piece in Source(file).chunks():
+        if needle in before + piece:
+            return True
+        before = piece[-len(needle) :]
+    return False
+
+
 read = by_line(Transcript)
+_TITLE_LINE = re.compile(rb'"type":"(custom-title|ai-title|summary)"')
+_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+"""Type of a line that names a session → the key of its title; the user's own name first."""
 
 
 def _parsed_key(source: Source, number: int, line: bytes) -> bytes:
@@ -473,6 +520,8 @@ class _Replies:
         self.remarked: set[str] = set()
         self.agent_type = _agent_type(source.name)
         self.n_known = 0
+        self.session = ""
+        """Of the last call."""
 
     def copied(self) -> _Replies:
         """The same, for calls to be taken of it that count for nothing yet; what is wrong with them is told elsewhere."""
@@ -561,7 +610,7 @@ class _Replies:
             return ()
         if message.get("model") == OWN_WORDS or record.get("isApiErrorMessage"):
             return ()
-        session = str(record.get("sessionId") or self.source.label)
+        session = self.session = str(record.get("sessionId") or self.source.label)
         identity = str(
             message.get("id") or record.get("requestId") or record.get("uuid") or f"{session}/{reply.number}"
         )

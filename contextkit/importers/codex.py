@@ -14,6 +14,8 @@ given: what Codex sends around the items of the file is in no line.
   file. What was counted in another file is not counted again.
 * The event is written after the tools have run. A call starts at the last item that was put to the model, and ends at
   the model's last.
+* `thread_name_updated` events name the session, else the last line of `session_index.jsonl` in Codex's home folder that
+  is about it.
 * `turn_context` says model and effort; `compacted` that a summary took the place of the history. The first call behind a
   message of the user's is remarked as a turn, with the reasoning tokens of the turn before it.
 * `thread_settings_applied` says the service tier that is asked for from then on; the tier that served a call is in no
@@ -24,7 +26,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
+
+import orjson
 
 from contextkit.cache.usage import Usage, tier_named
 from contextkit.importers.format import by_line, first_line
@@ -55,7 +61,7 @@ def is_codex(head: bytes) -> bool:
 _KINDS = (b'"session_meta"', b'"turn_context"', b'"event_msg"', b'"response_item"')
 
 
-_PARSED = re.compile(rb'"t(?:oken_count|urn_context|hread_settings_applied)"|"session_meta"')
+_PARSED = re.compile(rb'"t(?:oken_count|urn_context|hread_(?:name_updated|settings_applied))"|"session_meta"')
 _ITEM = re.compile(rb'"payload":\{(?:"id":"[^"]*",)?"type":"(\w+)"(?:[^{}\[\]]*?"role":"(\w+)")?')
 _TYPE = b'"payload":{"type":"'
 _WHEN = re.compile(rb'"timestamp":"([^"]{10,40})"')
@@ -150,6 +156,8 @@ class Rollout:
             self._head(payload, plausible(record.get("timestamp")))
         elif record.get("type") == "turn_context":
             self._turn(payload)
+        elif payload.get("type") == "thread_name_updated":
+            yield from self._named(payload.get("thread_name"))
         elif payload.get("type") == "thread_settings_applied" and isinstance(payload.get("thread_settings"), dict):
             tier = tier_named(payload["thread_settings"].get("service_tier"))
             self.tier = "priority" if tier == "fast" else tier  # what Codex calls fast is OpenAI's priority
@@ -179,6 +187,12 @@ class Rollout:
             self.about += [Remark("agent", f"{self.session}/{own}", name)] if isinstance(name, str) else []
         if isinstance(payload.get("cwd"), str):
             self.about.append(Remark("project", self.session, payload["cwd"]))
+        self.about += self._named(_indexed_name(self.source.name, own))
+
+    def _named(self, name: object) -> list[Remark]:
+        """What the session is called; a sub-agent's name is none of the session."""
+        is_name = self.lane == "main" and isinstance(name, str) and bool(name.strip())
+        return [Remark("title", self.session, str(name).strip())] if is_name else []
 
     def _turn(self, payload: dict[str, Any]) -> None:
         if isinstance(payload.get("model"), str):
@@ -350,6 +364,33 @@ def _spawned(source: object) -> dict[str, Any] | None:
         return None
     spawned = agent.get("thread_spawn") if isinstance(agent, dict) else None
     return spawned if isinstance(spawned, dict) else {}
+
+
+def _indexed_name(file: str, session: str) -> str | None:
+    """What the index beside Codex's folders of rollouts calls a session; of several lines about it the last."""
+    for folder in list(Path(file).absolute().parents)[:_MOST_FOLDERS]:
+        if folder.name in ("sessions", "archived_sessions"):
+            index = folder.parent / "session_index.jsonl"
+            return _names(str(index), index.stat().st_mtime_ns).get(session) if index.is_file() else None
+    return None
+
+
+_MOST_FOLDERS = 4
+"""From a rollout up to `sessions`: day, month, year, and itself."""
+
+
+@lru_cache(maxsize=4)
+def _names(index: str, written_at_ns: int) -> dict[str, str]:
+    """Session → its name; read anew once the index was written."""
+    names = {}
+    for line in Path(index).read_bytes().splitlines():
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(row, dict) and isinstance(row.get("thread_name"), str):
+            names[str(row.get("id"))] = row["thread_name"]
+    return names
 
 
 def _counts(said: object) -> Counts | None:

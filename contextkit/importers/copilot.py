@@ -9,6 +9,7 @@ Takes a source, gives exchanges. Prompts are not given: what the CLI sends aroun
   shutdown adds them up, as in a session that is open or was left by `/new`: their input is unknown.
 * `assistant.usage`, of the stream that the SDK and `--output-format json` give and in no file of the CLI, is the bill
   of one call. What the sums say beyond these events is a row that is marked as a sum.
+* `session.title_changed`, which some streams hold, names the session.
 * Input holds what was read and written.
 """
 
@@ -26,7 +27,7 @@ from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts
 from contextkit.importers.transcript import EARLIEST, natural, parsed, plausible
-from contextkit.ledger.calls import Record
+from contextkit.ledger.calls import Record, Remark
 
 PROVIDER = "github-copilot"
 ADDED_UP = "all calls of this model up to a session.shutdown"
@@ -96,6 +97,8 @@ class _Log:
             yield from self._billed(number, event, data, now)
         elif kind == "session.shutdown":
             yield from self._shutdown(number, event, data, now)
+        elif kind == "session.title_changed" and isinstance(data.get("title"), str):
+            yield Remark("title", self.session, data["title"])
         if kind == "session.compaction_complete":
             self.calls.remark_next("compaction", "Copilot compacted the history")
         if kind in _PUT:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from contextkit.importers.source import Source
-from contextkit.ledger.calls import Record
+from contextkit.ledger.calls import Exchange, Record, Remark
 
 
 def not_by_line(source: Source) -> None:
@@ -45,6 +45,27 @@ class Format:
     counted twice."""
     lines: Callable[[Source], Lines | None] = not_by_line
     """A reader of the lines of a file; None where this file, or any of this format, is not read line by line."""
+    program: str = ""
+    """The agent program that writes it, as people call it; empty for formats of gateways, libraries and our own."""
+
+
+class ProgramRemarks:
+    """Adds to the records of a file which program held each of its sessions, before the session's first call."""
+
+    def __init__(self, program: str = "", sessions: Iterable[str] = ()) -> None:
+        """`sessions` are those whose program was remarked before."""
+        self.program = program
+        """Its name; empty for none, and then nothing is added."""
+        self.sessions = set(sessions)
+        """Sessions whose program was remarked."""
+
+    def added(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The same records with the remarks among them."""
+        for record in records:
+            if self.program and isinstance(record, Exchange) and record.session not in self.sessions:
+                self.sessions.add(record.session)
+                yield Remark("program", record.session, self.program)
+            yield record
 
 
 def by_line(start: Callable[[Source], Lines]) -> Callable[[Source], Iterator[Record]]:

@@ -8,12 +8,15 @@ holds neither the system prompt nor the tools.
   differently.
 * In a `.jsonl` a message is written again when its tokens or its tools are known; `$set` may hold messages too, and a
   message that `$rewindTo` took back was billed all the same. Of the lines of one message the last with tokens counts.
+* `summary` of the session, which newer versions write when it ends, names it; the folder's `.project_root` says where it
+  was held.
 * A session that was resumed in another file keeps the ids of its messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from contextkit.cache.usage import Usage
@@ -42,11 +45,13 @@ def read(source: Source) -> Iterator[Record]:
     """The calls of a session in its order."""
     calls, session, lane = SessionCalls(source, "gemini"), source.label, "main"
     messages: dict[str, tuple[int, dict[str, Any]]] = {}
+    title: object = None
     for number, row in rows(source):
         said = table(row.get("$set")) or row
         if "projectHash" in row:
             session = str(row.get("sessionId") or session)
             lane = session if row.get("kind") == "subagent" else "main"
+        title = said.get("summary") or title
         listed = said.get("messages")
         if not isinstance(listed, list):
             listed = [said] if "type" in said and "timestamp" in said else []
@@ -55,6 +60,9 @@ def read(source: Source) -> Iterator[Record]:
         for message in listed:
             if isinstance(message, dict):
                 _keep(messages, number, message)
+    if lane == "main":
+        yield from calls.remark("title", session, title)
+    yield from calls.remark("project", session, _project(source))
     for name, (number, message) in messages.items():
         if message.get("type") != "gemini":
             calls.put(plausible(message.get("timestamp")))
@@ -66,6 +74,15 @@ def read(source: Source) -> Iterator[Record]:
             if message.get("toolCalls"):
                 calls.put(ended)
     calls.finish()
+
+
+def _project(source: Source) -> str | None:
+    """Where the sessions of a folder `chats` were held, as newer versions note beside it."""
+    note = Path(source.name).absolute().parent.parent / ".project_root"
+    try:
+        return note.read_text("utf-8").strip() if note.is_file() else None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _keep(messages: dict[str, tuple[int, dict[str, Any]]], number: int, message: dict[str, Any]) -> None:

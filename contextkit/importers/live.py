@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 from contextkit.errors import UnreadableLog
-from contextkit.importers.format import Lines
+from contextkit.importers.format import Lines, ProgramRemarks
 from contextkit.importers.registry import format_of, unknown
 from contextkit.importers.source import HEAD, Faults, Source, is_packed, translated_errors
 from contextkit.ledger.calls import Record
@@ -35,6 +35,7 @@ class LiveFile:
         self._status: Status | None = None
         self._offset, self._n_lines, self._before = 0, 0, (b"", b"")
         self._is_refused = False
+        self._programs = ProgramRemarks()
 
     def is_another(self) -> bool:
         """Whether what was read of it is no longer what stands there: it has gone, was cut, replaced, or written anew."""
@@ -49,6 +50,9 @@ class LiveFile:
 
     def news(self) -> Iterator[Record]:
         """The records of the lines that have come since the last look."""
+        return self._programs.added(self._news())
+
+    def _news(self) -> Iterator[Record]:
         status = _status(self.name)
         if status is None or status == self._status or self._is_refused:
             return
@@ -63,13 +67,16 @@ class LiveFile:
             return ()
         faults, self._source.faults = self._source.faults, Faults()
         try:
-            return list(self._reader.waiting())
+            return list(ProgramRemarks(self._programs.program, self._programs.sessions).added(self._reader.waiting()))
         finally:
             self._source.faults = faults
 
     def rest(self) -> Iterator[Record]:
         """What is held back, and a last line without its end; to be asked once, when nothing more is to come."""
-        yield from self.news()
+        return self._programs.added(self._rest())
+
+    def _rest(self) -> Iterator[Record]:
+        yield from self._news()
         if self._reader is None:
             if self._status is None and not self._is_refused and _status(self.name):
                 yield from self._whole()
@@ -90,6 +97,7 @@ class LiveFile:
             self._reader = known.lines(self._source) if known and not is_packed(self.name) else None
         except UnreadableLog:
             return False  # nothing but blanks so far, or half of what was packed
+        self._programs.program = known.program if known else ""
         if known is None and status[1] < HEAD:
             return False
         if self._reader is None:
@@ -103,6 +111,7 @@ class LiveFile:
             known = format_of(source)
             if known is None:
                 raise unknown(self.name)
+            self._programs.program = known.program
             yield from known.read(source)
         except UnreadableLog as error:
             self._refuse(error)

@@ -8,6 +8,7 @@ prompt nor the tools are stored.
 * A message of older versions has several steps, and its own `tokens` are those of the last one: its parts of type
   `step-finish` say each. Where a message has such parts they are its calls, else the message is one.
 * A sub-agent is a session with a parent: a lane of the session that its line of parents ends in.
+* `title` names a session, once opencode has replaced the one with the time that a new session gets.
 * `cost` is what opencode worked out from its own price list, 0 where that has no price.
 """
 
@@ -36,6 +37,8 @@ from contextkit.ledger.calls import Record
 MAGIC = b"SQLite format 3\0"
 _VERSIONS = slice(18, 20)
 """Bytes of a database that say whether its latest changes stand in a file beside it; 1 where all is in this one."""
+_NEW = "New session - "
+"""What the title of a session starts with that has none yet."""
 DAMAGED = "a damaged database; rows that can be read were read"
 
 
@@ -60,10 +63,32 @@ def read(source: Source) -> Iterator[Record]:
             yield from _Sessions(source, calls).of(database)
     else:
         for number, row in rows(source):
-            yield from _message(
-                calls, number, row, str(row.get("sessionID") or source.label), "main", _parts(source, row)
-            )
+            session = str(row.get("sessionID") or source.label)
+            title, place = _noted(source, session)
+            yield from calls.remark("project", session, place)
+            yield from calls.remark("title", session, title)
+            yield from _message(calls, number, row, session, "main", _parts(source, row))
     calls.finish()
+
+
+def _noted(source: Source, session: str) -> tuple[str, str]:
+    """Title and folder of a session of the older folder, whose file stands in `session/<project>` beside `message`."""
+    folders = Path(source.name).absolute().parents
+    storage = folders[min(2, len(folders) - 1)]
+    key = "opencode session", str(storage), session
+    if key not in source.faults.left:
+        found: dict[str, Any] = {}
+        if source.name != STDIN and session.startswith("ses_") and session.isidentifier():
+            for path in (storage / "session").glob(f"*/{session}.json"):
+                try:
+                    found = table(orjson.loads(path.read_bytes()))
+                except (OSError, orjson.JSONDecodeError):
+                    continue
+        title, place = found.get("title"), found.get("directory")
+        is_title = isinstance(title, str) and not title.startswith(_NEW)
+        source.faults.left[key] = title if is_title else "", place if isinstance(place, str) else ""
+    noted: tuple[str, str] = source.faults.left[key]
+    return noted
 
 
 def _database(source: Source) -> sqlite3.Connection:
@@ -104,6 +129,8 @@ class _Sessions:
     def _session(self, database: sqlite3.Connection, session: bytes, place: str, title: str) -> Iterator[Record]:
         root, lane = self._lane(_text(session))
         yield from self.calls.remark("project", root, place)
+        if lane == "main" and not title.startswith(_NEW):
+            yield from self.calls.remark("title", root, title)
         steps = self._steps(database, session)
         messages = database.execute(
             "select rowid, id, data from message where session_id = cast(? as text) order by time_created, id",

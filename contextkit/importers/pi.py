@@ -65,7 +65,7 @@ from contextkit.importers.recording import (
 )
 from contextkit.importers.source import Source, open_file
 from contextkit.importers.transcript import CUT, dollars, natural
-from contextkit.ledger.calls import Exchange, Outline
+from contextkit.ledger.calls import Exchange, Outline, Record, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline
 from contextkit.models import find_model
@@ -403,7 +403,7 @@ class PiLines:
     """
 
     def __init__(self, source: Source) -> None:
-        self.source = source
+        self.source, self.session = source, source.label
         self.calls: Calls | None = None
         self.tree: Tree | None = None
         self.branches: Branches | None = None
@@ -412,8 +412,8 @@ class PiLines:
         self.n_known = 0
         self.n_unknown: dict[str, int] = {}
 
-    def hear(self, number: int, line: bytes) -> tuple[Exchange, ...]:
-        """The next line; gives its call."""
+    def hear(self, number: int, line: bytes) -> tuple[Record, ...]:
+        """The next line; gives its call, or what it says of the session."""
         mark = hash(line.rstrip())
         if mark in self.lines:
             self.n_known += 1
@@ -423,8 +423,9 @@ class PiLines:
         try:
             record = orjson.loads(line)
             if self.calls is None:
-                self._begin(number, record)
-                return ()
+                return self._begin(number, record)
+            if record.get("type") == "session_info" and isinstance(record.get("name"), str) and record["name"].strip():
+                return (Remark("title", self.session, record["name"].strip()), *self._new(self._call(record)))
             call = self._call(record)
         except _UnknownType as error:
             self.n_unknown[str(error)] = self.n_unknown.get(str(error), 0) + 1
@@ -433,21 +434,27 @@ class PiLines:
             is_json = not isinstance(error, orjson.JSONDecodeError)
             self.source.fault(number, f"{type(error).__name__} {error}" if is_json else CUT)
             return ()
+        return self._new(call)
+
+    def _new(self, call: Exchange | None) -> tuple[Exchange, ...]:
+        """A call that was not read before."""
         if call is None or self._is_new(call):
             return (call,) if call else ()
         self.n_known += 1
         return ()
 
-    def _begin(self, number: int, record: dict[str, Json]) -> None:
+    def _begin(self, number: int, record: dict[str, Json]) -> tuple[Record, ...]:
         head = _head(self.source.name, number, record)
         session, effort, version = head["id"], head.get("thinkingLevel", "off"), _version(head)
-        self.calls = Calls(session, effort)
+        self.calls, self.session = Calls(session, effort), session
         if version > 1:
             self.tree, self.branches = Tree(), Branches(session, effort)
         if version > VERSION:
             self.source.fault(
                 number, f"format version {version}, read as version {VERSION}: what is new in it is passed over"
             )
+        project = head.get("cwd")
+        return (Remark("project", session, project),) if isinstance(project, str) and project else ()
 
     def _call(self, record: dict[str, Json]) -> Exchange | None:
         """The call of a record, None where it is none."""

@@ -6,6 +6,7 @@ the system prompt nor the tools stand in the file.
 * The counters have Gemini's names whoever was asked: the prompt holds the cached tokens. `totalTokenCount` tells whether
   the thoughts are beside the output, as Gemini counts, or inside it, as OpenAI-compatible hosts do.
 * A branch (`/branch`) copies its lines under another session's name, `uuid` and all: they are counted once.
+* The last `custom_title` of a session names it.
 * Calls that are no turn (titles, summaries) have no line.
 """
 
@@ -22,7 +23,7 @@ from contextkit.importers.rows import table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import parsed, plausible
-from contextkit.ledger.calls import Record
+from contextkit.ledger.calls import Record, Remark
 
 _MESSAGE = re.compile(rb'"message"\s*:\s*\{\s*(?:"role"\s*:\s*"\w+"\s*,\s*)?"parts"')
 _NAMES = ("prompt", "candidates", "total", "cachedContent", "thoughts", "toolUsePrompt")
@@ -61,6 +62,10 @@ def _records(calls: SessionCalls, number: int, row: dict[str, Any]) -> Iterator[
         calls.put(now)
     elif row.get("subtype") == "chat_compression":
         calls.remark_next("compaction", "Qwen Code compressed the history")
+    elif row.get("subtype") == "custom_title":
+        title = table(row.get("systemPayload")).get("customTitle")
+        if isinstance(title, str) and title.strip():
+            yield Remark("title", str(row.get("sessionId") or calls.source.label), title.strip())
     elif row["type"] == "assistant" and said and calls.is_new(str(row["uuid"])):
         session, lane = str(row.get("sessionId") or calls.source.label), str(row.get("agentId") or "main")
         provider, model = provider_and_model("", str(row.get("model") or ""))

@@ -37,7 +37,7 @@ from contextkit.importers import (
     sqlite_sessions,
     swe_agents,
 )
-from contextkit.importers.format import Format, by_line, first_line
+from contextkit.importers.format import Format, ProgramRemarks, by_line, first_line
 from contextkit.importers.source import DAMAGED, STDIN, Faults, Source
 from contextkit.ledger.calls import Exchange, Record
 from contextkit.ledger.ledger import Ledger, Rows, check_header
@@ -80,32 +80,40 @@ class _Ours:
 
 def _sqlite_records(source: Source) -> Iterator[Record]:
     """The calls of a SQLite file: of our sessions, or of opencode's."""
-    return (sqlite_sessions.read if sqlite_sessions.is_ours(source) else opencode.read)(source)
+    if sqlite_sessions.is_ours(source):
+        return sqlite_sessions.read(source)
+    return ProgramRemarks("opencode").added(opencode.read(source))
 
 
 LEDGER = Format("contextkit ledger", lambda head: b'"contextkit_ledger"' in first_line(head), by_line(_Ours), _Ours)
 FORMATS: tuple[Format, ...] = (
     LEDGER,
     Format("contextkit SQLite file", sqlite_sessions.is_sqlite, _sqlite_records),
-    Format("Qwen Code chat", qwen_code.is_qwen_code, qwen_code.read),
-    Format("Claude Code transcript", claude_code.is_claude_code, claude_code.read, claude_code.Transcript),
-    Format("Codex rollout", codex.is_codex, codex.read, codex.Rollout),
-    Format("Copilot CLI events", copilot.is_copilot, copilot.read),
-    Format("Gemini CLI session", gemini_cli.is_gemini_cli, gemini_cli.read),
-    Format("opencode sessions", opencode.is_opencode, opencode.read),
-    Format("Cline task", cline.is_cline, cline.read),
-    Format("Cline session", cline_sessions.is_cline_session, cline_sessions.read),
-    Format("SWE-agent trajectory", swe_agents.is_swe_agent, swe_agents.read),
-    Format("Inspect log", inspect_logs.is_inspect, inspect_logs.read),
-    Format("aider analytics", aider.is_aider, aider.read),
+    Format("Qwen Code chat", qwen_code.is_qwen_code, qwen_code.read, program="Qwen Code"),
+    Format(
+        "Claude Code transcript",
+        claude_code.is_claude_code,
+        claude_code.read,
+        claude_code.Transcript,
+        program="Claude Code",
+    ),
+    Format("Codex rollout", codex.is_codex, codex.read, codex.Rollout, program="Codex"),
+    Format("Copilot CLI events", copilot.is_copilot, copilot.read, program="Copilot CLI"),
+    Format("Gemini CLI session", gemini_cli.is_gemini_cli, gemini_cli.read, program="Gemini CLI"),
+    Format("opencode sessions", opencode.is_opencode, opencode.read, program="opencode"),
+    Format("Cline task", cline.is_cline, cline.read, program="Cline or Roo Code"),
+    Format("Cline session", cline_sessions.is_cline_session, cline_sessions.read, program="Cline"),
+    Format("SWE-agent trajectory", swe_agents.is_swe_agent, swe_agents.read, program="SWE-agent"),
+    Format("Inspect log", inspect_logs.is_inspect, inspect_logs.read, program="Inspect"),
+    Format("aider analytics", aider.is_aider, aider.read, program="aider"),
     Format("Prometheus scrapes", prometheus.is_scrape, prometheus.read),
-    Format("pi session", lambda head: pi.is_pi(first_line(head)), pi.read, pi.PiLines),
+    Format("pi session", lambda head: pi.is_pi(first_line(head)), pi.read, pi.PiLines, program="pi"),
     Format("block trace", block_trace.is_block_trace, block_trace.read),
     Format("OpenTelemetry spans", otel.is_otel, otel.read, otel.lines),
     Format("LiteLLM log", litellm.is_litellm, litellm.read),
     Format("Langfuse export", langfuse.is_langfuse, langfuse.read),
     Format("agent trace", agent_traces.is_agent_trace, agent_traces.read),
-    Format("OpenHands metrics", openhands.is_openhands, openhands.read),
+    Format("OpenHands metrics", openhands.is_openhands, openhands.read, program="OpenHands"),
     Format("OpenAI-format runs", openai_runs.is_openai_runs, openai_runs.read),
     Format("HTTP archive", har.is_har, har.read),
     Format("OpenRouter records", openrouter.is_openrouter, openrouter.read),
@@ -244,6 +252,12 @@ def records_at(name: str, faults: Faults | None = None) -> tuple[Format, Iterato
         source.close()
         raise
     return known, known.read(source)
+
+
+def remarked_records_at(name: str, faults: Faults | None = None) -> Iterator[Record]:
+    """The records of one file, each session's program remarked before its first call."""
+    known, records = records_at(name, faults)
+    return ProgramRemarks(known.program).added(records)
 
 
 def records_in(names: Iterable[str], faults: Faults) -> Iterator[Record]:

@@ -145,6 +145,8 @@ class Exchange:
 RemarkKind = Literal[
     "verdict",
     "project",
+    "title",
+    "program",
     "agent",
     "caller",
     "repair",
@@ -156,15 +158,16 @@ RemarkKind = Literal[
     "passed",
     "charge",
 ]
-"""verdict: the provider's own diagnosis of a call (`system_changed`); project: where a conversation was held; agent:
-who a lane is; caller: `file:line` of the code that sent a call; repair: what a proxy changed in a request before
-passing it on; compaction: what rewrote the history since the call before in the lane; setting: a request setting that
-is another one than that call's (`effort low → high`); turn: the call is the first behind a prompt of the user's, and how
-many tokens of reasoning the turn before it wrote (`3857`); event: what the client wrote between the call and the one
-before it in its lane, by its name in `facts/observed.toml` (`slash command: /review`); sum: what each row of a lane adds
-up, where rows are no calls, as between two scrapes of an engine's counters; passed: what went through a proxy and is no
-model call it knows, in sizes only; charge: what a budget was charged for a call whose bill does not say all of it
-(`5012 tokens, 0.0375 usd`)."""
+"""verdict: the provider's own diagnosis of a call (`system_changed`); project: where a conversation was held; title:
+what its program calls it; program: which agent program held it (`Claude Code`); agent: who a lane is; caller:
+`file:line` of the code that sent a call; repair: what a proxy changed in a request before passing it on; compaction:
+what rewrote the history since the call before in the lane; setting: a request setting that is another one than that
+call's (`effort low → high`); turn: the call is the first behind a prompt of the user's, and how many tokens of
+reasoning the turn before it wrote (`3857`); event: what the client wrote between the call and the one before it in its
+lane, by its name in `facts/observed.toml` (`slash command: /review`); sum: what each row of a lane adds up, where rows
+are no calls, as between two scrapes of an engine's counters; passed: what went through a proxy and is no model call it
+knows, in sizes only; charge: what a budget was charged for a call whose bill does not say all of it (`5012 tokens,
+0.0375 usd`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +177,8 @@ class Remark:
     kind: RemarkKind
     """What it says."""
     about: str
-    """Id of the exchange (verdict, caller, repair, compaction, setting, turn, event, charge), the session (project), `session/lane` (agent,
-    sum), or the run of the proxy (passed)."""
+    """Id of the exchange (verdict, caller, repair, compaction, setting, turn, event, charge), the session (project,
+    title, program), `session/lane` (agent, sum), or the run of the proxy (passed)."""
     text: str
     """In as few words as it has: `system_changed`, `prompts.py:41`, `researcher`."""
 

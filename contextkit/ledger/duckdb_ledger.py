@@ -157,7 +157,7 @@ CREATE TABLE rates (provider VARCHAR, model VARCHAR, quarter BIGINT, tier VARCHA
   above BIGINT, up_to BIGINT, writes_cost BOOLEAN, fresh DOUBLE,
   read DOUBLE, write_short DOUBLE, write_long DOUBLE, output DOUBLE);
 CREATE TABLE free (provider VARCHAR, model VARCHAR);
-CREATE TABLE missed (n BIGINT);
+CREATE TABLE missed (n BIGINT, lost BIGINT, usd DOUBLE);
 """  # noqa: S608 - what is put in is ours
 _CALLS = """
 CREATE TABLE calls AS
@@ -170,11 +170,14 @@ WITH whole AS (
 known AS (
   SELECT *, fresh + read + {written} AS prompt, CAST(floor(began / 900) AS BIGINT) AS quarter FROM whole),
 named AS (
-  SELECT known.*, coalesce(agents.text, lane) AS agent, coalesce(projects.text, '') AS project FROM known
+  SELECT known.*, coalesce(agents.text, lane) AS agent, coalesce(projects.text, '') AS project,
+    coalesce(programs.text, '') AS program FROM known
   LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'agent' GROUP BY about) agents
     ON agents.about = session || '/' || lane
   LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'project' GROUP BY about) projects
-    ON projects.about = session),
+    ON projects.about = session
+  LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'program' GROUP BY about) programs
+    ON programs.about = session),
 placed AS (
   SELECT named.*, sums.about IS NOT NULL AS is_sum FROM named
   LEFT JOIN (SELECT DISTINCT about FROM remarks WHERE remark = 'sum') sums ON sums.about = session || '/' || lane)
@@ -244,6 +247,13 @@ class Added:
     """`Miss.index` → the provider's own diagnosis, where it gave one."""
     n_unread: int
     """Lines that are no JSON, or were changed since they were written; they count nowhere."""
+    session_rows: list[Row]
+    """A row for each session, named by its id, in order of appearance; of more than `MOST_LANES` those that sent most."""
+    parts: list[tuple[Row, str, str, int, int, float | None, int]]
+    """For each project and program, in order of appearance: its row, both names, and of its misses how many they are,
+    the tokens they lost, what those with a price cost, and how many have none."""
+    about: dict[str, tuple[str, str, str, float]]
+    """Session of `session_rows` → its title, program, project, and when its first call started; empty for unknown."""
 
 
 def summarise_files(files: Sequence[str], by: str = "", memory: str = MEMORY) -> Added:
@@ -266,7 +276,40 @@ def summarise_files(files: Sequence[str], by: str = "", memory: str = MEMORY) ->
             sessions,
             verdicts,
             _one(table, "SELECT count(*) FROM lines WHERE body IS NULL"),
+            (session_rows := _sums(table, ttls, "session", "session", "min(calls.n)", MOST_LANES)),
+            list(_parts(table, ttls)),
+            _about(table, {row.name for row in session_rows}),
         )
+
+
+def _parts(
+    table: DuckDBPyConnection, ttls: Sequence[int]
+) -> Iterator[tuple[Row, str, str, int, int, float | None, int]]:
+    rows = _sums(table, ttls, "project || chr(10) || program", "project, program", "min(calls.n)")
+    lost = {
+        key: values
+        for key, *values in _rows(
+            table,
+            "SELECT project || chr(10) || program, count(*), sum(lost), sum(usd), count(*) - count(usd) "
+            "FROM calls JOIN missed USING (n) GROUP BY ALL",
+        )
+    }
+    for row in rows:
+        project, _, program = row.name.rpartition("\n")
+        n, tokens, usd, n_unpriced = lost.get(row.name, (0, 0, None, 0))
+        yield replace(row, name=project), project, program, int(n), int(tokens), usd, int(n_unpriced)
+
+
+def _about(table: DuckDBPyConnection, sessions: set[str]) -> dict[str, tuple[str, str, str, float]]:
+    found = _rows(
+        table,
+        "SELECT session, coalesce(any_value(titles.text), ''), any_value(program), any_value(project), min(began) "
+        "FROM calls LEFT JOIN (SELECT about, max_by(text, n) AS text FROM remarks WHERE remark = 'title' GROUP BY about) "
+        "titles ON titles.about = session GROUP BY session",
+    )
+    return {
+        session: (title, program, project, at) for session, title, program, project, at in found if session in sessions
+    }
 
 
 def write_by_session(files: Sequence[str], to: str, memory: str = MEMORY) -> int:
@@ -424,7 +467,7 @@ def _judged(table: DuckDBPyConnection) -> tuple[list[Miss], _Remarks]:
                 place = places[call.index]
                 dearest_misses.append(replace(call.miss, index=place))
                 remarks[place] = session, call.verdict
-                lost += [(place,)] if call.miss.lost_tokens else []
+                lost += [(place, call.miss.lost_tokens, call.miss.cost_usd)] if call.miss.lost_tokens else []
         if len(dearest_misses) > 2 * MOST_MISSES:
             dearest_misses = dearest(dearest_misses, MOST_MISSES)
             remarks = {miss.index: remarks[miss.index] for miss in dearest_misses}

@@ -11,12 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from typing import Generic, TypeVar
 
 from contextkit.cache.usage import Quality, Usage, Writes, add_writes, worst_qualities
 from contextkit.canonical import Json, canonical
 from contextkit.ledger.calls import Record
 from contextkit.ledger.misses import AnalyzedCall, Miss, analyzed_calls
 
+K = TypeVar("K")
 MOST_RATES = 1 << 20
 """Hit rates kept; of a longer recording each is the mean of as many neighbours together as it takes, a power of two."""
 MOST_MISSES = 1 << 18
@@ -177,13 +179,13 @@ class Summary:
         return canonical(
             {
                 "format": 1,
-                "total": _row_json(self.total),
-                "models": [*map(_row_json, self.models)],
-                "lanes": [*map(_row_json, self.lanes)],
+                "total": row_json(self.total),
+                "models": [*map(row_json, self.models)],
+                "lanes": [*map(row_json, self.lanes)],
                 "misses": [asdict(miss) for miss in self.misses],
                 "hit_rates": self.hit_rates,
                 "models_without_price": self.models_without_price,
-                "groups": [*map(_row_json, self.groups)],
+                "groups": [*map(row_json, self.groups)],
             }
         ).decode()
 
@@ -432,7 +434,25 @@ def _with_placeholder(
     )
 
 
-def _row_json(row: Row) -> dict[str, Json]:
+class RowSums(Generic[K]):
+    """Rows that grow as calls come, one for each key, in order of appearance."""
+
+    __slots__ = ("_sums",)
+
+    def __init__(self) -> None:
+        self._sums: defaultdict[K, _Sum] = defaultdict(_Sum)
+
+    def add(self, key: K, call: AnalyzedCall) -> None:
+        """One more call of the row of `key`."""
+        self._sums[key].add(call)
+
+    def rows(self, name_of: Callable[[K], str]) -> dict[K, Row]:
+        """The rows as they stand, each under its key."""
+        return {key: one.row(name_of(key)) for key, one in self._sums.items()}
+
+
+def row_json(row: Row) -> dict[str, Json]:
+    """A row as JSON: its fields and what follows from them."""
     usage = row.usage.to_json()
     usage.pop("service_tier", None)  # of one call, not of a sum
     derived = {"hit_rate": row.hit_rate, "saved_usd": row.saved_usd, "cost_is_lower_bound": row.is_cost_lower_bound}

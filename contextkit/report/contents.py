@@ -7,16 +7,30 @@ terminals, pages or files.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from contextkit.cache.usage import Usage, ttl_name
+from contextkit.ledger.calls import Record, Remark
 from contextkit.ledger.misses import AnalyzedCall, Miss
-from contextkit.ledger.summary import MOST_MISSES, PlaceholderOutput, RecordedCost, Row, Summary, Tally, dollars
+from contextkit.ledger.summary import (
+    MOST_MISSES,
+    PlaceholderOutput,
+    RecordedCost,
+    Row,
+    RowSums,
+    Summary,
+    Tally,
+    dollars,
+)
+from contextkit.redact import redact_text
 
 RAMP = "▁▂▃▄▅▆▇█"
 """From 0 to 1."""
@@ -39,7 +53,23 @@ class Loss:
     lost_tokens: int
     """What they lost together."""
     cost_usd: float | None
-    """What that cost; None where a price is unknown."""
+    """What those with a known price cost; None where no price is known."""
+    is_lower_bound: bool = False
+    """Whether some of them have no known price, so that they cost more than `cost_usd`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The calls of one project in one agent program."""
+
+    project: str
+    """The folder; empty where nobody recorded it."""
+    program: str
+    """The agent program: `Claude Code`, `Codex`; empty where the recording is of none."""
+    row: Row
+    """Its sums, named by the project."""
+    lost: Loss
+    """Its misses together; their `cause` is empty."""
 
 
 def buckets(values: Sequence[float | None], width: int) -> list[float | None]:
@@ -88,23 +118,52 @@ def shares(usage: Usage) -> list[tuple[str, float]]:
 
 def losses(summary: Summary) -> list[Loss]:
     """Misses that lost something, by cause, the most tokens first."""
-    causes = dict.fromkeys(miss.cause for miss in summary.losses)
-    causes_found = [_loss(summary, cause) for cause in causes]
-    return sorted(causes_found, key=lambda loss: -loss.lost_tokens)
+    sums: dict[str, _Losses] = {}
+    for miss in summary.losses:
+        sums.setdefault(miss.cause, _Losses()).add(miss)
+    return sorted((one.loss(cause) for cause, one in sums.items()), key=lambda loss: -loss.lost_tokens)
 
 
-def _loss(summary: Summary, cause: str) -> Loss:
-    same = [miss for miss in summary.losses if miss.cause == cause]
-    costs = [miss.cost_usd for miss in same if miss.cost_usd is not None]
-    return Loss(
-        cause, len(same), sum(miss.lost_tokens for miss in same), sum(costs) if len(costs) == len(same) else None
-    )
+def dearest_losses(summary: Summary) -> list[Loss]:
+    """The same, those that cost most first."""
+    return sorted(losses(summary), key=lambda loss: (-(loss.cost_usd or 0.0), -loss.lost_tokens))
+
+
+class _Losses:
+    """Misses that lost something, added up."""
+
+    __slots__ = ("cost", "lost_tokens", "n", "n_priced")
+
+    def __init__(self) -> None:
+        self.n = self.n_priced = self.lost_tokens = 0
+        self.cost = 0.0
+
+    def add(self, miss: Miss) -> None:
+        self.n += 1
+        self.lost_tokens += miss.lost_tokens
+        if miss.cost_usd is not None:
+            self.n_priced += 1
+            self.cost += miss.cost_usd
+
+    def loss(self, cause: str) -> Loss:
+        is_known = self.n_priced > 0 or not self.n
+        return Loss(cause, self.n, self.lost_tokens, self.cost if is_known else None, 0 < self.n_priced < self.n)
 
 
 Fault = tuple[str, int, str]
 """(file, line or 0, what is wrong with it)."""
 MOST_NAMED = 5
 """Models named in a line."""
+MOST_TITLE = 60
+"""Characters of a session's title that a table shows."""
+LATEST = 253_402_300_799.0
+"""The end of the year 9999, seconds since 1970: what is later is no time that can be written."""
+ID_CHARACTERS = 8
+"""Of a session's id that a table shows at least."""
+SHORTEST_NAME = 3
+"""Characters of a folder's name that names a project alone: `2` of `worktrees/2` says nothing."""
+UNKNOWN_PROJECT = "unknown"
+"""What stands for the folder of a session where nobody recorded it."""
 
 
 def billed(summary: Summary) -> str:
@@ -189,15 +248,42 @@ class Contents:
     unknown."""
     calls_without_usage: Mapping[str, int] = field(default_factory=dict)
     """Model → how many of its calls come without any usage: the recording does not say what was billed."""
+    parts: tuple[Part, ...] = ()
+    """One for each project and agent program, in order of appearance."""
+    session_rows: tuple[Row, ...] = ()
+    """One row for each session, named by its id, in order of appearance."""
+    about: Mapping[str, SessionFacts] = field(default_factory=dict)
+    """Session → what is known of it besides its calls."""
+    agents: Mapping[str, str] = field(default_factory=dict)
+    """`session/lane` → the name of the agent that the lane is, where one was recorded."""
+
+
+@dataclass(slots=True)
+class SessionFacts:
+    """What a recording says of a session besides its calls."""
+
+    title: str = ""
+    """What its program calls it; empty where it has no name."""
+    program: str = ""
+    """The agent program that held it; empty for none."""
+    project: str = ""
+    """The folder it was held in; empty where nobody recorded it."""
+    started_at: float = math.inf
+    """When its first call started, seconds since 1970."""
 
 
 class Gathering:
     """Adds calls up for a report as they come."""
 
     __slots__ = (
+        "_about",
+        "_agents",
         "_also",
+        "_by_session",
         "_chosen",
         "_left_out",
+        "_lost",
+        "_parts",
         "_sessions",
         "_tally",
         "_verdicts",
@@ -217,6 +303,31 @@ class Gathering:
         self._without_writes: Counter[str] = Counter()
         self._without_usage: Counter[str] = Counter()
         self._left_out = LeftOut()
+        self._about: dict[str, SessionFacts] = {}
+        self._agents: dict[str, str] = {}
+        self._by_session: RowSums[str] = RowSums()
+        self._parts: RowSums[tuple[str, str]] = RowSums()
+        self._lost: dict[tuple[str, str], _Losses] = {}
+
+    def hear(self, record: Record) -> None:
+        """Take note of what a record says of its session; to be called before the call of the record is added."""
+        if isinstance(record, Remark):
+            if record.kind == "title":
+                self._facts(record.about).title = redact_text(" ".join(record.text.split()))
+            elif record.kind == "program":
+                self._facts(record.about).program = record.text
+
+    def heard(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The same records, each of them heard."""
+        for record in records:
+            self.hear(record)
+            yield record
+
+    def _facts(self, session: str) -> SessionFacts:
+        facts = self._about.get(session)
+        if facts is None:
+            facts = self._about[session] = SessionFacts()
+        return facts
 
     def add(self, call: AnalyzedCall) -> None:
         """One more call, if it is one of those chosen."""
@@ -224,6 +335,7 @@ class Gathering:
             self._left_out.add(call)
             return
         self._tally.add(call)
+        self._add_to_session(call)
         if call.miss:
             self._note(call.miss, call)
         if _lacks_writes(call):
@@ -232,6 +344,20 @@ class Gathering:
             self._without_usage[call.exchange.model] += 1
         for other in self._also:
             other(call)
+
+    def _add_to_session(self, call: AnalyzedCall) -> None:
+        session, facts = call.exchange.session, self._facts(call.exchange.session)
+        if call.project:
+            facts.project = call.project
+        if call.exchange.at < facts.started_at:
+            facts.started_at = call.exchange.at
+        if call.agent != call.exchange.lane:
+            self._agents[f"{session}/{call.exchange.lane}"] = call.agent
+        part = facts.project, facts.program
+        self._by_session.add(session, call)
+        self._parts.add(part, call)
+        if call.miss and call.miss.lost_tokens:
+            self._lost.setdefault(part, _Losses()).add(call.miss)
 
     def _note(self, miss: Miss, call: AnalyzedCall) -> None:
         """Whose miss it was; of misses that are in the report no more, as dearer ones came, nothing is kept."""
@@ -243,9 +369,9 @@ class Gathering:
             self._sessions = {index: session for index, session in self._sessions.items() if index in reported}
             self._verdicts = {index: verdict for index, verdict in self._verdicts.items() if index in reported}
 
-    def copied(self) -> Gathering:
-        """Another one with the same sums, that goes on by itself and shows its calls to nobody."""
-        ahead = Gathering(self.by, self._chosen)
+    def copied(self, also: Sequence[Callable[[AnalyzedCall], None]] = ()) -> Gathering:
+        """Another one with the same sums, that goes on by itself and shows its calls to `also` only."""
+        ahead = Gathering(self.by, self._chosen, also)
         reported: dict[int, Any] = {
             id(miss): miss for miss in self._tally.summary().misses
         }  # they never change, and may be many
@@ -256,6 +382,8 @@ class Gathering:
             deepcopy(self._left_out),
         )
         ahead._without_writes, ahead._without_usage = self._without_writes.copy(), self._without_usage.copy()
+        ahead._about, ahead._agents = deepcopy(self._about), dict(self._agents)
+        ahead._by_session, ahead._parts, ahead._lost = deepcopy((self._by_session, self._parts, self._lost))
         return ahead
 
     def add_all(self, calls: Iterable[AnalyzedCall]) -> None:
@@ -281,6 +409,13 @@ class Gathering:
             billed(summary),
             dict(self._without_writes),
             dict(self._without_usage),
+            tuple(
+                Part(*key, row, self._lost.get(key, _Losses()).loss(""))
+                for key, row in self._parts.rows(itemgetter(0)).items()
+            ),
+            tuple(self._by_session.rows(str).values()),
+            self._about,
+            self._agents,
         )
 
 
@@ -318,7 +453,24 @@ def unknowns(contents: Contents) -> list[str]:
         more = f" and {len(unpriced) - MOST_NAMED:,} more" if len(unpriced) > MOST_NAMED else ""
         named = ", ".join(f"{model} ({n:,} {'call' if n == 1 else 'calls'})" for model, n in unpriced[:MOST_NAMED])
         lines.append(_UNPRICED.format(models=named + more))
-    return lines
+    return [*lines, *_without_cause(contents.summary)]
+
+
+def _without_cause(summary: Summary) -> list[str]:
+    """How much was lost to causes that nobody knows, a line or none."""
+    lost = losses(summary)
+    unknown = next((loss for loss in lost if loss.cause == "unknown"), None)
+    if unknown is None:
+        return []
+    share = unknown.lost_tokens / sum(loss.lost_tokens for loss in lost)
+    n, n_all = unknown.n, sum(loss.n for loss in lost)
+    return [_NO_CAUSE.format(n=n, n_all=n_all, misses="miss" if n_all == 1 else "misses", share=share)]
+
+
+_NO_CAUSE = (
+    "no cause is known for {n:,} of the {n_all:,} {misses}, {share:.0%} of the lost tokens: nothing recorded explains them; "
+    "`contextkit proxy --record` or `contextkit.watch` keeps the requests, which tell more"
+)
 
 
 def notes(summary: Summary) -> list[str]:
@@ -399,9 +551,74 @@ def dearest_misses(misses: Sequence[Miss], most: int) -> list[Miss]:
     return sorted(worst, key=lambda miss: miss.index)
 
 
+def project_names(paths: Iterable[str]) -> dict[str, str]:
+    """Folder → its last component, and as many before it as tell it from the others; `unknown` for none.
+
+    >>> project_names(["~/shop/api", "~/docs/api", "~/site", "~/trees/2", ""])
+    {'~/shop/api': 'shop/api', '~/docs/api': 'docs/api', '~/site': 'site', '~/trees/2': 'trees/2', '': 'unknown'}
+    """
+    parts = {path: [part for part in re.split(r"[/\\]", path) if part] for path in paths}
+    n_with = Counter(tuple(own[-n:]) for own in parts.values() for n in range(1, len(own) + 1))
+    names: dict[str, str] = {}
+    for path, own in parts.items():
+        least = 1 if own and len(own[-1]) >= SHORTEST_NAME else 2
+        n = next((n for n in range(least, len(own)) if n_with[tuple(own[-n:])] == 1), len(own))
+        names[path] = "/".join(own[-n:]) or path or UNKNOWN_PROJECT
+    return names
+
+
+def session_names(contents: Contents) -> dict[str, str]:
+    """Session → its title and the start of its id, as tables show it.
+
+    A session that nobody named has the project's folder and the time of its first call (UTC) for a title; one of which
+    neither is known has its id.
+    """
+    sessions = [row.name for row in contents.session_rows] or list(dict.fromkeys(contents.sessions.values()))
+    projects = project_names({facts.project for facts in contents.about.values()})
+    starts = _starts_of_ids(sessions)
+    names = {}
+    for session in sessions:
+        facts = contents.about.get(session, SessionFacts())
+        title = facts.title if len(facts.title) <= MOST_TITLE else f"{facts.title[: MOST_TITLE - 1]}…"
+        if not title and (facts.project or facts.program) and 0 <= facts.started_at <= LATEST:
+            when = datetime.fromtimestamp(facts.started_at, UTC).strftime("%Y-%m-%d %H:%M")
+            title = f"{projects[facts.project] if facts.project else facts.program} {when}"
+        names[session] = f"{title} ({starts[session]})" if title else session
+    return names
+
+
+def _starts_of_ids(ids: Sequence[str]) -> dict[str, str]:
+    """The start of each id, of at least `ID_CHARACTERS`, that no other one has."""
+    ranked = sorted(set(ids))
+    starts = {}
+    for before, own, behind in zip(["", *ranked], ranked, [*ranked[1:], ""], strict=False):
+        n = 1 + max(_n_shared(own, other) for other in (before, behind))
+        starts[own] = own[: max(n, ID_CHARACTERS)]
+    return starts
+
+
+def _n_shared(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
 def dearest_rows(rows: Sequence[Row], most: int) -> list[Row]:
     """At most so many of them, those that cost or sent most, in the order they came."""
-    ranked = sorted(
-        range(len(rows)), key=lambda i: (-(rows[i].cost_usd or 0.0), -(rows[i].usage.prompt or 0), -rows[i].calls)
-    )
+    ranked = sorted(range(len(rows)), key=lambda i: rank(rows[i]))
     return [rows[i] for i in sorted(ranked[:most])]
+
+
+def dearest_parts(parts: Sequence[Part]) -> list[Part]:
+    """The same parts, those first that cost or sent most."""
+    return sorted(parts, key=lambda part: rank(part.row))
+
+
+def dearest_sessions(contents: Contents) -> list[Row]:
+    """A row for each session, those first that cost or sent most."""
+    return sorted(contents.session_rows, key=rank)
+
+
+def rank(row: Row) -> tuple[float, int, int]:
+    """The key by which rows are sorted, those first that cost or sent most."""
+    return -(row.cost_usd or 0.0), -(row.usage.prompt or 0), -row.calls

@@ -1,4 +1,4 @@
-"""A session that is still being written, on a terminal: its report drawn anew as it grows, until Ctrl-C.
+"""Sessions that are still being written, on a terminal: their state drawn anew each second, until Ctrl-C.
 
 Takes how to read it and what tells that it has grown; knows nothing of formats. rich is imported when something is
 drawn.
@@ -20,12 +20,12 @@ from contextkit.report.contents import Contents
 from contextkit.terminal import echo, rich_console
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from contextkit.report.live import LiveCalls
 
 EVERY = 1.0
 """Seconds between two looks."""
 SHARE = 0.2
-"""Of the time, what reading may take: a longer session is looked at less often."""
+"""Of the time, what looking and reading may take: longer sessions, and many files, are looked at less often."""
 
 
 class _Ended(BaseException):
@@ -36,34 +36,54 @@ class _Ended(BaseException):
         self.number = number
 
 
-def follow(
-    read: Callable[[], Contents], look: Callable[[], Hashable], wait: Callable[[float], None] = time.sleep
-) -> int:
-    """Draw the report whenever what `look` gives has changed, until Ctrl-C.
+Seen = tuple[Contents, "LiveCalls"]
+"""The report as it stands, and the caches that are warm."""
+
+
+def follow(read: Callable[[], Seen], look: Callable[[], Hashable], wait: Callable[[float], None] = time.sleep) -> int:
+    """Draw what `read` gives each second, reading again whenever what `look` gives has changed, until Ctrl-C.
 
     Gives 0, or the number of the signal that ended it.
 
     On a terminal one picture is redrawn in place; elsewhere each change is a line. SIGTERM and SIGHUP end it at once,
-    with the terminal as it was. Raises `BrokenPipeError` within a look where standard output is a pipe that nobody
+    with the terminal as it was. Raises `BrokenPipeError` within a second where standard output is a pipe that nobody
     reads any more: a session that no longer grows would write nothing, and so never learn of it.
     """
     from rich.live import Live
 
+    from contextkit.report.live import picture
+
     console, printed = rich_console(), ""
     try:
         with _signals(), Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
-            state, contents = look(), read()
-            while True:
+            for contents, calls in _looks(read, look, wait):
                 if console.is_terminal:
-                    live.update(_picture(contents, console), refresh=True)
+                    live.update(picture(contents, calls, console, time.time()), refresh=True)
                 elif str(contents.summary) != printed:
                     printed = str(contents.summary)
                     echo(printed)
-                state, contents = _next(read, look, state, contents, wait)
     except KeyboardInterrupt:
         return 0
     except _Ended as ended:
         return ended.number
+    return 0
+
+
+def _looks(read: Callable[[], Seen], look: Callable[[], Hashable], wait: Callable[[float], None]) -> Iterator[Seen]:
+    """What is there each second; what is read too long to be read each second is looked at less often."""
+    state, seen, n_rests = look(), read(), 0
+    while True:
+        yield seen
+        wait(EVERY)
+        _check_reader()
+        if n_rests:
+            n_rests -= 1
+            continue
+        start = time.perf_counter()
+        now = look()
+        if now != state:
+            state, seen = now, read()
+        n_rests = int((time.perf_counter() - start) / SHARE / EVERY)
 
 
 @contextmanager
@@ -99,31 +119,3 @@ def _check_reader() -> None:
     poller.register(descriptor, 0)
     if any(event & (select.POLLERR | select.POLLHUP) for _, event in poller.poll(0)):
         raise BrokenPipeError
-
-
-def _next(
-    read: Callable[[], Contents],
-    look: Callable[[], Hashable],
-    state: Hashable,
-    before: Contents,
-    wait: Callable[[float], None],
-) -> tuple[Hashable, Contents]:
-    """Waits, then reads again if there is news; what is read too long to be read each second is waited for longer."""
-    wait(EVERY)
-    _check_reader()
-    now = look()
-    if now == state:
-        return state, before
-    start = time.perf_counter()
-    contents = read()
-    wait(max(0.0, (time.perf_counter() - start) / SHARE - EVERY))
-    return now, contents
-
-
-def _picture(contents: Contents, console: Console) -> RenderableType:
-    from rich.text import Text
-
-    from contextkit.report.terminal import text
-
-    clock = time.strftime("%H:%M:%S")
-    return Text(f"following, looked at {clock}; Ctrl-C ends with the whole report\n{text(contents, console.width)}")

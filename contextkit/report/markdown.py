@@ -6,10 +6,22 @@ Takes `Contents`, gives text. What came from a recording is escaped: a name is n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from contextkit.ledger.summary import Row, dollars, spent
-from contextkit.report.contents import Contents, dearest_misses, dearest_rows, losses, notes, unknowns
+from contextkit.report.contents import (
+    Contents,
+    Loss,
+    dearest_losses,
+    dearest_misses,
+    dearest_parts,
+    dearest_rows,
+    notes,
+    project_names,
+    rank,
+    session_names,
+    unknowns,
+)
 from contextkit.report.fixes import fix_of, provider_says
 from contextkit.terminal import sanitize
 
@@ -40,12 +52,18 @@ def _lines(contents: Contents) -> Iterator[str]:
     if not summary.calls:
         return
     yield from ["", f"Counted: {escaped(contents.counted)}"] if contents.counted else []
-    yield from (part for line in (*notes(summary), *unknowns(contents)) for part in ("", escaped(line)))
-    kinds = [("model", summary.models), *([(contents.by, summary.groups)] if contents.by not in ("", "model") else [])]
-    for kind, rows in kinds:
-        yield from _sums(kind, rows, summary.total)
+    yield from (part for line in notes(summary) for part in ("", escaped(line)))
+    yield from _parts(contents)
     yield from _causes(contents)
-    yield from _misses(contents)
+    lines = unknowns(contents)
+    yield from ["", "Cannot be determined:", ""] if lines else []
+    yield from (f"* {escaped(line)}" for line in lines)
+    by, sessions = contents.by, session_names(contents)
+    kinds = [("model", summary.models), *([(by, summary.groups)] if by not in ("", "model") else [])]
+    for kind, rows in kinds:
+        names = {"session": sessions, "project": project_names(row.name for row in rows)}.get(kind, {})
+        yield from _sums(kind, rows if kind in ("model", "day") else sorted(rows, key=rank), summary.total, names)
+    yield from _misses(contents, sessions)
     if contents.n_faults:
         yield from ["", f"{contents.n_faults:,} faults in the recordings, such as:", ""]
         yield from (
@@ -54,7 +72,26 @@ def _lines(contents: Contents) -> Iterator[str]:
         )
 
 
-def _sums(kind: str, rows: Sequence[Row], total: Row) -> Iterator[str]:
+def _parts(contents: Contents) -> Iterator[str]:
+    parts = dearest_parts(contents.parts)
+    if len(parts) < 2 and not any(part.program for part in parts):
+        return
+    names = project_names(part.project for part in parts)
+    yield from [
+        "",
+        "| project | program | calls | spent | misses | lost tokens | they cost |",
+        "|---|---|--:|--:|--:|--:|--:|",
+    ]
+    for part in parts[:ROWS]:
+        row, lost = part.row, part.lost
+        named = [escaped(names[part.project]), escaped(part.program or "unknown")]
+        cells = [*named, f"{row.calls:,}", spent(row), f"{row.n_misses:,}", f"{lost.lost_tokens:,}", _lost_money(lost)]
+        yield f"| {' | '.join(cells)} |"
+    if len(parts) > ROWS:
+        yield f"\nand {len(parts) - ROWS:,} more"
+
+
+def _sums(kind: str, rows: Sequence[Row], total: Row, names: Mapping[str, str]) -> Iterator[str]:
     yield from [
         "",
         f"| {kind} | calls | read | input | output | spent | saved | misses |",
@@ -64,7 +101,7 @@ def _sums(kind: str, rows: Sequence[Row], total: Row) -> Iterator[str]:
     for row in [*listed, *([total] if len(rows) > 1 else [])]:
         has_bill = bool(row.calls_with_usage)
         cells = [
-            "**all**" if row is total else escaped(row.name),
+            "**all**" if row is total else escaped(names.get(row.name, row.name)),
             f"{row.calls:,}",
             _rate(row.hit_rate),
             _count(row.usage.prompt if has_bill else None),
@@ -79,23 +116,41 @@ def _sums(kind: str, rows: Sequence[Row], total: Row) -> Iterator[str]:
 
 
 def _causes(contents: Contents) -> Iterator[str]:
-    causes = losses(contents.summary)
+    causes = dearest_losses(contents.summary)
     if causes:
-        yield from ["", "| cause | misses | lost tokens | fixing it saves up to | fix |", "|---|--:|--:|--:|---|"]
+        yield from [
+            "",
+            "| cause | misses | lost tokens | they cost | fixing it saves up to | fix |",
+            "|---|--:|--:|--:|--:|---|",
+        ]
     for loss in causes:
-        fix = fix_of(loss.cause)
-        yield f"| `{loss.cause}` | {loss.n:,} | {loss.lost_tokens:,} | {_money(loss.cost_usd if fix.saves else None)} | {fix.text} |"
+        fix, cost = fix_of(loss.cause), _lost_money(loss)
+        cells = [
+            f"`{loss.cause}`",
+            f"{loss.n:,}",
+            f"{loss.lost_tokens:,}",
+            cost,
+            cost if fix.saves else "unknown",
+            fix.text,
+        ]
+        yield f"| {' | '.join(cells)} |"
 
 
-def _misses(contents: Contents) -> Iterator[str]:
+def _misses(contents: Contents, names: Mapping[str, str]) -> Iterator[str]:
     lost = contents.summary.losses
     if not lost:
         return
-    yield from ["", "| call | cause | where | provider | lost tokens | cost |", "|--:|---|---|---|--:|--:|"]
+    yield from [
+        "",
+        "| call | session | cause | where | provider | lost tokens | cost |",
+        "|--:|---|---|---|---|--:|--:|",
+    ]
     for miss in dearest_misses(lost, MISSES):
         verdict = escaped(provider_says(miss.cause, contents.verdicts.get(miss.index, "")))
         where = escaped(miss.where) + ("" if miss.certain or miss.cause == "unknown" else " (assumed)")
-        yield f"| {miss.index + 1} | `{miss.cause}` | {where} | {verdict} | {miss.lost_tokens:,} | {_money(miss.cost_usd)} |"
+        session = contents.sessions.get(miss.index, "")
+        cells = [f"{miss.index + 1}", escaped(names.get(session, session)), f"`{miss.cause}`", where, verdict]
+        yield f"| {' | '.join(cells)} | {miss.lost_tokens:,} | {_money(miss.cost_usd)} |"
     if len(lost) > MISSES:
         yield f"\nand {len(lost) - MISSES:,} more, smaller ones"
 
@@ -106,6 +161,10 @@ def _rate(rate: float | None) -> str:
 
 def _count(number: int | None) -> str:
     return "unknown" if number is None else f"{number:,}"
+
+
+def _lost_money(loss: Loss) -> str:
+    return f"{'≥ ' if loss.is_lower_bound else ''}{_money(loss.cost_usd)}"
 
 
 def _money(amount: float | None) -> str:

@@ -33,6 +33,8 @@ def test_duckdb_says_what_the_report_says(run: Run, tmp_path: Path) -> None:
     )
     assert there["groups"] == here["groups"]
     assert there["misses"] == here["misses"]
+    assert there["causes"] == here["causes"] and there["sessions"] == here["sessions"]
+    assert there["projects"] == here["projects"] and here["projects"][0]["program"] == "pi"
     assert (
         run("report", str(ledger), "--engine", "duckdb").out.splitlines()[1:]
         == run("report", str(ledger)).out.splitlines()[1:]

@@ -32,6 +32,8 @@ READERS = (
     ["advise"],
     ["lint", "--requests"],
 )
+VERBOSE = {"report": ["--verbose"]}
+"""What has a command tell each fault; the others do so anyway."""
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def test_a_ledger_is_not_written_of_no_recording(run: Run, unknown: Path, tmp_pa
 @pytest.mark.parametrize("command", READERS)
 def test_one_recording_among_other_files_is_read(run: Run, unknown: Path, command: list[str]) -> None:
     pi_session(unknown / "session.jsonl", 4)
-    ended = run(*command, unknown)
+    ended = run(*command, *VERBOSE.get(command[0], []), unknown)
     assert ended.code in (0, 1) and ended.out
     assert ended.err.count("of no known format") == 3
 
@@ -127,7 +129,7 @@ def test_what_is_no_file_in_a_folder_is_passed_over_with_a_note(
     (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
     (tmp_path / "up").symlink_to(".")
     (tmp_path / "up2").symlink_to(".")
-    ended = run(*command, tmp_path)
+    ended = run(*command, *VERBOSE.get(command[0], []), tmp_path)
     assert ended.code in (0, 1)
     assert ended.err.count("passed over; name it to have it read") == 3
     assert f"{tmp_path / 'pipe.jsonl'}: a pipe, passed over" in ended.err
@@ -162,10 +164,11 @@ def test_a_device_without_an_end_is_of_no_known_format(run: Run) -> None:
 
 
 @posix
-def test_following_a_pipe_is_refused(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--live", "--follow"])
+def test_watching_a_pipe_is_refused(run: Run, tmp_path: Path, option: str) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
-    ended = run("report", tmp_path / "pipe.jsonl", "--follow")
-    assert ended.code == 2 and "leave out --follow" in ended.err
+    ended = run("report", tmp_path / "pipe.jsonl", option)
+    assert ended.code == 2 and "leave out --live" in ended.err
 
 
 @posix

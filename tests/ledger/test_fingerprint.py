@@ -90,6 +90,11 @@ class Renamed:
         for row in found["groups"]:
             row["name"] = self.group(row["name"], by)
         found["groups"].sort(key=lambda row: row["name"])
+        for row in found["sessions"]:
+            row["name"], row["project"] = self.names[row["name"]], self.project(row["project"])
+        for row in found["projects"]:
+            row["project"] = self.project(row["project"])
+            row["name"] = row["project"] or ""
         found["models_without_price"] = [self.unpriced(name) for name in found["models_without_price"]]
         for field in ("calls_without_writes", "calls_without_usage"):
             found[field] = {self.names[name]: n for name, n in found[field].items()}
@@ -98,6 +103,9 @@ class Renamed:
                 miss[field] = self.names[miss[field]]
             miss["where"] = self.evidence(miss["cause"], miss["where"])
         return found
+
+    def project(self, name: str | None) -> str | None:
+        return None if name is None else self.hashed.identifier("project", name)
 
     def unpriced(self, name: str) -> str:
         model, tier, rest = name.partition(" (")

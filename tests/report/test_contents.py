@@ -14,10 +14,10 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger import summary
-from contextkit.ledger.calls import Exchange, Record
+from contextkit.ledger.calls import Exchange, Record, Remark
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report import contents
-from contextkit.report.contents import Contents, Gathering
+from contextkit.report.contents import Contents, Gathering, session_names
 from contextkit.report.csv import Calls, write_groups
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.page import page
@@ -74,7 +74,8 @@ def test_an_unknown_cause_has_no_savings() -> None:
     cell = re.search(r'data-label="the fix saves"[^>]*>(?:<div>)?(.*?)</', page(made, columns))
     assert cell is not None and cell[1] == "unknown"
     row = next(line for line in markdown(made).splitlines() if line.startswith("| `unknown`"))
-    assert "$" not in row and "| unknown |" in row
+    cost, saving, _ = [part.strip() for part in row.strip("|").split("|")[-3:]]
+    assert cost.startswith("$") and saving == "unknown"
 
 
 def test_whose_the_misses_were_is_kept_for_those_in_the_report_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,3 +216,39 @@ def test_csv_has_recorded_and_list_dollars_in_columns_of_their_own() -> None:
     assert (group["calls_recorded"], group["recorded_usd"]) == ("1", "0.13")
     assert float(group["cost_usd"]) == pytest.approx(0.23)
     assert float(group["list_cost_usd"]) == pytest.approx(0.2)
+
+
+def test_a_session_is_named_by_its_title_else_its_project_and_time_else_its_id() -> None:
+    bill = Usage(3, 0, 9_000, 0, 9)
+
+    def call(session: str, at: float) -> Exchange:
+        return Exchange(
+            f"{session}-1", session, "main", at, at, at, "anthropic", "claude-opus-4-5", None, bill, None, None
+        )
+
+    at = 1_775_696_400.0
+    records: list[Record] = [
+        Remark("project", "4fec7ea0-1", "/work/shop"),
+        Remark("title", "4fec7ea0-1", "Fix  the\ncheckout " + "x" * 80),
+        call("4fec7ea0-1", at),
+        Remark("project", "4fec7ea0-2", "/work/shop"),
+        call("4fec7ea0-2", at),
+        Remark("program", "5fec7ea0-3", "Codex"),
+        call("5fec7ea0-3", at),
+        Remark("program", "6fec7ea0-4", "Codex"),
+        call("6fec7ea0-4", -1_000.0),
+        call("a-session", at),
+        Remark("title", "a-key", "token AKIAIOSFODNN7EXAMPLE"),
+        call("a-key", at),
+    ]
+    gathering = Gathering()
+    gathering.add_all(analyzed_calls(gathering.heard(records)))
+    names = session_names(gathering.contents("made-up"))
+    assert names == {
+        "4fec7ea0-1": f"Fix the checkout {'x' * 42}… (4fec7ea0-1)",
+        "4fec7ea0-2": "shop 2026-04-09 01:00 (4fec7ea0-2)",
+        "5fec7ea0-3": "Codex 2026-04-09 01:00 (5fec7ea0)",
+        "6fec7ea0-4": "6fec7ea0-4",
+        "a-session": "a-session",
+        "a-key": "token AKIA**************** (a-key)",
+    }

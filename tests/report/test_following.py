@@ -1,13 +1,14 @@
-"""Following a session that is being written: drawn anew when it has grown, until Ctrl-C."""
+"""Watching a session that is being written: read anew when it has grown, until Ctrl-C."""
 
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 
-from contextkit.report.contents import Contents
-from contextkit.report.follow import EVERY, SHARE, follow
+from contextkit.report.follow import EVERY, SHARE, Seen, follow
+from contextkit.report.live import LiveCalls
 from tests.report.made_up import gathered, one_session
 
 
@@ -23,9 +24,9 @@ def test_each_growth_is_a_line_and_ctrl_c_ends_it(capsys: pytest.CaptureFixture[
             raise KeyboardInterrupt from None
         return size
 
-    def read() -> Contents:
+    def read() -> Seen:
         reads.append(size)
-        return gathered(one_session(size))[0]
+        return gathered(one_session(size))[0], LiveCalls()
 
     follow(read, look, lambda seconds: None)
     assert reads == [3, 5, 8]
@@ -35,18 +36,18 @@ def test_each_growth_is_a_line_and_ctrl_c_ends_it(capsys: pytest.CaptureFixture[
 
 def test_what_takes_long_to_read_is_looked_at_less_often() -> None:
     waited: list[float] = []
-    looks = iter(range(3))
+    at_look: list[int] = []
 
     def look() -> int:
-        try:
-            return next(looks)
-        except StopIteration:
-            raise KeyboardInterrupt from None
+        at_look.append(len(waited))
+        if len(at_look) == 4:
+            raise KeyboardInterrupt
+        return len(at_look)
 
-    def read() -> Contents:
-        time.sleep(0.25)
-        return gathered(iter(()))[0]
+    def read() -> Seen:
+        time.sleep(0.5)
+        return gathered(iter(()))[0], LiveCalls()
 
     follow(read, look, waited.append)
-    assert waited[::2] == [EVERY] * 3
-    assert all(wait >= 0.25 / SHARE - EVERY - 0.01 for wait in waited[1::2])
+    assert set(waited) == {EVERY} and at_look[:2] == [0, 1]
+    assert all(behind - before >= 0.5 / SHARE for before, behind in pairwise(at_look[1:]))

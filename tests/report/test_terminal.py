@@ -15,7 +15,8 @@ from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.report.contents import RAMP, UNKNOWN, buckets, losses, shares, sparkline
-from contextkit.report.terminal import GROUPS, MOST_ROWS, ROWS, show, text
+from contextkit.report.fixes import fix_of
+from contextkit.report.terminal import GROUPS, MISSES, SESSIONS, show, text
 from tests.report.made_up import gathered, many_sessions, one_session
 
 
@@ -68,8 +69,9 @@ def test_an_empty_ledger_is_one_line() -> None:
 
 
 def test_many_misses_are_cut_to_the_largest() -> None:
-    page = text(a_summary(*[(OPUS, LOST)] * (MOST_ROWS + 7)))
-    assert "and 6 more" in page
+    summary = a_summary(*[(OPUS, LOST)] * (MISSES + 7))
+    assert "and 6 more, smaller ones" in text(summary)
+    assert "smaller ones" not in text(summary, n_misses=MISSES + 6)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "ascii"])
@@ -116,12 +118,46 @@ def test_losses_by_cause_the_largest_first() -> None:
 def test_a_grouping_has_a_row_each_and_the_dearest_are_kept() -> None:
     contents, _ = gathered(many_sessions(80), by="session")
     page = text(contents, 120)
-    rows = [line for line in page.splitlines() if re.match(r"\w+/\d{4} ", line)]
+    rows = re.findall(r"^(\w+) 2026-\d\d-\d\d \d\d:\d\d \((\w+/\d{4})\) ", page, re.MULTILINE)
     assert len(rows) == GROUPS and "and 50 more sessions, less dear" in page
-    assert len(re.findall(r"^\w+/\d{4}/(?:main|a1) ", page, re.MULTILINE)) == ROWS
-    assert "more lanes, less dear" in page
-    dearest = max(contents.summary.groups, key=lambda row: row.cost_usd or 0)
-    assert any(line.startswith(dearest.name) for line in rows)
+    assert all(session.startswith(f"{project}/") for project, session in rows)
+    dearest = sorted(contents.summary.groups, key=lambda row: -(row.cost_usd or 0))
+    assert [session for _, session in rows] == [row.name for row in dearest[:GROUPS]]
+
+
+def test_the_dearest_sessions_are_listed_without_a_grouping() -> None:
+    contents, _ = gathered(many_sessions(80))
+    page = text(contents, 120)
+    rows = re.findall(r"^\w+ 2026-\S+ \S+ \((\w+/\d{4})\) ", page, re.MULTILINE)
+    assert len(rows) == SESSIONS and f"and {80 - SESSIONS} more sessions, less dear" in page
+    assert sum(row.calls for row in contents.session_rows) == contents.summary.calls
+
+
+def test_the_agents_of_one_session_have_their_names() -> None:
+    contents, _ = gathered(many_sessions(1))
+    assert {row.name for row in contents.summary.lanes} == {"main", "a1"}
+    assert {"main", "researcher"} <= {line.partition(" ")[0] for line in text(contents).splitlines()}
+
+
+def test_causes_come_before_single_misses_with_their_fix() -> None:
+    contents, _ = gathered(one_session(1_000))
+    page = text(contents)
+    lost = {loss.cause: loss for loss in losses(contents.summary)}
+    assert len(lost) > 1
+    for cause, loss in lost.items():
+        row = re.search(rf"^{cause} +{loss.n} +{loss.lost_tokens:,} +(\S+)", page, re.MULTILINE)
+        assert row is not None and loss.cost_usd is not None
+        assert float(row[1].strip("$").replace(",", "")) == pytest.approx(loss.cost_usd, abs=0.005)
+        assert row.start() < page.index("call   cause")
+    dearest = max((loss for loss in lost.values() if fix_of(loss.cause).saves), key=lambda loss: loss.cost_usd or 0)
+    told = " ".join(page.split())
+    assert f"{dearest.cause}: {fix_of(dearest.cause).text}" in told
+
+
+def test_an_unknown_cause_is_told_as_such_and_its_share() -> None:
+    page = " ".join(text(TYPICAL).split())
+    assert "cannot be determined: - no cause is known for 1 of the 1 miss, 100% of the lost tokens" in page
+    assert f"unknown: {fix_of('unknown').text}" not in page
 
 
 @pytest.mark.parametrize("width", [40, 120])

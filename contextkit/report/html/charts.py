@@ -65,7 +65,7 @@ def series(columns: Columns, ranked: Sequence[Session]) -> Series:
     times = [at for session in ranked for at in (min(session.at), max(session.at))]
     span = max(times) - min(times) if times else 0.0
     step = next((step for step in STEPS if span / step <= MOST_STEPS), STEPS[-1])
-    names = {session.name: session.name for session in ranked[:MOST_LINES]}
+    names = {session.name: session.label for session in ranked[:MOST_LINES]}
     models = _dearest_models(ranked)
     return Series(
         step,
@@ -77,7 +77,7 @@ def series(columns: Columns, ranked: Sequence[Session]) -> Series:
         ),
         _lines(
             ((names.get(one.name, OTHERS), one, place) for one in ranked for place in range(len(one))),
-            [*names, OTHERS],
+            [*names.values(), OTHERS],
             step,
         ),
     )
@@ -168,9 +168,9 @@ def _paths(session: Session) -> Iterator[tuple[tuple[str, str, str, str], int]]:
         i: name if session.agents.get(i, name) == name else f"{session.agents[i]} ({name})"
         for i, name in enumerate(lanes)
     }
-    project = session.project or "no project named"
+    project = session.place or session.project or "no project named"
     for place, (lane, model) in enumerate(zip(session.lane, session.model, strict=True)):
-        yield (project, session.name, named[lane], models[model]), place
+        yield (project, session.label, named[lane], models[model]), place
 
 
 def _branches(node: _Node, whole: Sums, level: int) -> Iterator[str]:
@@ -226,7 +226,8 @@ def _session(session: Session, start: int) -> dict[str, Json]:
     ]
     return {
         "name": session.name,
-        "project": session.project,
+        "label": session.label,
+        "project": session.place or session.project,
         "calls": len(session),
         "start": start,
         "cost": session.cost_usd,

@@ -88,18 +88,22 @@ class Session:
         "at",
         "cost",
         "counts",
+        "label",
         "lane",
         "lanes",
         "misses",
         "model",
         "models",
         "name",
+        "place",
         "project",
         "sides",
     )
 
     def __init__(self, name: str) -> None:
         self.name, self.project = name, ""
+        self.label, self.place = name, ""
+        """What the page calls the session and its project."""
         self.at = array("d")
         self.cost = array("d")
         """Dollars; NaN for unknown."""

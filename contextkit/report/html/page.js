@@ -116,7 +116,7 @@
     const whole = turn => Math.max((turn.read || 0) + (turn.write || 0) + (turn.fresh || 0), turn.miss ? turn.miss.expected : 0);
     const y = d3.scaleLinear([0, d3.max(turns, whole) || 1], [HEIGHT - BOTTOM, TOP]).nice(5);
     axis.call(d3.axisLeft(y).ticks(5, "~s"));
-    svg.attr("aria-label", `Calls of session ${session.name}, ${turns.length} drawn`).attr("aria-describedby", "waterfall-help");
+    svg.attr("aria-label", `Calls of session ${session.label}, ${turns.length} drawn`).attr("aria-describedby", "waterfall-help");
     patterns(svg, "fill");
     grid(svg, y, width);
     const stacked = d3.stack().keys(PARTS.map(part => part[0])).value((turn, part) => turn[part] || 0)(turns);

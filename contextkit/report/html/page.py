@@ -14,7 +14,7 @@ from html import escape
 from importlib.resources import files
 
 from contextkit.canonical import Json, canonical
-from contextkit.report.contents import Contents, losses
+from contextkit.report.contents import Contents, losses, project_names, session_names
 from contextkit.report.html.charts import as_json, drawn, series
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.sections import sections
@@ -23,10 +23,14 @@ from contextkit.report.html.sections import sections
 def page(contents: Contents, columns: Columns) -> str:
     """The whole file."""
     ranked = columns.dearest()
+    names, projects = session_names(contents), project_names(session.project for session in ranked)
+    for session in ranked:
+        session.label = names.get(session.name, session.name)
+        session.place = projects[session.project] if session.project else ""
     over_time, waterfalls = series(columns, ranked), drawn(ranked)
     data: dict[str, Json] = {"time": as_json(over_time), "sessions": waterfalls}
     savings = columns.savings.savings_of(loss.cause for loss in losses(contents.summary))
-    body = "".join(sections(contents, ranked, over_time, waterfalls, savings))
+    body = "".join(sections(contents, ranked, over_time, waterfalls, savings, names))
     title = f"Prompt cache report: {contents.title}"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -13,11 +13,23 @@ from html import escape
 from contextkit.canonical import Json
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row
-from contextkit.report.contents import Contents, Loss, dearest_misses, dearest_rows, losses, notes, unknowns
+from contextkit.report.contents import (
+    Contents,
+    Loss,
+    Part,
+    dearest_losses,
+    dearest_misses,
+    dearest_parts,
+    dearest_rows,
+    notes,
+    project_names,
+    rank,
+    unknowns,
+)
 from contextkit.report.fixes import fix_of, provider_says
 from contextkit.report.html.charts import WORDS, Series, tree
 from contextkit.report.html.columns import Session, Sides, Sums
-from contextkit.report.html.markup import Cell, Column, Html, bar, coded, count, money, percent, table
+from contextkit.report.html.markup import UNKNOWN, Cell, Column, Html, bar, coded, count, money, percent, table
 from contextkit.report.html.savings import Saving
 
 SESSIONS, ROWS, MISSES = 50, 40, 200
@@ -30,22 +42,26 @@ def sections(
     over_time: Series,
     waterfalls: Sequence[dict[str, Json]],
     savings: Mapping[str, Saving],
+    names: Mapping[str, str],
 ) -> Iterator[str]:
-    """Each section in turn; `ranked` are the sessions, the dearest first, `waterfalls` those of them that are drawn."""
+    """Each section in turn; `ranked` are the sessions, the dearest first, `waterfalls` those of them that are drawn,
+    `names` what sessions are called.
+    """
     yield f"<header><h1>Prompt cache report</h1><p>{escape(contents.title)}</p>"
     if contents.is_partial:
         yield '<p class="warning">Partial: reading was cut short; these are the figures of what was read.</p>'
     counted = f"<p>Counted: {escape(contents.counted)}.</p>" if contents.counted and contents.summary.calls else ""
-    why = "".join(f"<p>{escape(line)}</p>" for line in (*notes(contents.summary), *unknowns(contents)))
+    why = "".join(f"<p>{escape(line)}</p>" for line in notes(contents.summary))
     yield f"<p><strong>{escape(str(contents.summary))}</strong></p>{counted}{why}</header>\n"
     if not contents.summary.calls:
         return
     yield _tiles(contents)
+    yield from _summary(contents)
     yield "<noscript><p>The charts need scripts, which this browser does not run; every number is in the tables.</p></noscript>\n"
-    yield from _misses(contents, ranked, savings)
+    yield from _misses(contents, ranked, savings, names)
     yield _waterfall(waterfalls, len(ranked))
     yield from _time(over_time)
-    yield from _groups(contents)
+    yield from _groups(contents, names)
     yield from _sessions(ranked, {str(one["name"]) for one in waterfalls})
     yield f'<section id="tree" aria-labelledby="h-tree"><h2 id="h-tree">Where the money went</h2>\n{tree(ranked)}</section>\n'
     yield from _faults(contents)
@@ -70,7 +86,35 @@ def _tiles(contents: Contents) -> str:
     return f'<dl class="tiles">{"".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)}</dl>\n'
 
 
-def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str, Saving]) -> Iterator[str]:
+def _summary(contents: Contents) -> Iterator[str]:
+    """What it comes to by project and program, and what nobody can tell."""
+    parts = dearest_parts(contents.parts)
+    if len(parts) > 1 or any(part.program for part in parts):
+        projects = project_names(part.project for part in parts)
+        columns = [Column("project"), Column("program"), Column("calls", True), Column("read"), Column("spent", True)]
+        columns += [Column("misses", True), Column("lost tokens", True, True), Column("they cost", True)]
+        yield '<section id="summary" aria-labelledby="h-summary"><h2 id="h-summary">By project and program</h2>\n'
+        yield table("Calls by project and program", columns, (_part(part, projects) for part in parts[:ROWS]))
+        yield f'<p class="note">and {len(parts) - ROWS:,} more, less dear.</p>' if len(parts) > ROWS else ""
+        yield "</section>\n"
+    lines = unknowns(contents)
+    if lines:
+        yield '<section id="unknown" aria-labelledby="h-unknown"><h2 id="h-unknown">What cannot be determined</h2>\n<ul>'
+        yield from (f"<li>{coded(line).text}</li>" for line in lines)
+        yield "</ul></section>\n"
+
+
+def _part(part: Part, projects: Mapping[str, str]) -> Sequence[Cell]:
+    row, lost = part.row, part.lost
+    paid = money(row.cost_usd, is_lower_bound=row.is_cost_lower_bound)
+    cost = money(lost.cost_usd, is_lower_bound=lost.is_lower_bound)
+    counts = count(row.n_misses), count(lost.lost_tokens)
+    return projects[part.project], part.program or UNKNOWN, count(row.calls), bar(row.hit_rate), paid, *counts, cost
+
+
+def _misses(
+    contents: Contents, ranked: Sequence[Session], savings: Mapping[str, Saving], names: Mapping[str, str]
+) -> Iterator[str]:
     lost = contents.summary.losses
     yield '<section id="misses" aria-labelledby="h-misses" tabindex="-1"><h2 id="h-misses">Misses and their fixes</h2>\n'
     if not lost:
@@ -80,10 +124,11 @@ def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str,
         Column("cause"),
         Column("misses", True),
         Column("lost tokens", True),
+        Column("they cost", True),
         Column("the fix saves", True),
         Column("fix"),
     ]
-    rows_of_causes = (_cause(loss, savings.get(loss.cause)) for loss in losses(contents.summary))
+    rows_of_causes = (_cause(loss, savings.get(loss.cause)) for loss in dearest_losses(contents.summary))
     yield table("Misses by cause, with what to do", causes, rows_of_causes, is_cards=True)
     yield (
         '<p class="note"><strong>replayed</strong>: the sessions with such misses once more through the reference cache, with that one '
@@ -102,7 +147,7 @@ def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str,
         for place, both in session.sides.items()
         if place in session.misses
     }
-    rows = (_miss(contents, miss, has_verdicts, sides.get(miss.index)) for miss in listed)
+    rows = (_miss(contents, miss, has_verdicts, sides.get(miss.index), names) for miss in listed)
     yield table("Each miss with its place, its cost and its fix", columns, rows, is_cards=True)
     if len(lost) > len(listed):
         yield f'<p class="note">and {len(lost) - len(listed):,} more, smaller ones.</p>'
@@ -110,7 +155,9 @@ def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str,
 
 
 def _cause(loss: Loss, saving: Saving | None) -> Sequence[Cell]:
-    return loss.cause, count(loss.n), count(loss.lost_tokens), _saved(loss, saving), coded(fix_of(loss.cause).text)
+    cost = money(loss.cost_usd, is_lower_bound=loss.is_lower_bound)
+    fix = coded(fix_of(loss.cause).text)
+    return loss.cause, count(loss.n), count(loss.lost_tokens), cost, _saved(loss, saving), fix
 
 
 def _saved(loss: Loss, saving: Saving | None) -> Cell:
@@ -127,14 +174,16 @@ def _saved(loss: Loss, saving: Saving | None) -> Cell:
     return Html(f'{money(saving.usd)}{spread} <span class="how">replayed: {saving.fix}</span>')
 
 
-def _miss(contents: Contents, miss: Miss, has_verdicts: bool, sides: Sides | None) -> Sequence[Cell]:
+def _miss(
+    contents: Contents, miss: Miss, has_verdicts: bool, sides: Sides | None, names: Mapping[str, str]
+) -> Sequence[Cell]:
     evidence = miss.where if miss.certain or miss.cause == "unknown" else f"{miss.where} (assumed)"
     where = Html(f"{escape(evidence)}{_quoted(sides)}") if sides else evidence
     verdict = [provider_says(miss.cause, contents.verdicts.get(miss.index, ""))] if has_verdicts else []
     session = contents.sessions.get(miss.index, "")
     return (
         f"{miss.index + 1}",
-        session,
+        names.get(session, session),
         miss.cause,
         where,
         *verdict,
@@ -156,7 +205,7 @@ def _waterfall(waterfalls: Sequence[dict[str, Json]], n_sessions: int) -> str:
         f" The {len(waterfalls)} dearest of {n_sessions:,} sessions can be drawn; all are in the sums." if left else ""
     )
     names = "".join(
-        f'<option value="{i}">{escape(str(one["name"]))} ({count(one["calls"])} calls, {money(one["cost"])})</option>'
+        f'<option value="{i}">{escape(str(one["label"]))}: {count(one["calls"])} calls, {money(one["cost"])}</option>'
         for i, one in enumerate(waterfalls)
     )
     return (
@@ -206,13 +255,12 @@ def _step(at: int, one: Sums) -> Sequence[Cell]:
     )
 
 
-def _groups(contents: Contents) -> Iterator[str]:
-    kinds = [
-        ("model", contents.summary.models),
-        *([(contents.by, contents.summary.groups)] if contents.by not in ("", "model") else []),
-    ]
+def _groups(contents: Contents, names: Mapping[str, str]) -> Iterator[str]:
+    by = contents.by
+    kinds = [("model", contents.summary.models), *([(by, contents.summary.groups)] if by not in ("", "model") else [])]
     for kind, rows in kinds:
-        listed = dearest_rows(rows, ROWS)
+        listed = dearest_rows(rows if kind in ("day", "model") else sorted(rows, key=rank), ROWS)
+        labels = {"session": names, "project": project_names(row.name for row in rows)}.get(kind, {})
         columns = [
             Column(kind),
             Column("calls", True),
@@ -222,16 +270,16 @@ def _groups(contents: Contents) -> Iterator[str]:
         ]
         columns += [Column("spent", True), Column("saved", True, True), Column("misses", True)]
         yield f'<section aria-labelledby="h-by-{kind}"><h2 id="h-by-{kind}">By {kind}</h2>\n'
-        yield table(f"Calls by {kind}", columns, (_group(row) for row in listed))
+        yield table(f"Calls by {kind}", columns, (_group(row, labels.get(row.name, row.name)) for row in listed))
         yield f'<p class="note">and {len(rows) - len(listed):,} more.</p>' if len(rows) > len(listed) else ""
         yield "</section>\n"
 
 
-def _group(row: Row) -> Sequence[Cell]:
+def _group(row: Row, name: str) -> Sequence[Cell]:
     usage = row.usage if row.calls_with_usage else None
     tokens = count(usage.prompt if usage else None), count(usage.output if usage else None)
     paid = money(row.cost_usd, is_lower_bound=row.is_cost_lower_bound)
-    return row.name, count(row.calls), bar(row.hit_rate), *tokens, paid, money(row.saved_usd), count(row.n_misses)
+    return name, count(row.calls), bar(row.hit_rate), *tokens, paid, money(row.saved_usd), count(row.n_misses)
 
 
 def _sessions(ranked: Sequence[Session], names: set[str]) -> Iterator[str]:
@@ -252,13 +300,13 @@ def _session(session: Session, names: set[str]) -> Sequence[Cell]:
     sums = Sums()
     for place in range(len(session)):
         sums.add(session, place)
-    name = escape(session.name)
+    name, label = escape(session.name), escape(session.label)
     link: Cell = (
-        Html(f'<a href="#waterfall" data-session="{name}">{name}</a>') if session.name in names else session.name
+        Html(f'<a href="#waterfall" data-session="{name}">{label}</a>') if session.name in names else session.label
     )
     started = datetime.fromtimestamp(min(session.at), UTC).strftime("%Y-%m-%d %H:%M")
     paid = money(sums.cost_usd, is_lower_bound=sums.is_lower_bound)
-    return link, session.project, started, count(sums.calls), bar(sums.hit_rate), paid, count(session.n_losses)
+    return link, session.place, started, count(sums.calls), bar(sums.hit_rate), paid, count(session.n_losses)
 
 
 def _faults(contents: Contents) -> Iterator[str]:

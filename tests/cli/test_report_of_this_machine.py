@@ -1,0 +1,280 @@
+"""`contextkit report` without PATHS, as somebody tries it first: the logs of a home folder, found, summed and titled."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextkit.importers.places import PLACES
+from contextkit.report.faults import summary_of
+from tests.cli.conftest import COMMAND, Run, Start, pi_session
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+SECRET = "my secret plan"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home folder; no variable names another one."""
+    for name in [name for place in PLACES for name in place.variables]:
+        monkeypatch.delenv(name, raising=False)
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "LOCALAPPDATA", "APPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def claude_code(
+    home: Path, session: str, calls: int, ago: timedelta, title: str = "", cwd: str = "/home/ada/shop"
+) -> Path:
+    """A transcript whose calls ended so long ago; the second one lost the cache after a pause of six minutes."""
+    path = home / ".claude/projects/-home-ada-shop" / f"{session}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    start = datetime.now(UTC) - ago
+    rows: list[dict[str, Any]] = []
+    for number in range(calls):
+        at = (start + timedelta(seconds=360 * number)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        about = {"parentUuid": None, "isSidechain": False, "sessionId": session, "cwd": cwd, "timestamp": at}
+        rows.append({**about, "type": "user", "uuid": f"q{number}", "message": {"role": "user", "content": SECRET}})
+        usage = {"input_tokens": 3, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 50_000}
+        message = {"id": f"{session}-{number}", "role": "assistant", "model": "claude-opus-4-5", "content": []}
+        told = {"message": {**message, "usage": {**usage, "output_tokens": 9}}, "requestId": f"r{number}"}
+        rows.append({**about, "type": "assistant", "uuid": f"a{number}", **told})
+    rows += [{"type": "ai-title", "aiTitle": title, "sessionId": session}] if title else []
+    path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
+    return path
+
+
+def test_an_empty_home_is_an_error_that_says_where_it_looked_and_what_to_do(run: Run, home: Path) -> None:
+    ended = run("report")
+    assert (ended.code, ended.out, len(ended.err.splitlines())) == (2, "", 1)
+    for words in ("~/.claude/projects (Claude Code)", "~/.codex/sessions (Codex)", "Give a file", "CLAUDE_CONFIG_DIR"):
+        assert words in ended.err
+    assert str(home) not in ended.err
+
+
+def test_the_last_seven_days_by_project_and_program_with_titles(run: Run, home: Path) -> None:
+    claude_code(home, "4fec7ea0-3335-43ec", 3, timedelta(days=2), "Fix the checkout")
+    claude_code(home, "5fec7ea0-3335-43ec", 1, timedelta(days=1), cwd="/home/ada/docs")
+    pi_session(home / "x.jsonl", 2)  # of December 2025, but written today
+    (home / ".pi/agent/sessions/--home--").mkdir(parents=True)
+    (home / "x.jsonl").rename(home / ".pi/agent/sessions/--home--/x.jsonl")
+    ended = run("report")
+    assert ended.code == 0 and ended.err == ""
+    lines = ended.out.splitlines()
+    assert lines[0] == "session logs of this machine, the last 7 days: 3 files"
+    assert re.search(r"^shop +Claude Code +3 +\$0\.\d\d +2 +100,000 +\$0\.\d\d$", ended.out, re.MULTILINE), ended.out
+    assert re.search(r"^docs +Claude Code +1 ", ended.out, re.MULTILINE)
+    assert re.search(r"^all +4 ", ended.out, re.MULTILINE)
+    assert re.search(r"^ttl_expired +2 +100,000 +\$0\.\d\d +longer lifetime", ended.out, re.MULTILINE)
+    assert re.search(r"^Fix the checkout \(4fec7ea0\) +3 ", ended.out, re.MULTILINE)
+    assert re.search(r"^docs \d{4}-\d\d-\d\d \d\d:\d\d \(5fec7ea0\) +1 ", ended.out, re.MULTILINE)
+    assert ended.out.index("shop ") < ended.out.index("ttl_expired") < ended.out.index("Fix the checkout")
+
+
+def test_since_reaches_further_back_and_the_files_of_the_period_are_read_whole(run: Run, home: Path) -> None:
+    claude_code(home, "aaaaaaaa-1", 3, timedelta(minutes=7))
+    old = claude_code(home, "bbbbbbbb-2", 2, timedelta(days=20))
+    then = time.time() - 20 * 86_400
+    os.utime(old, (then, then))
+    assert json.loads(run("report", "--json").out)["total"]["calls"] == 3
+    assert json.loads(run("report", "--json", "--since", "30d").out)["total"]["calls"] == 5
+    last = json.loads(run("report", "--json", "--since", "5m").out)
+    assert last["total"]["calls"] == 2  # one of them lies ahead
+    assert [miss["cause"] for miss in last["misses"]] == ["ttl_expired"] * 2  # the first call, before, is known
+
+
+def test_a_page_never_takes_the_place_of_a_log(run: Run, home: Path) -> None:
+    path = claude_code(home, "4fec7ea0-3335-43ec", 2, timedelta(days=2))
+    before = path.read_bytes()
+    for paths in ([], [home / ".claude"]):
+        ended = run("report", *paths, "--html", path)
+        assert ended.code == 2 and "is one of the files to report" in ended.err and path.read_bytes() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may look everywhere")
+def test_a_folder_that_may_not_be_looked_at_is_passed_over(run: Run, home: Path) -> None:
+    claude_code(home, "4fec7ea0-3335-43ec", 2, timedelta(days=2))
+    (home / ".codex").mkdir(mode=0)
+    ended = run("report")
+    (home / ".codex").chmod(0o700)
+    assert ended.code == 0 and re.search(r"^all +2 ", ended.out, re.MULTILINE)
+
+
+def test_older_logs_only_are_an_error_that_says_so(run: Run, home: Path) -> None:
+    old = claude_code(home, "bbbbbbbb-2", 2, timedelta(days=20))
+    then = time.time() - 20 * 86_400
+    os.utime(old, (then, then))
+    ended = run("report")
+    assert ended.code == 2 and "1 older ones are there" in ended.err and "--since 30d" in ended.err
+    os.utime(old)
+    ended = run("report")
+    assert ended.code == 2 and "no call matches --since 7d: the 2 calls that were read started from" in ended.err
+
+
+@pytest.mark.parametrize("face", [[], ["--json"], ["--markdown"], ["--csv"], ["--csv", "--by", "session"]])
+def test_no_prompt_is_in_any_report(run: Run, home: Path, tmp_path: Path, face: list[str]) -> None:
+    claude_code(home, "4fec7ea0-3335-43ec", 3, timedelta(days=2))
+    page = tmp_path / "page.html"
+    ended = run("report", *face, "--html", page)
+    assert ended.code == 0 and SECRET not in ended.out + ended.err + page.read_text("utf-8")
+
+
+def test_json_has_ids_in_full_titles_projects_and_causes(run: Run, home: Path) -> None:
+    claude_code(home, "4fec7ea0-3335-43ec", 3, timedelta(days=2), "Fix the checkout")
+    said = json.loads(run("report", "--json").out)
+    session = said["sessions"][0]
+    assert (session["name"], session["title"], session["program"], session["project"], session["calls"]) == (
+        "4fec7ea0-3335-43ec",
+        "Fix the checkout",
+        "Claude Code",
+        "/home/ada/shop",
+        3,
+    )
+    part, cause = said["projects"][0], said["causes"][0]
+    assert (part["project"], part["program"], part["calls"]) == ("/home/ada/shop", "Claude Code", 3)
+    assert part["lost_usd"] == cause["cost_usd"] == sum(miss["cost_usd"] for miss in said["misses"] if miss["is_loss"])
+    assert (cause["cause"], cause["n"], cause["fix_saves"]) == ("ttl_expired", 2, True)
+
+
+def test_the_page_and_markdown_have_titles_programs_and_causes(run: Run, home: Path) -> None:
+    claude_code(home, "4fec7ea0-3335-43ec", 3, timedelta(days=2), "Fix <b> the checkout")
+    page = home / "page.html"
+    told = run("report", "--markdown", "--html", page).out
+    assert "Fix \\<b\\> the checkout" in told and "| shop | Claude Code | 3 |" in told and "`ttl_expired`" in told
+    html = page.read_text("utf-8")
+    assert "Fix &lt;b&gt; the checkout (4fec7ea0)" in html and "Calls by project and program" in html
+    assert "/home/ada" not in re.sub(r'<script type="application/json".*?</script>', "", html, flags=re.DOTALL)
+
+
+def test_single_misses_are_few_and_more_on_demand(run: Run, home: Path) -> None:
+    claude_code(home, "4fec7ea0-3335-43ec", 16, timedelta(days=2))
+    listed = [run("report", "--misses", n).out.count("gap 360 s > 300 s") for n in (0, 3, 100)]
+    assert listed == [0, 3, 15] and run("report").out.count("gap 360 s > 300 s") == 10
+    assert run("report", "--misses", "-1").code == 2
+
+
+def test_faults_are_one_line_unless_each_is_asked_for(run: Run, home: Path) -> None:
+    path = claude_code(home, "4fec7ea0-3335-43ec", 2, timedelta(days=2))
+    path.with_name("copy.jsonl").write_bytes(path.read_bytes())
+    with path.open("a") as file:
+        file.write('{"cut": \nnoise\n')
+    ended = run("report")
+    assert ended.err.splitlines() == [
+        "in the recordings: 2 calls counted once though they stand twice; 2 damaged lines; --verbose lists them"
+    ]
+    told = run("report", "--verbose").err
+    assert told.count("no JSON object, or one that was cut") == 2 and "counted once" in told
+    assert json.loads(run("report", "--json").out)["n_faults"] == 3
+
+
+def test_a_ledger_of_this_machine_keeps_titles_and_programs(run: Run, home: Path) -> None:
+    claude_code(home, "4fec7ea0-3335-43ec", 2, timedelta(days=40), "Fix the checkout")
+    assert run("report", "--to", home / "ledger.jsonl").code == 0
+    page = run("report", home / "ledger.jsonl").out
+    assert re.search(r"^shop +Claude Code +2 ", page, re.MULTILINE)
+    session = json.loads(run("report", home / "ledger.jsonl", "--json").out)["sessions"][0]
+    assert session["title"] == "Fix the checkout"
+
+
+def test_real_logs_in_their_places_add_up_to_those_given_by_path(run: Run, home: Path, shared: Path) -> None:
+    logs = shared / "data" / "agent-logs"
+    given: list[Path] = []
+    for number, source in enumerate(
+        [*sorted((logs / "claude-code").glob("*.gz"))[:4], *sorted((logs / "codex").glob("*.gz"))[:2]]
+    ):
+        folder = ".claude/projects/-x" if source.parent.name == "claude-code" else ".codex/sessions/2026/06/18"
+        path = home / folder / f"{number}-{source.name.removesuffix('.gz')}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.decompress(source.read_bytes()))
+        given.append(source)
+    found = json.loads(run("report", "--since", "2020-01-01", "--json").out)
+    told = json.loads(run("report", *given, "--json").out)
+    assert found["total"] == told["total"] and found["total"]["calls"] > 100
+    assert {part["program"] for part in found["projects"]} == {"Claude Code", "Codex"}
+    assert sum(part["calls"] for part in found["projects"]) == found["total"]["calls"]
+    lost = [miss["lost_tokens"] for miss in found["misses"]]
+    assert sum(part["lost_tokens"] for part in found["projects"]) == sum(lost)
+    assert sum(cause["lost_tokens"] for cause in found["causes"]) == sum(lost)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_any_terminal_can_show_it(home: Path, width: int, encoding: str) -> None:
+    claude_code(home, "4fec7ea0-3335-43ec", 3, timedelta(days=2), "Fix the modèle")
+    claude_code(home, "5fec7ea0-3335-43ec", 2, timedelta(days=2), cwd="/home/ada/a-project-of-a-very-long-name-indeed")
+    ran = subprocess.run(
+        [*COMMAND, "report"],
+        env={**os.environ, "COLUMNS": str(width), "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=True,
+    )
+    lines = ran.stdout.decode(encoding).splitlines()
+    assert max(map(len, lines)) <= width and any("ttl_expired" in line for line in lines)
+
+
+@posix
+@pytest.mark.parametrize("name", ["--live", "--follow"])
+def test_a_running_session_of_this_machine_is_watched_to_its_end(start: Start, home: Path, name: str) -> None:
+    old = claude_code(home, "aaaaaaaa-1", 2, timedelta(days=3))
+    os.utime(old, (1_700_000_000, 1_700_000_000))
+    claude_code(home, "bbbbbbbb-2", 2, timedelta(minutes=6), "Fix the checkout")
+    process = start([*COMMAND, "report", name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout and "read from cache" in process.stdout.readline()
+    claude_code(home, "bbbbbbbb-2", 4, timedelta(minutes=6), "Fix the checkout")
+    assert "read from cache" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
+    assert re.search(r"^all +4 ", out, re.MULTILINE) and "shop      Claude Code" in out
+
+
+@posix
+def test_a_terminal_shows_countdowns_that_run_while_nothing_is_written(home: Path) -> None:
+    import pty
+
+    claude_code(home, "bbbbbbbb-2", 1, timedelta(seconds=1), "Fix the checkout")
+    parent, child = pty.openpty()
+    process = subprocess.Popen([*COMMAND, "report", "--live"], stdout=child, stderr=child, stdin=child)
+    os.close(child)
+    shown, deadline = "", time.monotonic() + 60
+    while len(set(re.findall(r"4:\d\d", shown))) < 3 and time.monotonic() < deadline:
+        shown += os.read(parent, 1 << 16).decode("utf-8", "replace")
+    process.send_signal(signal.SIGINT)
+    while process.poll() is None or not shown.rstrip().endswith("first_write"):
+        try:
+            shown += os.read(parent, 1 << 16).decode("utf-8", "replace")
+        except OSError:  # the other end has closed
+            break
+    assert process.wait(timeout=20) == 0
+    os.close(parent)
+    assert len(set(re.findall(r"4:\d\d", shown))) >= 3 and "goes cold" in shown and "Traceback" not in shown
+    assert "lost nothing, so not listed" in shown.rpartition("goes cold")[2]
+
+
+@pytest.mark.parametrize(
+    ("counts", "line"),
+    [
+        ({"no JSON object, or one that was cut; passed over": 1}, "1 damaged line"),
+        ({"3 of its calls were read before; counted once": 2}, "6 calls counted once though they stand twice"),
+        ({"earlier than the call before it: a wrong clock, or lines out of order": 2}, "2 times that cannot be right"),
+        ({"of no known format; known are ledgers, cut": 1}, "1 file of no known format"),
+        ({"a pipe, passed over; name it to have it read": 4}, "4 lines or files passed over"),
+        ({"something else": 1}, "1 other remark"),
+        ({"something else": 1, "the file is empty": 2}, "2 empty files; 1 other remark"),
+    ],
+)
+def test_faults_are_counted_by_kind(counts: dict[str, int], line: str) -> None:
+    assert summary_of(counts) == line
