@@ -18,6 +18,7 @@ from contextkit import prices
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import ZERO, Usage
 from contextkit.errors import UnknownModel
+from contextkit.facts import load
 from contextkit.facts.observed import ReadStep, read_steps
 from contextkit.ledger.calls import Bodies, Exchange, Outline, Record, Remark
 from contextkit.ledger.causes import (
@@ -299,7 +300,7 @@ def is_free_to_write(provider: str, model: str) -> bool:
     A model without a row is looked up in the price list, then judged by the host of its nearest relative.
     """
     row = find_model(model)
-    return row.cache in _FREE if row else _is_listed_free(provider, model)
+    return row.cache in _FREE if row else _is_listed_free(provider, model, load.state())
 
 
 _FREE = ("implicit", "units")
@@ -309,7 +310,8 @@ _REPORTING = ("anthropic", "aws")
 
 
 @lru_cache(maxsize=256)
-def _is_listed_free(provider: str, model: str) -> bool:
+def _is_listed_free(provider: str, model: str, state: object) -> bool:
+    """Whether the price list bills no writes; `state` is that of the user's prices."""
     try:
         return not prices.bills_writes(provider, model)
     except UnknownModel:

@@ -147,7 +147,7 @@ def _misses(contents: Contents, names: Mapping[str, str]) -> Iterator[str]:
     ]
     for miss in dearest_misses(lost, MISSES):
         verdict = escaped(provider_says(miss.cause, contents.verdicts.get(miss.index, "")))
-        where = escaped(miss.where) + ("" if miss.certain or miss.cause == "unknown" else " (assumed)")
+        where = escaped(miss.where) + (" (assumed)" if miss.basis == "assumed" else "")
         session = contents.sessions.get(miss.index, "")
         cells = [f"{miss.index + 1}", escaped(names.get(session, session)), f"`{miss.cause}`", where, verdict]
         yield f"| {' | '.join(cells)} | {miss.lost_tokens:,} | {_money(miss.cost_usd)} |"

@@ -287,7 +287,7 @@ def _missed(contents: Contents, console: Console, most: int) -> Table:
 
 
 def _where(miss: Miss) -> str:
-    return miss.where if miss.certain or miss.cause == "unknown" else f"{miss.where} (assumed)"
+    return f"{miss.where} (assumed)" if miss.basis == "assumed" else miss.where
 
 
 def _verdict(verdicts: Mapping[int, str], miss: Miss) -> str:

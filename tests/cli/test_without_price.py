@@ -51,7 +51,7 @@ def test_tokens_hit_rate_and_misses_need_no_price(run: Run, tmp_path: Path, engi
     assert found["total"]["cost_is_lower_bound"] is True
     assert found["total"]["cost_usd"] == pytest.approx((100 * 2 + 10_000 * 2.5 + 50 * 10) / 1e6)
     (miss,) = [miss for miss in found["misses"] if miss["lost_tokens"]]
-    assert (miss["lost_tokens"], miss["cost_usd"]) == (20_992, None)
+    assert (miss["lost_tokens"], miss["cost_usd"]) == (21_000, None)  # a read of 20,000 is no multiple of 128
 
 
 def test_totals_are_marked_as_lower_bounds_and_one_line_says_how_to_give_a_price(run: Run, tmp_path: Path) -> None:

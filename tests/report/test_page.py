@@ -136,7 +136,7 @@ def test_the_numbers_behind_the_charts_are_those_of_the_summary(thousand: str) -
 
 def test_each_miss_has_its_place_its_cost_and_its_fix(thousand: str) -> None:
     assert "prompt 150,848 → 22,773 tokens" in thousand and "compact less often" in thousand
-    assert "Ask for the 1-hour lifetime" in thousand and "says messages_changed" in thousand
+    assert "Ask for the 1-hour lifetime" in thousand and "the provider&#x27;s diagnosis: " in thousand
 
 
 def test_a_break_is_quoted_where_bodies_were_recorded_and_no_secret_with_it() -> None:

@@ -165,7 +165,7 @@ def test_the_provider_s_verdict_stands_beside_the_cause(width: int) -> None:
     contents, _ = gathered(one_session(600))
     assert contents.verdicts
     page = " ".join(text(contents, width).split())
-    assert "says messages_changed" in page or "says system_changed" in page
+    assert "agrees" in page
 
 
 def test_a_report_cut_short_says_so_first() -> None:

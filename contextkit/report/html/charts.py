@@ -251,7 +251,7 @@ def _count_or_none(count: int) -> int | None:
 
 def _miss(session: Session, place: int) -> dict[str, Json]:
     miss, verdict = session.misses[place]
-    assumed = "" if miss.certain or miss.cause == "unknown" else " (assumed)"
+    assumed = " (assumed)" if miss.basis == "assumed" else ""
     return {
         "cause": miss.cause,
         "where": miss.where + assumed,

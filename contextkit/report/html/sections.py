@@ -177,7 +177,7 @@ def _saved(loss: Loss, saving: Saving | None) -> Cell:
 def _miss(
     contents: Contents, miss: Miss, has_verdicts: bool, sides: Sides | None, names: Mapping[str, str]
 ) -> Sequence[Cell]:
-    evidence = miss.where if miss.certain or miss.cause == "unknown" else f"{miss.where} (assumed)"
+    evidence = f"{miss.where} (assumed)" if miss.basis == "assumed" else miss.where
     where = Html(f"{escape(evidence)}{_quoted(sides)}") if sides else evidence
     verdict = [provider_says(miss.cause, contents.verdicts.get(miss.index, ""))] if has_verdicts else []
     session = contents.sessions.get(miss.index, "")
