@@ -1,4 +1,5 @@
-"""Sessions of opencode: its database (`opencode.db`) and the folder of older versions (`storage/message/<session>/msg_*.json`).
+"""Sessions of opencode: its database (`opencode.db`), the folder of older versions (`storage/message/<session>/msg_*.json`),
+and what `opencode export` writes.
 
 Takes a source, gives one exchange for each step of each assistant message. Prompts are not given: neither the system
 prompt nor the tools are stored.
@@ -63,12 +64,35 @@ def read(source: Source) -> Iterator[Record]:
             yield from _Sessions(source, calls).of(database)
     else:
         for number, row in rows(source):
+            if isinstance(row.get("info"), dict) and isinstance(row.get("messages"), list):
+                yield from _exported(calls, number, row["info"], row["messages"])
+                continue
             session = str(row.get("sessionID") or source.label)
             title, place = _noted(source, session)
             yield from calls.remark("project", session, place)
             yield from calls.remark("title", session, title)
             yield from _message(calls, number, row, session, "main", _parts(source, row))
     calls.finish()
+
+
+def _exported(calls: SessionCalls, number: int, info: dict[str, Any], messages: list[Any]) -> Iterator[Record]:
+    """The calls of what `opencode export` writes: one session with its messages, each with its parts.
+
+    The sessions of a line of parents are in files of their own, so a sub-agent's is a lane of its parent.
+    """
+    own, parent = str(info.get("id") or calls.source.label), info.get("parentID")
+    session, lane = (parent, own) if isinstance(parent, str) and parent else (own, "main")
+    title = info.get("title")
+    yield from calls.remark("project", session, info.get("directory"))
+    if lane == "main" and isinstance(title, str) and not title.startswith(_NEW):
+        yield from calls.remark("title", session, title)
+    for entry in messages:
+        message = table(table(entry).get("info"))
+        parts = table(entry).get("parts")
+        steps = [part for part in parts if table(part).get("type") == "step-finish"] if isinstance(parts, list) else []
+        if lane != "main":
+            yield from calls.remark("agent", f"{session}/{lane}", message.get("agent"))
+        yield from _message(calls, number, message, session, lane, steps)
 
 
 def _noted(source: Source, session: str) -> tuple[str, str]:

@@ -88,3 +88,11 @@ def test_real_sessions_add_up_to_their_messages(shared: Path) -> None:
         usages = [call.usage for call in calls if call.usage]
         assert [sum(getattr(one, name) or 0 for one in usages) for name in ("fresh", "read", "output")] == sums
     assert n_calls == 17
+
+
+def test_a_session_whose_keys_somebody_sorted_is_known(tmp_path: Path) -> None:
+    told = json.loads((FIXTURES / "session.json").read_text("utf-8"))
+    told["messages"][0] = {**told["messages"][0], "content": "a long question " * 400}
+    path = tmp_path / "sorted.json"
+    path.write_text(json.dumps({**told, "lastUpdated": "2026-03-24T20:15:06Z"}, indent=2, sort_keys=True), "utf-8")
+    assert [call.usage for call in read(path)[0]] == BILLS

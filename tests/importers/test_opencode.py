@@ -114,3 +114,40 @@ def test_another_database_is_said_to_be_another(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(UnreadableLog, match=r"not opencode's \(no such table: session\)"):
         list(records_at(str(path))[1])
+
+
+def exported(name: str, parent: str = "") -> dict[str, object]:
+    """What `opencode export` writes of a session, as of version 1.2."""
+    tokens = {"total": 7_387, "input": 7_174, "output": 213, "reasoning": 118, "cache": {"read": 0, "write": 0}}
+    step = {"type": "step-finish", "cost": 0.0171885, "tokens": tokens}
+    said = {"providerID": "openai", "modelID": "gpt-5.3-codex", "agent": "build", "tokens": {"input": 1, "output": 1}}
+    times = {"created": 1_773_381_665_478, "completed": 1_773_381_670_137}
+    messages = [
+        {"info": {"id": f"msg_{name}1", "role": "user", "time": {"created": 1_773_381_665_474}}, "parts": []},
+        {"info": {"id": f"msg_{name}2", "role": "assistant", "time": times, **said}, "parts": [{"type": "text"}, step]},
+    ]
+    about = {"id": f"ses_{name}", "projectID": "p", "directory": "~/greenhouse", "title": "Watering"}
+    return {"info": {**about, **({"parentID": parent} if parent else {})}, "messages": messages}
+
+
+def test_an_export_is_a_session_and_that_of_a_sub_agent_a_lane(tmp_path: Path) -> None:
+    for name, parent in (("a", ""), ("b", "ses_a")):
+        (tmp_path / f"{name}.json").write_text(json.dumps(exported(name, parent), indent=2), encoding="utf-8")
+    calls, remarks, faults = read(tmp_path / "a.json", tmp_path / "b.json")
+    assert [(call.session, call.lane, call.usage, call.billed_usd) for call in calls] == [
+        ("ses_a", "main", Usage(7_174, 0, 0, 0, 213), 0.0171885),
+        ("ses_a", "ses_b", Usage(7_174, 0, 0, 0, 213), 0.0171885),
+    ]
+    assert {(remark.kind, remark.about, remark.text) for remark in remarks} == {
+        ("project", "ses_a", "~/greenhouse"),
+        ("title", "ses_a", "Watering"),
+        ("agent", "ses_a/ses_b", "build"),
+    }
+    assert not len(faults)
+
+
+def test_a_damaged_export_is_a_fault_and_raises_nothing(tmp_path: Path) -> None:
+    told = exported("a")
+    told["messages"] = [None, {"info": 5, "parts": {}}, *told["messages"], {"info": {"role": "assistant"}}]  # type: ignore[misc]
+    (tmp_path / "a.json").write_text(json.dumps(told), encoding="utf-8")
+    assert len(read(tmp_path / "a.json")[0]) == 1
