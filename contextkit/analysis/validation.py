@@ -29,7 +29,7 @@ class Score:
     """The predictions for one model in one month, or for all."""
 
     source: str
-    """Format of the recording."""
+    """Agent program that wrote the recording, or its format."""
     model: str
     """Model."""
     month: str
@@ -69,7 +69,7 @@ class Deviation:
     """One way in which bills and predictions differ."""
 
     source: str
-    """Format of the recording."""
+    """Agent program that wrote the recording, or its format."""
     kind: str
     """What happened: `missed, hit predicted` or `hit, miss predicted`."""
     cause: str
@@ -85,7 +85,7 @@ class Lifetime:
     """Hits and misses behind pauses of a length, where nothing but time could have made a difference."""
 
     source: str
-    """Format of the recording."""
+    """Agent program that wrote the recording, or its format."""
     ttl_seconds: int
     """The lifetime as documented, or as billed."""
     least: float
@@ -105,9 +105,9 @@ class Scoreboard:
     total: Score
     """All calls."""
     sources: tuple[Score, ...]
-    """A row a format."""
+    """A row a program or format."""
     scores: tuple[Score, ...]
-    """A row a format, model and month."""
+    """A row a program, model and month."""
     deviations: tuple[Deviation, ...]
     """Where bills and predictions differ, the most tokens first."""
     lifetimes: tuple[Lifetime, ...]
@@ -174,6 +174,7 @@ class Validation:
         self._deviations: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
         self._lifetimes: defaultdict[tuple[str, int, int], Counter[bool]] = defaultdict(Counter)
         self._source, self._calls, self._without_bill = "", 0, 0
+        self._programs: dict[str, str] = {}
 
     def add(self, source: str, records: Iterable[Record]) -> None:
         """The records of a file of the format `source`."""
@@ -182,17 +183,20 @@ class Validation:
             if isinstance(record, Exchange):
                 self._calls += 1
                 self._without_bill += record.usage is None
+            elif record.kind == "program":
+                self._programs[record.about] = record.text
             self._analyzer.feed(record)
 
     def _examine(self, pair: CallPair, expected: int) -> None:
         exchange, read = pair.now.exchange, pair.now.usage.read or 0
+        source = self._programs.get(exchange.session, self._source)
         predicted, cause = predicted_read(pair, expected)
         trivial = min(pair.before.prompt_tokens, pair.now.prompt_tokens)
         is_miss, is_predicted = is_shortfall(expected, read), is_shortfall(expected, predicted)
         month = datetime.fromtimestamp(exchange.at, UTC).strftime("%Y-%m")
         for key in (
-            (self._source, exchange.model, month),
-            (self._source, "all", ""),
+            (source, exchange.model, month),
+            (source, "all", ""),
             ("all", "all", ""),
         ):
             sums = self._sums[key]
@@ -204,16 +208,16 @@ class Validation:
         if is_miss != is_predicted:
             kind = "missed, hit predicted" if is_miss else "hit, miss predicted"
             told = cause_of_miss(pair, expected)[0] if is_miss else str(cause)
-            self._deviations[self._source, kind, told].update(calls=1, tokens=abs(predicted - read))
+            self._deviations[source, kind, told].update(calls=1, tokens=abs(predicted - read))
         if cause in (None, "ttl_expired"):
-            self._add_lifetime(pair, is_miss=is_miss)
+            self._add_lifetime(source, pair, is_miss=is_miss)
 
-    def _add_lifetime(self, pair: CallPair, *, is_miss: bool) -> None:
+    def _add_lifetime(self, source: str, pair: CallPair, *, is_miss: bool) -> None:
         ttl, _ = ttl_seconds(pair)
         part = gap_seconds(pair)[1] / ttl
         index = next((i for i, (least, most) in enumerate(GAPS) if least <= part < most), None)
         if index is not None:
-            self._lifetimes[self._source, ttl, index][is_miss] += 1
+            self._lifetimes[source, ttl, index][is_miss] += 1
 
     def scoreboard(self) -> Scoreboard:
         """The scores so far."""

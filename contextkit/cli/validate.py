@@ -83,7 +83,7 @@ def _add(validation: Validation, name: str, is_named: bool, faults: Faults, watc
 
     try:
         known, records = records_at(name, faults)
-        validation.add(known.name, watch.stoppable(records))
+        validation.add(known.program or known.name, watch.stoppable(records))
     except UnreadableLog as error:
         if is_named:
             raise
@@ -123,20 +123,24 @@ def _signed(predicted: int, read: int) -> str:
 def _tables(found: Scoreboard) -> Iterator[Table]:
     """Every table, in its order."""
     total = [["all", *_score_row(found.total)]] if len(found.sources) != 1 else []
-    yield "By format", ("format", *_SCORE), [[one.source, *_score_row(one)] for one in found.sources] + total
+    yield (
+        "By program or format",
+        ("recorded by", *_SCORE),
+        [[one.source, *_score_row(one)] for one in found.sources] + total,
+    )
     yield (
         "By model and month",
-        ("format", "model", "month", *_SCORE),
+        ("recorded by", "model", "month", *_SCORE),
         [[one.source, one.model, one.month, *_score_row(one)] for one in found.scores],
     )
     yield (
         "Where bills and predictions differ",
-        ("format", "what happened", "cause", "calls", "tokens"),
+        ("recorded by", "what happened", "cause", "calls", "tokens"),
         [[one.source, one.kind, one.cause, f"{one.calls:,}", f"{one.tokens:,}"] for one in found.deviations],
     )
     yield (
         "How long entries lived, where nothing else can have made a difference",
-        ("format", "lifetime", "pause since the end of the call before", "read", "missed"),
+        ("recorded by", "lifetime", "pause since the end of the call before", "read", "missed"),
         [
             [one.source, f"{one.ttl_seconds:,} s", _pause(one), f"{one.hits:,}", f"{one.misses:,}"]
             for one in found.lifetimes
@@ -181,7 +185,7 @@ def _draw(found: Scoreboard, console: Console) -> None:
             console.print(f"and {len(rows) - MOST_ROWS:,} more: --json has them all", markup=False)
 
 
-_WORDS = ("format", "model", "month", "what happened", "cause", "pause since the end of the call before")
+_WORDS = ("recorded by", "model", "month", "what happened", "cause", "pause since the end of the call before")
 
 
 def _markdown(found: Scoreboard) -> str:

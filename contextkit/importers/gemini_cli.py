@@ -38,7 +38,9 @@ def is_gemini_cli(head: bytes) -> bool:
     (True, False)
     """
     start = bare(head)[:2048]
-    is_sorted = b'"lastUpdated"' in start[:128] and b'"messages"' in start[:256]  # somebody wrote it anew, keys in order
+    is_sorted = (
+        b'"lastUpdated"' in start[:128] and b'"messages"' in start[:256]
+    )  # somebody wrote it anew, keys in order
     return start.startswith(b"{") and (is_sorted or (b'"sessionId"' in start and b'"projectHash"' in start))
 
 

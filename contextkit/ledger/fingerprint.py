@@ -20,7 +20,14 @@ from contextkit.cache.usage import QUALITIES, Usage
 from contextkit.ledger.calls import BlockIds, Bodies, Exchange, Outline, Record, Recorded, Remark, RemarkKind, Tokens
 from contextkit.ledger.misses import complete_usage
 from contextkit.ledger.prompts import Growing, Lane, outline, read_body
-from contextkit.ledger.public_names import PublicNames, compaction_text, error_class, event_text, verdict_class
+from contextkit.ledger.public_names import (
+    PROGRAMS,
+    PublicNames,
+    compaction_text,
+    error_class,
+    event_text,
+    verdict_class,
+)
 from contextkit.prompt.diff import common_segments
 
 LEAST_SALT_BYTES = 16
@@ -92,6 +99,8 @@ class Fingerprinter:
             yield self._on_call(kind, about, text if text.isascii() and text.isdigit() else "0")
         elif kind == "event":
             yield self._on_call(kind, about, event_text(text))
+        elif kind == "program" and text in PROGRAMS:
+            yield Remark(kind, names.identifier("session", about), text)
         elif kind == "project":
             yield Remark(kind, names.identifier("session", about), names.identifier("project", text))
         elif kind in ("agent", "sum"):

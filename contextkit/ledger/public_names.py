@@ -110,6 +110,13 @@ def event_text(text: str) -> str:
     return f"{name}: {said if _PUBLIC_EVENT.fullmatch(said) else ''}"
 
 
+PROGRAMS = frozenset(
+    {
+        *("Claude Code", "Codex", "Copilot CLI", "Gemini CLI", "Qwen Code", "opencode", "pi", "aider", "OpenHands"),
+        *("Cline", "Cline or Roo Code", "SWE-agent", "Inspect"),
+    }
+)
+"""Agent programs that hold sessions."""
 OTHER_EVENT = "other: "
 """Stands for an event that is not listed."""
 _PUBLIC_EVENT = re.compile(

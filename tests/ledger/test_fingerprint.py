@@ -23,7 +23,7 @@ from genai_prices.data_snapshot import get_snapshot
 
 from contextkit.cache.usage import Usage
 from contextkit.errors import UnreadableLog
-from contextkit.importers.registry import records_at, records_in
+from contextkit.importers.registry import FORMATS, records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import (
     BlockIds,
@@ -40,7 +40,7 @@ from contextkit.ledger.calls import (
 from contextkit.ledger.fingerprint import Fingerprinter
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.prompts import prompts_of, read_body
-from contextkit.ledger.public_names import COMPACTIONS, VERDICTS
+from contextkit.ledger.public_names import COMPACTIONS, PROGRAMS, VERDICTS
 from contextkit.models import find_model, model_named, register, unregister
 from contextkit.providers import diagnostics
 from contextkit.report.contents import Gathering
@@ -563,6 +563,7 @@ WORDS = {
     *("main", "outline", "blocks", "tokens", "billed", "partial", "estimated", "unknown", "adds up several calls"),
     *(
         "verdict",
+        "program",
         "project",
         "agent",
         "compaction",
@@ -609,6 +610,8 @@ def is_public(value: str, key: str) -> bool:
     words = WORDS | (VERDICTS | COMPACTIONS if key == "text" else set())
     numbered = re.fullmatch(r"conversation \d+", value.rpartition("/")[2])
     setting = re.fullmatch(r"(effort|speed|upstream|project) \S+ → \S+(, .*)?|a request setting", value)
+    if key == "text" and value in PROGRAMS:
+        return True
     event = re.fullmatch(rf"\d{{1,9}}|({EVENTS}|other): [\w:.→ ]{{0,60}}|resume: after /(exit|quit)", value)
     return value in words or bool(HASHED.fullmatch(value) or numbered or (key == "text" and (setting or event)))
 
@@ -738,3 +741,7 @@ def test_what_a_remark_says_is_kept_where_it_is_known() -> None:
     assert said[0] == texts[0] and said[3] == "a request setting"
     assert re.fullmatch(r"effort low → value-[0-9a-f]{16}, speed standard → fast", said[1])
     assert re.fullmatch(r"upstream upstream-[0-9a-f]{16} → upstream-[0-9a-f]{16}", said[2])
+
+
+def test_every_program_whose_sessions_are_read_may_be_told() -> None:
+    assert {known.program for known in FORMATS if known.program} == PROGRAMS

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from contextkit.cli.validate import command
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Record
@@ -51,3 +52,11 @@ def test_they_are_those_of_the_logs(name: str, shared: Path) -> None:
     assert published.hit_rates == logs.hit_rates and published.models == logs.models
     blank = {"exchange_id": "", "lane": "", "where": ""}
     assert [replace(miss, **blank) for miss in published.misses] == [replace(miss, **blank) for miss in logs.misses]
+
+
+def test_the_table_of_predictions_is_what_the_command_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    command.main([str(FOLDER), "--markdown"], standalone_mode=False)
+    written = re.search(r"## By model and month\n\n(.*?)\n\n##", capsys.readouterr().out, re.DOTALL)
+    page = (FOLDER / "README.md").read_text("utf-8")
+    shown = re.search(r"<!-- predictions: begin[^\n]*\n(.*?)\n<!-- predictions: end -->", page, re.DOTALL)
+    assert written and shown and shown[1] == written[1]
