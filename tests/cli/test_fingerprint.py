@@ -51,7 +51,7 @@ def test_a_fingerprint_is_a_ledger_with_the_same_report(session: Path, run: Run)
 
 def test_standard_output_is_the_ledger_and_nothing_else(session: Path, tmp_path: Path) -> None:
     read = subprocess.run([*COMMAND, "fingerprint", str(session), "--out", "-"], capture_output=True, check=True)
-    assert read.stderr == b"" and read.stdout.count(b"\n") == 7
+    assert read.stderr == b"" and read.stdout.count(b"\n") == 9
     (tmp_path / "f.jsonl.gz").write_bytes(gzip.compress(read.stdout))
     again = subprocess.run(
         [*COMMAND, "report", str(tmp_path / "f.jsonl.gz"), "--json"], capture_output=True, check=True
