@@ -16,9 +16,10 @@ from datetime import UTC, datetime
 from statistics import median
 
 from contextkit.canonical import Json, canonical
-from contextkit.ledger.calls import Exchange, Record
+from contextkit.ledger.calls import Bodies, Exchange, Record
 from contextkit.ledger.causes import CallPair, cause_of_miss, gap_seconds, is_shortfall, predicted_read, ttl_seconds
-from contextkit.ledger.misses import LedgerAnalyzer
+from contextkit.ledger.misses import LedgerAnalyzer, complete_usage
+from contextkit.ledger.prompts import read_body
 
 GAPS = ((0.0, 0.8), (0.8, 0.9), (0.9, 1.0), (1.0, 1.1), (1.1, 1.33), (1.33, float("inf")))
 """Pauses, in parts of a lifetime, of which hits and misses are counted."""
@@ -99,6 +100,22 @@ class Lifetime:
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """Prompts whose request bodies were recorded: their tokens as counted here and as billed."""
+
+    model: str
+    """Model."""
+    has_tools: bool
+    """Whether the requests list tools; providers add a prompt of their own to those, and the results of tools they run."""
+    calls: int
+    """How many."""
+    median_ratio: float
+    """Median of counted / billed, over calls."""
+    median_difference: float
+    """Median of counted − billed, in tokens."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scoreboard:
     """Everything."""
 
@@ -112,6 +129,8 @@ class Scoreboard:
     """Where bills and predictions differ, the most tokens first."""
     lifetimes: tuple[Lifetime, ...]
     """How long entries lived."""
+    sizes: tuple[Size, ...]
+    """A row a model, with and without tools, of calls whose bodies were recorded."""
     calls: int
     """Calls in the recordings."""
     calls_without_bill: int
@@ -129,6 +148,7 @@ class Scoreboard:
                 "lifetimes": [
                     {**asdict(one), "most": None if one.most == float("inf") else one.most} for one in self.lifetimes
                 ],
+                "sizes": [asdict(one) for one in self.sizes],
                 "calls": self.calls,
                 "calls_without_bill": self.calls_without_bill,
             }
@@ -175,6 +195,7 @@ class Validation:
         self._lifetimes: defaultdict[tuple[str, int, int], Counter[bool]] = defaultdict(Counter)
         self._source, self._calls, self._without_bill = "", 0, 0
         self._programs: dict[str, str] = {}
+        self._sizes: defaultdict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
 
     def add(self, source: str, records: Iterable[Record]) -> None:
         """The records of a file of the format `source`."""
@@ -183,9 +204,19 @@ class Validation:
             if isinstance(record, Exchange):
                 self._calls += 1
                 self._without_bill += record.usage is None
+                self._add_size(record)
             elif record.kind == "program":
                 self._programs[record.about] = record.text
             self._analyzer.feed(record)
+
+    def _add_size(self, exchange: Exchange) -> None:
+        usage = complete_usage(exchange)
+        if not isinstance(exchange.prompt, Bodies) or usage is None or not usage.prompt:
+            return
+        body = read_body(exchange.prompt.request, exchange.provider, exchange.model)
+        if body is not None:
+            sizes = self._sizes[exchange.model, body.prompt.level_ends[0] > 0]
+            sizes.append((body.prompt.n_tokens, usage.prompt))
 
     def _examine(self, pair: CallPair, expected: int) -> None:
         exchange, read = pair.now.exchange, pair.now.usage.read or 0
@@ -234,6 +265,16 @@ class Validation:
             lifetimes=tuple(
                 Lifetime(source, ttl, *GAPS[index], counts[False], counts[True])
                 for (source, ttl, index), counts in sorted(self._lifetimes.items())
+            ),
+            sizes=tuple(
+                Size(
+                    model,
+                    has_tools,
+                    len(sizes),
+                    median(counted / billed for counted, billed in sizes),
+                    median(counted - billed for counted, billed in sizes),
+                )
+                for (model, has_tools), sizes in sorted(self._sizes.items())
             ),
             calls=self._calls,
             calls_without_bill=self._without_bill,

@@ -146,6 +146,23 @@ def _tables(found: Scoreboard) -> Iterator[Table]:
             for one in found.lifetimes
         ],
     )
+    if found.sizes:
+        yield _size_table(found)
+
+
+def _size_table(found: Scoreboard) -> Table:
+    columns = ("model", "tools", "calls", "counted / billed", "counted − billed")
+    rows = [
+        [
+            one.model,
+            "yes" if one.has_tools else "",
+            f"{one.calls:,}",
+            f"{one.median_ratio:.2f}",
+            f"{one.median_difference:+,.0f}",
+        ]
+        for one in found.sizes
+    ]
+    return "Tokens of recorded requests, as counted here and as billed (medians)", columns, rows
 
 
 def _pause(row: Lifetime) -> str:
@@ -185,7 +202,7 @@ def _draw(found: Scoreboard, console: Console) -> None:
             console.print(f"and {len(rows) - MOST_ROWS:,} more: --json has them all", markup=False)
 
 
-_WORDS = ("recorded by", "model", "month", "what happened", "cause", "pause since the end of the call before")
+_WORDS = ("recorded by", "model", "month", "tools", "what happened", "cause", "pause since the end of the call before")
 
 
 def _markdown(found: Scoreboard) -> str:

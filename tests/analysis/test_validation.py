@@ -12,6 +12,7 @@ from contextkit.analysis.validation import Lifetime, Scoreboard, validate
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import files_at, records_at
 from contextkit.importers.source import Faults
+from contextkit.ledger.calls import Bodies, Exchange
 from tests.ledger.test_causes import HEAD_ONLY, Session, claude, codex
 
 
@@ -59,6 +60,19 @@ def test_calls_without_a_bill_are_counted_and_not_scored() -> None:
     unbilled = replace(session.records[0], id="x", session="other", usage=None)
     found = validate([("made up", session.records), ("no bills", [unbilled])])
     assert (found.calls, found.calls_without_bill, found.total.calls) == (3, 1, 1)
+
+
+def test_recorded_requests_are_counted_beside_their_bills() -> None:
+    body = {
+        "model": "claude-opus-4-5",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "Read the notes. " * 200}],
+    }
+    (call,) = [record for record in Session("anthropic", "claude-opus-4-5").call(Usage(800, 0, 0, 0, 5)).records]
+    assert isinstance(call, Exchange)
+    (size,) = validate([("pairs", [replace(call, prompt=Bodies(json.dumps(body).encode()))])]).sizes
+    assert (size.model, size.has_tools, size.calls) == ("claude-opus-4-5", False, 1)
+    assert 0.5 < size.median_ratio < 2 and size.median_difference == pytest.approx(800 * (size.median_ratio - 1))
 
 
 @pytest.mark.parametrize(("agent", "least"), [("claude-code", 0.99), ("codex", 0.94)])
