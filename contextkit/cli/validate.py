@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from contextkit.analysis.validation import Lifetime, Score, Scoreboard, Validation
+from contextkit.cli.report import print_faults
 from contextkit.cli.terminal import for_programs
 from contextkit.errors import UnreadableLog
 from contextkit.report.markdown import escaped
@@ -31,7 +32,8 @@ Table = tuple[str, Sequence[str], list[list[str]]]
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="As a page, such as docs/research/validation.md.")
-def command(paths: tuple[str, ...], as_json: bool, as_markdown: bool) -> None:
+@click.option("--verbose", is_flag=True, help="Tell each fault of the recordings, not only how many there are.")
+def command(paths: tuple[str, ...], as_json: bool, as_markdown: bool, verbose: bool) -> None:
     """Predict what each recorded call reads from the cache, without being told, and score that against its bill.
 
     PATHS are files, folders, patterns, or - for standard input, in any known format. A call is predicted from the bills
@@ -64,8 +66,7 @@ def command(paths: tuple[str, ...], as_json: bool, as_markdown: bool) -> None:
             echo(_markdown(found), nl=False)
         else:
             _draw(found, rich_console(soft_wrap=False))
-        for fault in faults.kept:
-            echo_error(str(fault))
+        print_faults(faults, is_verbose=verbose)
         if watch.is_stopped:
             echo_error("interrupted: these are the scores of what was read so far")
             raise click.exceptions.Exit(130)

@@ -15,6 +15,7 @@ from contextkit.analysis.counterfactual.answer import Answer, WhatIf
 from contextkit.analysis.counterfactual.fix import ASSUMPTIONS
 from contextkit.canonical import canonical, parse
 from contextkit.cli.models import say_assumed
+from contextkit.cli.report import print_faults
 from contextkit.errors import UnreadableLog
 from contextkit.ledger.summary import dollars
 from contextkit.terminal import echo_error, echo_json, rich_console, sanitize_for
@@ -215,8 +216,14 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "as_json", is_flag=True, help="Everything as one JSON object, every reading of every assumption included."
 )
+@click.option("--verbose", is_flag=True, help="Tell each fault of the recordings, not only how many there are.")
 def command(
-    paths: tuple[str, ...], fixes: tuple[str, ...], models: tuple[str, ...], by: str | None, as_json: bool
+    paths: tuple[str, ...],
+    fixes: tuple[str, ...],
+    models: tuple[str, ...],
+    by: str | None,
+    as_json: bool,
+    verbose: bool,
 ) -> None:
     """What PATHS would have cost with one thing changed: the bill before and after, with the spread over what has to be
     assumed.
@@ -240,7 +247,7 @@ def command(
         if not watch.is_stopped:
             check_any_read(faults)
         _show(found, as_json=as_json, is_whole=not watch.is_stopped)
-        _print_faults(faults)
+        print_faults(faults, is_verbose=verbose)
         if watch.is_stopped:
             echo_error("interrupted: these are the figures of what was read and replayed so far")
             raise click.exceptions.Exit(130)
@@ -286,11 +293,3 @@ def _show(found: WhatIf, *, as_json: bool, is_whole: bool) -> None:
         echo_json(canonical({**parse(found.to_json().encode()), "interrupted": not is_whole}))
     else:
         show(found)
-
-
-def _print_faults(faults: Faults) -> None:
-    """What was wrong with the recordings, apart from the answer."""
-    for fault in faults.kept:
-        echo_error(str(fault))
-    if len(faults) > len(faults.kept):
-        echo_error(f"and {len(faults) - len(faults.kept)} more of the same")

@@ -68,7 +68,7 @@ def test_recorded_requests_are_counted_beside_their_bills() -> None:
         "max_tokens": 9,
         "messages": [{"role": "user", "content": "Read the notes. " * 200}],
     }
-    (call,) = [record for record in Session("anthropic", "claude-opus-4-5").call(Usage(800, 0, 0, 0, 5)).records]
+    (call,) = Session("anthropic", "claude-opus-4-5").call(Usage(800, 0, 0, 0, 5)).records
     assert isinstance(call, Exchange)
     (size,) = validate([("pairs", [replace(call, prompt=Bodies(json.dumps(body).encode()))])]).sizes
     assert (size.model, size.has_tools, size.calls) == ("claude-opus-4-5", False, 1)
