@@ -25,14 +25,14 @@ READERS = (
     ["report"],
     ["report", "--json"],
     ["report", "--markdown"],
-    ["validate", "--verbose"],
-    ["validate", "--markdown", "--verbose"],
-    ["whatif", "--verbose"],
-    ["whatif", "--json", "--verbose"],
+    ["validate"],
+    ["validate", "--markdown"],
+    ["whatif"],
+    ["whatif", "--json"],
     ["advise"],
     ["lint", "--requests"],
 )
-VERBOSE = {"report": ["--verbose"]}
+VERBOSE = {name: ["--verbose"] for name in ("report", "validate", "whatif")}
 """What has a command tell each fault; the others do so anyway."""
 
 
