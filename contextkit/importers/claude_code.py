@@ -232,7 +232,7 @@ def is_claude_code(head: bytes) -> bool:
     is_line = b'"parentUuid"' in head and b'"isSidechain"' in head
     is_reply = b'"sessionId"' in head and b'"requestId"' in head and b'"assistant"' in head
     is_start = b'"sessionId"' in line and b'"traceId"' not in line and any(kind in line for kind in _STARTS)
-    return is_line or is_reply or is_start or b'"leafUuid"' in line or line.startswith(b'{"agentType"')
+    return is_line or is_reply or is_start or b'"leafUuid"' in line or line.startswith(_FIRST_KEYS)
 
 
 _STARTS = (
@@ -242,7 +242,9 @@ _STARTS = (
     b'"custom-title"',
     b'"agent-name"',
     b'"file-history-snapshot"',
+    b'{"type":"mode"',
 )
+_FIRST_KEYS = (b'{"agentType"', b'{"type":"file-history-snapshot","messageId":')
 
 
 class Transcript:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from contextkit.terminal import rich_console
@@ -111,13 +111,33 @@ class Watch:
         )
 
 
-@contextmanager
-def watching() -> Iterator[Watch]:
-    """A command that can be watched and interrupted; nothing of the bar stays."""
+class _NoBar:
+    """Stands for the bar where standard error is no terminal, so that rich need not be imported."""
+
+    def add_task(self, description: str, total: float) -> int:
+        """Begin; nothing is drawn."""
+        return 0
+
+    def update(self, task: int, *, completed: float, description: str) -> None:
+        """Go on."""
+
+    def stop(self) -> None:
+        """End."""
+
+
+def _bar() -> AbstractContextManager[Any]:
+    if not sys.stderr.isatty():
+        return nullcontext(_NoBar())
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=rich_console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    return Progress(*columns, console=rich_console(stderr=True), transient=True)
+
+
+@contextmanager
+def watching() -> Iterator[Watch]:
+    """A command that can be watched and interrupted; nothing of the bar stays."""
+    with _bar() as bar:
         watch = Watch(bar)
         before = signal.signal(signal.SIGINT, watch.press)
         try:
