@@ -195,7 +195,18 @@ class Usage:
         >>> Usage(fresh=1, read=0, writes={}, output=1).with_partial_output().quality("output")
         'partial'
         """
-        return self if self.output is None else replace(self, qualities=(*self.qualities, ("output", "partial")))
+        return self if self.output is None else self._with_qualities((*self.qualities, ("output", "partial")))
+
+    def _with_qualities(self, qualities: tuple[tuple[str, Quality], ...]) -> Usage:
+        return Usage(
+            self.fresh,
+            self.read,
+            output=self.output,
+            estimated=self.estimated,
+            service_tier=self.service_tier,
+            writes=self.writes,
+            qualities=qualities,
+        )
 
     def with_written(self, short: int | None, long: int | None) -> Usage:
         """Return the usage with other tokens of short and of long lifetimes, under the lifetimes it has.
@@ -373,6 +384,10 @@ _STANDARD = frozenset(
 """What providers call the tier of the list price, and a place that changes no price."""
 
 
+_USUAL = (None, "standard", "not_available", "default")
+"""What a response says of its tier most of the time."""
+
+
 def tier_named(tier: object, speed: object = None, geo: object = None) -> str:
     """Name the service tier of a response as `Usage.service_tier` has it: what a field says of the standard tier is
     empty.
@@ -394,8 +409,11 @@ def served(usage: Usage, fields: Mapping[str, object]) -> Usage:
     As it is where they name none.
     """
     named = fields.get("service_tier") or fields.get("serviceTier")  # the latter Gemini's; Bedrock's is an object
+    speed, geo = fields.get("speed"), fields.get("inference_geo")
+    if named in _USUAL and speed in _USUAL and geo in _USUAL:
+        return usage
     named = named.get("type") if isinstance(named, Mapping) else named
-    tier = tier_named(named, fields.get("speed"), fields.get("inference_geo"))
+    tier = tier_named(named, speed, geo)
     return replace(usage, service_tier=tier) if tier else usage
 
 

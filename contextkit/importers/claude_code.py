@@ -61,7 +61,7 @@ def is_users(near: bytes) -> bool:
 
 def is_own(line: bytes, near: bytes) -> bool:
     """Whether a line that is neither the user's nor a reply's is one that Claude Code writes."""
-    return any(name in near or line.find(name, -2 * NEAR) >= 0 for name in _NAMES)
+    return b'"sessionId":' in near or any(name in near or line.find(name, -2 * NEAR) >= 0 for name in _NAMES)
 
 
 _NAMES = (
@@ -258,14 +258,21 @@ class Transcript:
 
     def hear(self, number: int, line: bytes) -> Sequence[Record]:
         """The next line; gives the calls of a reply that no further lines are waited for."""
-        spelling = spelled(self.source, number, line, is_spaced=self.is_spaced)
-        if spelling is None:
-            return ()
-        line, near, reply = spelling, spelling[:NEAR], self.reply
-        if b'"type":"progress"' in near and b'"type":"agent_progress"' in line:
-            line = of_sub_agent(line)
-            near = line[:NEAR]
-        if is_users(near):
+        if self.is_spaced or line[0] != _OPEN or line[-2:] != b"}\n":
+            spelling = spelled(self.source, number, line, is_spaced=self.is_spaced)
+            if spelling is None:
+                return ()
+            line = spelling
+        near, reply = line[:NEAR], self.reply
+        progress = near.find(b'"type":"progress"')
+        if progress >= 0:
+            if near.startswith(_STATUS, progress):
+                self._note(number, line, near)
+                return ()
+            if b'"type":"agent_progress"' in line:
+                line = of_sub_agent(line)
+                near = line[:NEAR]
+        if b'"type":"user"' in near and is_users(near):
             self.replies.user_line(line, near)
         elif reply is not None and near[reply.place] == reply.name and line[reply.place_behind] == reply.name_behind:
             reply.more(line)
@@ -274,10 +281,14 @@ class Transcript:
         elif b'compact_boundary"' in line:
             self.replies.compacted(line)
         else:
-            self.replies.note(line, near)
-            if not is_own(line, near):
-                self.source.fault(number, STRANGE)
+            self._note(number, line, near)
         return ()
+
+    def _note(self, number: int, line: bytes, near: bytes) -> None:
+        """A line that is neither the user's nor a reply's."""
+        self.replies.note(line, near)
+        if not is_own(line, near):
+            self.source.fault(number, STRANGE)
 
     def _of_a_reply(self, number: int, line: bytes, near: bytes) -> Sequence[Record]:
         if b'"model":"<synthetic>"' in line[: 2 * NEAR]:
@@ -306,6 +317,9 @@ class Transcript:
         self.replies.finish()
 
 
+_OPEN = ord("{")
+_STATUS = tuple(b'"type":"progress","data":{"type":"%b_progress"' % kind for kind in (b"bash", b"hook", b"mcp"))
+"""How a command, a hook or a server says that it is still at work: about a line in three."""
 read = by_line(Transcript)
 
 
@@ -455,14 +469,14 @@ class _Replies:
     def user_line(self, line: bytes, near: bytes) -> None:
         """A line of the user's, or a tool result."""
         lane = self.lane(self.side.of_line(line, near))
-        lane.user_line = line
-        if line.find(_SUMMARY, -2 * NEAR) >= 0 or _SUMMARY in near:
+        lane.user_line, end = line, line[-2 * NEAR :]
+        if _SUMMARY in end or _SUMMARY in near:
             lane.notes.setdefault("compaction", "a summary took the place of what came before")
-        elif b'"tool_use_id":"' not in line[: 2 * NEAR] and line.find(b'"sourceToolAssistantUUID":', -2 * NEAR) < 0:
+        elif b'"tool_use_id":"' not in line[: 2 * NEAR] and b'"sourceToolAssistantUUID":' not in end:
             lane.note_prompt(line)
-        elif line.find(b'"commandName":"', -2 * NEAR) >= 0 and (skill := _SKILL.search(line, len(line) - 2 * NEAR)):
+        elif b'"commandName":"' in end and (skill := _SKILL.search(end)):
             lane.note_event("skill", skill[1].decode())
-        elif line.find(b'"total_deferred_tools":', -2 * NEAR) >= 0:
+        elif b'"total_deferred_tools":' in end:
             lane.note_event("tool search")
 
     def note(self, line: bytes, near: bytes) -> None:
@@ -471,7 +485,7 @@ class _Replies:
             self.lane(self.side.of_line(line, near)).note_event("API error")
         elif b'"SessionStart:resume"' in near:
             self.lane(MAIN).note_event("resume")
-        elif _TOOLS_DELTA.search(near) and (removed := _REMOVED.search(line)):
+        elif b'_delta"' in near and _TOOLS_DELTA.search(near) and (removed := _REMOVED.search(line)):
             n = removed[1].count(b",") + 1
             self.lane(self.side.of_line(line, near)).note_event("MCP change", f"{n} removed")
 
@@ -539,10 +553,9 @@ class _Replies:
                 n_visible = visible_bytes(reply.first) + reply.n_visible
                 billed = billed.with_partial_output()
                 estimate = max(billed.output or 0, round(n_visible / BYTES_PER_OUTPUT_TOKEN))
-            call = Exchange(
-                identity, session, reply.lane, at, None, ended, _provider(model), model, None, billed, None, None
-            )
-            return [call if estimate is None else replace(call, output_estimate=estimate)]
+            who = _provider(model), model
+            rest = None, billed, None, None, None, estimate
+            return [Exchange(identity, session, reply.lane, at, None, ended, *who, *rest)]
         calls: list[Record] = []
         for number, step in enumerate(steps, 1):
             lane = reply.lane if step.get("type", "message") in _OF_THE_LANE else f"{reply.lane} {step['type']}"

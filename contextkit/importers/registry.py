@@ -71,6 +71,7 @@ def _later(module: str, name: str) -> Callable[..., Any]:
     """A function of an importer, whose module is imported when the function is called: a report reads one format or two,
     and all importers together take longer to import than a session takes to read.
     """
+
     def call(given: Any) -> Any:
         return _part(module, name)(given)
 
