@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import Any, Literal
 
 import orjson
@@ -169,7 +169,7 @@ class BreakpointCache:
         """
         self._reach("end", lease, now)
         self._counters["output_tokens"] += output
-        return replace(lease.usage, output=output)
+        return lease.usage.with_output(output)
 
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and `entries` held now (the dead that are still remembered included)."""
@@ -296,7 +296,7 @@ class BreakpointCache:
             entry = self._entries.get(key)
             if entry and entry.expires_at > now:
                 self._entries[key] = _RENEWED[self._renewal](entry, prompt.breakpoints[-1].ttl_seconds, now)
-        return replace(match, entry=self._entries[match.key])
+        return _Match(match.segment, match.key, self._entries[match.key])
 
     def _writes(self, prompt: Prompt) -> tuple[_Write, ...]:
         marks = (
@@ -338,7 +338,7 @@ class BreakpointCache:
 
 
 def _renewed(entry: _Entry, ttl_seconds: int, now: float) -> _Entry:
-    return replace(entry, ttl_seconds=ttl_seconds, expires_at=max(entry.expires_at, now + ttl_seconds))
+    return _Entry(ttl_seconds, max(entry.expires_at, now + ttl_seconds), entry.tokens)
 
 
 _RENEWED: dict[Renewal, Callable[[_Entry, int, float], _Entry]] = {

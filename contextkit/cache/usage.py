@@ -195,13 +195,18 @@ class Usage:
         >>> Usage(fresh=1, read=0, writes={}, output=1).with_partial_output().quality("output")
         'partial'
         """
-        return self if self.output is None else self._with_qualities((*self.qualities, ("output", "partial")))
+        return self if self.output is None else self._with(self.output, (*self.qualities, ("output", "partial")))
 
-    def _with_qualities(self, qualities: tuple[tuple[str, Quality], ...]) -> Usage:
+    def with_output(self, output: int | None) -> Usage:
+        """Return the usage with so many generated tokens."""
+        return self._with(output, self.qualities)
+
+    def _with(self, output: int | None, qualities: tuple[tuple[str, Quality], ...]) -> Usage:
+        # `replace` takes three times as long
         return Usage(
             self.fresh,
             self.read,
-            output=self.output,
+            output=output,
             estimated=self.estimated,
             service_tier=self.service_tier,
             writes=self.writes,
@@ -310,8 +315,8 @@ def ttl_name(ttl_seconds: int) -> str:
 
 
 def _sorted_writes(writes: Mapping[int, int | None] | Iterable[tuple[int, int | None]] | None) -> Writes | None:
-    if writes is None:
-        return None
+    if not writes:
+        return None if writes is None else ()
     pairs = writes.items() if isinstance(writes, Mapping) else writes
     return tuple(sorted((int(ttl), tokens) for ttl, tokens in pairs if tokens != 0))
 

@@ -534,7 +534,7 @@ def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _
 def _priced(exchange: Exchange, usage: Usage | None) -> tuple[float | None, float | None, bool]:
     call = exchange.provider, exchange.model, usage or ZERO, exchange.at
     try:
-        cost, uncached = prices.cost_usd(*call), prices.cost_uncached_usd(*call)
+        cost, uncached = prices.costs_usd(*call)
     except UnknownModel:
         return None, None, False  # the summary names the model
     return (None, None, True) if usage is None or cost is None or uncached is None else (cost, uncached, True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from contextkit import prices
 from contextkit.analysis.counterfactual.fix import LaneChange, Reading
@@ -87,48 +88,63 @@ class Paid:
     """What was billed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pings:
+    """The pings of one gap."""
+
+    call: Call
+    """The call before it."""
+    times: tuple[float, ...]
+    """When each is sent."""
+    usage: Usage
+    """What each is billed that comes to nothing."""
+
+
 class LaneRun:
     """One lane, one change, one reading of the assumptions."""
 
-    __slots__ = ("_cache", "_change", "_flying", "_grown", "_last", "_marks", "_reading", "_scale", "gaps")
+    __slots__ = ("_asked", "_cache", "_change", "_flying", "_grown", "_last", "_marks", "_reading", "_scale")
 
     def __init__(self, change: LaneChange, reading: Reading, scale: float = 1.0) -> None:
         """`scale`: tokens of the model that is asked for each token of the recorded one."""
         self._change, self._reading, self._scale = change, reading, scale
+        self._asked: dict[str, Model] = {}
         self._cache: dict[str, PrefixCache[Prompt]] = {}
         self._grown = Grown()
-        self._flying: list[tuple[float, float, PrefixCache[Prompt], Lease]] = []
+        self._flying: list[tuple[float, float, str, Lease]] = []
+        """(when it begins to answer, when it ends, name of the model, lease) of calls under way."""
         self._last: tuple[Call, Prompt] | None = None
         self._marks: dict[bool, int] = {}
         """Whether long → where the last mark of that kind stands."""
-        self.gaps = Counter[str]()
-        """Of a run with pings: how many were sent, how many gaps were longer than the lifetime, in how many of those
-        pings pay."""
 
-    def see(self, call: Call, adjusted: AdjustedCall | None = None) -> tuple[list[Paid], AdjustedCall]:
-        """The next call: the bills since the last one, its own at the end.
-
-        And what had to be told, found out where it is not given.
+    def fork(self, change: LaneChange, reading: Reading) -> LaneRun:
+        """The same lane up to now, that goes on by itself under a change, or a reading, that makes a difference from
+        here on; lifetimes count as before.
         """
+        other = LaneRun(change, reading, self._scale)
+        other._asked, other._marks, other._grown = dict(self._asked), dict(self._marks), self._grown.copy()
+        other._flying = list(self._flying)
+        for name, cache in self._cache.items():
+            other._cache[name] = self._empty_cache(self._asked[name])
+            other._cache[name].restore(cache.snapshot())
+        if self._last is not None:
+            other._last = self._last[0], other._grown.on_own_places(self._last[1])
+        return other
+
+    def see(self, call: Call, adjusted: AdjustedCall | None = None) -> tuple[Paid, AdjustedCall]:
+        """The next call: its bill, and what had to be told, found out where it is not given."""
         at = call.exchange.at
-        bills = list(self._pinged(at)) if self._change.has_pings else []
         self._settle(at)
-        cache, scaled = self._cache_of(call), self._scaled(call)
+        name = self._name_asked(call)
+        cache, scaled = self._cache[name], self._scaled(call)
         adjustment = adjusted or self._find_out(cache, scaled)
         prompt = self._prompt_of(scaled, adjustment)
         if adjustment.is_read_seeded and cache.lookup(prompt, at).read_tokens < scaled.read:
             self._seed(cache, scaled, at)
         lease = cache.begin(prompt, at)
-        self._flying.append((*_moments(call.exchange), cache, lease))
+        self._flying.append((*_moments(call.exchange), name, lease))
         self._last = call, prompt
-        output = scaled.usage.output
-        return [*bills, Paid(call, replace(lease.usage, output=output))], adjustment
-
-    def finish(self) -> list[Paid]:
-        """What is still billed after the last call: nobody knew that it was the last."""
-        is_blind = self._change.has_pings and self._reading["pinging"] == "until it no longer pays"
-        is_over = self._last is None or self._last[0].exchange.lane != "main"  # a sub-agent that is done is known to be
-        return list(self._pinged(float("inf"))) if is_blind and not is_over else []
+        return Paid(call, lease.usage.with_output(scaled.usage.output)), adjustment
 
     # What is said
     # ---------------------------------------------------------------------------------------------------------
@@ -188,58 +204,73 @@ class LaneRun:
     def _settle(self, now: float) -> None:
         """What began, and ended, by now."""
         rest = []
-        for begins, ends, cache, lease in self._flying:
+        for begins, ends, name, lease in self._flying:
             if begins <= now:
-                cache.publish(lease, begins)
+                self._cache[name].publish(lease, begins)
             if ends <= now:
-                cache.end(lease, 0, ends)
+                self._cache[name].end(lease, 0, ends)
             elif begins <= now:
-                rest.append((float("inf"), ends, cache, lease))
+                rest.append((float("inf"), ends, name, lease))
             else:
-                rest.append((begins, ends, cache, lease))
+                rest.append((begins, ends, name, lease))
         self._flying = rest
 
-    def _pinged(self, until: float) -> Iterator[Paid]:
-        """Pings of the gap before `until`."""
+    def pings_before(self, until: float, pinging: str, gaps: Counter[str]) -> Pings | None:
+        """The pings of the gap before `until` under a reading of `pinging`, None where there are none; counts the gap in
+        `gaps`.
+        """
         if self._last is None:
-            return
+            return None
         call, prompt = self._last
+        at = call.exchange.at
         ttl = prompt.breakpoints[-1].ttl_seconds if prompt.breakpoints else call.row.default_ttl_seconds
-        readable = max((prompt.ends_tokens[mark.segment] for mark in prompt.breakpoints), default=0)
-        paid = ping_usage(readable, prompt.n_tokens - readable)
         wait, begins = interval_seconds(ttl), _moments(call.exchange)[0]
-        for number in range(1, self._n_pings(call, until, ttl, readable) + 1):
-            at = max(call.exchange.at + number * wait, begins)
-            if at >= until or at >= call.exchange.at + (number - 1) * wait + ttl:
-                return
-            if self._reading["pings"] == "renew":
-                self._settle(at)
-                lease = self._cache_of(call).begin(prompt, at)
-                self._cache_of(call).publish(lease, at)
-                paid = replace(lease.usage, output=1)
-            self.gaps["pings"] += 1
-            yield Paid(call, paid)
+        if until <= at + wait:  # before the first one is due: nearly every call
+            return None
+        readable = max((prompt.ends_tokens[mark.segment] for mark in prompt.breakpoints), default=0)
+        n = _n_pings(call, until, ttl, readable, pinging, gaps)
+        times: list[float] = []
+        for number in range(1, n + 1):
+            time = max(at + number * wait, begins)
+            if time >= until or time >= at + (number - 1) * wait + ttl:
+                break
+            times.append(time)
+        gaps["pings"] += len(times)
+        return Pings(call, tuple(times), ping_usage(readable, prompt.n_tokens - readable)) if times else None
 
-    def _n_pings(self, call: Call, until: float, ttl: int, n_tokens: int) -> int:
-        exchange = call.exchange
+    def ping(self, pings: Pings) -> list[Paid]:
+        """Send them: each finds the prefix and renews it; their bills."""
+        if self._last is None:
+            return []
+        call, prompt = self._last
+        cache, bills = self._cache[self._name_asked(call)], list[Paid]()
+        for at in pings.times:
+            self._settle(at)
+            lease = cache.begin(prompt, at)
+            cache.publish(lease, at)
+            bills.append(Paid(call, lease.usage.with_output(1)))
+        return bills
 
-        def price(usage: Usage) -> float | None:
-            return prices.cost_usd(exchange.provider, exchange.model, usage, exchange.at)
-
-        most = min(most_pings(n_tokens, ttl, call.row, price), int(PINGED_SECONDS // interval_seconds(ttl)))
-        needed = keep_alive(min(until - exchange.at, 1e9), n_tokens, ttl, call.row, price).pings
-        self.gaps.update(long=needed > 0 and until < float("inf"), paying=0 < needed <= most)
-        return most if self._reading["pinging"] != "with hindsight" else needed if needed <= most else 0
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for a next call: a sub-agent that is done is known to be."""
+        return self._last is None or self._last[0].exchange.lane != "main"
 
     # Who is asked
     # ---------------------------------------------------------------------------------------------------------
 
-    def _cache_of(self, call: Call) -> PrefixCache[Prompt]:
-        """The reference cache; the record says how much was read, so of the recorded model's own nothing is rounded."""
-        model = self._change.model or _unrounded(call.row)
+    def _name_asked(self, call: Call) -> str:
+        """The model whose reference cache sees the call; the record says how much was read, so of the recorded model's
+        own nothing is rounded.
+        """
+        model = self._change.model or call.row
         if model.name not in self._cache:
-            self._cache[model.name] = cache_for(model, self._reading.get("lifetime", "from start"))
-        return self._cache[model.name]
+            self._asked[model.name] = self._change.model or _unrounded(model)
+            self._cache[model.name] = self._empty_cache(self._asked[model.name])
+        return model.name
+
+    def _empty_cache(self, model: Model) -> PrefixCache[Prompt]:
+        return cache_for(model, self._reading.get("lifetime", "from start"))
 
     def _scaled(self, call: Call) -> Call:
         """The call in the tokens of the model that is asked."""
@@ -253,6 +284,16 @@ class LaneRun:
         return replace(call, row=row, usage=usage, expected=min(round(call.expected * self._scale), size))
 
 
+def _n_pings(call: Call, until: float, ttl: int, n_tokens: int, pinging: str, gaps: Counter[str]) -> int:
+    price = prices.price_of(call.exchange.provider, call.exchange.model, call.exchange.at)
+    most = min(most_pings(n_tokens, ttl, call.row, price), int(PINGED_SECONDS // interval_seconds(ttl)))
+    needed = keep_alive(min(until - call.exchange.at, 1e9), n_tokens, ttl, call.row, price).pings
+    gaps["long"] += needed > 0 and until < float("inf")
+    gaps["paying"] += 0 < needed <= most
+    return most if pinging != "with hindsight" else needed if needed <= most else 0
+
+
+@lru_cache(maxsize=256)
 def _unrounded(row: Model) -> Model:
     kind = "implicit" if row.cache == "units" else row.cache
     return replace(row, cache=kind, min_tokens=0, granularity_tokens=1)
