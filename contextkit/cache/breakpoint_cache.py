@@ -21,8 +21,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -62,8 +61,7 @@ _FORMAT = {"kind": "breakpoint_cache", "version": 1}
 """What a snapshot says it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """One cached prefix."""
 
     ttl_seconds: int
@@ -74,8 +72,7 @@ class _Entry:
     """Size of the prefix."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
+class _Match(NamedTuple):
     """An entry and where in the prompt it ends."""
 
     segment: int
@@ -86,8 +83,7 @@ class _Match:
     """As it was when found."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Write:
+class _Write(NamedTuple):
     """An entry a request leaves behind once it is readable."""
 
     key: _Key
@@ -226,10 +222,19 @@ class BreakpointCache:
 
     def _longest(self, prompt: Prompt, now: float) -> _Match | None:
         """The longest live entry in any breakpoint's window."""
+        entries, ends = self._entries, prompt.ends_tokens
         best: _Match | None = None
+        if not entries:
+            return None
         for mark in reversed(prompt.breakpoints):
-            visited = self._visit(self._entries, prompt, mark, _window(prompt, mark, best.segment if best else -1))
-            best = next((match for match in visited if match.entry.expires_at > now), best)
+            for segment in _window(prompt, mark, best.segment if best else -1):
+                if ends[segment] < self._min_tokens:
+                    break
+                key = self._key(prompt, segment, mark.ttl_seconds)
+                entry = entries.get(key)
+                if entry and entry.expires_at > now:
+                    best = _Match(segment, key, entry)
+                    break
         return best
 
     def _visit(
@@ -407,7 +412,7 @@ def _by_lifetime(store: OrderedDict[_Key, _Entry]) -> OrderedDict[_Key, _Entry]:
 
 
 def _rows(store: OrderedDict[_Key, _Entry]) -> list[tuple[Any, ...]]:
-    return [(key[0].hex(), key[1].hex(), key[2], *astuple(entry)) for key, entry in store.items()]
+    return [(key[0].hex(), key[1].hex(), key[2], *entry) for key, entry in store.items()]
 
 
 def _store(rows: list[list[Any]]) -> OrderedDict[_Key, _Entry]:

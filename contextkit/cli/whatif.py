@@ -225,12 +225,13 @@ def command(
     contextkit whatif session.jsonl --fix ttl-1h --fix keep-alive
     contextkit whatif session.jsonl --model claude-sonnet-5-5 --json
     """
+    from contextkit.importers.collecting import seldom_collecting
     from contextkit.importers.registry import check_any_read
     from contextkit.importers.source import Faults
     from contextkit.report.progress import watching
 
     faults = Faults()
-    with watching() as watch:
+    with watching() as watch, seldom_collecting():
         found = _answered(paths, fixes, models, faults, watch, by_session=by is not None)
         watch.finish()
         if not watch.is_stopped:

@@ -66,8 +66,9 @@ class Grown:
         0
         """
         wanted = sorted({mark[0]: mark for mark in marks}.values())
-        for tokens in (*(mark[0] for mark in wanted), n_tokens):
-            self.place(tokens)
-        points = tuple(Breakpoint(self.place(tokens), ttl, ANYWHERE, is_written) for tokens, ttl, is_written in wanted)
+        for mark in wanted:
+            self.place(mark[0])
+        last = self.place(n_tokens)
+        points = tuple([Breakpoint(self.place(mark[0]), mark[1], ANYWHERE, mark[2]) for mark in wanted])
         keys = (namespace, namespace, namespace)
-        return Prompt(keys, (0, 0), self._digests, self._ends, _EVERYWHERE, points, self.place(n_tokens) + 1)
+        return Prompt(keys, (0, 0), self._digests, self._ends, _EVERYWHERE, points, last + 1)

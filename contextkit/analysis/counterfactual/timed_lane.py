@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from contextkit import prices
@@ -52,20 +52,36 @@ class Call:
     is_marked: bool
     """Whether it was written where a mark stood; other caches keep prompts whole."""
 
-    @property
-    def read(self) -> int:
-        """Tokens read."""
-        return self.usage.read or 0
+    read: int = field(init=False)
+    """Tokens read."""
+    long: int = field(init=False)
+    """Tokens written for the long lifetime."""
+    short: int = field(init=False)
+    """Tokens written for the short one."""
+    size: int = field(init=False)
+    """Tokens of its prompt."""
+    repeats: int = field(init=False)
+    """Tokens of the prompt before that it says again."""
+    begins: float = field(init=False)
+    """When its writes became readable; an unknown beginning is taken for the end."""
+    ends: float = field(init=False)
+    """When it ended."""
 
-    @property
-    def size(self) -> int:
-        """Tokens of its prompt."""
-        return self.usage.prompt or 0
-
-    @property
-    def repeats(self) -> int:
-        """Tokens of the prompt before that it says again."""
-        return max(self.expected, self.read) if self.cause in TIMELY else self.read
+    def __post_init__(self) -> None:
+        """Work out once what every run asks for."""
+        usage, read = self.usage, self.usage.read or 0
+        begins, ends = _moments(self.exchange)
+        repeats = max(self.expected, read) if self.cause in TIMELY else read
+        for name, value in (
+            ("read", read),
+            ("long", usage.write_1h or 0),
+            ("short", usage.write_5m or 0),
+            ("size", usage.prompt or 0),
+            ("repeats", repeats),
+            ("begins", begins),
+            ("ends", ends),
+        ):
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +92,9 @@ class AdjustedCall:
     """What was read must be put there."""
     is_unexplained: bool
     """It would have read more: something changed, or was forgotten, that nobody recorded."""
+
+
+_AS_BILLED, _SEEDED, _UNEXPLAINED = AdjustedCall(False, False), AdjustedCall(True, False), AdjustedCall(True, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +161,7 @@ class LaneRun:
         if adjustment.is_read_seeded and cache.lookup(prompt, at).read_tokens < scaled.read:
             self._seed(cache, scaled, at)
         lease = cache.begin(prompt, at)
-        self._flying.append((*_moments(call.exchange), name, lease))
+        self._flying.append((call.begins, call.ends, name, lease))
         self._last = call, prompt
         return Paid(call, lease.usage.with_output(scaled.usage.output)), adjustment
 
@@ -152,11 +171,11 @@ class LaneRun:
     def _find_out(self, cache: PrefixCache[Prompt], call: Call) -> AdjustedCall:
         """Ask the reference cache what it would read, and compare."""
         marks = dict(self._marks)
-        read = cache.lookup(self._prompt_of(call, AdjustedCall(False, False)), call.exchange.at).read_tokens
+        read = cache.lookup(self._prompt_of(call, _AS_BILLED), call.exchange.at).read_tokens
         self._marks = marks
-        if read <= call.read:
-            return AdjustedCall(read < call.read, False)
-        return AdjustedCall(True, True)
+        if read > call.read:
+            return _UNEXPLAINED
+        return _SEEDED if read < call.read else _AS_BILLED
 
     def _prompt_of(self, call: Call, adjusted: AdjustedCall) -> Prompt:
         """The prompt of a call, on what is left of the one before."""
@@ -173,7 +192,7 @@ class LaneRun:
 
     def _billed_breakpoints(self, call: Call) -> Iterator[tuple[int, int, bool]]:
         """Breakpoints where the bill implies that they stood."""
-        long, short = call.usage.write_1h or 0, call.usage.write_5m or 0
+        long, short = call.long, call.short
         is_unmarked = not long and not short
         place = call.read if is_unmarked else call.read + long
         if not call.is_marked:  # another model's marks would stand at the end
@@ -188,13 +207,12 @@ class LaneRun:
 
     def _ttl(self, call: Call, is_long: bool) -> int:
         model = self._change.model or call.row
-        is_long = is_long or self._change.is_long
-        return next((ttl for ttl in model.ttls_seconds if is_long_ttl(ttl) is is_long), model.default_ttl_seconds)
+        return _ttl_asked(model.ttls_seconds, model.default_ttl_seconds, is_long or self._change.is_long)
 
     def _seed(self, cache: PrefixCache[Prompt], call: Call, at: float) -> None:
         """Put what was read where it can be read: somebody else wrote it, or kept it alive."""
         seed = self._grown.prompt(
-            call.read, [(call.read, self._ttl(call, bool(call.usage.write_1h)), True)], call.row.name.encode()
+            call.read, [(call.read, self._ttl(call, bool(call.long)), True)], call.row.name.encode()
         )
         cache.publish(cache.begin(seed, at), at)
 
@@ -224,7 +242,7 @@ class LaneRun:
         call, prompt = self._last
         at = call.exchange.at
         ttl = prompt.breakpoints[-1].ttl_seconds if prompt.breakpoints else call.row.default_ttl_seconds
-        wait, begins = interval_seconds(ttl), _moments(call.exchange)[0]
+        wait, begins = interval_seconds(ttl), call.begins
         if until <= at + wait:  # before the first one is due: nearly every call
             return None
         readable = max((prompt.ends_tokens[mark.segment] for mark in prompt.breakpoints), default=0)
@@ -277,7 +295,7 @@ class LaneRun:
         row = self._change.model or call.row
         if self._scale == 1.0:
             return replace(call, row=row) if self._change.model else call
-        ends = [call.read, call.read + (call.usage.write_1h or 0), call.size - (call.usage.fresh or 0), call.size]
+        ends = [call.read, call.read + call.long, call.size - (call.usage.fresh or 0), call.size]
         read, long, short, size = (round(end * self._scale) for end in ends)
         output = call.usage.output and round(call.usage.output * self._scale)
         usage = Usage(size - short, read, short - long, long - read, output, True)
@@ -291,6 +309,11 @@ def _n_pings(call: Call, until: float, ttl: int, n_tokens: int, pinging: str, ga
     gaps["long"] += needed > 0 and until < float("inf")
     gaps["paying"] += 0 < needed <= most
     return most if pinging != "with hindsight" else needed if needed <= most else 0
+
+
+@lru_cache(maxsize=256)
+def _ttl_asked(ttls: tuple[int, ...], default: int, is_long: bool) -> int:
+    return next((ttl for ttl in ttls if is_long_ttl(ttl) is is_long), default)
 
 
 @lru_cache(maxsize=256)
