@@ -27,7 +27,7 @@ import orjson
 
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.prompt import Breakpoint, Prompt
-from contextkit.cache.usage import PRICED_TTLS, Usage
+from contextkit.cache.usage import PRICED_TTLS, Usage, is_long_ttl
 from contextkit.errors import StorageError, UsageError
 
 Moment = Literal["begin", "publish", "end"]
@@ -336,10 +336,13 @@ class BreakpointCache:
 
     def _count(self, lease: Lease) -> None:
         usage, reason = lease.usage, lease.hit.reason
-        self._counters["requests"] += 1
-        self._counters["hits" if reason == "hit" else f"miss_{reason}"] += 1
-        for name in ("read", "fresh", "write_5m", "write_1h"):
-            self._counters[f"{name}_tokens"] += getattr(usage, name)
+        counters = self._counters
+        counters["requests"] += 1
+        counters["hits" if reason == "hit" else f"miss_{reason}"] += 1
+        counters["read_tokens"] += usage.read or 0
+        counters["fresh_tokens"] += usage.fresh or 0
+        for ttl_seconds, tokens in usage.writes or ():
+            counters["write_1h_tokens" if is_long_ttl(ttl_seconds) else "write_5m_tokens"] += tokens or 0
 
 
 def _renewed(entry: _Entry, ttl_seconds: int, now: float) -> _Entry:
@@ -380,7 +383,7 @@ def _bill(prompt: Prompt, read: int, writes: tuple[_Write, ...]) -> Usage:
         ends[write.ttl_seconds] = max(ends.get(write.ttl_seconds, 0), write.tokens)
     tokens_by_ttl: dict[int, int | None] = {}
     end = read
-    for ttl_seconds in sorted(ends, reverse=True):
+    for ttl_seconds in sorted(ends, reverse=True) if len(ends) > 1 else ends:
         if ends[ttl_seconds] > end:
             tokens_by_ttl[ttl_seconds] = ends[ttl_seconds] - end
             end = ends[ttl_seconds]

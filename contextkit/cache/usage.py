@@ -199,7 +199,7 @@ class Usage:
 
     def with_output(self, output: int | None) -> Usage:
         """Return the usage with so many generated tokens."""
-        return self._with(output, self.qualities)
+        return self if output == self.output else self._with(output, self.qualities)
 
     def _with(self, output: int | None, qualities: tuple[tuple[str, Quality], ...]) -> Usage:
         # `replace` takes three times as long
@@ -317,7 +317,7 @@ def ttl_name(ttl_seconds: int) -> str:
 def _sorted_writes(writes: Mapping[int, int | None] | Iterable[tuple[int, int | None]] | None) -> Writes | None:
     if not writes:
         return None if writes is None else ()
-    pairs = writes.items() if isinstance(writes, Mapping) else writes
+    pairs = writes.items() if type(writes) is dict or isinstance(writes, Mapping) else writes
     return tuple(sorted((int(ttl), tokens) for ttl, tokens in pairs if tokens != 0))
 
 

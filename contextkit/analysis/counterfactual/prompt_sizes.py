@@ -66,9 +66,11 @@ class Grown:
         0
         """
         wanted = sorted({mark[0]: mark for mark in marks}.values())
-        for mark in wanted:
-            self.place(mark[0])
+        segments = [self.place(mark[0]) for mark in wanted]  # rising, so that none is moved by one behind it
         last = self.place(n_tokens)
-        points = tuple([Breakpoint(self.place(mark[0]), mark[1], ANYWHERE, mark[2]) for mark in wanted])
+        if wanted and n_tokens < wanted[-1][0]:
+            segments = [self.place(mark[0]) for mark in wanted]
+        marked = zip(segments, wanted, strict=True)
+        points = tuple([Breakpoint(segment, mark[1], ANYWHERE, mark[2]) for segment, mark in marked])
         keys = (namespace, namespace, namespace)
         return Prompt(keys, (0, 0), self._digests, self._ends, _EVERYWHERE, points, last + 1)
