@@ -386,17 +386,19 @@ def _columns(options: Options) -> Columns | None:
 
 def _records(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
     """The records of all files; one that was not named itself and cannot be read is a fault."""
-    for file in watch.parts(files) if watch else files:
-        rows = _of(file, file in named, faults)
-        yield from watch.share(rows, _about(file)) if watch else rows
+    from contextkit.importers.parallel import reading
+
+    with reading(files, faults) as read:
+        for file in watch.parts(files) if watch else files:
+            rows = _of(file, read, file in named, faults)
+            yield from watch.share(rows, _about(file)) if watch else rows
 
 
-def _of(file: str, is_named: bool, faults: Faults) -> Iterator[Record]:
+def _of(file: str, read: Callable[[str], Iterator[Record]], is_named: bool, faults: Faults) -> Iterator[Record]:
     from contextkit.errors import UnreadableLog
-    from contextkit.importers.registry import records_at
 
     try:
-        yield from records_at(file, faults)[1]
+        yield from read(file)
     except UnreadableLog as error:
         if is_named:
             raise

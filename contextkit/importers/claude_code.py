@@ -553,9 +553,22 @@ class _Replies:
                 n_visible = visible_bytes(reply.first) + reply.n_visible
                 billed = billed.with_partial_output()
                 estimate = max(billed.output or 0, round(n_visible / BYTES_PER_OUTPUT_TOKEN))
-            who = _provider(model), model
-            rest = None, billed, None, None, None, estimate
-            return [Exchange(identity, session, reply.lane, at, None, ended, *who, *rest)]
+            call = Exchange(
+                identity,
+                session,
+                reply.lane,
+                at,
+                None,
+                ended,
+                _provider(model),
+                model,
+                None,
+                billed,
+                None,
+                None,
+                output_estimate=estimate,
+            )
+            return [call]
         calls: list[Record] = []
         for number, step in enumerate(steps, 1):
             lane = reply.lane if step.get("type", "message") in _OF_THE_LANE else f"{reply.lane} {step['type']}"
