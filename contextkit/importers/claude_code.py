@@ -399,7 +399,7 @@ class _Lane:
 
     def note_prompt(self, line: bytes) -> None:
         """A line that the user wrote, or that Claude Code wrote for the user."""
-        command = _COMMAND.search(line)
+        command = _COMMAND.search(line) if b"<command-name>" in line else None
         if command:
             name = command[1].decode()
             is_exit = name in _ENDING  # a call behind it is one of a session that was taken up again

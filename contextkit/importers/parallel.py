@@ -24,7 +24,7 @@ from contextkit.errors import UnreadableLog
 from contextkit.importers import claude_code
 from contextkit.importers.dedup import DigestSet
 from contextkit.importers.registry import records_at
-from contextkit.importers.source import Faults, Source
+from contextkit.importers.source import STDIN, Faults, Source
 from contextkit.ledger.calls import Exchange, Record, Remark
 
 LEAST_BYTES = 48 << 20
@@ -39,13 +39,13 @@ Reader = Callable[[str], Iterator[Record]]
 
 
 @contextmanager
-def reading(files: Sequence[str], faults: Faults) -> Iterator[Reader]:
+def reading(files: Sequence[str], faults: Faults, least_bytes: int = LEAST_BYTES) -> Iterator[Reader]:
     """Give a function that reads one of `files`; to be called for each once, in their order.
 
-    It raises `UnreadableLog` as `records_at`.
+    It raises `UnreadableLog` as `records_at`. Less than `least_bytes` in all is read in this process.
     """
     n = min(MOST_PROCESSES, os.cpu_count() or 1)
-    if n < 2 or len(files) < 2 or not hasattr(os, "fork") or threading.active_count() > 1 or _size(files) < LEAST_BYTES:
+    if n < 2 or len(files) < 2 or not hasattr(os, "fork") or threading.active_count() > 1 or _size(files) < least_bytes:
         yield lambda file: records_at(file, faults)[1]
         return
     readers = _Readers(files, faults, n)
@@ -75,9 +75,10 @@ class _Readers:
         self._met: list[bytes] = []
         """Calls that processes have met, as digests one behind the other: a piece for each file."""
         self._is_closed = False
-        self._workers = [_Worker() for _ in range(n)]
-        for worker in self._workers:
-            threading.Thread(target=self._serve, args=(worker,), daemon=True).start()
+        self._workers = [_Worker() for _ in range(n)]  # all of them before the first thread
+        self._threads = [threading.Thread(target=self._serve, args=(worker,), daemon=True) for worker in self._workers]
+        for thread in self._threads:
+            thread.start()
 
     def _serve(self, worker: _Worker) -> None:
         n_told = 0
@@ -88,7 +89,9 @@ class _Readers:
                     return
                 index, self._next = self._next, self._next + 1
                 news, n_told = b"".join(self._met[n_told:]), len(self._met)
-            answer = worker.ask(self._files[index], news)
+            file = self._files[index]
+            # what comes by a pipe comes once
+            answer = worker.ask(file, news) if file != STDIN and Path(file).is_file() else None
             with self._changed:
                 if answer is not None:
                     n_digests = int.from_bytes(answer[:_SIZE], "little")
@@ -130,8 +133,10 @@ class _Readers:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        for worker in self._workers:
-            worker.end()
+        for worker, thread in zip(self._workers, self._threads, strict=True):
+            worker.kill()
+            thread.join()
+            worker.close()
 
 
 class _Worker:
@@ -161,11 +166,17 @@ class _Worker:
         except (OSError, ValueError):
             return None
 
-    def end(self) -> None:
-        """It is not needed any more."""
+    def kill(self) -> None:
+        """It is not needed any more: who waits for its answer gets none."""
         with suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGKILL)
         os.waitpid(self._process, 0)
+
+    def close(self) -> None:
+        """Close both pipes; it is dead, and nobody waits for it."""
+        for file in (self._tell, self._heard):
+            with suppress(OSError):
+                file.close()
 
 
 class _Met(DigestSet):
