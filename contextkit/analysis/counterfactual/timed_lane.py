@@ -150,32 +150,35 @@ class LaneRun:
             other._last = self._last[0], other._grown.on_own_places(self._last[1])
         return other
 
-    def see(self, call: Call, adjusted: AdjustedCall | None = None) -> tuple[Paid, AdjustedCall]:
-        """The next call: its bill, and what had to be told, found out where it is not given."""
+    def find_out(self, call: Call) -> AdjustedCall:
+        """Ask the reference cache what it would read of the next call, and compare; the lane stays as it was."""
+        at = call.exchange.at
+        self._settle(at)
+        cache, scaled = self._cache[self._name_asked(call)], self._scaled(call)
+        grown, marks = self._grown, self._marks
+        self._grown = grown.copy()
+        read = cache.lookup(self._prompt_of(scaled, _AS_BILLED), at).read_tokens
+        self._grown, self._marks = grown, marks
+        if read > scaled.read:
+            return _UNEXPLAINED
+        return _SEEDED if read < scaled.read else _AS_BILLED
+
+    def see(self, call: Call, adjustment: AdjustedCall) -> Paid:
+        """The next call, with what has to be told of it: its bill."""
         at = call.exchange.at
         self._settle(at)
         name = self._name_asked(call)
         cache, scaled = self._cache[name], self._scaled(call)
-        adjustment = adjusted or self._find_out(cache, scaled)
         prompt = self._prompt_of(scaled, adjustment)
         if adjustment.is_read_seeded and cache.lookup(prompt, at).read_tokens < scaled.read:
             self._seed(cache, scaled, at)
         lease = cache.begin(prompt, at)
         self._flying.append((call.begins, call.ends, name, lease))
         self._last = call, prompt
-        return Paid(call, lease.usage.with_output(scaled.usage.output)), adjustment
+        return Paid(call, lease.usage.with_output(scaled.usage.output))
 
     # What is said
     # ---------------------------------------------------------------------------------------------------------
-
-    def _find_out(self, cache: PrefixCache[Prompt], call: Call) -> AdjustedCall:
-        """Ask the reference cache what it would read, and compare."""
-        marks = dict(self._marks)
-        read = cache.lookup(self._prompt_of(call, _AS_BILLED), call.exchange.at).read_tokens
-        self._marks = marks
-        if read > call.read:
-            return _UNEXPLAINED
-        return _SEEDED if read < call.read else _AS_BILLED
 
     def _prompt_of(self, call: Call, adjusted: AdjustedCall) -> Prompt:
         """The prompt of a call, on what is left of the one before."""

@@ -16,6 +16,7 @@ from contextkit.analysis.counterfactual.answer import Calibration, Sums
 from contextkit.analysis.counterfactual.fix import Fix, LaneChange, Reading, readings_of
 from contextkit.analysis.counterfactual.timed_lane import AS_IT_WAS, AdjustedCall, Call, LaneRun, Paid
 from contextkit.cache.usage import Usage
+from contextkit.facts.rules import MIXED_LIFETIMES, rule_holds
 from contextkit.ledger.misses import AnalyzedCall
 from contextkit.ledger.summary import dollars
 from contextkit.models import Model, find_model, model_named
@@ -130,7 +131,8 @@ class _Branch:
     """One lane with one change under one reading.
 
     Until it differs from another run it has none of its own: pings that renew nothing never change what calls find,
-    others do not before the first is sent, and misses that vanish are those that happen again until there is one.
+    others do not before the first is sent; who writes for the long lifetime anyway asks for nothing else; and misses
+    that vanish are those that happen again until there is one.
     """
 
     __slots__ = ("base", "change", "gaps", "paid_usd", "reading", "run", "usd")
@@ -175,7 +177,9 @@ class _Lane:
     __slots__ = (
         "_branches",
         "_change_of",
+        "_long",
         "_pinged",
+        "_row",
         "_was",
         "_without_misses",
         "extra_usd",
@@ -192,7 +196,10 @@ class _Lane:
         self._was = {lifetime: LaneRun(AS_IT_WAS, {"lifetime": lifetime}) for lifetime in LIFETIMES}
         self.was_usd = dict.fromkeys(LIFETIMES, 0.0)
         self._branches: dict[_Key, _Branch] = {}
+        self._row: Model | None = None
+        """Of its first call."""
         self._pinged: list[_Branch] = []
+        self._long: list[_Branch] = []
         self._without_misses: list[_Branch] = []
         self._change_of = [(change, reading) for _, change, readings in fixes for reading in readings]
 
@@ -204,24 +211,27 @@ class _Lane:
         exchange = call.exchange
         pings = {id(branch): usd for branch in self._pinged if (usd := branch.ping(exchange.at))}
         price = prices.price_of(exchange.provider, exchange.model, exchange.at)
-        adjusted: dict[str, AdjustedCall] = {}
-        was_usd: dict[str, float] = {}
-        for lifetime, run in self._was.items():
-            paid, adjusted[lifetime] = run.see(call)
-            was_usd[lifetime] = _usd(price, paid.usage)
-            self.was_usd[lifetime] += was_usd[lifetime]
+        adjusted = {lifetime: run.find_out(call) for lifetime, run in self._was.items()}
+        if call.row is not self._row or call.short or not call.long:
+            for branch in self._long:
+                branch.fork()
         for branch in self._without_misses:
             if adjusted[branch.reading["lifetime"]].is_unexplained:
                 branch.fork()
+        was = {lifetime: run.see(call, adjusted[lifetime]) for lifetime, run in self._was.items()}
+        was_usd = {lifetime: _usd(price, paid.usage) for lifetime, paid in was.items()}
+        for lifetime in LIFETIMES:
+            self.was_usd[lifetime] += was_usd[lifetime]
         for branch in self._branches.values():
+            lifetime = branch.reading["lifetime"]
             if branch.run is not None:
-                paid = branch.run.see(call, adjusted[branch.reading["lifetime"]])[0]
+                paid = branch.run.see(call, adjusted[lifetime])
                 branch.usd = _usd(_price_under(branch.change, price), paid.usage)
-                if branch.change.is_long and branch.reading == _FIRST:
-                    self.extra_usd += _extra(price, paid)
             else:
-                base = branch.base
-                branch.usd = base.usd if isinstance(base, _Branch) else was_usd[branch.reading["lifetime"]]
+                paid = was[lifetime]
+                branch.usd = branch.base.usd if isinstance(branch.base, _Branch) else was_usd[lifetime]
+            if branch.change.is_long and branch.reading == _FIRST:
+                self.extra_usd += _extra(price, paid)
             branch.paid_usd += sum([*pings.get(id(branch), ()), branch.usd])
         return adjusted[LIFETIMES[0]]
 
@@ -241,17 +251,21 @@ class _Lane:
         return self._branches[_key(change, reading)].gaps if change.has_pings else Counter()
 
     def _open(self, row: Model) -> None:
+        self._row = row
+        # a mark that is only looked up may ask for any lifetime then
+        is_long_free = row.cache == "breakpoints" and rule_holds(MIXED_LIFETIMES, row.provider)
         for change, reading in self._change_of:
             key = _key(change, reading)
             if key in self._branches:
                 continue
             scale = scale_of(row, change.model, reading.get("tokenizer", "as listed")) if change.model else 1.0
-            base = self._was[reading["lifetime"]] if change.has_pings else self._branches.get(_happening_again(key))
-            branch = self._branches[key] = _Branch(change, reading, base, scale)
-            if change.has_pings:
-                self._pinged.append(branch)
-            elif base is not None:
+            again = self._branches.get(_happening_again(key))
+            base = self._was[reading["lifetime"]] if change.has_pings or (is_long_free and change.is_long) else None
+            branch = self._branches[key] = _Branch(change, reading, again or base, scale)
+            if again is not None:
                 self._without_misses.append(branch)
+            elif base is not None:
+                (self._pinged if change.has_pings else self._long).append(branch)
 
 
 def scale_of(row: Model, other: Model, reading: str) -> float:
