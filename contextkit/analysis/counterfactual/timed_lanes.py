@@ -138,9 +138,12 @@ class _Branch:
     __slots__ = ("base", "change", "gaps", "paid_usd", "reading", "run", "usd")
 
     def __init__(self, change: LaneChange, reading: Reading, base: LaneRun | _Branch | None, scale: float) -> None:
-        self.change, self.reading, self.base = change, reading, base
-        self.run = LaneRun(change, reading, scale) if base is None else None
+        self.change, self.reading = change, reading
+        self.run: LaneRun | None = None
         """Its own; None as long as it is that of `base`."""
+        if base is None:
+            self.run = base = LaneRun(change, reading, scale)
+        self.base = base
         self.paid_usd = self.usd = 0.0
         """What it came to, and the last call of it."""
         self.gaps = Counter[str]()
@@ -149,9 +152,7 @@ class _Branch:
     @property
     def shared_run(self) -> LaneRun:
         """The run that says what its calls find."""
-        run = self.run or (self.base.shared_run if isinstance(self.base, _Branch) else self.base)
-        assert run is not None  # noqa: S101 - it has one of both
-        return run
+        return self.run or (self.base.shared_run if isinstance(self.base, _Branch) else self.base)
 
     def fork(self) -> LaneRun:
         """Its own run, from now on."""
