@@ -201,7 +201,10 @@ class _Rates:
 
     def above(self, prompt: int) -> tuple[float, ...]:
         """Dollars for one token of a call with so large a prompt."""
-        return next(rate for above, rate in self.per_token if prompt > above)
+        for above, rate in self.per_token:
+            if prompt > above:
+                break
+        return rate
 
 
 @lru_cache(maxsize=1024)

@@ -318,7 +318,8 @@ def _sorted_writes(writes: Mapping[int, int | None] | Iterable[tuple[int, int | 
     if not writes:
         return None if writes is None else ()
     pairs = writes.items() if type(writes) is dict or isinstance(writes, Mapping) else writes
-    return tuple(sorted((int(ttl), tokens) for ttl, tokens in pairs if tokens != 0))
+    known = [(int(ttl), tokens) for ttl, tokens in pairs if tokens != 0]
+    return tuple(sorted(known)) if len(known) > 1 else tuple(known)
 
 
 def _from_halves(short: int | None, long: int | None, ttls: tuple[int, int]) -> Writes | None:
