@@ -203,8 +203,8 @@ class _Rates:
         """Dollars for one token of a call with so large a prompt."""
         for above, rate in self.per_token:
             if prompt > above:
-                break
-        return rate
+                return rate
+        return self.per_token[-1][1]
 
 
 @lru_cache(maxsize=1024)

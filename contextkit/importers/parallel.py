@@ -27,7 +27,7 @@ from contextkit.importers.registry import records_at
 from contextkit.importers.source import STDIN, Faults, Source
 from contextkit.ledger.calls import Exchange, Record, Remark
 
-LEAST_BYTES = 96 << 20
+LEAST_BYTES = 64 << 20
 """Less is read sooner than processes are started."""
 MOST_PROCESSES = 4
 MOST_AHEAD = 64
