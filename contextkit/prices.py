@@ -8,16 +8,16 @@ a price of the user's (`register_price`, or a file of facts), one of the price d
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, is_long_ttl
 from contextkit.errors import UnknownModel
 from contextkit.facts import load
 from contextkit.facts.load import FactRow, Facts
@@ -56,9 +56,26 @@ def cost_uncached_usd(
     >>> cost_uncached_usd("anthropic", "claude-opus-4-5", Usage(fresh=0, read=1_000_000, writes={}, output=0))
     5.0
     """
+    return _uncached(_rates(provider, model, _moment(at), usage.service_tier, _state()), usage, is_sum=is_sum)
+
+
+def costs_usd(
+    provider: str, model: str, usage: Usage, at: float | None = None, *, is_sum: bool = False
+) -> tuple[float | None, float | None]:
+    """`cost_usd` and `cost_uncached_usd` of one call, whose prices are looked up once."""
     rates = _rates(provider, model, _moment(at), usage.service_tier, _state())
-    prompt = _with_zero_writes(rates, usage).prompt
-    return None if prompt is None else _cost(rates, Usage(prompt, 0, 0, 0, usage.output), is_sum=is_sum)
+    return _cost(rates, usage, is_sum=is_sum), _uncached(rates, usage, is_sum=is_sum)
+
+
+def price_of(provider: str, model: str, at: float | None = None) -> Callable[[Usage], float | None]:
+    """`cost_usd` of any usage at the standard service tier, for several bills of one call: its prices are looked up once.
+
+    Raises `UnknownModel` as `cost_usd`.
+
+    >>> price_of("anthropic", "claude-opus-4-5")(Usage(fresh=0, read=1_000_000, writes={}, output=0))
+    0.5
+    """
+    return partial(_cost, _rates(provider, model, _moment(at), "", _state()))
 
 
 def first_tier(provider: str, model: str, at: float, service_tier: str = "") -> int | None:
@@ -150,26 +167,43 @@ def _moment(at: float | None) -> float:
     return (datetime.now(UTC).timestamp() if at is None else at) // _QUARTER * _QUARTER
 
 
-def _cost(rates: _Rates, usage: Usage, *, is_sum: bool) -> float | None:
-    zeroed = _with_zero_writes(rates, usage)
-    if zeroed.prompt is None or zeroed.output is None:
+def _cost(rates: _Rates, usage: Usage, *, is_sum: bool = False) -> float | None:
+    parts = _parts(rates, usage)
+    if parts is None or usage.output is None:
         return None
-    prompt = 0 if is_sum else zeroed.prompt
-    fresh, read, short, long, output = next(rate for above, rate in rates.per_token if prompt > above)
-    paid = (
-        (zeroed.fresh or 0) * fresh
-        + (zeroed.read or 0) * read
-        + (zeroed.write_5m or 0) * short
-        + (zeroed.write_1h or 0) * long
-    )
-    return paid + zeroed.output * output
+    fresh, read, short, long = parts
+    for_fresh, for_read, for_short, for_long, for_output = rates.above(0 if is_sum else sum(parts))
+    paid = fresh * for_fresh + read * for_read + short * for_short + long * for_long
+    return paid + usage.output * for_output
 
 
-def _with_zero_writes(rates: _Rates, usage: Usage) -> Usage:
-    """`usage` with 0 for the writes of a model whose cache costs nothing to write: nobody reports those."""
-    if rates.has_write_price:
-        return usage
-    return usage.with_unknown_writes_as_zero()
+def _uncached(rates: _Rates, usage: Usage, *, is_sum: bool = False) -> float | None:
+    parts = _parts(rates, usage)
+    if parts is None or usage.output is None:
+        return None
+    prompt = sum(parts)
+    for_fresh, _, _, _, for_output = rates.above(0 if is_sum else prompt)
+    return prompt * for_fresh + usage.output * for_output
+
+
+def _parts(rates: _Rates, usage: Usage) -> tuple[int, int, int, int] | None:
+    """Tokens fresh, read, written short and written long; None where one is unknown.
+
+    Unknown writes of a model whose cache costs nothing to write are 0: nobody reports those.
+    """
+    fresh, read, writes = usage.fresh, usage.read, usage.writes
+    if fresh is None or read is None or (writes is None and rates.has_write_price):
+        return None
+    short = long = 0
+    for ttl_seconds, tokens in writes or ():
+        if tokens is None:
+            if rates.has_write_price:
+                return None
+        elif is_long_ttl(ttl_seconds):
+            long += tokens
+        else:
+            short += tokens
+    return fresh, read, short, long
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +215,13 @@ class _Rates:
     per_token: tuple[tuple[int, tuple[float, ...]], ...]
     """(prompt above so many tokens, dollars for one token fresh, read, written short, written long, generated); the
     highest tier first."""
+
+    def above(self, prompt: int) -> tuple[float, ...]:
+        """Dollars for one token of a call with so large a prompt."""
+        for above, rate in self.per_token:
+            if prompt > above:
+                return rate
+        return self.per_token[-1][1]
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ import pytest
 from contextkit.cache.usage import ZERO, Usage
 from contextkit.errors import UnknownModel
 from contextkit.models import built_in_models
-from contextkit.prices import cost_uncached_usd, cost_usd
+from contextkit.prices import cost_uncached_usd, cost_usd, costs_usd, price_of
 
 FACTS = Path(__file__).resolve().parents[1].parent / "shared" / "facts" / "providers.json"
 AUTUMN = 1_795_132_800.0  # 2026-11-20
@@ -193,3 +193,19 @@ def test_a_tier_is_billed_as_genai_prices_bills_it() -> None:
         expected = float(model.get_prices(datetime.fromtimestamp(AUTUMN, UTC)).calc_price(asked)["total_price"])
         sent = usage(fresh=600, read=read, write_5m=300, write_1h=100, output=50)
         assert cost_usd("anthropic", "claude-sonnet-4-5", sent, AUTUMN) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("provider", "model"), [("anthropic", "claude-haiku-5-5"), ("openai", "gpt-5.4")])
+def test_several_bills_of_one_look_up_cost_what_each_costs_alone(provider: str, model: str) -> None:
+    price = price_of(provider, model, AUTUMN)
+    for n in (0, 7, 99_999, 300_000, 1_000_000):
+        for bill in (
+            Usage(n, 3 * n, n, n, n),
+            Usage(n, n, None, None, n),
+            Usage(n, n, n, None, n),
+            Usage(None, n, 0, 0, n),
+            Usage(n, n, 0, 0, None),
+        ):
+            alone = cost_usd(provider, model, bill, AUTUMN), cost_uncached_usd(provider, model, bill, AUTUMN)
+            assert costs_usd(provider, model, bill, AUTUMN) == alone
+            assert price(bill) == alone[0]

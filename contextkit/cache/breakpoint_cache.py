@@ -21,14 +21,13 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.prompt import Breakpoint, Prompt
-from contextkit.cache.usage import PRICED_TTLS, Usage
+from contextkit.cache.usage import PRICED_TTLS, Usage, is_long_ttl
 from contextkit.errors import StorageError, UsageError
 
 Moment = Literal["begin", "publish", "end"]
@@ -62,8 +61,7 @@ _FORMAT = {"kind": "breakpoint_cache", "version": 1}
 """What a snapshot says it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """One cached prefix."""
 
     ttl_seconds: int
@@ -74,8 +72,7 @@ class _Entry:
     """Size of the prefix."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
+class _Match(NamedTuple):
     """An entry and where in the prompt it ends."""
 
     segment: int
@@ -86,8 +83,7 @@ class _Match:
     """As it was when found."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Write:
+class _Write(NamedTuple):
     """An entry a request leaves behind once it is readable."""
 
     key: _Key
@@ -169,7 +165,7 @@ class BreakpointCache:
         """
         self._reach("end", lease, now)
         self._counters["output_tokens"] += output
-        return replace(lease.usage, output=output)
+        return lease.usage.with_output(output)
 
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and `entries` held now (the dead that are still remembered included)."""
@@ -226,10 +222,19 @@ class BreakpointCache:
 
     def _longest(self, prompt: Prompt, now: float) -> _Match | None:
         """The longest live entry in any breakpoint's window."""
+        entries, ends = self._entries, prompt.ends_tokens
         best: _Match | None = None
+        if not entries:
+            return None
         for mark in reversed(prompt.breakpoints):
-            visited = self._visit(self._entries, prompt, mark, _window(prompt, mark, best.segment if best else -1))
-            best = next((match for match in visited if match.entry.expires_at > now), best)
+            for segment in _window(prompt, mark, best.segment if best else -1):
+                if ends[segment] < self._min_tokens:
+                    break
+                key = self._key(prompt, segment, mark.ttl_seconds)
+                entry = entries.get(key)
+                if entry and entry.expires_at > now:
+                    best = _Match(segment, key, entry)
+                    break
         return best
 
     def _visit(
@@ -296,7 +301,7 @@ class BreakpointCache:
             entry = self._entries.get(key)
             if entry and entry.expires_at > now:
                 self._entries[key] = _RENEWED[self._renewal](entry, prompt.breakpoints[-1].ttl_seconds, now)
-        return replace(match, entry=self._entries[match.key])
+        return _Match(match.segment, match.key, self._entries[match.key])
 
     def _writes(self, prompt: Prompt) -> tuple[_Write, ...]:
         marks = (
@@ -331,14 +336,17 @@ class BreakpointCache:
 
     def _count(self, lease: Lease) -> None:
         usage, reason = lease.usage, lease.hit.reason
-        self._counters["requests"] += 1
-        self._counters["hits" if reason == "hit" else f"miss_{reason}"] += 1
-        for name in ("read", "fresh", "write_5m", "write_1h"):
-            self._counters[f"{name}_tokens"] += getattr(usage, name)
+        counters = self._counters
+        counters["requests"] += 1
+        counters["hits" if reason == "hit" else f"miss_{reason}"] += 1
+        counters["read_tokens"] += usage.read or 0
+        counters["fresh_tokens"] += usage.fresh or 0
+        for ttl_seconds, tokens in usage.writes or ():
+            counters["write_1h_tokens" if is_long_ttl(ttl_seconds) else "write_5m_tokens"] += tokens or 0
 
 
 def _renewed(entry: _Entry, ttl_seconds: int, now: float) -> _Entry:
-    return replace(entry, ttl_seconds=ttl_seconds, expires_at=max(entry.expires_at, now + ttl_seconds))
+    return _Entry(ttl_seconds, max(entry.expires_at, now + ttl_seconds), entry.tokens)
 
 
 _RENEWED: dict[Renewal, Callable[[_Entry, int, float], _Entry]] = {
@@ -375,7 +383,7 @@ def _bill(prompt: Prompt, read: int, writes: tuple[_Write, ...]) -> Usage:
         ends[write.ttl_seconds] = max(ends.get(write.ttl_seconds, 0), write.tokens)
     tokens_by_ttl: dict[int, int | None] = {}
     end = read
-    for ttl_seconds in sorted(ends, reverse=True):
+    for ttl_seconds in sorted(ends, reverse=True) if len(ends) > 1 else ends:
         if ends[ttl_seconds] > end:
             tokens_by_ttl[ttl_seconds] = ends[ttl_seconds] - end
             end = ends[ttl_seconds]
@@ -407,7 +415,7 @@ def _by_lifetime(store: OrderedDict[_Key, _Entry]) -> OrderedDict[_Key, _Entry]:
 
 
 def _rows(store: OrderedDict[_Key, _Entry]) -> list[tuple[Any, ...]]:
-    return [(key[0].hex(), key[1].hex(), key[2], *astuple(entry)) for key, entry in store.items()]
+    return [(key[0].hex(), key[1].hex(), key[2], *entry) for key, entry in store.items()]
 
 
 def _store(rows: list[list[Any]]) -> OrderedDict[_Key, _Entry]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
@@ -164,7 +164,7 @@ class ImplicitCache:
         """
         self._reach("end", lease, now)
         self._counters["output_tokens"] += output
-        return replace(lease.usage, output=output)
+        return lease.usage.with_output(output)
 
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and `segments` held now (the dead that are still remembered included)."""

@@ -19,13 +19,6 @@ import click
 
 from contextkit.cli.terminal import check_file, for_programs
 from contextkit.errors import UsageError
-from contextkit.importers.registry import files_at, is_ledger
-from contextkit.ledger.calls import Bodies, Exchange, Record, encode
-from contextkit.ledger.duckdb_ledger import summarise_files
-from contextkit.ledger.ledger import HEADER
-from contextkit.private_files import private_opener
-from contextkit.redact import redact
-from contextkit.report.contents import Contents, Fault, Loss, Part, SessionFacts, billed
 from contextkit.terminal import echo, echo_error, echo_json
 
 
@@ -34,6 +27,10 @@ def added(paths: Sequence[str], by: str) -> Contents:
 
     Raises `UsageError` for a recording in another format, `MissingExtra` without DuckDB.
     """
+    from contextkit.importers.registry import files_at, is_ledger
+    from contextkit.ledger.duckdb_ledger import summarise_files
+    from contextkit.report.contents import Contents, Loss, Part, SessionFacts, billed
+
     files = files_at(paths)
     other = next((file for file in files if file == "-" or not Path(file).is_file() or not is_ledger(file)), None)
     if other is not None:
@@ -73,6 +70,10 @@ def written(records: Iterable[Record], to: str) -> int:
 
     Raises `UsageError` where that file is there already. What was begun and not ended is taken away again.
     """
+    from contextkit.ledger.calls import Exchange, encode
+    from contextkit.ledger.ledger import HEADER
+    from contextkit.private_files import private_opener
+
     path, n = Path(to), 0
     part = path.with_name(f"{path.name}.part")
     if path.exists():
@@ -91,6 +92,9 @@ def written(records: Iterable[Record], to: str) -> int:
 
 def _redacted(record: Record) -> Record:
     """`record` with the secrets of its body covered."""
+    from contextkit.ledger.calls import Bodies, Exchange
+    from contextkit.redact import redact
+
     if isinstance(record, Exchange) and isinstance(record.prompt, Bodies):
         return replace(record, prompt=replace(record.prompt, request=redact(record.prompt.request)))
     return record
@@ -100,7 +104,7 @@ if TYPE_CHECKING:
     from contextkit.importers.source import Faults
     from contextkit.ledger.calls import Record
     from contextkit.ledger.misses import AnalyzedCall, LedgerAnalyzer
-    from contextkit.report.contents import Contents, Gathering
+    from contextkit.report.contents import Contents, Fault, Gathering
     from contextkit.report.html.columns import Columns
     from contextkit.report.live import LiveCalls
     from contextkit.report.progress import Watch
@@ -368,10 +372,8 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
         raise click.UsageError(
             "--engine adds calls up: with --csv name a grouping, --by day|session|model|agent|project"
         )
-    from contextkit.report.html.columns import Columns
-
     contents = added(paths, options.by)
-    _show(contents, Columns(), options)
+    _show(contents, None, options)
     for file, _, what in contents.faults:
         echo_error(f"{file}: {what}")
 
@@ -395,19 +397,18 @@ def _check_whole(options: Options, to: str, engine: str | None) -> None:
 
 def _read(
     paths: Sequence[str], options: Options, watch: Watch | None, title: str = ""
-) -> tuple[Contents, Columns, Faults]:
-    """Everything that counts, added up.
+) -> tuple[Contents, Columns | None, Faults]:
+    """Everything that counts, added up; columns for the page, where one is made.
 
     Without a `watch` nothing is shown while it is read, and no file is refused, as it may yet fill.
     """
     from contextkit.importers.source import Faults
     from contextkit.ledger.misses import analyzed_calls
     from contextkit.report.contents import Chosen, Gathering
-    from contextkit.report.html.columns import Columns
 
-    faults, columns = Faults(), Columns()
+    faults, columns = Faults(), _columns(options)
     files, name = _files(paths, options, faults)
-    also: list[Callable[[AnalyzedCall], None]] = [columns] if options.html else []
+    also: list[Callable[[AnalyzedCall], None]] = [columns] if columns else []
     if options.face == "csv" and not options.by:
         from contextkit.report.csv import Calls
 
@@ -466,19 +467,29 @@ def _nothing_found(options: Options, n_older: int) -> str:
     )
 
 
+def _columns(options: Options) -> Columns | None:
+    if not options.html:
+        return None
+    from contextkit.report.html.columns import Columns
+
+    return Columns()
+
+
 def records_of(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
     """The records of all files; one that was not named itself and cannot be read is a fault."""
-    for file in watch.parts(files) if watch else files:
-        rows = _of(file, file in named, faults)
-        yield from watch.share(rows, _about(file)) if watch else rows
+    from contextkit.importers.parallel import reading
+
+    with reading(files, faults) as read:
+        for file in watch.parts(files) if watch else files:
+            rows = _of(file, read, file in named, faults)
+            yield from watch.share(rows, _about(file)) if watch else rows
 
 
-def _of(file: str, is_named: bool, faults: Faults) -> Iterator[Record]:
+def _of(file: str, read: Callable[[str], Iterator[Record]], is_named: bool, faults: Faults) -> Iterator[Record]:
     from contextkit.errors import UnreadableLog
-    from contextkit.importers.registry import remarked_records_at
 
     try:
-        yield from remarked_records_at(file, faults)
+        yield from read(file)
     except UnreadableLog as error:
         if is_named:
             raise
@@ -491,20 +502,22 @@ def _about(file: str) -> int:
     return max(1, path.stat().st_size // BYTES_A_RECORD) if path.is_file() else BYTES_A_RECORD
 
 
-def _show(contents: Contents, columns: Columns, options: Options) -> None:
-    from contextkit.report.csv import write_groups
-    from contextkit.report.json import document
-    from contextkit.report.markdown import markdown
-
-    if options.html:
+def _show(contents: Contents, columns: Columns | None, options: Options) -> None:
+    if options.html and columns:
         from contextkit.report.html.page import page
 
         Path(options.html).write_text(page(contents, columns), encoding="utf-8", newline="\n")
     if options.face == "json":
+        from contextkit.report.json import document
+
         echo_json(document(contents))
     elif options.face == "markdown":
+        from contextkit.report.markdown import markdown
+
         echo(markdown(contents), nl=False)
     elif options.face == "csv" and options.by:
+        from contextkit.report.csv import write_groups
+
         write_groups(sys.stdout, options.by, contents.summary.groups)
     elif options.face == "terminal":
         from contextkit.report.terminal import show
@@ -591,15 +604,13 @@ class _Growing:
         self._add(waiting, self._analyzer.copy(), ahead)
         return self._contents(ahead), calls
 
-    def rest(self) -> tuple[Contents, Columns, Faults]:
-        """The report of all of it, when nothing more is to come."""
-        from contextkit.report.html.columns import Columns
-
+    def rest(self) -> tuple[Contents, Columns | None, Faults]:
+        """The report of all of it, when nothing more is to come; without columns, as nothing was kept for a page."""
         if self._files.is_past(self._live.files):
             self._start()
         self._add(self._files.news(self._live.files), self._analyzer, self._gathering)
         self._add(self._files.rest(), self._analyzer, self._gathering)
-        return self._contents(self._gathering), Columns(), self._files.faults
+        return self._contents(self._gathering), None, self._files.faults
 
     @staticmethod
     def _add(records: Iterable[Record], analyzer: LedgerAnalyzer, gathering: Gathering) -> None:

@@ -423,12 +423,11 @@ def _is_ledger(content: bytes) -> bool:
 
     What is of no known format is taken for a block trace, whose reader says what is wrong.
     """
-    from contextkit.importers.block_trace import is_block_trace
     from contextkit.importers.registry import FORMATS
 
     first = content[: content.find(b"\n") + 1 or None]
     name_format = next((name_format for name_format in FORMATS if name_format.is_it(first)), None)
-    return name_format is not None and name_format.is_it is not is_block_trace
+    return name_format is not None and name_format.name != "block trace"
 
 
 def _joined(names: Sequence[str], watch: Watch) -> Ledger:

@@ -236,12 +236,13 @@ def command(
     contextkit whatif session.jsonl --fix ttl-1h --fix keep-alive
     contextkit whatif session.jsonl --model claude-sonnet-5-5 --json
     """
+    from contextkit.importers.collecting import seldom_collecting
     from contextkit.importers.registry import check_any_read
     from contextkit.importers.source import Faults
     from contextkit.report.progress import watching
 
     faults = Faults()
-    with watching() as watch:
+    with watching() as watch, seldom_collecting():
         found = _answered(paths, fixes, models, faults, watch, by_session=by is not None)
         watch.finish()
         if not watch.is_stopped:
@@ -276,15 +277,18 @@ def _answered(
 
 def _records(paths: tuple[str, ...], faults: Faults, watch: Watch) -> Iterator[Record]:
     """The records of all files, each file a part of the work."""
-    from contextkit.importers.registry import files_at, records_in
+    from contextkit.importers.parallel import reading
+    from contextkit.importers.registry import files_at
 
-    for name in watch.parts(files_at(paths, faults)):
-        try:
-            yield from records_in([name], faults)
-        except UnreadableLog as error:
-            if name in paths:
-                raise
-            faults.refuse(name, error)
+    files = files_at(paths, faults)
+    with reading(files, faults) as read:
+        for name in watch.parts(files):
+            try:
+                yield from read(name)
+            except UnreadableLog as error:
+                if name in paths:
+                    raise
+                faults.refuse(name, error)
 
 
 def _show(found: WhatIf, *, as_json: bool, is_whole: bool) -> None:

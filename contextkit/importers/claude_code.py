@@ -64,7 +64,7 @@ def is_users(near: bytes) -> bool:
 
 def is_own(line: bytes, near: bytes) -> bool:
     """Whether a line that is neither the user's nor a reply's is one that Claude Code writes."""
-    return any(name in near or line.find(name, -2 * NEAR) >= 0 for name in _NAMES)
+    return b'"sessionId":' in near or any(name in near or line.find(name, -2 * NEAR) >= 0 for name in _NAMES)
 
 
 _NAMES = (
@@ -235,7 +235,7 @@ def is_claude_code(head: bytes) -> bool:
     is_line = b'"parentUuid"' in head and b'"isSidechain"' in head
     is_reply = b'"sessionId"' in head and b'"requestId"' in head and b'"assistant"' in head
     is_start = b'"sessionId"' in line and b'"traceId"' not in line and any(kind in line for kind in _STARTS)
-    return is_line or is_reply or is_start or b'"leafUuid"' in line or line.startswith(b'{"agentType"')
+    return is_line or is_reply or is_start or b'"leafUuid"' in line or line.startswith(_FIRST_KEYS)
 
 
 _STARTS = (
@@ -245,7 +245,9 @@ _STARTS = (
     b'"custom-title"',
     b'"agent-name"',
     b'"file-history-snapshot"',
+    b'{"type":"mode"',
 )
+_FIRST_KEYS = (b'{"agentType"', b'{"type":"file-history-snapshot","messageId":')
 
 
 class Transcript:
@@ -263,14 +265,21 @@ class Transcript:
 
     def hear(self, number: int, line: bytes) -> Sequence[Record]:
         """The next line; gives the calls of a reply that no further lines are waited for."""
-        spelling = spelled(self.source, number, line, is_spaced=self.is_spaced)
-        if spelling is None:
-            return ()
-        line, near, reply = spelling, spelling[:NEAR], self.reply
-        if b'"type":"progress"' in near and b'"type":"agent_progress"' in line:
-            line = of_sub_agent(line)
-            near = line[:NEAR]
-        if is_users(near):
+        if self.is_spaced or line[0] != _OPEN or line[-2:] != b"}\n":
+            spelling = spelled(self.source, number, line, is_spaced=self.is_spaced)
+            if spelling is None:
+                return ()
+            line = spelling
+        near, reply = line[:NEAR], self.reply
+        progress = near.find(b'"type":"progress"')
+        if progress >= 0:
+            if near.startswith(_STATUS, progress):
+                self._note(number, line, near)
+                return ()
+            if b'"type":"agent_progress"' in line:
+                line = of_sub_agent(line)
+                near = line[:NEAR]
+        if b'"type":"user"' in near and is_users(near):
             self.replies.user_line(line, near)
         elif reply is not None and near[reply.place] == reply.name and line[reply.place_behind] == reply.name_behind:
             self.replies.more(reply, line)
@@ -281,10 +290,14 @@ class Transcript:
         elif (kind := _TITLE_LINE.search(near)) is not None:
             self._title(kind[1].decode(), line)
         else:
-            self.replies.note(line, near)
-            if not is_own(line, near):
-                self.source.fault(number, STRANGE)
+            self._note(number, line, near)
         return ()
+
+    def _note(self, number: int, line: bytes, near: bytes) -> None:
+        """A line that is neither the user's nor a reply's."""
+        self.replies.note(line, near)
+        if not is_own(line, near):
+            self.source.fault(number, STRANGE)
 
     def _of_a_reply(self, number: int, line: bytes, near: bytes) -> Sequence[Record]:
         if b'"model":"<synthetic>"' in line[: 2 * NEAR]:
@@ -349,6 +362,9 @@ def _has_line(file: str, uuid: str) -> bool:
     return False
 
 
+_OPEN = ord("{")
+_STATUS = tuple(b'"type":"progress","data":{"type":"%b_progress"' % kind for kind in (b"bash", b"hook", b"mcp"))
+"""How a command, a hook or a server says that it is still at work: about a line in three."""
 read = by_line(Transcript)
 _TITLE_LINE = re.compile(rb'"type":"(custom-title|ai-title|summary)"')
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
@@ -439,7 +455,7 @@ class _Lane:
 
     def note_prompt(self, line: bytes) -> None:
         """A line that the user wrote, or that Claude Code wrote for the user."""
-        command = _COMMAND.search(line)
+        command = _COMMAND.search(line) if b"<command-name>" in line else None
         if command:
             name = command[1].decode()
             is_exit = name in _ENDING  # a call behind it is one of a session that was taken up again
@@ -544,14 +560,14 @@ class _Replies:
     def user_line(self, line: bytes, near: bytes) -> None:
         """A line of the user's, or a tool result."""
         lane = self.lane(self.side.of_line(line, near))
-        lane.user_line, lane.n_user_lines = line, lane.n_user_lines + 1
-        if line.find(_SUMMARY, -2 * NEAR) >= 0 or _SUMMARY in near:
+        lane.user_line, lane.n_user_lines, end = line, lane.n_user_lines + 1, line[-2 * NEAR :]
+        if _SUMMARY in end or _SUMMARY in near:
             lane.notes.setdefault("compaction", "a summary took the place of what came before")
-        elif b'"tool_use_id":"' not in line[: 2 * NEAR] and line.find(b'"sourceToolAssistantUUID":', -2 * NEAR) < 0:
+        elif b'"tool_use_id":"' not in line[: 2 * NEAR] and b'"sourceToolAssistantUUID":' not in end:
             lane.note_prompt(line)
-        elif line.find(b'"commandName":"', -2 * NEAR) >= 0 and (skill := _SKILL.search(line, len(line) - 2 * NEAR)):
+        elif b'"commandName":"' in end and (skill := _SKILL.search(end)):
             lane.note_event("skill", skill[1].decode())
-        elif line.find(b'"total_deferred_tools":', -2 * NEAR) >= 0:
+        elif b'"total_deferred_tools":' in end:
             lane.note_event("tool search")
 
     def note(self, line: bytes, near: bytes) -> None:
@@ -560,7 +576,7 @@ class _Replies:
             self.lane(self.side.of_line(line, near)).note_event("API error")
         elif b'"SessionStart:resume"' in near:
             self.lane(MAIN).note_event("resume")
-        elif _TOOLS_DELTA.search(near) and (removed := _REMOVED.search(line)):
+        elif b'_delta"' in near and _TOOLS_DELTA.search(near) and (removed := _REMOVED.search(line)):
             n = removed[1].count(b",") + 1
             self.lane(self.side.of_line(line, near)).note_event("MCP change", f"{n} removed")
 
@@ -630,9 +646,23 @@ class _Replies:
                 n_visible = visible_bytes(reply.first) + reply.n_visible
                 billed = billed.with_partial_output()
                 estimate = max(billed.output or 0, round(n_visible / BYTES_PER_OUTPUT_TOKEN))
-            provider = _provider(model)
-            call = Exchange(identity, session, reply.lane, at, None, ended, provider, model, None, billed, None, None)
-            return [replace(call, billed_usd=usd, output_estimate=estimate)]
+            call = Exchange(
+                identity,
+                session,
+                reply.lane,
+                at,
+                None,
+                ended,
+                _provider(model),
+                model,
+                None,
+                billed,
+                None,
+                None,
+                billed_usd=usd,
+                output_estimate=estimate,
+            )
+            return [call]
         calls: list[Record] = []
         for number, step in enumerate(steps, 1):
             lane = reply.lane if step.get("type", "message") in _OF_THE_LANE else f"{reply.lane} {step['type']}"

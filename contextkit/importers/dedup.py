@@ -31,12 +31,16 @@ class DigestSet:
 
     def is_new(self, digest: bytes) -> bool:
         """Whether it was never asked for before; from now on it was."""
-        if digest in self._latest or (self._file is not None and self._is_filed(self._file, digest)):
+        if self.has(digest):
             return False
         self._latest.add(digest)
         if len(self._latest) >= MOST_AT_HAND:
             self._put_away()
         return True
+
+    def has(self, digest: bytes) -> bool:
+        """Whether it was asked for before."""
+        return digest in self._latest or (self._file is not None and self._is_filed(self._file, digest))
 
     def __len__(self) -> int:
         return len(self._latest) + self._filed

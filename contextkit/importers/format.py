@@ -76,7 +76,9 @@ def by_line(start: Callable[[Source], Lines]) -> Callable[[Source], Iterator[Rec
         lines = start(source)
         hear = lines.hear
         for number, line in source.raw_lines():
-            yield from hear(number, line)
+            records = hear(number, line)
+            if records:  # of most lines there are none
+                yield from records
         yield from lines.waiting()
         lines.finish()
 

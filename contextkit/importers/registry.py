@@ -7,37 +7,14 @@ from __future__ import annotations
 
 import glob
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from contextkit.errors import LogCorrupt, UnreadableLog
-from contextkit.importers import (
-    agent_traces,
-    aider,
-    block_trace,
-    claude_code,
-    cline,
-    cline_sessions,
-    codex,
-    copilot,
-    gemini_cli,
-    har,
-    inspect_logs,
-    langfuse,
-    litellm,
-    openai_runs,
-    opencode,
-    openhands,
-    openrouter,
-    otel,
-    pi,
-    prometheus,
-    qwen_code,
-    raw_pairs,
-    sqlite_sessions,
-    swe_agents,
-)
-from contextkit.importers.format import Format, ProgramRemarks, by_line, first_line
+from contextkit.importers.format import Format, ProgramRemarks, by_line, first_line, not_by_line
 from contextkit.importers.source import DAMAGED, STDIN, Faults, Source
 from contextkit.ledger.calls import Exchange, Record
 from contextkit.ledger.ledger import Ledger, Rows, check_header
@@ -80,44 +57,68 @@ class _Ours:
 
 def _sqlite_records(source: Source) -> Iterator[Record]:
     """The calls of a SQLite file: of our sessions, or of opencode's."""
+    from contextkit.importers import opencode, sqlite_sessions
+
     if sqlite_sessions.is_ours(source):
         return sqlite_sessions.read(source)
     return ProgramRemarks("opencode").added(opencode.read(source))
 
 
+@cache
+def _part(module: str, name: str) -> Callable[..., Any]:
+    return getattr(import_module(f"contextkit.importers.{module}"), name)  # type: ignore[no-any-return]
+
+
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """A function of an importer, whose module is imported when the function is called: a report reads one format or two,
+    and all importers together take longer to import than a session takes to read.
+    """
+
+    def call(given: Any) -> Any:
+        return _part(module, name)(given)
+
+    return call
+
+
+def _format(name: str, module: str, is_it: str, lines: str = "", program: str = "") -> Format:
+    """The row of an importer that has a function `is_it`, a function `read` and maybe a reader of `lines`."""
+    read_lines = _later(module, lines) if lines else not_by_line
+    return Format(name, _later(module, is_it), _later(module, "read"), read_lines, program)
+
+
 LEDGER = Format("contextkit ledger", lambda head: b'"contextkit_ledger"' in first_line(head), by_line(_Ours), _Ours)
 FORMATS: tuple[Format, ...] = (
     LEDGER,
-    Format("contextkit SQLite file", sqlite_sessions.is_sqlite, _sqlite_records),
-    Format("Qwen Code chat", qwen_code.is_qwen_code, qwen_code.read, program="Qwen Code"),
+    Format("contextkit SQLite file", _later("sqlite_sessions", "is_sqlite"), _sqlite_records),
+    _format("Qwen Code chat", "qwen_code", "is_qwen_code", program="Qwen Code"),
+    _format("Claude Code transcript", "claude_code", "is_claude_code", "Transcript", program="Claude Code"),
+    _format("Codex rollout", "codex", "is_codex", "Rollout", program="Codex"),
+    _format("Copilot CLI events", "copilot", "is_copilot", program="Copilot CLI"),
+    _format("Gemini CLI session", "gemini_cli", "is_gemini_cli", program="Gemini CLI"),
+    _format("opencode sessions", "opencode", "is_opencode", program="opencode"),
+    _format("Cline task", "cline", "is_cline", program="Cline or Roo Code"),
+    _format("Cline session", "cline_sessions", "is_cline_session", program="Cline"),
+    _format("SWE-agent trajectory", "swe_agents", "is_swe_agent", program="SWE-agent"),
+    _format("Inspect log", "inspect_logs", "is_inspect", program="Inspect"),
+    _format("aider analytics", "aider", "is_aider", program="aider"),
+    _format("Prometheus scrapes", "prometheus", "is_scrape"),
     Format(
-        "Claude Code transcript",
-        claude_code.is_claude_code,
-        claude_code.read,
-        claude_code.Transcript,
-        program="Claude Code",
+        "pi session",
+        lambda head: bool(_part("pi", "is_pi")(first_line(head))),
+        _later("pi", "read"),
+        _later("pi", "PiLines"),
+        program="pi",
     ),
-    Format("Codex rollout", codex.is_codex, codex.read, codex.Rollout, program="Codex"),
-    Format("Copilot CLI events", copilot.is_copilot, copilot.read, program="Copilot CLI"),
-    Format("Gemini CLI session", gemini_cli.is_gemini_cli, gemini_cli.read, program="Gemini CLI"),
-    Format("opencode sessions", opencode.is_opencode, opencode.read, program="opencode"),
-    Format("Cline task", cline.is_cline, cline.read, program="Cline or Roo Code"),
-    Format("Cline session", cline_sessions.is_cline_session, cline_sessions.read, program="Cline"),
-    Format("SWE-agent trajectory", swe_agents.is_swe_agent, swe_agents.read, program="SWE-agent"),
-    Format("Inspect log", inspect_logs.is_inspect, inspect_logs.read, program="Inspect"),
-    Format("aider analytics", aider.is_aider, aider.read, program="aider"),
-    Format("Prometheus scrapes", prometheus.is_scrape, prometheus.read),
-    Format("pi session", lambda head: pi.is_pi(first_line(head)), pi.read, pi.PiLines, program="pi"),
-    Format("block trace", block_trace.is_block_trace, block_trace.read),
-    Format("OpenTelemetry spans", otel.is_otel, otel.read, otel.lines),
-    Format("LiteLLM log", litellm.is_litellm, litellm.read),
-    Format("Langfuse export", langfuse.is_langfuse, langfuse.read),
-    Format("agent trace", agent_traces.is_agent_trace, agent_traces.read),
-    Format("OpenHands metrics", openhands.is_openhands, openhands.read, program="OpenHands"),
-    Format("OpenAI-format runs", openai_runs.is_openai_runs, openai_runs.read),
-    Format("HTTP archive", har.is_har, har.read),
-    Format("OpenRouter records", openrouter.is_openrouter, openrouter.read),
-    Format("request and response bodies", raw_pairs.is_raw_pairs, raw_pairs.read, raw_pairs.PairLines),
+    _format("block trace", "block_trace", "is_block_trace"),
+    _format("OpenTelemetry spans", "otel", "is_otel", "lines"),
+    _format("LiteLLM log", "litellm", "is_litellm"),
+    _format("Langfuse export", "langfuse", "is_langfuse"),
+    _format("agent trace", "agent_traces", "is_agent_trace"),
+    _format("OpenHands metrics", "openhands", "is_openhands", program="OpenHands"),
+    _format("OpenAI-format runs", "openai_runs", "is_openai_runs"),
+    _format("HTTP archive", "har", "is_har"),
+    _format("OpenRouter records", "openrouter", "is_openrouter"),
+    _format("request and response bodies", "raw_pairs", "is_raw_pairs", "PairLines"),
 )
 """Asked from the top: the first that knows a file reads it."""
 SUFFIXES = (

@@ -13,7 +13,7 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -79,6 +79,12 @@ class Faults:
         n = self.counts[what] = self.counts.get(what, 0) + 1
         if n <= self.MOST:
             self.kept.append(Fault(file, line, what))
+
+    def add_counts(self, counts: Mapping[str, int]) -> None:
+        """So many more of kinds that were met before, which are only counted."""
+        for what, n in counts.items():
+            kind = what if what in self.counts else OTHER_KINDS
+            self.counts[kind] = self.counts.get(kind, 0) + n
 
     def refuse(self, file: str, error: Exception) -> None:
         """A file of which nothing was read, with the error that says why."""

@@ -156,7 +156,7 @@ class MissDetector:
     lacks a counter are skipped. Each call costs time linear in what it added; one call per lane is stored.
     """
 
-    __slots__ = ("_bodies", "_examine", "_growing", "_index", "_lanes", "_roundings")
+    __slots__ = ("_bodies", "_examine", "_growing", "_index", "_lanes", "_roundings", "_rows")
 
     def __init__(self, examine: Callable[[CallPair, int], None] | None = None) -> None:
         """`examine` is shown each call that has one before it in its lane, whether it missed or not, and how many tokens
@@ -166,6 +166,8 @@ class MissDetector:
         self._growing = Growing()
         self._lanes: dict[str, dict[str, LaneState]] = {}
         self._roundings: dict[tuple[str, str], _Rounding] = {}
+        self._rows: dict[tuple[str, str], Model] = {}
+        """(provider, model) → its row, looked up once."""
         self._index = -1
         self._examine = examine
 
@@ -223,7 +225,7 @@ class MissDetector:
         with_bodies: Callable[[CallPair], CallPair] = lambda pair: pair,
     ) -> Miss | None:
         """Return the miss of a call, if it is one; `with_bodies` adds the facts of recorded bodies to a pair."""
-        row = _row_of(now.exchange)
+        row = self._row_of(now.exchange)
         if lane.before is None or not lane.high_tokens:
             return _first_call(now, prompt, siblings, row)
         expected = min(lane.high_tokens, now.prompt_tokens)
@@ -237,7 +239,7 @@ class MissDetector:
 
     def _advance(self, lane: LaneState, now: CallFacts, *, is_miss: bool) -> None:
         """Go on to the next call of the lane."""
-        read, row = now.usage.read or 0, _row_of(now.exchange)
+        read, row = now.usage.read or 0, self._row_of(now.exchange)
         cached = sum(part or 0 for part in (read, now.usage.write_5m, now.usage.write_1h))
         is_cut, is_first = "compaction" in lane.remarks, lane.before is None
         if is_stored_whole(now, row):
@@ -257,6 +259,13 @@ class MissDetector:
         if is_first or is_cut:
             lane.first_tokens = now.prompt_tokens
         lane.before, lane.n_unchanged, lane.unbilled, lane.remarks = now, now.n, 0, NO_REMARKS
+
+    def _row_of(self, exchange: Exchange) -> Model:
+        key = exchange.provider, exchange.model
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = find_model(exchange.model) or model_named(exchange.model, exchange.provider)
+        return row
 
 
 class _Rounding:
@@ -316,10 +325,6 @@ def _is_listed_free(provider: str, model: str, state: object) -> bool:
         return not prices.bills_writes(provider, model)
     except UnknownModel:
         return not {provider, model_named(model, provider).provider} & set(_REPORTING)
-
-
-def _row_of(exchange: Exchange) -> Model:
-    return find_model(exchange.model) or model_named(exchange.model, exchange.provider)
 
 
 def _update_outline(lane: LaneState, exchange: Exchange) -> None:
@@ -580,7 +585,7 @@ def _list_prices(exchange: Exchange, usage: Usage | None, *, is_sum: bool) -> tu
     """Cost of a call at list prices, with the cache and without it, and whether its model has a list price."""
     call = exchange.provider, exchange.model, usage or ZERO, exchange.at
     try:
-        cost, uncached = prices.cost_usd(*call, is_sum=is_sum), prices.cost_uncached_usd(*call, is_sum=is_sum)
+        cost, uncached = prices.costs_usd(*call, is_sum=is_sum)
     except UnknownModel:
         return None, None, False  # the summary names the model
     return (None, None, True) if usage is None or cost is None or uncached is None else (cost, uncached, True)

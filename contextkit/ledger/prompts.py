@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import Json, parse
@@ -17,9 +18,9 @@ from contextkit.ledger.calls import Exchange, Outline
 from contextkit.models import find_model
 from contextkit.prompt.diff import common_segments
 from contextkit.prompt.prompt import PromptLayout
-from contextkit.providers.codec import Codec
-from contextkit.providers.codecs import codec_of
-from contextkit.providers.provider import memoize_blocks
+
+if TYPE_CHECKING:
+    from contextkit.providers.codec import Codec
 
 MOST_BYTES = 64 << 20
 """Larger bodies are not read: no provider takes them."""
@@ -39,6 +40,9 @@ class Read:
 
 def read_body(raw: bytes, provider: str, model: str) -> Read | None:
     """The prompt of a request body; None where it is no model call, or cannot be read."""
+    from contextkit.providers.codecs import codec_of  # most recordings hold no bodies
+    from contextkit.providers.provider import memoize_blocks
+
     if len(raw) > MOST_BYTES:
         return None
     memoize_blocks(MEMO_BYTES)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-from contextkit.cache.usage import Quality, Usage, Writes, add_writes, worst_qualities
+from contextkit.cache.usage import Quality, Usage, worst_qualities
 from contextkit.canonical import Json, canonical
 from contextkit.ledger.calls import Record
 from contextkit.ledger.misses import AnalyzedCall, Miss, analyzed_calls
@@ -323,13 +323,15 @@ class _Sum:
         "calls_with_usage",
         "calls_without_price",
         "cost",
-        "counts",
         "estimated",
+        "fresh",
         "list_cost",
         "n_listed",
         "n_misses",
+        "output",
         "placeholders",
         "qualities",
+        "read",
         "recorded",
         "uncached",
         "writes",
@@ -338,8 +340,10 @@ class _Sum:
     def __init__(self) -> None:
         self.calls = self.calls_with_usage = self.calls_with_price = self.n_misses = 0
         self.calls_without_price = self.calls_with_partial_cost = self.n_listed = 0
-        self.counts: list[int | None] = [0] * 3
-        self.writes: Writes | None = ()
+        self.fresh: int | None = 0
+        self.read: int | None = 0
+        self.output: int | None = 0
+        self.writes: dict[int, int | None] | None = {}
         self.qualities: tuple[tuple[str, Quality], ...] = ()
         self.estimated = False
         self.cost = self.list_cost = self.uncached = 0.0
@@ -374,26 +378,31 @@ class _Sum:
 
     def _count(self, usage: Usage) -> None:
         """As adding usages up does, without making one a call."""
-        parts = (usage.fresh, usage.read, usage.output)
-        self.counts = [
-            None if one is None or other is None else one + other for one, other in zip(self.counts, parts, strict=True)
-        ]
-        self.writes = add_writes(self.writes, usage.writes)
-        self.qualities = worst_qualities(self.qualities, usage.qualities)
+        self.fresh = None if self.fresh is None or usage.fresh is None else self.fresh + usage.fresh
+        self.read = None if self.read is None or usage.read is None else self.read + usage.read
+        self.output = None if self.output is None or usage.output is None else self.output + usage.output
+        sums = self.writes
+        if usage.writes is None or sums is None:
+            self.writes = None
+        else:
+            for ttl, tokens in usage.writes:
+                before = sums.get(ttl, 0)
+                sums[ttl] = None if before is None or tokens is None else before + tokens
+        if usage.qualities:
+            self.qualities = worst_qualities(self.qualities, usage.qualities)
         self.estimated |= usage.estimated
 
     def row(self, name: str) -> Row:
         has_price = bool(self.calls_with_price)
-        fresh, read, output = self.counts
         return Row(
             name=name,
             calls=self.calls,
             calls_with_usage=self.calls_with_usage,
             calls_with_price=self.calls_with_price,
             usage=Usage(
-                fresh,
-                read,
-                output=output,
+                self.fresh,
+                self.read,
+                output=self.output,
                 estimated=self.estimated,
                 writes=self.writes,
                 qualities=self.qualities,

@@ -111,16 +111,51 @@ class Watch:
         )
 
 
-@contextmanager
-def watching() -> Iterator[Watch]:
-    """A command that can be watched and interrupted; nothing of the bar stays."""
+class _Bar:
+    """A bar on standard error, if that is a terminal, from the first step on: what is read at once imports no rich, and
+    processes that share the reading are started before the bar's thread.
+    """
+
+    def __init__(self) -> None:
+        self._progress: Any = None
+        self._is_drawn = sys.stderr.isatty()
+
+    def add_task(self, description: str, total: float) -> int:
+        """The one task; it is the first of a new bar."""
+        return 0
+
+    def update(self, task: int, *, completed: float, description: str) -> None:
+        """So much of 1 is done."""
+        if not self._is_drawn:
+            return
+        if self._progress is None:
+            self._progress = _started_progress()
+        self._progress.update(task, completed=completed, description=description)
+
+    def stop(self) -> None:
+        """Nothing of it stays."""
+        self._is_drawn = False
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def _started_progress() -> Any:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=rich_console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        watch = Watch(bar)
-        before = signal.signal(signal.SIGINT, watch.press)
-        try:
-            yield watch
-        finally:
-            signal.signal(signal.SIGINT, before)
+    progress = Progress(*columns, console=rich_console(stderr=True), transient=True)
+    progress.add_task("reading", total=1.0)
+    progress.start()
+    return progress
+
+
+@contextmanager
+def watching() -> Iterator[Watch]:
+    """A command that can be watched and interrupted; nothing of the bar stays."""
+    watch = Watch(bar := _Bar())
+    before = signal.signal(signal.SIGINT, watch.press)
+    try:
+        yield watch
+    finally:
+        signal.signal(signal.SIGINT, before)
+        bar.stop()

@@ -6,8 +6,6 @@ Takes any cache of prompts, gives one that differs in nothing else.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.reference import reference_cache
@@ -26,7 +24,7 @@ class FromEnd:
 
     def end(self, lease: Lease, output: int, now: float) -> Usage:
         """Its response is complete: what it left behind lives from here on."""
-        self._cache.publish(replace(lease, at=max(now, lease.at)), now)
+        self._cache.publish(Lease(lease.hit, lease.usage, max(now, lease.at), lease.writes), now)
         return self._cache.end(lease, output, now)
 
 

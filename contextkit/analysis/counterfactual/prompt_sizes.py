@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from dataclasses import replace
 
 from contextkit.cache.prompt import Breakpoint, Prompt
 
@@ -25,6 +26,16 @@ class Grown:
         self._digests: list[bytes] = []
         self._ends: list[int] = []
         self._n_made = 0
+
+    def copy(self) -> Grown:
+        """Another one of the same places, that grows by itself."""
+        other = Grown()
+        other._digests, other._ends, other._n_made = self._digests.copy(), self._ends.copy(), self._n_made
+        return other
+
+    def on_own_places(self, prompt: Prompt) -> Prompt:
+        """A prompt of the one that this is a copy of, good until the next change of this one."""
+        return replace(prompt, digests=self._digests, ends_tokens=self._ends)
 
     @property
     def n_tokens(self) -> int:
@@ -55,8 +66,11 @@ class Grown:
         0
         """
         wanted = sorted({mark[0]: mark for mark in marks}.values())
-        for tokens in (*(mark[0] for mark in wanted), n_tokens):
-            self.place(tokens)
-        points = tuple(Breakpoint(self.place(tokens), ttl, ANYWHERE, is_written) for tokens, ttl, is_written in wanted)
+        segments = [self.place(mark[0]) for mark in wanted]  # rising, so that none is moved by one behind it
+        last = self.place(n_tokens)
+        if wanted and n_tokens < wanted[-1][0]:
+            segments = [self.place(mark[0]) for mark in wanted]
+        marked = zip(segments, wanted, strict=True)
+        points = tuple([Breakpoint(segment, mark[1], ANYWHERE, mark[2]) for segment, mark in marked])
         keys = (namespace, namespace, namespace)
-        return Prompt(keys, (0, 0), self._digests, self._ends, _EVERYWHERE, points, self.place(n_tokens) + 1)
+        return Prompt(keys, (0, 0), self._digests, self._ends, _EVERYWHERE, points, last + 1)

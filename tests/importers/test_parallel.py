@@ -1,0 +1,109 @@
+"""Transcripts read by several processes give the records and the faults of reading one file after the other."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contextkit.errors import UnreadableLog
+from contextkit.importers.parallel import reading
+from contextkit.importers.registry import files_at, records_at
+from contextkit.importers.source import Faults
+from contextkit.ledger.calls import Record
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "fork") or (os.cpu_count() or 1) < 2, reason="needs os.fork and two processors"
+)
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def one_by_one(files: list[str], faults: Faults) -> Iterator[Record | str]:
+    for file in files:
+        try:
+            yield from records_at(file, faults)[1]
+        except UnreadableLog as error:
+            yield str(error)
+
+
+def together(files: list[str], faults: Faults) -> Iterator[Record | str]:
+    with reading(files, faults, least_bytes=0) as read:
+        assert os.waitpid(-1, os.WNOHANG) == (0, 0)  # there are processes, and they are at work
+        for file in files:
+            try:
+                yield from read(file)
+            except UnreadableLog as error:
+                yield str(error)
+
+
+def assert_same(files: list[str]) -> list[Record | str]:
+    faults, others = Faults(), Faults()
+    expected, found = list(one_by_one(files, faults)), list(together(files, others))
+    assert found == expected
+    assert (others.kept, others.counts) == (faults.kept, faults.counts)
+    assert (others.n_files, len(others.seen)) == (faults.n_files, len(faults.seen))
+    assert_no_process_is_left()
+    return found
+
+
+def assert_no_process_is_left() -> None:
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.fixture
+def transcripts(shared: Path, tmp_path: Path) -> list[Path]:
+    """Twelve of the real sessions, unpacked."""
+    packed = sorted((shared / "data" / "agent-logs" / "claude-code").glob("*.gz"))[:12]
+    for file in packed:
+        (tmp_path / file.stem).write_bytes(gzip.decompress(file.read_bytes()))
+    return sorted(tmp_path.glob("*.jsonl"))
+
+
+def test_real_sessions(transcripts: list[Path]) -> None:
+    assert len(assert_same([str(file) for file in transcripts])) > 500
+
+
+def test_calls_of_files_that_are_read_at_the_same_time_are_counted_in_the_first(transcripts: list[Path]) -> None:
+    for file in transcripts:
+        shutil.copy(file, file.with_name(f"{file.stem}-resumed.jsonl"))
+        whole = file.read_bytes()
+        cut = file.with_name(f"{file.stem}-begun.jsonl")
+        cut.write_bytes(whole[: whole.find(b"\n", len(whole) // 2) + 1])
+    files = sorted(str(file) for file in transcripts[0].parent.glob("*.jsonl"))
+    assert len(files) == 36
+    assert_same(files)
+
+
+def test_other_formats_and_what_nobody_can_read_are_met_in_their_places(
+    transcripts: list[Path], tmp_path: Path
+) -> None:
+    text, empty, folder = tmp_path / "notes.txt", tmp_path / "0-empty.jsonl", tmp_path / "0-folder"
+    text.write_text("words\n")
+    empty.write_bytes(b"")
+    folder.mkdir()
+    damaged = tmp_path / "damaged.jsonl"
+    damaged.write_bytes(transcripts[0].read_bytes()[:200_000] + b"\n{}\nnot a line\n" * 9)
+    others = files_at([str(FIXTURES / "codex"), str(FIXTURES / "otel"), str(FIXTURES / "claude_code")])
+    missing = str(tmp_path / "missing.jsonl")
+    files = [str(text), *map(str, transcripts[:3]), str(empty), *others, missing, str(folder), str(damaged)]
+    found = assert_same(files)
+    assert sum(isinstance(record, str) for record in found) == 4
+
+
+def test_reading_that_is_left_early_leaves_no_process(transcripts: list[Path]) -> None:
+    files = [str(file) for file in transcripts]
+    with reading(files, Faults(), least_bytes=0) as read:
+        next(iter(read(files[0])))
+    assert_no_process_is_left()
+
+
+def test_little_is_read_in_this_process(transcripts: list[Path]) -> None:
+    files = [str(file) for file in transcripts[:2]]
+    with reading(files, Faults()) as read:
+        assert_no_process_is_left()
+        assert list(read(files[0])) == list(records_at(files[0], Faults())[1])
