@@ -12,7 +12,7 @@ import pytest
 
 from contextkit.errors import UnreadableLog
 from contextkit.importers.parallel import reading
-from contextkit.importers.registry import files_at, records_at
+from contextkit.importers.registry import files_at, remarked_records_at
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Record
 
@@ -25,7 +25,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 def one_by_one(files: list[str], faults: Faults) -> Iterator[Record | str]:
     for file in files:
         try:
-            yield from records_at(file, faults)[1]
+            yield from remarked_records_at(file, faults)
         except UnreadableLog as error:
             yield str(error)
 
@@ -106,4 +106,4 @@ def test_little_is_read_in_this_process(transcripts: list[Path]) -> None:
     files = [str(file) for file in transcripts[:2]]
     with reading(files, Faults()) as read:
         assert_no_process_is_left()
-        assert list(read(files[0])) == list(records_at(files[0], Faults())[1])
+        assert list(read(files[0])) == list(remarked_records_at(files[0], Faults()))
