@@ -7,6 +7,7 @@ a cause explains most of what was lost, and whether another server answered.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -157,20 +158,19 @@ class LaneState:
     """Prompt of the first call, or of the first one behind a compaction."""
     turn_tokens: int = 0
     """Prompt of the first call of the current turn; 0 where turns are not recorded."""
-    earlier: dict[int, int] = field(default_factory=dict)
-    """Tokens that a call left in the cache → how many calls of the lane there were before it; the last few thousand."""
-    n_calls: int = 0
-    """Calls with a bill."""
+    earlier: array[int] = field(default_factory=lambda: array("q"))
+    """Tokens that each call left in the cache, the last few thousand calls."""
 
     def note_cached(self, tokens: int, *, is_cut: bool) -> None:
         """A call has left so many tokens in the cache; `is_cut` where what calls before it left is of no use to it."""
-        self.n_calls += 1
-        if is_cut:
-            self.earlier.clear()
-        if tokens:
-            self.earlier[tokens] = self.n_calls
-        if len(self.earlier) > MOST_EARLIER:
-            del self.earlier[next(iter(self.earlier))]
+        if is_cut or len(self.earlier) >= MOST_EARLIER:
+            del self.earlier[: None if is_cut else MOST_EARLIER // 2]
+        self.earlier.append(tokens)
+
+    def calls_since(self, tokens: int) -> int | None:
+        """How many calls ago exactly so many tokens were left in the cache; None for never."""
+        ago = next((ago for ago, left in enumerate(reversed(self.earlier), 1) if left == tokens), None)
+        return ago if tokens else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +363,8 @@ def _is_compared(pair: CallPair) -> bool:
 
 def _reasoning_stripped(pair: CallPair) -> Evidence | None:
     """At a user turn the reasoning of the turn before leaves the prompt, so only what stands before it can be read."""
-    n_reasoning = int(pair.lane.remarks.get("turn") or 0)
+    said = pair.lane.remarks.get("turn", "")
+    n_reasoning = int(said) if said.isascii() and said.isdecimal() else 0
     if not n_reasoning or pair.row is None or not pair.row.strips_reasoning or _is_compared(pair):
         return None
     kept = pair.lane.turn_tokens
@@ -424,17 +425,18 @@ def _other_server(pair: CallPair) -> Evidence | None:
     read = pair.now.usage.read or 0
     if pair.row is None or not is_stored_whole(pair.now, pair.row) or _shortened(pair):
         return None
-    number = pair.lane.earlier.get(read)
-    if number is None:
-        if not 0 < read <= pair.lane.first_tokens:
-            return None
-        return Evidence(f"read {read:,} tokens, no more than the first call sent", "documented")
-    return Evidence(_read_of_older_call(pair, number), "documented")
+    older = _read_of_older_call(pair)
+    if older:
+        return Evidence(older, "documented")
+    is_head = 0 < read <= pair.lane.first_tokens
+    return Evidence(f"read {read:,} tokens, no more than the first call sent", "documented") if is_head else None
 
 
-def _read_of_older_call(pair: CallPair, number: int) -> str:
-    ago = pair.lane.n_calls - number + 1
-    return f"read {pair.now.usage.read or 0:,} tokens, exactly what the call {ago} calls before had left"
+def _read_of_older_call(pair: CallPair) -> str:
+    """Which older call a read repeats; empty where it repeats none."""
+    read = pair.now.usage.read or 0
+    ago = pair.lane.calls_since(read)
+    return "" if ago is None else f"read {read:,} tokens, exactly what the call {ago} calls before had left"
 
 
 CAUSES: tuple[tuple[Cause, Callable[[CallPair], Evidence | None]], ...] = (
@@ -478,17 +480,23 @@ def _causes_beside(pair: CallPair) -> Iterator[tuple[Cause, Evidence]]:
 
 
 def cause_of_miss(pair: CallPair, expected_tokens: int) -> tuple[Cause, Evidence]:
-    """The cause of a miss: the first whose evidence explains most of what was lost; `unknown` where there is none."""
+    """The cause of a miss: the first whose evidence explains most of what was lost; then another server; then a recorded
+    change that explains less; `unknown` where there is none.
+    """
     read = pair.now.usage.read or 0
-    said = diagnosis(pair)
+    said, partly = diagnosis(pair), None
     for cause, evidence in chain(_recorded_causes(pair), [said] if said else [], _causes_beside(pair)):
         unexplained = max(evidence.keeps or 0, read) - read
+        rest = f"; read {read:,}" if evidence.keeps is not None and is_shortfall(evidence.keeps, read) else ""
+        found = cause, evidence._replace(text=evidence.text + rest)
         if 2 * unexplained <= expected_tokens - read:
-            rest = f"; read {read:,}" if evidence.keeps is not None and is_shortfall(evidence.keeps, read) else ""
-            return cause, evidence._replace(text=evidence.text + rest)
+            return found
+        partly = partly or (found if evidence.basis == "recorded" else None)
     elsewhere = _other_server(pair)
     if elsewhere:
         return "other_server", elsewhere
+    if partly:
+        return partly
     event = event_before(pair)
     if event and event[0].attributable >= LEAST_ASSOCIATED:
         return "unknown", event[1]._replace(text=f"associated with {event[1].text}", basis="associated")
@@ -518,6 +526,5 @@ def without_evidence(pair: CallPair) -> str:
             else "messages intact, tools and system not in the record"
         )
         return f"{intact}, gap {int(gap)} s ≤ {ttl} s"
-    number = pair.lane.earlier.get(pair.now.usage.read or 0)
-    read = f"{_read_of_older_call(pair, number)}; " if number is not None else ""
-    return f"{read}the prompt was not recorded, and grew; gap {int(gap)} s ≤ {ttl} s"
+    older = _read_of_older_call(pair)
+    return f"{f'{older}; ' if older else ''}the prompt was not recorded, and grew; gap {int(gap)} s ≤ {ttl} s"

@@ -13,7 +13,7 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.facts.observed import EventRates, ReadStep, event_rates, read_steps
 from contextkit.ledger.calls import Exchange, Record, Remark
-from contextkit.ledger.causes import CallPair, predicted_read
+from contextkit.ledger.causes import MOST_EARLIER, CallPair, LaneState, predicted_read
 from contextkit.ledger.misses import LedgerAnalyzer, Miss
 
 ROW: dict[str, Any] = {
@@ -94,6 +94,22 @@ def test_a_turn_without_reasoning_strips_nothing_and_newer_models_keep_it() -> N
     session = Session("openai", "gpt-6.1-sol").call(Usage(0, 0, writes={1800: 40_000}, output=1))
     session.call(Usage(0, 0, writes={1800: 41_000}, output=1), ("turn", "4900"))
     assert [miss.cause for miss in session.misses] == ["unknown"]
+
+
+@pytest.mark.parametrize("text", ["", "many", "-5", "4.5", "٣"])
+def test_a_turn_in_other_words_than_ours_is_no_error(text: str) -> None:
+    (miss,) = codex().call(Usage(fresh=9_000, read=22_912, output=10), ("turn", text)).misses
+    assert miss.cause == "unknown"
+
+
+def test_what_a_call_left_is_remembered_for_some_thousand_calls() -> None:
+    lane = LaneState()
+    for number in range(10_000):
+        lane.note_cached(number, is_cut=False)
+    assert (lane.calls_since(9_999), lane.calls_since(9_000), lane.calls_since(0)) == (1, 1_000, None)
+    assert len(lane.earlier) <= MOST_EARLIER
+    lane.note_cached(5, is_cut=True)
+    assert (lane.calls_since(5), lane.calls_since(9_999)) == (1, None)
 
 
 def test_a_read_that_an_older_call_had_left_is_of_another_server() -> None:

@@ -251,3 +251,9 @@ def test_an_unknown_price_is_not_zero() -> None:
 def test_a_bill_with_a_hole_is_passed_over() -> None:
     hole = replace(billed(0, 22_000), read=None)
     assert [miss.cause for miss in begun().call(30, hole, prompt(talk(20))).misses] == ["first_write"]
+
+
+def test_a_change_that_explains_less_than_half_is_named_where_nothing_else_is() -> None:
+    story = Story().call(0, billed(0, 40_000), prompt(talk(38), marks=[29, 39]))
+    miss = story.call(60, billed(0, 40_000), prompt(talk(38, m33="x"), marks=[29, 39])).last
+    assert (miss.cause, miss.where, miss.certain) == ("messages_changed", "messages block 35, entry 135; read 0", True)
