@@ -482,13 +482,16 @@ class _Lane:
         n_blocks = self.n_user_lines + (self.reply.n_lines if self.reply else 0)
         if n_blocks >= LOOKBACK:
             self.note_event("many blocks", f"{n_blocks}")
-        if self.thinking_next:
-            if self.thinking not in (b"", self.thinking_next):
-                self.note_event("thinking", f"{self.thinking.decode()} → {self.thinking_next.decode()}")
-            self.thinking, self.thinking_next = self.thinking_next, b""
-        reply.notes, self.notes = self.notes, {}
-        self.user_line, self.n_user_lines, self.reply = None, 0, reply
+        if self.thinking_next and self.thinking not in (b"", self.thinking_next):
+            self.note_event("thinking", f"{self.thinking.decode()} → {self.thinking_next.decode()}")
+        reply.notes = self.notes
+        self.go_on(reply)
         self.see(reply, reply.first)
+
+    def go_on(self, reply: _Reply | None) -> None:
+        """To what comes behind a call; None for one that was read before, of which nothing is news."""
+        self.thinking, self.thinking_next = self.thinking_next or self.thinking, b""
+        self.notes, self.user_line, self.n_user_lines, self.reply = {}, None, 0, reply
 
 
 LOOKBACK = 20
@@ -599,12 +602,13 @@ class _Replies:
         """The first line of a reply; gives the one whose place it takes among the open ones, if there is one."""
         name = self.side.of_line(line, near)
         lane = self.lane(name)
-        reply = _Reply(number, line, line, name, lane.user_line, line, *places(line, key))
-        lane.begin(reply)
         if self.source.is_new(b"claude code", key):
+            reply = _Reply(number, line, line, name, lane.user_line, line, *places(line, key))
+            lane.begin(reply)
             self.open[key] = reply
             return self.open.popitem(last=False)[1] if len(self.open) > OPEN else None
-        self.n_known += 1  # what was said of the lane before it is no news of the next call
+        self.n_known += 1
+        lane.go_on(None)
         lane.ended = max(lane.ended, when(line) or 0.0)
         return None
 
