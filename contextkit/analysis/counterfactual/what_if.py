@@ -74,14 +74,13 @@ class _Work:
         """Predict a call from what was known before its bill, and compare."""
         exchange, usage = pair.now.exchange, pair.now.usage
         read, _ = predicted_read(pair, expected_tokens)
-        billed = (
-            list_cost_usd(exchange, usage),
-            list_cost_usd(exchange, predicted_usage(pair, read)),
-        )
-        if billed[0] is None or billed[1] is None:
+        billed = list_cost_usd(exchange, usage)
+        is_same = read == (usage.read or 0)
+        predicted = billed if is_same else list_cost_usd(exchange, predicted_usage(pair, read))
+        if billed is None or predicted is None:
             return
-        self._predicted["recorded"] += billed[0]
-        self._predicted["predicted"] += billed[1]
+        self._predicted["recorded"] += billed
+        self._predicted["predicted"] += predicted
         is_miss, is_predicted = (is_shortfall(expected_tokens, tokens) for tokens in (usage.read or 0, read))
         self._counts.update(predicted=1, agreed=is_miss == is_predicted)
 
