@@ -3,14 +3,16 @@
 Takes names of files, gives their records, in the order and with the faults of reading one file after the other. A call
 that several files repeat is counted in the first of them, so a process is told which calls were met in the files before
 the one it reads, as far as those are read; where that was not enough, as files that repeat each other were read at the
-same time, the later one is read again here. What is no transcript of Claude Code is read here too. Without `os.fork`
-(Windows), on one core, and for little data everything is read here.
+same time, the later one is read again here. What is no transcript of Claude Code is read here too. On one core,
+for little data, and on other systems than Linux everything is read here: Windows cannot fork, and what macOS' own
+libraries do in a forked process is not sure.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -46,7 +48,8 @@ def reading(files: Sequence[str], faults: Faults, least_bytes: int = LEAST_BYTES
     It raises `UnreadableLog` as `records_at`. Less than `least_bytes` in all is read in this process.
     """
     n = min(MOST_PROCESSES, os.cpu_count() or 1)
-    if n < 2 or len(files) < 2 or not hasattr(os, "fork") or threading.active_count() > 1 or _size(files) < least_bytes:
+    is_possible = sys.platform == "linux" and n >= 2 and len(files) >= 2 and threading.active_count() == 1
+    if not is_possible or _size(files) < least_bytes:
         yield lambda file: remarked_records_at(file, faults)
         return
     readers = _Readers(files, faults, n)

@@ -19,8 +19,8 @@ from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Record
 
 pytestmark = pytest.mark.skipif(
-    not hasattr(os, "fork") or (os.cpu_count() or 1) < 2 or shutil.which("ps") is None,
-    reason="needs os.fork, two processors, and ps to see the processes",
+    sys.platform != "linux" or (os.cpu_count() or 1) < 2 or shutil.which("ps") is None,
+    reason="needs Linux, two processors, and ps to see the processes",
 )
 FIXTURES = Path(__file__).parent / "fixtures"
 
