@@ -414,7 +414,9 @@ def _read(
 
         also.append(Calls(sys.stdout))
     gathering = Gathering(options.by, Chosen(options.since, options.until, options.session), also)
-    gathering.add_all(analyzed_calls(gathering.heard(records_of(files, set(paths) if watch else set(), faults, watch))))
+    gathering.add_all(
+        analyzed_calls(gathering.adding_remarks(records_of(files, set(paths) if watch else set(), faults, watch)))
+    )
     fault_rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
     is_partial = bool(watch and watch.is_stopped)
     contents = gathering.contents(title or name, is_partial=is_partial, faults=fault_rows, n_faults=len(faults))
@@ -433,7 +435,7 @@ def _files(paths: Sequence[str], options: Options, faults: Faults) -> tuple[list
 
     files, n_older = log_files(options.since, faults)
     if not files:
-        raise click.UsageError(_nothing_found(options, n_older))
+        raise click.UsageError(_no_logs_message(options, n_older))
     _check_page(options.html, files)
     if options.since is None:
         return files, f"all session logs of this machine, {len(files):,} files"
@@ -450,7 +452,7 @@ def _check_page(html: str | None, files: Sequence[str]) -> None:
             raise click.BadParameter(f"{html} is one of the files to report: name another one", param_hint="'--html'")
 
 
-def _nothing_found(options: Options, n_older: int) -> str:
+def _no_logs_message(options: Options, n_older: int) -> str:
     """What an error says where the machine has no log to report on."""
     from contextkit.importers.places import PLACES, looked_at
 
@@ -614,8 +616,8 @@ class _Growing:
 
     @staticmethod
     def _add(records: Iterable[Record], analyzer: LedgerAnalyzer, gathering: Gathering) -> None:
-        heard = gathering.heard(records)
-        gathering.add_all(call for record in heard if (call := analyzer.feed(record)) is not None)
+        with_remarks = gathering.adding_remarks(records)
+        gathering.add_all(call for record in with_remarks if (call := analyzer.feed(record)) is not None)
 
     def _contents(self, gathering: Gathering) -> Contents:
         faults = self._files.faults

@@ -73,10 +73,10 @@ def _opening(found: WhatIf) -> Iterable[str]:
             f"checked against the bills, without being told them ({one.answered_from}): {one.calls:,} calls{agreed}, billed "
             f"{dollars(one.recorded_usd)}, predicted {dollars(one.predicted_usd)}, difference {dollars(one.difference_usd)}"
         )
-    taken = found.taken_over
+    unexplained = found.unexplained
     told = [
-        (taken.n_unexplained, "misses that nothing recorded explains"),
-        (taken.n_seeded, "reads longer than it remembers"),
+        (unexplained.n_misses, "misses that nothing recorded explains"),
+        (unexplained.n_reads, "reads longer than it remembers"),
     ]
     said = " and ".join(f"{n:,} {what}" for n, what in told if n)
     if said:

@@ -51,6 +51,8 @@ class EventRates:
     """Calls behind a prompt of the user's with no event."""
     base_missed: int
     """How many of them missed."""
+    held_out: bool
+    """Whether these are of recordings other than those in which the association was noticed."""
     evidence: str
     """What it was measured on."""
     date: str
@@ -73,8 +75,11 @@ class EventRates:
 
     @property
     def explains(self) -> bool:
-        """Whether it is named as the cause of a miss: by a published rule, or by its measured effect."""
-        return bool(self.documented) or (self.missed >= LEAST_MISSED and self.attributable >= LEAST_ATTRIBUTABLE)
+        """Whether it is named as the cause of a miss: by a published rule, or by its effect on other recordings than those
+        in which it was noticed.
+        """
+        is_measured = self.missed >= LEAST_MISSED and self.attributable >= LEAST_ATTRIBUTABLE
+        return bool(self.documented) or (self.held_out and is_measured)
 
     @property
     def figures(self) -> str:
@@ -117,6 +122,17 @@ def event_rates(name: str) -> EventRates | None:
     return _events().get(name)
 
 
+def miss_share(name: str) -> float:
+    """Of the calls with evidence of that name, the share that missed.
+
+    Raises `KeyError` for a name without a row.
+
+    >>> miss_share("shorter prompt") < 0.5
+    True
+    """
+    return _shares()[name]
+
+
 def read_steps(model: str) -> tuple[ReadStep, ...]:
     """Roundings that were measured for a model, beside the documented one.
 
@@ -130,6 +146,12 @@ def read_steps(model: str) -> tuple[ReadStep, ...]:
 def _events() -> dict[str, EventRates]:
     rows = load.built_in_table("observed.toml")["events"]
     return {row["name"]: EventRates(**{**row, "date": row["date"].isoformat()}) for row in rows}
+
+
+@lru_cache(maxsize=1)
+def _shares() -> dict[str, float]:
+    rows = load.built_in_table("observed.toml")["shares"]
+    return {row["name"]: row["missed"] / row["calls"] for row in rows}
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, cast
 
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
-from contextkit.facts.observed import EventRates, event_rates, measured_lifetime
+from contextkit.facts.observed import EventRates, event_rates, measured_lifetime, miss_share
 from contextkit.ledger.calls import Exchange, Outline
 from contextkit.models import Model
 from contextkit.prompt.prompt import LEVELS
@@ -246,7 +246,7 @@ def _text_changed(level: int) -> Callable[[CallPair], Evidence | None]:
         segment = first_changed_block(pair)
         if segment is None or _level(pair, segment) != level:
             return None
-        keeps = _kept(pair, segment)
+        keeps = _kept_tokens(pair, segment)
         if pair.place:
             return Evidence(pair.place, keeps=keeps)
         entry = pair.lane.entries[segment] if segment < len(pair.lane.entries) else -1
@@ -270,7 +270,7 @@ def first_changed_block(pair: CallPair) -> int | None:
     return pair.lane.n_unchanged
 
 
-def _kept(pair: CallPair, segment: int) -> int | None:
+def _kept_tokens(pair: CallPair, segment: int) -> int | None:
     """Tokens before a changed block that can be read: up to it, or up to the last breakpoint before it."""
     if pair.before.cached[-1].ttl_seconds is not None:
         return max((prefix.n_tokens for prefix in pair.before.cached if prefix.segment < segment), default=None)
@@ -313,7 +313,7 @@ def _ttl_expired(pair: CallPair) -> Evidence | None:
         return Evidence(f"gap {int(gap)} s; {figures}", "measured")
     seconds = f"{gap:.1f}" if int(gap) == ttl else f"{int(gap)}"
     evidence = recorded(f"gap {seconds} s > {ttl} s", is_recorded=is_recorded and not pair.lane.unbilled)
-    return evidence if from_end > ttl else evidence._replace(share=share_of("gap from start only"))
+    return evidence if from_end > ttl else evidence._replace(share=miss_share("gap from start only"))
 
 
 def starts_too_early(call: CallFacts, now: CallFacts) -> Evidence | None:
@@ -328,7 +328,7 @@ def starts_too_early(call: CallFacts, now: CallFacts) -> Evidence | None:
 def _cold_fan_out(pair: CallPair) -> Evidence | None:
     evidence = starts_too_early(pair.before, pair.now)
     is_assumed = evidence is not None and evidence.basis == "assumed"
-    return evidence._replace(share=share_of("start before the end")) if evidence and is_assumed else evidence
+    return evidence._replace(share=miss_share("start before the end")) if evidence and is_assumed else evidence
 
 
 def _out_of_reach(pair: CallPair) -> Evidence | None:
@@ -393,12 +393,6 @@ _DIAGNOSES: Mapping[str, Cause] = MappingProxyType(
 """Anthropic's `cache_miss_reason` and OpenAI's `prompt_cache_diagnostics` that name a cause."""
 
 
-def share_of(name: str) -> float:
-    """Of the calls behind something that was measured, the share that missed."""
-    rates = event_rates(name)
-    return rates.rate if rates else 1.0
-
-
 def event_before(pair: CallPair) -> tuple[EventRates, Evidence] | None:
     """Of the events between two calls the one that explains most, with its evidence; None where there was none."""
     found = [(rates, text) for name, text in pair.lane.remarks.items() if (rates := event_rates(name))]
@@ -415,7 +409,7 @@ def _shortened(pair: CallPair) -> Evidence | None:
     if _is_compared(pair) or now >= before or _reasoning_stripped(pair):
         return None
     text = f"the prompt shrank from {before:,} to {now:,} tokens: something in it was cut or rewritten"
-    return Evidence(text, share=share_of("shorter prompt"))
+    return Evidence(text, share=miss_share("shorter prompt"))
 
 
 def _other_server(pair: CallPair) -> Evidence | None:

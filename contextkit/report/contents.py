@@ -309,7 +309,7 @@ class Gathering:
         self._parts: RowSums[tuple[str, str]] = RowSums()
         self._lost: dict[tuple[str, str], _Losses] = {}
 
-    def hear(self, record: Record) -> None:
+    def add_remark(self, record: Record) -> None:
         """Take note of what a record says of its session; to be called before the call of the record is added."""
         if isinstance(record, Remark):
             if record.kind == "title":
@@ -317,10 +317,10 @@ class Gathering:
             elif record.kind == "program":
                 self._facts(record.about).program = record.text
 
-    def heard(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The same records, each of them heard."""
+    def adding_remarks(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The same records; each remark among them is added."""
         for record in records:
-            self.hear(record)
+            self.add_remark(record)
             yield record
 
     def _facts(self, session: str) -> SessionFacts:

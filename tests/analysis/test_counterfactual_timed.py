@@ -69,9 +69,9 @@ BEFORE = REST + 43_000 * WRITE_5M + 20_000 * READ
 
 def test_the_replay_of_what_was_is_the_recorded_bill() -> None:
     found = what_if(GAP)
-    taken = found.taken_over
+    rest = found.unexplained
     assert found.recorded_usd == pytest.approx(BEFORE)
-    assert (taken.calls, taken.n_unexplained, taken.n_seeded) == (3, 0, 0)
+    assert (rest.calls, rest.n_misses, rest.n_reads) == (3, 0, 0)
     assert replayed(GAP).difference_usd == pytest.approx(0)
 
 
@@ -159,7 +159,7 @@ def test_an_hour_of_silence_is_not_worth_its_pings() -> None:
 def test_a_miss_nobody_can_explain_happens_again_unless_it_was_an_eviction() -> None:
     early = [*GAP[:2], call(2, 120, 10, 0, 22_000, 0, 100)]
     found = what_if(early)
-    assert found.taken_over.n_unexplained == 1
+    assert found.unexplained.n_misses == 1
     one = answer(found, "ttl-1h")
     assert one.after_usd == pytest.approx(REST + 43_000 * WRITE_1H + 20_000 * READ) == pytest.approx(one.high_usd)
     assert one.low_usd == pytest.approx(REST + 22_000 * WRITE_1H + 41_000 * READ)
@@ -174,7 +174,7 @@ def test_a_prompt_that_changed_is_written_anew_whatever_the_lifetime() -> None:
 
 def test_a_read_that_outlives_the_table_is_believed() -> None:
     alive = [*GAP[:2], call(2, 2_000, 10, 21_000, 1_000, 0, 100)]
-    assert what_if(alive).taken_over.n_seeded == 1
+    assert what_if(alive).unexplained.n_reads == 1
     assert replayed(alive).difference_usd == pytest.approx(0)
 
 
@@ -291,7 +291,7 @@ def test_a_real_session() -> None:
 
     found = what_if(records_in([str(PI)], Faults()), ["ttl-1h", "keep-alive"])
     (check,) = found.calibrations
-    assert (found.taken_over.calls, check.calls, check.agreed) == (471, 469, 461)
+    assert (found.unexplained.calls, check.calls, check.agreed) == (471, 469, 461)
     one = answer(found, "ttl-1h")
     # its one expired prefix (call 252, 151,828 tokens) is read instead of written; all other writes cost 3.75 dollars a
     # million more

@@ -228,10 +228,10 @@ def test_a_session_is_named_by_its_title_else_its_project_and_time_else_its_id()
 
     at = 1_775_696_400.0
     records: list[Record] = [
-        Remark("project", "4fec7ea0-1", "/work/shop"),
+        Remark("project", "4fec7ea0-1", "/src/shop"),
         Remark("title", "4fec7ea0-1", "Fix  the\ncheckout " + "x" * 80),
         call("4fec7ea0-1", at),
-        Remark("project", "4fec7ea0-2", "/work/shop"),
+        Remark("project", "4fec7ea0-2", "/src/shop"),
         call("4fec7ea0-2", at),
         Remark("program", "5fec7ea0-3", "Codex"),
         call("5fec7ea0-3", at),
@@ -242,7 +242,7 @@ def test_a_session_is_named_by_its_title_else_its_project_and_time_else_its_id()
         call("a-key", at),
     ]
     gathering = Gathering()
-    gathering.add_all(analyzed_calls(gathering.heard(records)))
+    gathering.add_all(analyzed_calls(gathering.adding_remarks(records)))
     names = session_names(gathering.contents("made-up"))
     assert names == {
         "4fec7ea0-1": f"Fix the checkout {'x' * 42}… (4fec7ea0-1)",

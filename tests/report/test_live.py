@@ -31,7 +31,7 @@ def calls(*usages: Usage | None, session: str = "s", model: str = OPUS, gap: flo
 def watched(records: Iterator[Record]) -> tuple[Contents, LiveCalls]:
     live = LiveCalls()
     gathering = Gathering(also=[live])
-    gathering.add_all(analyzed_calls(gathering.heard(records)))
+    gathering.add_all(analyzed_calls(gathering.adding_remarks(records)))
     return gathering.contents("live"), live
 
 

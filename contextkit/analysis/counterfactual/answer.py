@@ -35,14 +35,14 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenOver:
+class Unexplained:
     """What a replay from usage and times takes over from the bills, as the rules do not explain it."""
 
     calls: int
     """How many were replayed."""
-    n_unexplained: int
+    n_misses: int
     """Misses that happen again in the replay."""
-    n_seeded: int
+    n_reads: int
     """Reads of a prefix that somebody unseen wrote, or kept alive."""
 
 
@@ -96,7 +96,7 @@ class WhatIf:
     """What they cost."""
     calibrations: tuple[Calibration, ...]
     """One for each way in which calls were predicted."""
-    taken_over: TakenOver
+    unexplained: Unexplained
     """What the replay from usage and times does not explain."""
     answers: tuple[Answer, ...]
     """One a fix, in the order of the table."""
@@ -112,7 +112,7 @@ class WhatIf:
                 "calls_with_price": self.calls_with_price,
                 "recorded_usd": self.recorded_usd,
                 "calibrations": [{**asdict(one), "difference_usd": one.difference_usd} for one in self.calibrations],
-                "taken_over": asdict(self.taken_over),
+                "unexplained": asdict(self.unexplained),
                 "assumptions": [asdict(row) for row in ASSUMPTIONS],
                 "answers": [*map(_json, self.answers)],
                 "groups": {name: [*map(_json, answers)] for name, answers in self.groups.items()},

@@ -154,7 +154,7 @@ class LaneRun:
         """Ask the reference cache what it would read of the next call, and compare; the lane stays as it was."""
         at = call.exchange.at
         self._settle(at)
-        cache, scaled = self._cache[self._name_asked(call)], self._scaled(call)
+        cache, scaled = self._cache[self._asked_model(call)], self._scaled(call)
         grown, marks = self._grown, self._marks
         self._grown = grown.copy()
         read = cache.lookup(self._prompt_of(scaled, _AS_BILLED), at).read_tokens
@@ -167,7 +167,7 @@ class LaneRun:
         """The next call, with what has to be told of it: its bill."""
         at = call.exchange.at
         self._settle(at)
-        name = self._name_asked(call)
+        name = self._asked_model(call)
         cache, scaled = self._cache[name], self._scaled(call)
         prompt = self._prompt_of(scaled, adjustment)
         if adjustment.is_read_seeded and cache.lookup(prompt, at).read_tokens < scaled.read:
@@ -210,7 +210,7 @@ class LaneRun:
 
     def _ttl(self, call: Call, is_long: bool) -> int:
         model = self._change.model or call.row
-        return _ttl_asked(model.ttls_seconds, model.default_ttl_seconds, is_long or self._change.is_long)
+        return _requested_ttl(model.ttls_seconds, model.default_ttl_seconds, is_long or self._change.is_long)
 
     def _seed(self, cache: PrefixCache[Prompt], call: Call, at: float) -> None:
         """Put what was read where it can be read: somebody else wrote it, or kept it alive."""
@@ -264,7 +264,7 @@ class LaneRun:
         if self._last is None:
             return []
         call, prompt = self._last
-        cache, bills = self._cache[self._name_asked(call)], list[Paid]()
+        cache, bills = self._cache[self._asked_model(call)], list[Paid]()
         for at in pings.times:
             self._settle(at)
             lease = cache.begin(prompt, at)
@@ -280,7 +280,7 @@ class LaneRun:
     # Who is asked
     # ---------------------------------------------------------------------------------------------------------
 
-    def _name_asked(self, call: Call) -> str:
+    def _asked_model(self, call: Call) -> str:
         """The model whose reference cache sees the call; the record says how much was read, so of the recorded model's
         own nothing is rounded.
         """
@@ -315,7 +315,7 @@ def _n_pings(call: Call, until: float, ttl: int, n_tokens: int, pinging: str, ga
 
 
 @lru_cache(maxsize=256)
-def _ttl_asked(ttls: tuple[int, ...], default: int, is_long: bool) -> int:
+def _requested_ttl(ttls: tuple[int, ...], default: int, is_long: bool) -> int:
     return next((ttl for ttl in ttls if is_long_ttl(ttl) is is_long), default)
 
 

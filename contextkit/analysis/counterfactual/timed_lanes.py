@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from contextkit import prices
-from contextkit.analysis.counterfactual.answer import Sums, TakenOver
+from contextkit.analysis.counterfactual.answer import Sums, Unexplained
 from contextkit.analysis.counterfactual.fix import Fix, LaneChange, Reading, readings_of
 from contextkit.analysis.counterfactual.timed_lane import AS_IT_WAS, AdjustedCall, Call, LaneRun, Paid
 from contextkit.cache.usage import Usage
@@ -84,10 +84,10 @@ class Lanes:
             self._fold(self._lanes.popitem(last=False)[1])
 
     @property
-    def taken_over(self) -> TakenOver:
+    def unexplained(self) -> Unexplained:
         """What the replay does not explain, and repeats."""
         counts = self._counts
-        return TakenOver(counts["calls"], counts["unexplained"], counts["seeded"])
+        return Unexplained(counts["calls"], counts["unexplained"], counts["seeded"])
 
     @property
     def difference_usd(self) -> float:

@@ -127,7 +127,7 @@ class _Work:
             self._counts["priced"],
             sum(self._recorded.values()),
             tuple(one for one in predictions if one.calls),
-            self._lanes.taken_over,
+            self._lanes.unexplained,
             tuple(self._answer(fix, None) for fix in self._fixes),
             {group: tuple(self._answer(fix, group) for fix in self._fixes) for group in groups},
         )
