@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from contextkit import AnthropicMessages, Context
+from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, LogCorrupt, UnreadableLog
-from contextkit.ledger.calls import Exchange, Outline
-from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.calls import Exchange, Outline, encode
+from contextkit.ledger.ledger import HEADER, Ledger
 from contextkit.ledger.summary import summarise
 from tests.cli.conftest import Run, run
 
@@ -256,3 +257,21 @@ def test_a_damaged_ledger_never_raises_a_bare_error(folder: Path) -> None:
                 list(Ledger.read(path).prompts())
             except ContextKitError:
                 pass
+
+
+@pytest.mark.parametrize("at", [1e17, -1e17])
+def test_a_time_that_is_none_is_a_damaged_row_and_ends_no_report(at: float, tmp_path: Path, run: Run) -> None:
+    row = {"session": "s", "lane": "main", "first_byte_at": None, "ended_at": None, "prompt": None, "predicted": None}
+    call = {
+        **row,
+        "provider": "anthropic",
+        "model": "claude-opus-4-5",
+        "usage": Usage(10, 0, 9_000, 0, 5),
+        "error": None,
+    }
+    path = tmp_path / "ledger.jsonl"
+    lines = [encode(Exchange(id=name, at=when, **call)) for name, when in (("a", at), ("b", 1_780_000_000.0))]
+    path.write_bytes(HEADER + b"".join(line + b"\n" for line in lines))
+    shown = run("report", str(path), "--json")
+    assert (shown.code, json.loads(shown.out)["total"]["calls"]) == (0, 1)
+    assert "ledger.jsonl:2: a damaged row is left out" in shown.err
