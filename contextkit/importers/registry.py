@@ -16,6 +16,7 @@ from typing import Any
 from contextkit.errors import LogCorrupt, UnreadableLog
 from contextkit.importers.format import Format, ProgramRemarks, by_line, first_line, not_by_line
 from contextkit.importers.source import DAMAGED, STDIN, Faults, Source
+from contextkit.importers.transcript import LATEST
 from contextkit.ledger.calls import Exchange, Record
 from contextkit.ledger.ledger import Ledger, Rows, check_header
 from contextkit.log.sqlite import is_of_another_program
@@ -39,6 +40,9 @@ class _Ours:
             self._last = line
         self._number = number
         record = self._rows.read(number, line)
+        if isinstance(record, Exchange) and not 0 <= record.at <= LATEST:
+            self.source.fault(number, "a time before 1970 or after 9999, which has no price; the row is left out")
+            return ()
         return () if record is None else (record,)
 
     def _damaged(self, error: LogCorrupt) -> None:

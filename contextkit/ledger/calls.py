@@ -253,8 +253,6 @@ _DIGITS, _LONG = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord
 
 def _exchange(row: Json) -> Exchange:
     prompt, usage, predicted = row["prompt"], row["usage"], row["predicted"]
-    if not _EARLIEST <= row["at"] <= _LATEST:
-        raise ValueError(f"{row['at']} seconds since 1970 is no time")
     return Exchange(
         row["id"],
         row["session"],
@@ -270,10 +268,6 @@ def _exchange(row: Json) -> Exchange:
         row["error"],
         *map(row.get, _LATER_FIELDS),
     )
-
-
-_EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_799.0
-"""From the year 1 to the end of 9999: no other time has a date, and none has a price."""
 
 
 def _fields(value: Any) -> dict[str, Json]:

@@ -260,18 +260,14 @@ def test_a_damaged_ledger_never_raises_a_bare_error(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [1e17, -1e17])
-def test_a_time_that_is_none_is_a_damaged_row_and_ends_no_report(at: float, tmp_path: Path, run: Run) -> None:
-    row = {"session": "s", "lane": "main", "first_byte_at": None, "ended_at": None, "prompt": None, "predicted": None}
-    call = {
-        **row,
-        "provider": "anthropic",
-        "model": "claude-opus-4-5",
-        "usage": Usage(10, 0, 9_000, 0, 5),
-        "error": None,
-    }
+def test_a_row_with_a_time_that_has_no_date_is_left_out_of_a_report(at: float, tmp_path: Path, run: Run) -> None:
+    def call(name: str, when: float) -> Exchange:
+        usage = Usage(10, 0, 9_000, 0, 5)
+        return Exchange(name, "s", "main", when, None, None, "anthropic", "claude-opus-4-5", None, usage, None, None)
+
     path = tmp_path / "ledger.jsonl"
-    lines = [encode(Exchange(id=name, at=when, **call)) for name, when in (("a", at), ("b", 1_780_000_000.0))]
+    lines = [encode(call("a", at)), encode(call("b", 1_780_000_000.0))]
     path.write_bytes(HEADER + b"".join(line + b"\n" for line in lines))
     shown = run("report", str(path), "--json")
     assert (shown.code, json.loads(shown.out)["total"]["calls"]) == (0, 1)
-    assert "ledger.jsonl:2: a damaged row is left out" in shown.err
+    assert "ledger.jsonl:2: a time before 1970 or after 9999" in shown.err
