@@ -1,0 +1,337 @@
+"""Resolves names across the modules of a program: what a name stands for, what a call calls, who calls a function.
+
+All answers are best effort: a name that leads out of the program resolves to nothing, a method of an object whose class
+is not known resolves where one class only has a method of that name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from contextkit.lint.source.graph import ANY, Class, Function, Key, Module, Node
+
+_MOST_CALLERS: Final = 40
+_MOST_METHODS: Final = 4
+"""Methods of one name that a call on an unknown object may mean; of more it means none."""
+_COMMON: Final = frozenset(
+    """get set add pop update append extend items keys values copy clear run call close open read write send start stop next execute
+    format join strip split create list load save delete invoke process render""".split()
+)
+"""Names that objects of the standard library have as well: a method of an unknown object is none of the program's."""
+PARTIAL: Final = frozenset({"functools.partial", "partial"})
+
+
+class Target(NamedTuple):
+    """A function that a call may run."""
+
+    function: Function
+    is_bound: bool
+    """Whether the first parameter is the object (or class) the method is called on."""
+    extra: tuple[tuple[Key, Node], ...] = ()
+    """Arguments that `functools.partial` gives before those of the call."""
+    constructs: Class | None = None
+    """The class, where the call makes an object."""
+
+
+class Program:
+    """All modules that are read together."""
+
+    def __init__(self, modules: Sequence[Module]) -> None:
+        self.modules = {module.name: module for module in modules}
+        self.classes: dict[str, list[Class]] = defaultdict(list)
+        self.methods: dict[str, list[Function]] = defaultdict(list)
+        self.calls: dict[str, list[Node]] = defaultdict(list)
+        self.stores: dict[str, list[Node]] = defaultdict(list)
+        self.subclasses: dict[int, list[Class]] = defaultdict(list)
+        self._targets: dict[int, tuple[Target, ...]] = {}
+        self._callers: dict[int, tuple[tuple[Node, Target], ...]] = {}
+        self._classes_of: dict[int, tuple[Class, ...]] = {}
+        self._families: dict[int, tuple[Class, ...]] = {}
+        for module in modules:
+            for cls in module.classes:
+                self.classes[cls.name].append(cls)
+                for name, function in cls.methods.items():
+                    self.methods[name].append(function)
+            for call in module.calls:
+                self.calls[call.name.rpartition(".")[2].removesuffix("()")].append(call)
+                if call.name in PARTIAL and call.value:
+                    wrapped = call.value[0][1]
+                    self.calls[(wrapped.name or "").rpartition(".")[2]].append(call)
+            for attribute, nodes in module.other_stores.items():
+                self.stores[attribute] += nodes
+        for classes in list(self.classes.values()):
+            for cls in classes:
+                for base in self.bases(cls):
+                    self.subclasses[id(base)].append(cls)
+
+    # Names
+
+    def lookup(self, dotted: str, module: Module, depth: int = 0) -> list[Node]:
+        """The values of a dotted name: nodes of kind func, class, or what a global holds; empty for what is not ours."""
+        if depth > 8:
+            return []
+        if dotted.startswith("~"):
+            dotted = f"{module.name}.{dotted[1:]}"
+        parts = dotted.split(".")
+        for length in range(len(parts) - 1, 0, -1):
+            found = self.modules.get(".".join(parts[:length]))
+            if found is None:
+                continue
+            values = self._member(found, parts[length], depth)
+            for part in parts[length + 1 :]:
+                values = [below for value in values for below in self._part(value, part, depth)]
+            return values
+        return []
+
+    def _member(self, module: Module, name: str, depth: int) -> list[Node]:
+        values: list[Node] = []
+        for node in module.top.get(name, ()):
+            if node.kind == "ref" and node.name not in (f"{module.name}.{name}", f"~{name}"):
+                values += self.lookup(node.name, module, depth + 1) or [node]
+            else:
+                values.append(node)
+        if not values:
+            for star in module.stars:
+                values = self.lookup(f"{star}.{name}", module, depth + 1)
+                if values:
+                    break
+        return values
+
+    def _part(self, value: Node, name: str, depth: int) -> list[Node]:
+        if value.kind == "class":
+            return [node for cls in self.family(value.value, up_only=True) for node in _class_member(cls, name)]
+        if value.kind == "ref":
+            return self.lookup(f"{value.name}.{name}", value.module, depth + 1)
+        return []
+
+    # Classes
+
+    def bases(self, cls: Class) -> list[Class]:
+        """The classes of the program that a class derives from directly."""
+        found: list[Class] = []
+        for node in cls.bases:
+            if node.kind == "item":
+                node = node.inputs[0]
+            values = [node] if node.kind == "class" else self.lookup(node.name, cls.module) if node.kind == "ref" else []
+            found += [value.value for value in values if value.kind == "class" and value.value is not cls]
+        return found
+
+    def family(self, cls: Class, *, up_only: bool = False) -> tuple[Class, ...]:
+        """A class, its bases, and (unless `up_only`) its subclasses."""
+        key = id(cls) * 2 + up_only
+        if key not in self._families:
+            found = [cls]
+            for one in found:
+                found += [base for base in self.bases(one) if base not in found]
+            if not up_only:
+                below = [cls]
+                for one in below:
+                    below += [sub for sub in self.subclasses[id(one)] if sub not in below]
+                found += [one for one in below if one not in found]
+            self._families[key] = tuple(found)
+        return self._families[key]
+
+    def method(self, cls: Class, name: str, *, up_only: bool = False) -> list[Function]:
+        """The methods of a name that a call on an object of a class may run: the nearest one, and those of subclasses."""
+        found: list[Function] = []
+        for one in self.family(cls, up_only=True):
+            if name in one.methods:
+                found.append(one.methods[name])
+                break
+        if not up_only:
+            found += [
+                one.methods[name] for one in self.family(cls) if name in one.methods and one.methods[name] not in found and cls in self.family(one, up_only=True)
+            ]
+        return found[:12]
+
+    def classes_of(self, node: Node, depth: int = 0) -> tuple[Class, ...]:
+        """The classes of the program that a value may be an object of, as far as can be told."""
+        if depth > 5:
+            return ()
+        key = id(node)
+        if key not in self._classes_of:
+            self._classes_of[key] = ()  # a value that is made of itself
+            self._classes_of[key] = tuple(dict.fromkeys(self._infer(node, depth)))[:6]
+        return self._classes_of[key]
+
+    def _infer(self, node: Node, depth: int) -> Iterator[Class]:
+        if node.kind == "param":
+            function: Function = node.value
+            first = next(iter(function.params), "")
+            if function.cls is not None and node.name == first and "staticmethod" not in set(function.decorated()):
+                yield function.cls
+            elif node.name in function.annotations:
+                yield from self._named(function.annotations[node.name], function.module)
+            elif node.name in function.defaults:
+                yield from self.classes_of(function.defaults[node.name], depth + 1)
+        elif node.kind == "call":
+            for target in self.targets(node, depth + 1):
+                if target.constructs is not None:
+                    yield target.constructs
+                elif len(target.function.returns) <= 4:
+                    for value in target.function.returns:
+                        yield from self.classes_of(value, depth + 1)
+        elif node.kind == "phi":
+            for value in node.inputs:
+                yield from self.classes_of(value, depth + 1)
+        elif node.kind == "ref":
+            for value in self.lookup(node.name, node.module):
+                if value.kind not in {"ref", "class", "func"}:
+                    yield from self.classes_of(value, depth + 1)
+        elif node.kind == "attr":
+            for cls in self.classes_of(node.inputs[0], depth + 1):
+                for one in self.family(cls, up_only=True):
+                    for value, _ in one.stores.get(node.name, ()):
+                        yield from self.classes_of(value, depth + 1)
+                    for value in one.attributes.get(node.name, ()):
+                        yield from self.classes_of(value, depth + 1)
+        elif node.kind in {"update", "out"}:
+            yield from self.classes_of(node.inputs[0], depth + 1)
+
+    def _named(self, name: str, module: Module) -> Iterator[Class]:
+        head, dot, rest = name.partition(".")
+        values = [value for node in self._member(module, head, 0) for value in ([node] if not dot else self._part(node, rest, 0))]
+        yield from (value.value for value in values if value.kind == "class")
+
+    # Calls
+
+    def targets(self, call: Node, depth: int = 0) -> tuple[Target, ...]:
+        """The functions of the program that a call may run."""
+        key = id(call)
+        if key not in self._targets:
+            self._targets[key] = ()
+            self._targets[key] = tuple(self.callables(call.inputs[0], depth))
+        return self._targets[key]
+
+    def callables(self, callee: Node, depth: int = 0) -> Iterator[Target]:
+        """The functions a value stands for."""
+        if depth > 6:
+            return
+        if callee.kind == "func":
+            yield Target(callee.value, False)
+        elif callee.kind == "class":
+            yield from self._constructor(callee.value)
+        elif callee.kind == "ref":
+            for value in self.lookup(callee.name, callee.module):
+                if value.kind == "func" and value.value.cls is not None and "." in callee.name:
+                    yield Target(value.value, "classmethod" in set(value.value.decorated()))
+                elif value.kind != "ref":
+                    yield from self.callables(value, depth + 1)
+        elif callee.kind == "attr":
+            yield from self._method_targets(callee, depth)
+        elif callee.kind == "phi":
+            for value in callee.inputs[:6]:
+                yield from self.callables(value, depth + 1)
+        elif callee.kind == "call":
+            if callee.name in PARTIAL and callee.value:
+                extra = tuple((key, value) for key, value in callee.value[1:])
+                shifted = tuple((key - 1 if isinstance(key, int) else key, value) for key, value in extra)
+                for target in self.callables(callee.value[0][1], depth + 1):
+                    yield target._replace(extra=(*shifted, *target.extra))
+            else:
+                for target in self.targets(callee, depth + 1):
+                    if target.constructs is None:
+                        for value in target.function.returns[:3]:
+                            if value.kind in {"func", "call"}:
+                                yield from self.callables(value, depth + 1)
+                    else:
+                        for function in self.method(target.constructs, "__call__"):
+                            yield Target(function, True)
+
+    def _constructor(self, cls: Class) -> Iterator[Target]:
+        for one in self.family(cls, up_only=True):
+            if "__init__" in one.methods:
+                yield Target(one.methods["__init__"], True, (), cls)
+                return
+        body = Function("<fields>", cls.module, cls, None, cls.position)
+        yield Target(body, True, (), cls)
+
+    def _method_targets(self, callee: Node, depth: int) -> Iterator[Target]:
+        base, name = callee.inputs[0], callee.name
+        if base.kind == "call" and base.name == "super":
+            cls = callee.context.function.cls
+            for one in self.family(cls, up_only=True)[1:] if cls is not None else ():
+                if name in one.methods:
+                    yield Target(one.methods[name], True)
+                    return
+            return
+        classes = self.classes_of(base, depth + 1)
+        if classes:
+            seen: set[int] = set()
+            is_self = base.kind == "param"
+            for cls in classes:
+                for function in self.method(cls, name, up_only=not is_self and len(classes) > 1):
+                    if id(function) not in seen:
+                        seen.add(id(function))
+                        yield Target(function, "staticmethod" not in set(function.decorated()))
+                for one in self.family(cls, up_only=True):
+                    for value, _ in one.stores.get(name, ()):
+                        yield from self.callables(value, depth + 1)
+            return
+        if base.kind == "class" or name in _COMMON or name.startswith("__"):
+            return
+        methods = self.methods.get(name, ())
+        if 0 < len(methods) <= _MOST_METHODS:
+            for function in methods:
+                yield Target(function, "staticmethod" not in set(function.decorated()))
+
+    def callers(self, function: Function) -> tuple[tuple[Node, Target], ...]:
+        """The calls that may run a function."""
+        key = id(function)
+        if key not in self._callers:
+            self._callers[key] = ()
+            names = [function.name]
+            if function.name == "__init__" and function.cls is not None:
+                names = [cls.name for cls in self.family(function.cls)] + ["__init__", "cls"]
+            elif function.name == "<lambda>":
+                names = []
+            elif function.name == "__call__" and function.cls is not None:
+                names = []
+            found: list[tuple[Node, Target]] = []
+            for name in names:
+                for call in self.calls.get(name, ())[:400]:
+                    source = call.value[0][1] if call.name in PARTIAL and call.value else None
+                    targets: Iterable[Target]
+                    if source is not None:
+                        shifted = [(key - 1 if isinstance(key, int) else key, value) for key, value in call.value[1:]]
+                        targets = [target._replace(extra=tuple(shifted)) for target in self.callables(source)]
+                    else:
+                        targets = self.targets(call)
+                    found += [(call, target) for target in targets if target.function is function]
+            self._callers[key] = tuple(found[:_MOST_CALLERS])
+        return self._callers[key]
+
+    def arguments(self, call: Node, target: Target, name: str) -> list[tuple[Node, tuple[Key, ...]]]:
+        """What a call gives for a parameter: nodes, and the path into each (`**kwargs`, `*args`)."""
+        function = target.function
+        positional = [param for param in function.params if param not in {function.vararg, function.kwarg}]
+        given: list[tuple[Key, Node]] = list(target.extra)
+        n_extra = sum(isinstance(key, int) for key, _ in given)
+        if not (call.name in PARTIAL and target.extra):
+            given += [(key + n_extra if isinstance(key, int) else key, value) for key, value in call.value]
+        offset = 1 if target.is_bound else 0
+        index = positional.index(name) - offset if name in positional else None
+        found: list[tuple[Node, tuple[Key, ...]]] = []
+        for key, value in given:
+            if key == name and isinstance(key, str):
+                found.append((value, ()))
+            elif isinstance(key, int) and index is not None and key == index:
+                found.append((value, ()))
+            elif key == "**" and name != function.vararg:
+                found.append((value, () if name == function.kwarg else (name,)))
+            elif key == ANY and index is not None:
+                found.append((value, (ANY,)))
+            elif name == function.vararg and (key == ANY or (isinstance(key, int) and key >= len(positional) - offset)):
+                found.append((value, () if key == ANY else (ANY,)))
+            elif name == function.kwarg and isinstance(key, str) and key not in positional and key not in {"**", ANY}:
+                found.append((value, ("**" + key,)))
+        return found
+
+
+def _class_member(cls: Class, name: str) -> list[Node]:
+    if name in cls.methods:
+        function = cls.methods[name]
+        return [Node("func", cls.methods[name].context, function.position, (), f"{cls.qualified}.{name}", function)]
+    return cls.attributes.get(name, [])
