@@ -40,6 +40,8 @@ class LintConfig:
     """Full name of a function → (argument, what it is)."""
     sanitizers: tuple[str, ...] = ()
     """Full names of functions whose result does not vary."""
+    knowledge: tuple[str, ...] = ()
+    """TOML files with what is known of the project's own functions, in the format of `contextkit/lint/knowledge`."""
     path: str = ""
     """The file it was read from, empty where there is none."""
 
@@ -181,5 +183,6 @@ _KEYS: Mapping[str, Callable[[str, object], dict[str, Any]]] = {
     "sources": _sources,
     "sinks": _sinks,
     "sanitizers": _list_of("sanitizers"),
+    "knowledge": _list_of("knowledge"),
 }
 """Key of the table → what reads it."""

@@ -1,28 +1,39 @@
-"""Finds hazards in source files: reads, walks them on all cores, links, leaves out what was silenced.
+"""Finds hazards in source files: parses, builds the value graph, links it, applies the rules, leaves out what was silenced.
 
-Takes paths, a config and hazards, gives findings; never raises for what a file holds: a file that cannot be read is a
-finding (CK000).
+Takes paths, a config and hazards, gives findings; never raises for what a file holds: what cannot be read is a note
+(CK000).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import gc
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.source import flows, link
+from contextkit.lint.source import flows, knowledge
+from contextkit.lint.source.analysis import Analysis, Hit, Rule, text_of, trail_of
 from contextkit.lint.source.files import SourceFile, source_files
-from contextkit.lint.source.reader import room_to_recurse
-from contextkit.lint.source.rule import MARK_LAST, Flow, Pattern
-from contextkit.lint.source.summary import Module, Site, Source
-from contextkit.lint.source.tree import read_all
-from contextkit.lint.source.workers import ended
+from contextkit.lint.source.graph import Module, Node
+from contextkit.lint.source.lower import lower
+from contextkit.lint.source.parse import Parsed, parse
+from contextkit.lint.source.repair import Note
+from contextkit.lint.source.rules import RULES
 
-_IN_FRONT = "TS"
-"""Levels of hazards in front of all messages: tools, system."""
+UNREADABLE = "CK000"
+"""Code of what cannot be read."""
+_RECURSION = 12_000
+"""Depth of Python calls while a file is read: an expression of some thousand levels is still read."""
+_FROZEN = re.compile(rb"#\s*contextkit:\s*frozen\b")
+_NOQA = re.compile(rb"#\s*noqa(?::\s*(?P<codes>[A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
 
 
 def find_in_code(
@@ -42,126 +53,160 @@ def find_in_code(
 
     Tests in folders are not looked at unless the config says so: `left_out` gets the path of each. `closed` gets the
     path of each folder that cannot be looked into, and why. `contents` maps paths among the files to what is read in
-    place of them.
-
-    A hazard's patterns are sent to other processes, so their `find` is a function of a module. Raises nothing for what
-    a file holds.
+    place of them. Raises nothing for what a file holds.
     """
-    with room_to_recurse(), ended():
-        files = [_holding(file, contents or {}) for file in source_files(paths, config, left_out, closed)]
-        found = _find(files, config, hazards, jobs, progress or _nobody)
-    yield from found
-
-
-def _holding(file: SourceFile, contents: Mapping[str, bytes]) -> SourceFile:
-    source = contents.get(file.path)
-    return file if source is None else replace(file, source=source, n_bytes=len(source))
-
-
-def _find(
-    files: list[SourceFile],
-    config: LintConfig,
-    hazards: Iterable[Hazard],
-    jobs: int | None,
-    progress: Callable[[int, int], None],
-) -> list[Finding]:
-    rows = [hazard for hazard in hazards if config.is_selected(hazard.code)]
-    rules = [(row.code, rule) for row in rows for rule in row.source]
-    patterns = tuple([(code, rule) for code, rule in rules if isinstance(rule, Pattern)])
-    modules = read_all(files, config, patterns, jobs, progress)
-    table = flows.Flows([(code, rule) for code, rule in rules if isinstance(rule, Flow)])
-    found = [finding for module in modules for finding in module.findings]
+    given = contents or {}
+    files = [
+        replace(file, source=given[file.path], n_bytes=len(given[file.path])) if file.path in given else file
+        for file in source_files(paths, config, left_out, closed)
+    ]
+    codes = frozenset(hazard.code for hazard in hazards if config.is_selected(hazard.code))
+    with _room_to_recurse():
+        modules, notes = _read(files, progress)
+        findings = [*notes, *_findings(modules, config, codes)]
     by_path = {module.path: module for module in modules}
-    reached = [_mended(finding, by_path, rows) for finding in flows.findings(link.Program(modules), table)]
-    ends = {(finding.code, _spot(finding.trail[-1])) for finding in reached}
-    found = [
-        _held_back(finding, reached) for finding in found if (finding.code, _spot(finding.place)) not in ends
-    ] + reached
-    kept = {
-        (finding.code, finding.place, finding.message): finding
-        for finding in found
-        if not _is_silenced(finding, by_path, config)
-    }
-    return sorted(kept.values(), key=_order)
+    kept = {(finding.code, finding.place, finding.message): finding for finding in findings if not _is_silenced(finding, by_path, config)}
+    yield from sorted(kept.values(), key=_order)
 
 
-def _mended(finding: Finding, modules: dict[str, Module], rows: Sequence[Hazard]) -> Finding:
-    """With the safe change that was offered at the source, or in its file where it arrives."""
-    titles = {
-        title
-        for row in rows
-        if row.code == finding.code
-        for rule in row.source
-        if isinstance(rule, Flow)
-        for title in rule.mends
-    }
-    for place in (finding.place, finding.trail[-1]) if titles else ():
-        if isinstance(place, CodePlace) and isinstance(finding.place, CodePlace) and place.file == finding.place.file:
-            fix = modules[place.file].fixes.get((place.line, place.column, place.end_line, place.end_column))
-            if fix is not None and fix.title in titles:
-                return replace(finding, fix=fix)
-    return finding
+def _read(files: list[SourceFile], progress: Callable[[int, int], None] | None) -> tuple[list[Module], list[Finding]]:
+    modules: list[Module] = []
+    notes: list[Finding] = []
+    for index, file in enumerate(files, 1):
+        parsed = _parsed(file)
+        modules.append(_module(file, parsed))
+        notes += [_note(file.path, parsed, note) for note in parsed.notes]
+        if progress is not None and (index % 50 == 0 or index == len(files)):
+            progress(index, len(files))
+    return modules, notes
 
 
-def _held_back(finding: Finding, reached: Sequence[Finding]) -> Finding:
-    """Without its marker where something in front of that varies in the same call, and no change that is offered ends
-    it.
-    """
-    if finding.fix is None or finding.fix.title != MARK_LAST or not isinstance(finding.place, CodePlace):
-        return finding
-    call = finding.place
-    varying = (
-        one.code for one in reached if one.code[2] in _IN_FRONT and one.fix is None and _is_inside(one.trail[-1], call)
-    )
-    first = min(varying, default="")
-    return (
-        replace(finding, message=f"{finding.message}: mend {first} first, or a marker only costs", fix=None)
-        if first
-        else finding
-    )
+def _module(file: SourceFile, parsed: Parsed) -> Module:
+    try:
+        module = lower(parsed.tree, file.path, file.name, file.package, parsed.text)
+    except RecursionError:
+        module = lower(parse(b"", file.path).tree, file.path, file.name, file.package, b"")
+    module.parsed = parsed
+    module.silenced = {}
+    if b"noqa" in parsed.text or b"NOQA" in parsed.text:
+        for number, line in enumerate(parsed.text.split(b"\n"), 1):
+            if (found := _NOQA.search(line)) is not None:
+                codes = found["codes"]
+                module.silenced[number] = frozenset(re.split(r"[\s,]+", codes.decode().upper())) if codes else frozenset()
+    module.frozen = frozenset(
+        number for number, line in enumerate(parsed.text.split(b"\n"), 1) if _FROZEN.search(line)
+    ) if b"contextkit:" in parsed.text else frozenset()
+    return module
 
 
-def _is_inside(place: CodePlace, around: CodePlace) -> bool:
-    return place.file == around.file and (around.line, around.column) <= (place.line, place.column) <= (
-        around.end_line,
-        around.end_column,
-    )
+def _parsed(file: SourceFile) -> Parsed:
+    try:
+        return parse(_source(file), file.path)
+    except OSError as error:
+        note = Note(1, f"cannot be read: {error.strerror or type(error).__name__}")
+        return replace(parse(b"", file.path), notes=(note,))
 
 
-def _spot(place: object) -> tuple[str, int, int]:
-    """Where it stands: a flow that ends there says more than a pattern that begins there."""
-    return (place.file, place.line, place.column) if isinstance(place, CodePlace) else ("", 0, 0)
+def _source(file: SourceFile) -> bytes:
+    if file.source is not None:
+        return file.source
+    if not file.n_bytes and not os.path.isfile(file.path):  # noqa: PTH113 - pipes have no size, and would be waited for
+        os.stat(file.path)  # noqa: PTH116 - what is not there says so
+        raise OSError(None, "not a file; give what comes by a pipe as -, with --stdin-filename")
+    with open(file.path, "rb", 0) as stream:  # noqa: PTH123
+        return stream.read()
 
 
-def _nobody(done: int, total: int) -> None:
-    """Progress that nobody watches."""
+def _note(path: str, parsed: Parsed, note: Note) -> Finding:
+    return Finding(UNREADABLE, note.message, _cell(CodePlace(path, note.line, 1, note.line, 1), parsed), "source")
+
+
+def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) -> Iterator[Finding]:
+    analysis = Analysis.of(modules, knowledge.load(config.knowledge))
+    seen: set[tuple[str, int]] = set()
+    hits = [*_flow_hits(analysis, codes)]
+    for rule_codes, rule in RULES:
+        if codes & rule_codes:
+            hits += [hit for hit in rule(analysis) if hit.code in codes]
+    for hit in hits:
+        key = hit.code, id(hit.sink if hit.sink is not None else hit.node)
+        if key not in seen and hit.node.position is not None:
+            seen.add(key)
+            yield _finding(hit)
+
+
+def _flow_hits(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
+    rules = [rule for rule in flows.rules() if rule.code in codes]
+    for flow in flows.flows(analysis.sinks, analysis.search, rules):
+        node = flow.origin.node
+        if node.position is None:
+            continue
+        message = flow.rule.message.format(source=f"`{text_of(node)}`", sink=flow.sink.label)
+        trail = trail_of(flow.origin.state, flow.sink.label, flow.sink.place)
+        yield Hit(flow.rule.code, message, node, trail, None, flow.sink.place)
+
+
+def _finding(hit: Hit) -> Finding:
+    place = _place(hit.node)
+    trail = tuple(_place(node, note) for node, note in hit.trail if node.position is not None)
+    return Finding(hit.code, hit.message, place, "source", trail if len(trail) > 1 else (), hit.fix)
+
+
+def _place(node: Node, note: str = "") -> CodePlace:
+    assert node.position is not None
+    module = node.module
+    line, column, end_line, end_column = node.position
+    lines = module.lines()
+
+    def characters(number: int, n_bytes: int) -> int:
+        text = lines[number - 1] if number <= len(lines) else b""
+        return n_bytes + 1 if text.isascii() else len(text[:n_bytes].decode("utf-8", "replace")) + 1
+
+    place = CodePlace(module.path, line, characters(line, column), end_line, characters(end_line, end_column), note)
+    return _cell(place, module.parsed)
+
+
+def _cell(place: CodePlace, parsed: Parsed) -> CodePlace:
+    """The place in the cell of a notebook; any other place as it is."""
+    found = parsed.cell_of(place.line)
+    if found is None:
+        return place
+    cell, line = found
+    return replace(place, file=f"{place.file}#cell{cell}", line=line, end_line=line + place.end_line - place.line)
 
 
 def _order(finding: Finding) -> tuple[str, int, int, str]:
     place = finding.place
-    return (
-        (place.file, place.line, place.column, finding.code)
-        if isinstance(place, CodePlace)
-        else ("", 0, 0, finding.code)
-    )
+    assert isinstance(place, CodePlace)
+    return place.file, place.line, place.column, finding.code
 
 
-def _is_silenced(finding: Finding, modules: dict[str, Module], config: LintConfig) -> bool:
+def _is_silenced(finding: Finding, modules: Mapping[str, Module], config: LintConfig) -> bool:
     place = finding.place
-    module = modules.get(place.file) if isinstance(place, CodePlace) else None
-    if not isinstance(place, CodePlace) or module is None:
-        return False
+    assert isinstance(place, CodePlace)
     if not config.is_selected(finding.code, place.file):
         return True
-    lines = {place.line, place.end_line}
-    if module.silenced and (site := _site_of(place, module)):
-        lines.add(site.statement_end)
-    named = [module.silenced[line] for line in lines if line in module.silenced]
+    module = modules.get(place.file)
+    if module is None or not module.silenced:
+        return False
+    named = [module.silenced[line] for line in range(place.line, place.end_line + 1) if line in module.silenced]
     return any(not codes or finding.code in codes for codes in named)
 
 
-def _site_of(place: CodePlace, module: Module) -> Site | None:
-    """The site of the source that stands at a place, None where none does."""
-    spot = place.line, place.column, place.end_line, place.end_column
-    sites = (origin.site for origin in module.origins if isinstance(origin, Source))
-    return next((site for site in sites if site[:4] == spot), None)
+@contextmanager
+def _room_to_recurse() -> Iterator[None]:
+    """Deep recursion allowed, and no garbage collection while the graph grows."""
+    limit, collects = sys.getrecursionlimit(), gc.isenabled()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        sys.setrecursionlimit(limit)
+        if collects:
+            gc.enable()
+
+
+__all__ = ["Rule", "find_in_code"]

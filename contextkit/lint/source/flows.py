@@ -1,203 +1,165 @@
-"""Which sources reach which prompts: the findings of flows, from a prompt upward to the callers that feed it.
+"""Rules that are rows: a kind of value reaches a kind of sink, made anew so often.
 
-Takes a linked `Program` and the hazards' flows, gives findings; knows nothing of syntax.
+`rules.toml` beside this file holds the rows. This module says how often a value on its way to a sink is made anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
-from contextkit.lint.finding import CodePlace, Finding
-from contextkit.lint.source import sanitizers, sinks
-from contextkit.lint.source.link import DEPTH, Atom, Ends, Program, without
-from contextkit.lint.source.rule import Flow, Kind, Sink
-from contextkit.lint.source.summary import Arrival, Called, Function, Parameter, Source
+from contextkit.lint.source.graph import Node
+from contextkit.lint.source.search import ALL_KINDS, PROCESS, SESSION, Origin, Search, State
+from contextkit.lint.source.sinks import Sink
 
-_TOOLS: frozenset[Sink] = frozenset({"tools", "tool", "schema"})
-"""What stands in front of those."""
-_IN_TOOLS: frozenset[Sink] = frozenset({"tool", "schema"})
-"""What a list of tools is made of."""
-
-
-class _Meeting(NamedTuple):
-    """A parameter that reaches the prompt."""
-
-    parameter: Parameter
-    arrival: Arrival
-    path: str
-    trail: tuple[CodePlace, ...]
-    is_frozen: bool
-    in_loop: bool
-    depth: int
-    without: frozenset[Kind]
+_MUCH_TEXT = 2000
+"""Characters of constant text behind a value that are worth sharing between single requests: half the smallest prefix a
+provider caches (512 tokens)."""
+_UNKNOWN_TEXT = 600
+"""Characters that text of unknown length counts for."""
 
 
-class _ArrivingSource(NamedTuple):
-    """A source that arrives."""
+@dataclass(frozen=True, slots=True)
+class FlowRule:
+    """A row of `rules.toml`."""
 
-    kind: Kind
-    sink: Sink
-    finding: Finding
-
-
-Coded = tuple[str, Flow]
-"""A hazard's code and one of its flows."""
-
-
-class Flows:
-    """Which hazard a source at a sink is."""
-
-    def __init__(self, flows: Sequence[Coded]) -> None:
-        self.flows = flows
-        self.sinks = {sink for _, flow in self.flows for sink in flow.sinks}
-        self._known: dict[tuple[Kind, Sink], list[Coded]] = {}
-
-    def of(self, kind: Kind, sink: Sink) -> list[Coded]:
-        """The hazards that a source of a kind is at a sink."""
-        key = kind, sink
-        if key not in self._known:
-            self._known[key] = [(code, flow) for code, flow in self.flows if kind in flow.kinds and sink in flow.sinks]
-        return self._known[key]
+    code: str
+    kinds: frozenset[str]
+    sinks: frozenset[str]
+    message: str
+    """With `{source}` and `{sink}`."""
+    frequencies: frozenset[str] = frozenset({"call", "turn"})
+    """How often the value is made anew where it is a hazard: `call`, `turn`, `request` (single requests that share much
+    text), `session`, `process`."""
+    selects: bool = False
+    """Whether it is enough that the value decides what is sent."""
 
 
-def findings(program: Program, flows: Flows) -> Iterator[Finding]:
-    """Every source that reaches a prompt, once for each hazard and place.
-
-    A parameter that is handed down only where it is nearest.
-    """
-    best: dict[tuple[str, object], Finding] = {}
-    everything = list(_all_findings(program, flows))
-    clocks = {(one.finding.place, one.finding.trail[-1]) for one in everything if one.kind == "clock"}
-    in_tools = {one.finding.place for one in everything if one.sink in _TOOLS}
-    inside = {(one.kind, one.finding.place) for one in everything if one.sink in _IN_TOOLS}
-    for kind, sink, finding in everything:
-        if kind == "date" and (finding.place, finding.trail[-1]) in clocks:
-            continue  # what is read to the second is told as that
-        if sink == "system" and finding.place in in_tools:
-            continue  # tools stand in front of it, and one change mends both
-        if sink == "tools" and kind in sanitizers.ORDER and (kind, finding.place) in inside:
-            continue  # it is the order inside of a definition, told as that
-        key = finding.code, finding.place
-        if key not in best or len(finding.trail) < len(best[key].trail):
-            best[key] = finding
-    shown: dict[tuple[str, str, CodePlace], Finding] = {}
-    for finding in best.values():
-        first, last = finding.trail[0], finding.trail[-1]
-        line = f"{first.file}:{first.line}"
-        same = finding.code, first.note if first.note.isidentifier() else line, last
-        if same not in shown or len(finding.trail) < len(shown[same].trail):
-            shown[same] = finding
-    yield from shown.values()
-
-
-def _all_findings(program: Program, flows: Flows) -> Iterator[_ArrivingSource]:
-    waiting: list[_Meeting] = []
-    for module in program.modules.values():
-        for function in module.functions.values():
-            wanted = [arrival for arrival in function.arrivals if arrival.sink in flows.sinks]
-            is_once = bool(wanted) and program.is_once(function)
-            is_per_turn = bool(wanted) and _is_per_turn(function)
-            for arrival in wanted:
-                is_frozen = is_once and not arrival.in_loop
-                trail = (arrival.site.place(module.path, arrival.label),)
-                ends = program.ends(module, arrival.value)
-                in_loop = arrival.in_loop or is_per_turn or (function.is_per_request and arrival.sink in sinks.IN_FRONT)
-                in_loop = in_loop or (arrival.sink == "tool" and _is_called_per_turn(program, function))
-                yield from _judge(ends, arrival, trail, is_frozen, in_loop, flows, waiting, 0, module.path)
-    yield from _upward(program, flows, waiting)
-
-
-def _judge(
-    ends: Ends,
-    arrival: Arrival,
-    trail: tuple[CodePlace, ...],
-    is_frozen: bool,
-    in_loop: bool,
-    flows: Flows,
-    waiting: list[_Meeting],
-    depth: int,
-    path: str,
-) -> Iterator[_ArrivingSource]:
-    """Sources that arrive are findings; parameters that arrive make their callers' arguments arrive."""
-    for atom, way in ends.items():
-        frozen = is_frozen or atom.is_frozen
-        whole = (*way, *trail)
-        if isinstance(atom.origin, Parameter):
-            if depth < DEPTH:
-                waiting.append(_Meeting(atom.origin, arrival, path, whole, frozen, in_loop, depth, atom.without))
-            continue
-        yield from _named(atom, arrival, whole, frozen, in_loop, flows)
-
-
-def _named(
-    atom: Atom, arrival: Arrival, trail: tuple[CodePlace, ...], frozen: bool, in_loop: bool, flows: Flows
-) -> Iterator[_ArrivingSource]:
-    """A source that arrives, as each hazard it is."""
-    source = atom.origin
-    if not isinstance(source, Source):
-        return
-    if frozen and arrival.sink not in sanitizers.SURVIVES.get(source.kind, ()):
-        return
-    for code, flow in flows.of(source.kind, arrival.sink):
-        if flow.in_loop_only and not in_loop:
-            continue
-        message = flow.message.replace("{source}", f"`{source.site.text}`").replace("{sink}", arrival.label)
-        place = source.site.place(atom.path)
-        yield _ArrivingSource(
-            source.kind,
-            arrival.sink,
-            Finding(code, message, CodePlace(atom.path, *source.site[:4]), "source", (place, *trail)),
+@cache
+def rules() -> tuple[FlowRule, ...]:
+    """All rows."""
+    table = tomllib.loads(resources.files("contextkit.lint.source").joinpath("rules.toml").read_text("utf-8"))
+    return tuple(
+        FlowRule(
+            row["code"], frozenset(row["kinds"]), frozenset(row["sinks"]), row["message"],
+            frozenset(row.get("frequencies", ("call", "turn"))), row.get("selects", False),
         )
+        for row in table["flow"]
+    )  # fmt: skip
 
 
-def _upward(program: Program, flows: Flows, waiting: list[_Meeting]) -> Iterator[_ArrivingSource]:
-    """From a parameter that reaches the prompt to the arguments of the calls, and on."""
-    seen: set[tuple[Parameter, Sink, bool, bool, frozenset[Kind]]] = set()
-    while waiting:
-        meeting = waiting.pop()
-        key = meeting.parameter, meeting.arrival.sink, meeting.is_frozen, meeting.in_loop, meeting.without
-        if key in seen:
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A value that reaches a sink it should not reach."""
+
+    rule: FlowRule
+    sink: Sink
+    origin: Origin
+    frequency: str
+
+
+def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -> Iterator[Flow]:
+    """Every flow that a rule is about, the most frequent one of each rule and sink."""
+    by_sink: dict[str, list[FlowRule]] = defaultdict(list)
+    for rule in selected:
+        for kind in rule.sinks:
+            by_sink[kind].append(rule)
+    for sink in sinks:
+        wanted = by_sink.get(sink.kind, [])
+        if not wanted:
             continue
-        seen.add(key)
-        known = program.owners.get(meeting.parameter.function)
-        for module, caller, number in program.callers.get(meeting.parameter.function, ()) if known else ():
-            call = module.origins[number]
-            if (
-                not isinstance(call, Called)
-                or known is None
-                or (not meeting.depth and _is_other(call, known[1], meeting.arrival))
-            ):
-                continue
-            step = call.site.place(module.path, f"passed to `{known[1].name.rpartition('.')[2]}`")
-            frozen = meeting.is_frozen or (program.is_once(caller) and number not in caller.in_loop)
-            in_loop = meeting.in_loop or number in caller.in_loop or _is_per_turn(caller)
-            ends = without(program.argument_ends(module, call, known[1], meeting.parameter.name), meeting.without)
-            trail = (step, *meeting.trail)
-            yield from _judge(
-                ends, meeting.arrival, trail, frozen, in_loop, flows, waiting, meeting.depth + 1, module.path
-            )
+        kinds = frozenset().union(*(rule.kinds for rule in wanted)) & ALL_KINDS
+        selects = any(rule.selects for rule in wanted)
+        found = search.origins(sink.node, path=sink.path, kinds=kinds, selects=selects, lifetime=sink.lifetime, stack=sink.stack)
+        for rule in wanted:
+            hits = [
+                (frequency, origin)
+                for origin in found
+                if origin.kind in rule.kinds and (rule.selects or not _is_selected(origin.state))
+                for frequency in [frequency_of(origin, sink, search)]
+                if frequency in rule.frequencies
+            ]
+            if hits:
+                frequency, origin = min(hits, key=lambda hit: _ORDER.index(hit[0]))
+                yield Flow(rule, sink, origin, frequency)
 
 
-def _is_per_turn(function: Function) -> bool:
-    """Whether it is called for each request, as its name says."""
-    return sinks.PER_TURN.match(function.name.rpartition(".")[2]) is not None
+_ORDER = ("call", "turn", "request", "session", "process")
 
 
-def _is_called_per_turn(program: Program, function: Function) -> bool:
-    """Whether one that is called for each request calls it: a helper makes the definition, and makes it each time."""
-    callers = (caller for _, caller, _ in program.callers.get(function.name, ()))
-    return any(_is_per_turn(caller) and not program.is_once(caller) for caller in callers)
+def _is_selected(state: State) -> bool:
+    return state.mode == "select"
 
 
-def _is_other(call: Called, function: Function, arrival: Arrival) -> bool:
-    """Whether a call says by a word that what it gives arrives elsewhere: `self._put(message, "state")`, where "system"
-    is the prompt.
-    """
-    name, wanted = arrival.only
-    given = (
-        text
-        for key, text in call.texts
-        if key == name or (isinstance(key, int) and function.parameters[key : key + 1] == (name,))
-    )
-    return bool(name) and next(given, wanted) != wanted
+def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
+    """How often a value that reaches a sink is made anew."""
+    state = origin.state
+    if state.lifetime >= PROCESS:
+        return "process"
+    if state.lifetime >= SESSION and not _is_dynamic(state):
+        return "session"
+    conversation = sink.conversation
+    if conversation is None:
+        function = state.node.context.function
+        return "session" if search.runs_once(function) and not state.node.context.loops() else "turn"
+    if conversation.kind == "agent":
+        return "turn" if _is_dynamic(state) else "session"
+    if conversation.kind == "kept":
+        return "turn"
+    if conversation.kind == "loop":
+        assert sink.call is not None
+        loops = {id(loop) for loop in sink.call.context.loops()}
+        entry = entry_of(state, sink.call)
+        return "call" if any(id(loop) in loops for loop in entry.context.loops()) else "session"
+    return "request" if text_behind(state, search) >= _MUCH_TEXT else "single"
+
+
+def _is_dynamic(state: State) -> bool:
+    """Whether a framework calls a function for the value: instructions given as a function."""
+    return any(one.node.kind == "func" for one in state.chain())
+
+
+def entry_of(state: State, call: Node) -> Node:
+    """The last value on the way that the function of a request makes itself."""
+    function = call.context.function
+    for one in state.chain():
+        if one.node.context.function is function and not one.stack:
+            return one.node
+    return call
+
+
+def text_behind(state: State, search: Search) -> int:
+    """Characters of text that stand behind a value in the text it becomes a part of, where it is known."""
+    total = 0
+    child = state
+    while child.parent is not None:
+        parent = child.parent
+        node = parent.node
+        if node.kind in {"join", "list", "tuple"}:
+            is_behind = False
+            for part in node.inputs:
+                if part is child.node:
+                    is_behind = True
+                elif is_behind:
+                    total += _length(part, search)
+        elif node.kind == "update" and node.name in {"+=", "append", "extend"} and child.node is node.inputs[0]:
+            total += sum(_length(part, search) for part in node.inputs[1:])
+        elif node.kind == "call" and node.name.endswith((".format", ".join")) and node.inputs[0].kind == "attr":
+            total += _length(node.inputs[0].inputs[0], search) // 2
+        child = parent
+    return total
+
+
+def _length(node: Node, search: Search) -> int:
+    if node.kind == "const":
+        return len(node.value) if isinstance(node.value, str) else 0
+    if node.kind == "join":
+        return sum(_length(part, search) for part in node.inputs)
+    if node.kind == "ref":
+        values = search.program.lookup(node.name, node.module)
+        return max((_length(value, search) for value in values if value.kind in {"const", "join"}), default=_UNKNOWN_TEXT)
+    return _UNKNOWN_TEXT

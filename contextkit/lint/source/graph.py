@@ -127,8 +127,8 @@ class Function:
     """A function, method, lambda, or the body of a module or class."""
 
     __slots__ = (
-        "annotations", "cls", "context", "decorators", "defaults", "is_async", "kwarg", "line", "module", "name", "outs",
-        "params", "parent", "position", "returns", "text", "vararg", "yields",
+        "annotations", "cls", "context", "decorators", "defaults", "is_async", "kwarg", "module", "name", "outs", "params", "parent",
+        "position", "returns", "vararg", "yields",
     )  # fmt: skip
 
     def __init__(self, name: str, module: Module, cls: Class | None, parent: Function | None, position: Position) -> None:
@@ -198,8 +198,8 @@ class Module:
     """One file."""
 
     __slots__ = (
-        "body", "calls", "classes", "dicts", "fixable", "functions", "imports", "name", "notes", "other_stores", "package", "parsed",
-        "path", "silenced", "slices", "stars", "text", "top", "updates",
+        "_lines", "body", "calls", "classes", "dicts", "frozen", "functions", "name", "other_stores", "package", "parsed", "path", "silenced",
+        "stars", "text", "top", "updates",
     )  # fmt: skip
 
     def __init__(self, path: str, name: str, package: str) -> None:
@@ -220,7 +220,15 @@ class Module:
         self.stars: list[str] = []
         """Modules of which everything is imported."""
         self.text: bytes = b""
+        self.parsed: Any = None
+        self.silenced: dict[int, frozenset[str]] = {}
+        """Line → codes that are not reported there; none for all."""
+        self.frozen: frozenset[int] = frozenset()
+        """Lines whose values are declared to be made once."""
+        self._lines: list[bytes] = []
 
     def lines(self) -> list[bytes]:
         """The text by lines."""
-        return self.text.split(b"\n")
+        if not self._lines:
+            self._lines = self.text.split(b"\n")
+        return self._lines

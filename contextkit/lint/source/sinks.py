@@ -1,302 +1,293 @@
-"""Where a prompt begins: the calls, arguments, keys and names through which text, tools and parameters reach a model.
+"""Finds what reaches a model: the arguments of requests, messages by role, definitions of tools, names that say so.
 
-Takes nothing, gives tables; the walk reads them. A new framework is a row here, or in `[tool.contextkit.lint.sinks]` of
-a project.
+A `Sink` is a value with the request it belongs to. How often a value that reaches it is made anew depends on where the
+conversation is kept, so a sink knows that, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
-from contextkit.lint.source.rule import Sink
+from contextkit.lint.source.graph import ANY, Function, Key, Module, Node
+from contextkit.lint.source.knowledge import Knowledge, Request
+from contextkit.lint.source.program import Program
+from contextkit.lint.source.search import CALL, SESSION, Frame, Origin, Path, Search, State
+
+SYSTEM_ROLES = frozenset({"system", "developer"})
+REQUEST_KEYS = frozenset({"messages", "input", "contents"})
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+@dataclass(eq=False, slots=True)
+class Sink:
+    """A value that a model is sent."""
+
+    kind: str
+    """`system`, `messages`, `tools`, `front` (a message before the history), `tool` (its description), `schema`, or a
+    parameter of the request: `model`, `cache_key`, …"""
+    node: Node
+    path: Path
+    label: str
+    """`system=` of `create`."""
+    place: Node
+    """Where to report it: the argument, or the message."""
+    call: Node | None = None
+    """The request, None where only a name says what it is."""
+    request: Request | None = None
+    conversation: Conversation | None = None
+    stack: tuple[Frame, ...] = ()
+    lifetime: int = CALL
+    is_weak: bool = False
+    """Whether only its name says that it is sent."""
 
 
-Arguments = Mapping[str | int, Sink]
-"""Name or position of an argument → as what it arrives."""
+@dataclass(eq=False, slots=True)
+class Conversation:
+    """Where the messages of a request are kept."""
 
-_PARAMETERS: Final[Arguments] = {
-    "model": "model",
-    "reasoning_effort": "effort",
-    "effort": "effort",
-    "output_config": "effort",
-    "reasoning": "effort",
-    "thinking": "thinking",
-    "tool_choice": "tool_choice",
-    "parallel_tool_calls": "tool_choice",
-    "response_format": "output",
-    "response_model": "output",
-    "response_schema": "output",
-    "text_format": "output",
-    "output_format": "output",
-    "extra_headers": "headers",
-    "betas": "headers",
-    "service_tier": "headers",
-    "speed": "headers",
-    "chat_template_kwargs": "template",
-    "stream": "stream",
-    "prompt_cache_key": "cache_key",
-    "cache_salt": "salt",
-    "prompt_cache_retention": "ttl",
-    "tools": "tools",
-}
-_CHAT: Final[Arguments] = {**_PARAMETERS}
-_ANTHROPIC: Final[Arguments] = {**_PARAMETERS, "system": "system"}
-_RESPONSES: Final[Arguments] = {**_PARAMETERS, "instructions": "system", "text": "output"}
-_AGENT: Final[Arguments] = {
-    "tools": "tools",
-    "system_prompt": "system",
-    "instructions": "system",
-    "instruction": "system",
-}
+    kind: str
+    """`kept`: outside of the function that sends the request, so that each of its calls is a turn; `loop`: begun in that
+    function and grown in a loop around the request; `single`: one request; `agent`: a framework keeps them."""
+    origins: list[Origin] = field(default_factory=list)
+    """What the list of messages is made of."""
 
-MODEL_CALLS: Final[dict[str, Arguments]] = {
-    "messages.create": _ANTHROPIC,
-    "messages.stream": _ANTHROPIC,
-    "messages.parse": _ANTHROPIC,
-    "messages.count_tokens": {},
-    "messages.tool_runner": _ANTHROPIC,
-    "completions.create": _CHAT,
-    "completions.parse": _CHAT,
-    "completions.stream": _CHAT,
-    "chat.completions.create": _CHAT,
-    "responses.create": _RESPONSES,
-    "responses.parse": _RESPONSES,
-    "responses.stream": _RESPONSES,
-    "litellm.completion": _CHAT,
-    "litellm.acompletion": _CHAT,
-    "litellm.responses": _RESPONSES,
-    "litellm.aresponses": _RESPONSES,
-    "models.generate_content": {"model": "model"},
-    "models.generate_content_stream": {"model": "model"},
-    "ollama.chat": _CHAT,
-    "cohere.chat": {**_CHAT, "preamble": "system"},
-    "chat.complete": _CHAT,
-    "bedrock.converse": {"system": "system"},
-    "client.converse": {"system": "system"},
-    "client.converse_stream": {"system": "system"},
-    "chat.send": _CHAT,
-}
-"""End of a call's full name → what its arguments are. These call a model."""
 
-RESOURCES: Final[frozenset[str]] = _words(
-    "messages chat completions responses beta models aio with_raw_response with_streaming_response"
-)
-"""Attributes of a client through which its calls go."""
-MODEL_METHODS: Final[frozenset[str]] = _words("""
-    generate_content generate_content_async chat_completion acompletion create_message run_sync run_stream ainvoke invoke
-    astream agenerate acomplete achat complete_chat call_llm call_model chat_complete query_model get_response generate_reply
-    llm_call
-""")
-"""Last names of methods that call a model, for the question whether a function does."""
+class Sinks:
+    """Collects the sinks of a program."""
 
-CONSTRUCTORS: Final[dict[str, Arguments]] = {
-    "SystemMessage": {0: "system", "content": "system"},
-    "SystemMessagePromptTemplate.from_template": {0: "system", "template": "system"},
-    "SystemPromptPart": {0: "system", "content": "system"},
-    "ChatPromptTemplate.from_messages": {},
-    "create_agent": {**_AGENT, 1: "tools", "model": "model"},
-    "create_react_agent": {1: "tools", "tools": "tools", "prompt": "system", "state_modifier": "system"},
-    "create_deep_agent": {**_AGENT, 0: "tools"},
-    "bind_tools": {0: "tools", "tools": "tools", "tool_choice": "tool_choice"},
-    "with_structured_output": {0: "output", "schema": "output"},
-    "Agent": {
-        **_AGENT,
-        "description": "system",
-        "static_instruction": "system",
-        "global_instruction": "system",
-        "goal": "system",
-        "backstory": "system",
-    },
-    "LlmAgent": {**_AGENT, "static_instruction": "system", "global_instruction": "system"},
-    "AssistantAgent": {**_AGENT, "system_message": "system"},
-    "ConversableAgent": {**_AGENT, "system_message": "system"},
-    "ChatAgent": {"system_message": "system", 0: "system", "tools": "tools"},
-    "CodeAgent": _AGENT,
-    "ToolCallingAgent": _AGENT,
-    "GenerateContentConfig": {
-        "system_instruction": "system",
-        "tools": "tools",
-        "response_schema": "output",
-        "thinking_config": "thinking",
-    },
-    "GenerativeModel": {"system_instruction": "system", "tools": "tools"},
-    "with_instructions": {0: "system"},
-    "Context": {"system": "system", "tools": "tools"},
-    "Context.open": {"system": "system", "tools": "tools"},
-    "ChatMessage.from_system": {0: "system", "text": "system"},
-    "dspy.Signature": {1: "system", "instructions": "system"},
-    "ChatCompletionSystemMessageParam": {"content": "system"},
-    "ChatCompletionDeveloperMessageParam": {"content": "system"},
-    "set_system_prompt": {-1: "system"},
-    "set_system_message": {-1: "system"},
-    "update_system_prompt": {-1: "system"},
-    "update_system_message": {-1: "system"},
-    "anthropic.Anthropic": {"default_headers": "headers"},
-    "openai.OpenAI": {"default_headers": "headers"},
-}
-"""Last name (or last two) of a call → what its arguments are. These make an agent or a message; -1 is the last by
-position."""
-MAKERS: Final[frozenset[str]] = _words("""
-    langchain langchain_core langchain_classic langgraph langgraph_prebuilt deepagents agents pydantic_ai pydantic_ai_harness google
-    strands smolagents crewai autogen_agentchat autogen_core autogen camel haystack dspy llama_index agno phi litellm openai anthropic
-    contextkit
-""")
-"""Packages that define classes of these names: a class of another tree that is called so may be a widget."""
+    def __init__(self, program: Program, search: Search, knowledge: Knowledge) -> None:
+        self.program = program
+        self.search = search
+        self.knowledge = knowledge
+        self.reached: set[int] = set()
+        """Messages (ids of their nodes) that a request was seen to hold."""
+        sections = knowledge.sections
+        self.prompt_functions = _any_of(row["pattern"] for row in sections.get("template_function", ()) if row.get("sink") == "system")
 
-TOOL_MAKERS: Final[re.Pattern[str]] = re.compile(
-    r"^(?:\w*Tool|tool|function_tool|\w*ToolParam|FunctionDeclaration|ToolDefinition|FunctionDefinition|StructuredTool|from_function"
-    r"|ToolSpec|beta_tool|FunctionTool)$"
-)
-"""Last name of a call that makes a tool definition."""
-TOOL_ARGUMENTS: Final[Arguments] = {
-    "description": "tool",
-    "tool_description": "tool",
-    "description_override": "tool",
-    "args_schema": "schema",
-    "input_schema": "schema",
-    "inputSchema": "schema",
-    "parameters": "schema",
-    "params_json_schema": "schema",
-    "parameters_json_schema": "schema",
-}
-"""What its arguments are."""
+    def collect(self, modules: Iterable[Module]) -> list[Sink]:
+        """All sinks of some modules."""
+        modules = list(modules)
+        sinks: list[Sink] = []
+        for module in modules:
+            for call in module.calls:
+                found = self.request_of(call)
+                if found is not None:
+                    sinks += self.of_request(call, found)
+            for node in module.dicts:
+                sinks += self.of_dict(node)
+        for module in modules:
+            sinks += self.by_role(module)
+            sinks += self.by_name(module)
+        return sinks
 
-NAMES: Final[dict[str, Sink]] = {
-    **dict.fromkeys(
-        _words("""
-    system_prompt system_message system_instruction system_instructions sys_prompt system_msg system_text systemPrompt
-    system_content system_prompt_text base_system_prompt agent_system_prompt developer_message developer_prompt
-    system_prompt_parts system_parts systemInstruction full_system_prompt agent_instructions system_blocks
-"""),
-        "system",
-    ),
-    "prompt_cache_key": "cache_key",
-    "cache_salt": "salt",
-    "chat_template_kwargs": "template",
-}
-"""Variables, attributes, keys and keyword arguments that are a prompt whoever reads them."""
-KEYWORDS: Final[dict[str, Sink]] = {
-    **NAMES,
-    "instructions": "system",
-    "tools": "tools",
-    "tool_choice": "tool_choice",
-    "reasoning_effort": "effort",
-    "input_schema": "schema",
-}
-"""Keyword arguments of any call, and keys of a dict that also names a model or messages."""
-VAGUE: Final[frozenset[str]] = frozenset({"instructions", "tools"})
-"""Keywords that others use as well: a recipe has instructions, a report lists tools."""
-TAKES_PROMPTS: Final[re.Pattern[str]] = re.compile(
-    r"(?i)^(?!.*tool_?choice|.*tool$).*(?:agent|assistant|request|session|run|create|respon|realtime|model|param|llm|chat|thread|config|execut|complet|generat|invoke|stream|ask|bind)"
-)
-"""A call of such a name means a prompt by them."""
-COUNTS: Final[re.Pattern[str]] = re.compile(r"breakdown|estimate|measure|count_|_tokens$")
-"""A function of such a name makes a prompt to count it."""
-STORES: Final[re.Pattern[str]] = re.compile(r"^_*a?(?:update|save|insert|upsert|store|record|log|persist|write|sync)_")
-"""A call of such a name keeps it in a database."""
-KEEPS: Final[re.Pattern[str]] = re.compile(r"^_?[A-Z]\w*(?:Settings|Preset|Config|Schema|Row|Record|Update|Form)$")
-"""A class of such a name keeps what somebody set; what a model is sent is read from there."""
-REQUEST_KEYS: Final[dict[str, Sink]] = {**KEYWORDS, **_PARAMETERS, "system": "system"}  # type: ignore[dict-item]
-"""Keys of a dict that is a request: it has `model`, `messages`, `input` or `contents`."""
-REQUEST_MARKS: Final[frozenset[str]] = frozenset({"messages", "input", "contents", "max_tokens"})
-"""A dict with `model` and one of these is a request."""
+    def request_of(self, call: Node) -> Request | None:
+        """The row that a call is a request by, None for any other call."""
+        for request in self.knowledge.requests.find(call.name):
+            given = {key for key, _ in call.value}
+            if request.needs and given.isdisjoint(request.needs) and "**" not in given:
+                continue
+            if not request.needs and given.isdisjoint(request.arguments) and "**" not in given:
+                continue
+            if request.packages and not _comes_from(call, request.packages):
+                continue
+            if self.program.targets(call):
+                continue  # a function of the program: the request it sends is seen there
+            return request
+        return None
 
-CONVERSATION_ID: Final[re.Pattern[str]] = re.compile(
-    r"(?:^|_)(?:session|conversation|thread|chat|dialog)_?(?:id|key|uuid)$", re.IGNORECASE
-)
-"""Names of the id of a conversation, which is what a cache key is to be made of."""
+    def of_request(self, call: Node, request: Request) -> Iterator[Sink]:
+        arguments = dict(_arguments(call, request))
+        messages = [value for key, value in arguments.items() if request.arguments.get(key) == "messages"]
+        conversation = self.conversation(call, request, messages)
+        last = call.name.rpartition(".")[2]
+        for key, (node, path) in arguments.items():
+            kind = request.arguments[key]
+            label = f"`{key}=` of `{last}`" if isinstance(key, str) else f"`{last}`"
+            lifetime = SESSION if request.lifetime == "session" else CALL
+            sink = Sink(kind, node, path, label, node if node.position else call, call, request, conversation, lifetime=lifetime)
+            yield sink
+            if kind == "messages":
+                yield from self.of_messages(sink, conversation.origins)
 
-SYSTEM_ROLES: Final[frozenset[str]] = frozenset({"system", "developer"})
-"""Values of `role`."""
-SPEAKERS: Final[frozenset[object]] = SYSTEM_ROLES | {
-    "user",
-    "human",
-    "assistant",
-    "ai",
-    "tool",
-    "function",
-    "model",
-    "placeholder",
-    "bot",
-}
-"""First items of the pairs that messages are written as."""
-CONTENT_KEYS: Final[frozenset[str]] = frozenset({"content", "text", "parts"})
-"""Where a message keeps its text."""
-SCHEMA_KEYS: Final[frozenset[str]] = frozenset({"input_schema", "inputSchema", "parameters", "parametersJsonSchema"})
-"""Where a tool definition keeps its schema."""
-MARKER_KEYS: Final[frozenset[str]] = frozenset({"cache_control", "cachePoint", "prompt_cache_breakpoint"})
-"""A block with one of these carries a marker."""
+    def conversation(self, call: Node, request: Request, messages: list[tuple[Node, Path]]) -> Conversation:
+        if request.lifetime == "session":
+            return Conversation("agent")
+        origins: list[Origin] = []
+        for node, path in messages:
+            origins += self.search.origins(node, path=path, mode="list", kinds=frozenset())
+        loops = {id(loop) for loop in call.context.loops()}
+        function = call.context.function
+        is_loop = False
+        for origin in origins:
+            if origin.kind == "open" and origin.node.kind != "ref":
+                return Conversation("kept", origins)
+            if origin.kind == "call" and _is_history_name(origin.node.name):
+                return Conversation("kept", origins)
+            if origin.kind == "update" and origin.node.name in {"append", "extend", "+=", "insert"} and not origin.node.value:
+                around = origin.node.context
+                if around.function is not function and around.function.cls is not None and _is_attribute(origin.state):
+                    return Conversation("kept", origins)
+                if any(id(loop) in loops for loop in around.loops()):
+                    is_loop = True
+            if origin.kind in {"update", "item"} and _is_attribute(origin.state) and _grows(origins):
+                return Conversation("kept", origins)
+        return Conversation("loop" if is_loop else "single", origins)
 
-PROMPT_FUNCTION: Final[re.Pattern[str]] = re.compile(
-    r"^_*(?!(?:add|append|insert|update|upsert|replace|set|apply|inject|strip|remove|drop|split|extract|pop|delete|clear|has|is|check"
-    r"|validate|count|log|save|store|hash|find)_(?!\w+_(?:in)?to_))(?:a?(?:build|get|make|create|render|compose|format|generate|assemble|construct|load|prepare|compute|resolve|default|with|to)_+)?"
-    r"(?:\w+_)?(?:system_(?:prompt|message|instructions?|text|blocks)|sys_prompt|instructions_prompt|agent_instructions)(?:_text|_string|_content)?$"
-)
-"""A function of this name gives back a system prompt; one that puts it somewhere or takes it out gives back what it was
-done to."""
-TOOLS_FUNCTION: Final[re.Pattern[str]] = re.compile(
-    r"^_*(?:build|make|prepare|assemble|render|convert|format|to)_(?:\w+_)?(?:tools|tool_(?:definitions|schemas|params|specs|list)|tools_(?:param|list|schema))$"
-    r"|^_*get_(?:openai_|anthropic_|all_|available_)?(?:tool_(?:definitions|schemas|params|specs)|tools_schema)$"
-)
-"""A function of this name gives back a request's tools."""
-PROMPT_DECORATORS: Final[frozenset[str]] = frozenset({"system_prompt", "instructions", "dynamic_prompt"})
-"""Last name of a decorator whose function gives back a system prompt, once for each run."""
-TOOL_PROPERTIES: Final[dict[str, Sink]] = {
-    "description": "tool",
-    "tool_description": "tool",
-    "input_schema": "schema",
-    "args_schema": "schema",
-}
-"""A property or method of this name in a tool's class is a part of its definition."""
+    def of_messages(self, sink: Sink, origins: Iterable[Origin]) -> Iterator[Sink]:
+        """System messages, and messages in front of the history, of a request."""
+        has_history = sink.conversation is not None and sink.conversation.kind in {"kept", "loop"}
+        for origin in origins:
+            if origin.kind != "item":
+                continue
+            for role, content, path, message in self.message(origin.node, origin.state.stack):
+                self.reached.add(id(message))
+                place = content if content.position is not None else message
+                lifetime = origin.state.lifetime
+                if role in SYSTEM_ROLES:
+                    yield Sink(
+                        "system", content, path, f"a message of role {role!r}", place, sink.call, sink.request, sink.conversation, origin.state.stack,
+                        lifetime,
+                    )  # fmt: skip
+                elif has_history and _is_in_front(origin):
+                    yield Sink(
+                        "front", content, path, "a message in front of the history", place, sink.call, sink.request, sink.conversation,
+                        origin.state.stack, lifetime,
+                    )  # fmt: skip
 
-HISTORY: Final[re.Pattern[str]] = re.compile(
-    r"^_*(?:chat_|conversation_|message_|full_|agent_|all_|new_|api_|openai_|anthropic_|llm_|formatted_|prior_|previous_|input_)?"
-    r"(?:messages|history|msgs|conversation|transcript|dialogue|input_items)(?:_list|_history|_copy)?$"
-)
-"""A variable, attribute or key of this name is the running list of messages."""
-RUNNING: Final[re.Pattern[str]] = re.compile(r"(?:^|_)(?:messages|history|transcript|conversation_log|chat_log|msgs)$")
-"""What a function is given, or reads, that makes a request of a conversation."""
-IN_FRONT: Final[frozenset[Sink]] = frozenset({"system", "front"})
-"""What stands in front of the messages, and is written anew for a request: a function with such an arrival is asked for
-the names above."""
-SELDOM: Final[re.Pattern[str]] = re.compile(
-    r"(?:^|_)(?:reload|refresh|resume|restore|switch|compact|reset|clear|init|setup|begin|start)(?:_|$)"
-)
-"""A function of such a name is not called for each request."""
-TOOLS: Final[re.Pattern[str]] = re.compile(
-    r"^_*(?:\w+_)?(?:tools|tool_definitions|tool_defs|tool_schemas|tool_specs|tool_list|tools_list|toolset|functions_schema|tool_params)$",
-    re.IGNORECASE,
-)
-"""A variable, attribute or key of this name is a list of tools."""
-REGISTRY: Final[re.Pattern[str]] = re.compile(
-    r"(?:^|_)(?:tool_?)?(?:registry|toolbox)$|(?:^|_)tools?_(?:map|by_name|dict)$", re.IGNORECASE
-)
-"""A variable or attribute of this name holds tools by their names."""
-PROMPT: Final[re.Pattern[str]] = re.compile(
-    r"^_*(?:\w+_)?(?:system|sys)_?(?:prompt|message|instructions?|text|content|blocks|msg)\w*$|^instructions$|^system$"
-)
-"""A variable, attribute or key of this name is system text."""
+    def message(self, node: Node, stack: tuple[Frame, ...]) -> Iterator[tuple[str, Node, Path, Node]]:
+        """Role, content (a node and the path into it) and the node of each message that a value may be."""
+        for state in self.search.objects(node, stack=stack):
+            found = state.node
+            if found.kind == "dict" and "role" in found.value:
+                roles = self.search.constants(found.inputs[found.value.index("role")], stack=state.stack) or {""}
+                for key in ("content", "parts", "text"):
+                    if key in found.value:
+                        for role in roles:
+                            yield str(role), found.inputs[found.value.index(key)], (), found
+                        break
+            elif found.kind == "tuple" and len(found.inputs) == 2 and found.inputs[0].kind == "const":
+                yield str(found.inputs[0].value), found.inputs[1], (), found
+            elif found.kind == "call":
+                last = found.name.rpartition(".")[2]
+                role = "system" if re.search(r"System(?:Message|PromptPart)|from_system|system_message", found.name) else ""
+                if not role and last in {"dict"} and found.argument("role") is not None:
+                    role_node = found.argument("role")
+                    role = str(role_node.value) if role_node is not None and role_node.kind == "const" else ""
+                elif not role and (given := found.argument("role")) is not None:
+                    role = next((str(one).lower() for one in self.search.constants(given, stack=state.stack)), "")
+                content = found.argument("content", "text", 0)
+                if content is not None and (role or "Message" in last):
+                    yield role, content, (), found
 
-PER_TURN: Final[re.Pattern[str]] = re.compile(
-    r"^_*(?:a|async_)?(?:run|step|turn|chat|respond|reply|call|invoke|generate|complete|completion|handle|ask|send|answer|stream|execute|"
-    r"request|query|create|predict|process|act|think|forward|on_message|__call__|loop|next|converse|(?:before|wrap|modify)_model)(?:_\w+)?$"
-)
-"""A function of this name is called for each turn."""
-GROWS: Final[re.Pattern[bytes]] = re.compile(
-    rb"\.(?:append|extend|add_\w*message\w*|add_user\w*)\(|messages\s*\+?=|history\s*\+?=|\binput\("
-)
-"""A loop whose body says this is a conversation: what was made before it is frozen for it."""
-CONVERSES: Final[re.Pattern[bytes]] = re.compile(
-    rb"(?:messages|msgs|history|conversation|transcript|contents|input_items)(?=\.(?:append|extend)\(|\s*\+=)"
-    rb"|(?=\.add_(?:\w*message|user)\w*\()"
-)
-"""The end of what is added to, the messages themselves or what holds them: who does that and calls a model goes through
-turns."""
-TALKS: Final = (b"messages", b"msgs", b"history", b"conversation", b"transcript", b"contents", b"input_items", b".add_")
-"""One of these stands in it, which is found sooner."""
+    def of_dict(self, node: Node) -> Iterator[Sink]:
+        """A request written as a dict: `{"model": …, "messages": …, "tools": …}`, and a tool's definition."""
+        keys = node.value
+        if "model" in keys and any(key in keys for key in REQUEST_KEYS):
+            request = Request({"system": "system", "messages": "messages", "tools": "tools", "instructions": "system", "tool_choice": "tool_choice"})
+            fake = Node("call", node.context, node.position, (node,), "request", [])
+            messages = [(node.inputs[keys.index(key)], ()) for key in REQUEST_KEYS if key in keys]
+            conversation = self.conversation(fake, request, messages)
+            for key, kind in {"system": "system", "instructions": "system", "tools": "tools", "messages": "messages"}.items():
+                if key in keys:
+                    value = node.inputs[keys.index(key)]
+                    sink = Sink(kind, value, (), f"`{key}` of a request", value, fake, request, conversation)
+                    yield sink
+                    if kind == "messages":
+                        yield from self.of_messages(sink, conversation.origins)
+        elif "name" in keys and "description" in keys and ("input_schema" in keys or "parameters" in keys or "inputSchema" in keys):
+            description = node.inputs[keys.index("description")]
+            yield Sink("tool", description, (), "the description of a tool", description, is_weak=True)
+            schema = next(key for key in ("input_schema", "parameters", "inputSchema") if key in keys)
+            value = node.inputs[keys.index(schema)]
+            yield Sink("schema", value, (), "the schema of a tool", value, is_weak=True)
+
+    def by_role(self, module: Module) -> Iterator[Sink]:
+        """System messages that no request was seen to hold."""
+        for node in module.dicts:
+            if id(node) in self.reached or "role" not in node.value or "content" not in node.value:
+                continue
+            role = node.inputs[node.value.index("role")]
+            if role.kind == "const" and role.value in SYSTEM_ROLES:
+                content = node.inputs[node.value.index("content")]
+                lifetime = SESSION if self.search.runs_once(node.context.function) else CALL
+                yield Sink("system", content, (), f"a message of role {role.value!r}", content, lifetime=lifetime, is_weak=True)
+        for call in module.calls:
+            if id(call) not in self.reached and call.name.rpartition(".")[2] == "SystemMessage":
+                content_ = call.argument("content", 0)
+                if content_ is not None and not self.program.targets(call):
+                    lifetime = SESSION if self.search.runs_once(call.context.function) else CALL
+                    yield Sink("system", content_, (), "`SystemMessage`", content_, lifetime=lifetime, is_weak=True)
+
+    def by_name(self, module: Module) -> Iterator[Sink]:
+        """What functions give back that are called for a system prompt."""
+        for function in module.functions:
+            if not self.prompt_functions.search(function.name):
+                continue
+            lifetime = SESSION if self.made_once(function) else CALL
+            for node in function.returns:
+                yield Sink("system", node, (), f"returned by `{function.name}`", node, lifetime=lifetime, is_weak=True)
+
+    def made_once(self, function: Function) -> bool:
+        callers = self.program.callers(function)
+        return bool(callers) and all(self.search.runs_once(call.context.function) for call, _ in callers)
+
+
+def _arguments(call: Node, request: Request) -> Iterator[tuple[Key, tuple[Node, Path]]]:
+    given = {key for key, _ in call.value}
+    positional = [key for key in given if isinstance(key, int)]
+    for key in request.arguments:
+        node = call.argument(key) if key != -1 else call.argument(max(positional, default=-1))
+        if node is not None:
+            yield key, (node, ())
+        elif isinstance(key, str):
+            for star, value in call.value:
+                if star == "**":
+                    yield key, (value, (key,))
+
+
+def _comes_from(call: Node, packages: Iterable[str]) -> bool:
+    first = call.name.partition(".")[0]
+    if first in packages:
+        return True
+    if first != "?":
+        return False
+    imported = {node.name.partition(".")[0] for nodes in call.module.top.values() for node in nodes if node.kind == "ref"}
+    return not imported.isdisjoint(packages)
+
+
+def _is_attribute(state: State) -> bool:
+    return any(one.node.kind == "attr" for one in state.chain())
+
+
+def _grows(origins: Iterable[Origin]) -> bool:
+    return any(origin.kind == "update" and origin.node.name in {"append", "extend", "+="} for origin in origins)
+
+
+def _is_history_name(name: str) -> bool:
+    return re.search(r"messages|history|conversation|transcript", name.rpartition(".")[2], re.IGNORECASE) is not None
+
+
+def _is_in_front(origin: Origin) -> bool:
+    """Whether a message stands before a history in the same list."""
+    above = origin.state.parent
+    if above is None:
+        return False
+    node = above.node
+    if node.kind == "list":
+        index = next((i for i, part in enumerate(node.inputs) if part is origin.node), 0)
+        if any(part.kind == "star" for part in node.inputs[index + 1 :]):
+            return True
+        return above.parent is not None and above.parent.node.kind == "join" and above.parent.node.inputs[0] is node
+    if node.kind == "update" and node.name == "insert":
+        where = node.inputs[1]
+        return where.kind == "const" and where.value in (0, 1)
+    return False
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    joined = "|".join(patterns)
+    return re.compile(joined or r"(?!)")
+
+
+__all__ = ["ANY", "Conversation", "Sink", "Sinks"]

@@ -1,0 +1,11 @@
+"""Rules of the source detector that need code, by the codes they report."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from contextkit.lint.source.analysis import Rule
+
+RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = (
+)
+"""Codes that a rule reports, and the rule."""

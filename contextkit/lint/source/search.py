@@ -1,0 +1,767 @@
+"""Follows a value backward to everything it is made of: the worklist over the value graph.
+
+A search begins at what a request is given (its system text, its list of messages) and visits inputs, across functions,
+methods and modules, until the worklist is empty. A call is entered through its `return`s and left through the argument
+given at that very call, so that two uses of one helper do not mix. What a state still may find (`kinds`) shrinks where
+something on the way makes a value stable; how long a value lives (`lifetime`) grows where it is kept.
+
+The default is to pass on: arithmetic, `round`, `str`, lookups and functions that are not known have in their result what
+they were given, unless `knowledge` says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from contextkit.lint.source.graph import ANY, Class, Context, Function, Key, Node
+from contextkit.lint.source.knowledge import Knowledge, Source, ends_with
+from contextkit.lint.source.program import PARTIAL, Program, Target
+
+CALL, SESSION, PROCESS = 0, 1, 2
+"""How long a value is kept: made for each call, made once for a session (an object's `__init__`), once for a process."""
+MOST_STATES: Final = 6000
+_DEEPEST: Final = 10
+"""Calls that are entered from one another."""
+_LONGEST_PATH: Final = 5
+
+Path = tuple[Key, ...]
+Frame = tuple[Node, Target]
+
+
+class State:
+    """A value on the way, and how it was reached."""
+
+    __slots__ = ("kinds", "lifetime", "mode", "node", "parent", "path", "stack")
+
+    def __init__(
+        self, node: Node, path: Path, stack: tuple[Frame, ...], kinds: frozenset[str], lifetime: int, mode: str, parent: State | None
+    ) -> None:
+        self.node = node
+        self.path = path
+        """Keys that are still to be read from the value."""
+        self.stack = stack
+        """Calls that were entered and not yet left, innermost last."""
+        self.kinds = kinds
+        self.lifetime = lifetime
+        self.mode = mode
+        """`value`: everything in it; `list`: the list itself, whose items are reported and not followed; `select`: what
+        decides which value it is."""
+        self.parent = parent
+
+    def chain(self) -> Iterator[State]:
+        """This state and those before it, back to the beginning of the search."""
+        state: State | None = self
+        while state is not None:
+            yield state
+            state = state.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Something a search met: a value that varies, or (in mode `list`) something done to the list."""
+
+    kind: str
+    """A kind of source, or `item`, `slice`, `update`, `comp`, `call`, `reorder`, `open` (the search ends in something
+    unknown: a parameter nobody gives, an attribute nobody sets)."""
+    node: Node
+    state: State
+
+
+ALL_KINDS: Final = frozenset(
+    """clock date id choice place environ unordered arrival paths mapping rows recall user person file plan counter listing server
+    media model flag""".split()
+)
+_SAME: Final = frozenset(
+    """list tuple copy.copy copy.deepcopy typing.cast iter dict asyncio.wait_for asyncio.run asyncio.shield next sum max min
+    asyncio.ensure_future asyncio.create_task""".split()
+)
+"""Functions that give back what they are given, or one of its elements: path and list are kept."""
+_SAME_METHODS: Final = frozenset({"copy", "result", "run_until_complete", "model_copy", "model_dump", "to_dict", "dict", "tolist"})
+_READS: Final = frozenset({"get", "pop", "setdefault"})
+_RUNS: Final = {"asyncio.to_thread": 0, "anyio.to_thread.run_sync": 0, "run_in_executor": 1, "map": 0, "submit": 0}
+_DAY_FORMAT: Final = frozenset("HMSfIpsTXcrR")
+_DAY_METHODS: Final = frozenset({"date", "to_date_string", "toordinal", "isocalendar", "weekday", "isoweekday", "year", "month", "day"})
+CLOCKS: Final = frozenset({"clock"})
+DAY: Final = "day"
+"""Among the kinds of a state: a clock that is met from here on was written to the day only."""
+_OBJECTS: Final = frozenset({"dict", "list", "tuple", "set", "const", "join", "comp", "func", "compare"})
+"""What an object that is looked for may be; the search for objects ends there."""
+
+
+class Search:
+    """One program, and what is known of libraries."""
+
+    def __init__(self, program: Program, knowledge: Knowledge) -> None:
+        self.program = program
+        self.knowledge = knowledge
+        self.order = knowledge.groups.get("order", frozenset())
+        self.once = frozenset(name for row in knowledge.sections.get("once", ()) for name in row["names"]) | {
+            "__init__", "__post_init__", "__new__", "__aenter__", "__enter__", "main",
+        }  # fmt: skip
+
+    def objects(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = ()) -> list[State]:
+        """The displays, constants and calls outside of the program that a value may be."""
+        found = self.origins(node, path=path, mode="object", stack=stack, most=400)
+        return [origin.state for origin in found if origin.kind == "object"]
+
+    def constants(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = ()) -> set[Any]:
+        """The constants that a value may be."""
+        return {state.node.value for state in self.objects(node, path=path, stack=stack) if state.node.kind == "const"}
+
+    def origins(
+        self,
+        node: Node,
+        *,
+        path: Path = (),
+        kinds: frozenset[str] = ALL_KINDS,
+        mode: str = "value",
+        selects: bool = False,
+        lifetime: int = CALL,
+        stack: tuple[Frame, ...] = (),
+        most: int = MOST_STATES,
+    ) -> list[Origin]:
+        """Everything that a value is made of, nearest first.
+
+        `selects` follows what decides which of several values it is (conditions of branches, of comprehensions), too.
+        """
+        found: list[Origin] = []
+        first = State(node, path, stack, kinds, lifetime, mode, None)
+        work = [first]
+        seen: set[tuple[Any, ...]] = {_key(first)}
+        index = 0
+        while index < len(work) and index < most:
+            state = work[index]
+            index += 1
+            if state.mode == "object" and not state.path and state.node.kind in _OBJECTS:
+                found.append(Origin("object", state.node, state))
+                continue
+            handler = _HANDLERS.get(state.node.kind)
+            if handler is None or (state.node.position is not None and state.node.position.line in state.node.module.frozen):
+                continue
+            for following in handler(self, state, found, selects):
+                if not following.kinds and following.mode not in {"list", "object"}:
+                    continue
+                key = _key(following)
+                if key not in seen:
+                    seen.add(key)
+                    work.append(following)
+        return found
+
+    # One kind of node each: what comes before it
+
+    def const(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        return ()
+
+    def ref(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        node = state.node
+        name = node.name.removeprefix("~")
+        values = self.program.lookup(node.name, node.module)
+        for value in values:
+            if value is node:
+                continue
+            function = value.context.function
+            lifetime = max(state.lifetime, PROCESS) if function.is_top and value.kind not in {"func", "class"} else state.lifetime
+            if value.kind == "update" and not function.is_top:
+                lifetime = state.lifetime
+            yield _to(state, value, stack=() if value.kind not in {"func"} else state.stack, lifetime=lifetime)
+        if not values:
+            kind = self.knowledge.globals.get(name) or self.knowledge.globals.get(name.rpartition(".")[0])
+            if kind is not None and kind in state.kinds:
+                found.append(Origin(kind, node, state))
+            elif state.mode == "list":
+                found.append(Origin("open", node, state))
+            elif not self.named(node, name.rpartition(".")[2], state, found):
+                found.append(Origin("open", node, state))
+
+    def named(self, node: Node, name: str, state: State, found: list[Origin]) -> bool:
+        kind = self.knowledge.names.get(name)
+        if kind is None or kind not in state.kinds:
+            return False
+        found.append(Origin(kind, node, state))
+        return True
+
+    def param(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        node = state.node
+        function: Function = node.value
+        if state.stack and state.stack[-1][1].function is function:
+            call, target = state.stack[-1]
+            given = self.program.arguments(call, target, node.name)
+            yield from self.given(state, given, state.stack[:-1], node.name == function.kwarg)
+            if not given:
+                yield from self.default(state, function, state.stack[:-1])
+            if given or node.name in function.defaults or node.name in {function.vararg, function.kwarg}:
+                return
+            found.append(Origin("open", node, state))
+            return
+        if state.stack:
+            # Entered a closure or a method of an object that was made elsewhere: its callers are not on the stack.
+            state = _to(state, node, stack=())
+        callers = self.program.callers(function)
+        n_given = 0
+        for call, target in callers:
+            given = self.program.arguments(call, target, node.name)
+            n_given += bool(given)
+            lifetime = state.lifetime
+            if target.constructs is not None:
+                lifetime = max(lifetime, SESSION)
+            if call.context.function.is_top:
+                lifetime = PROCESS
+            yield from self.given(_to(state, node, lifetime=lifetime), given, (), node.name == function.kwarg)
+        if n_given < len(callers) or not callers:
+            yield from self.default(state, function, ())
+        if not n_given and not self.named(node, node.name, state, found):
+            found.append(Origin("open", node, state))
+
+    def given(self, state: State, given: list[tuple[Node, Path]], stack: tuple[Frame, ...], is_kwarg: bool) -> Iterator[State]:
+        for value, extra in given:
+            path = state.path
+            if extra and isinstance(extra[0], str) and extra[0].startswith("**") and extra[0] != "**":
+                if not path or path[0] in (extra[0][2:], ANY, None):
+                    yield _to(state, value, path=path[1:], stack=stack)
+                continue
+            if extra == (ANY,) and path:
+                path = path[1:] if state.node.name == state.node.value.vararg else path
+                yield _to(state, value, path=path, stack=stack)
+                continue
+            yield _to(state, value, path=(*extra, *path), stack=stack)
+
+    def default(self, state: State, function: Function, stack: tuple[Frame, ...]) -> Iterator[State]:
+        default = function.defaults.get(state.node.name)
+        if default is not None and (default.kind != "const" or state.mode == "object"):
+            yield _to(state, default, stack=stack, lifetime=PROCESS)
+
+    def join(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        node = state.node
+        if state.mode == "list" or state.path:
+            if node.name == "+":
+                for part in node.inputs:
+                    yield _to(state, part)
+            elif node.name in {"arith", "%"} and not state.path:  # dict | dict
+                for part in node.inputs:
+                    yield _to(state, part)
+            elif state.mode != "list":
+                for part in node.inputs:
+                    yield _to(state, part, path=())
+            return
+        for part in node.inputs:
+            if part.kind != "const":
+                yield _to(state, part)
+
+    def compare(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        if state.mode == "select":
+            for part in state.node.inputs:
+                yield _to(state, part, path=())
+
+    def phi(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        node = state.node
+        for part in node.inputs:
+            if part.kind != "const" or state.mode in {"list", "object"}:
+                yield _to(state, part)
+        if selects and node.value is not None and state.mode != "list":
+            yield _to(state, node.value, path=(), mode="select")
+
+    def attr(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        node = state.node
+        base = node.inputs[0]
+        classes = self.program.classes_of(base)
+        n_found = 0
+        for cls in classes:
+            for following in self.attribute(state, cls, node.name):
+                n_found += 1
+                yield following
+        if n_found:
+            return
+        kinds = state.kinds
+        if node.name in _DAY_METHODS and "clock" in kinds:
+            kinds = kinds - CLOCKS | {DAY}
+        for value in self.program.stores.get(node.name, ())[:6] if _is_distinctive(node.name) and not classes else ():
+            yield _to(state, value, stack=())
+        if self.named(node, node.name, state, found):
+            return
+        if base.kind == "param" and _is_self(base):
+            found.append(Origin("open", node, state))
+            return
+        if state.mode == "list":
+            found.append(Origin("open", node, state))
+        if len(state.path) < _LONGEST_PATH:
+            yield _to(state, base, path=("." + node.name, *state.path), kinds=kinds, mode="value" if state.mode == "list" else state.mode)
+
+    def attribute(self, state: State, cls: Class, name: str) -> Iterator[State]:
+        """What an attribute of an object of a class holds."""
+        for one in self.program.family(cls):
+            for value, function in one.stores.get(name, ()):
+                lifetime = state.lifetime
+                if self.runs_once(function):
+                    lifetime = max(lifetime, SESSION)
+                yield _to(state, value, stack=(), lifetime=lifetime)
+            for value in one.attributes.get(name, ()):
+                yield _to(state, value, stack=(), lifetime=PROCESS)
+            method = one.methods.get(name)
+            if method is not None:
+                names = set(method.decorated())
+                if "property" in names or "cached_property" in names:
+                    yield from self.returns(state, method, (), SESSION if "cached_property" in names else state.lifetime)
+
+    def runs_once(self, function: Function) -> bool:
+        """Whether a session runs a function once: a constructor, or what only constructors call."""
+        if function.is_top or function.name in self.once:
+            return True
+        callers = self.program.callers(function)
+        return bool(callers) and all(call.context.function.name in self.once and not call.context.loops() for call, _ in callers)
+
+    def item(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        node = state.node
+        base = node.inputs[0]
+        if isinstance(node.value, str) and self.named(node, node.value, state, found):
+            return
+        if len(state.path) < _LONGEST_PATH:
+            key = node.value if node.value is not None else ANY
+            yield _to(state, base, path=(key, *state.path), mode="value" if state.mode == "list" else state.mode)
+        if state.mode == "list":
+            found.append(Origin("open", node, state))
+        if len(node.inputs) > 1 and node.inputs[1].kind != "const":
+            yield _to(state, node.inputs[1], path=(), kinds=state.kinds & {"clock", "date", "choice", "id"})
+            if selects:
+                yield _to(state, node.inputs[1], path=(), mode="select")
+
+    def slice(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        if state.mode == "list":
+            found.append(Origin("slice", state.node, state))
+        path = state.path
+        if path and isinstance(path[0], int):
+            path = (ANY, *path[1:])
+        for base in state.node.inputs:
+            yield _to(state, base, path=path)
+
+    def iter(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        if len(state.path) < _LONGEST_PATH:
+            yield _to(state, state.node.inputs[0], path=(ANY, *state.path), kinds=state.kinds - self.order)
+
+    def sequence(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        node = state.node
+        if node.kind == "set" and "unordered" in state.kinds and not state.path and len(node.inputs) > 1 and state.mode != "select":
+            found.append(Origin("unordered", node, state))
+        elif node.kind == "set" and "unordered" in state.kinds and not state.path and any(one.kind == "star" for one in node.inputs):
+            found.append(Origin("unordered", node, state))
+        has_star = False
+        for index, part in enumerate(node.inputs):
+            if part.kind == "star":
+                has_star = True
+                yield _to(state, part.inputs[0])
+            elif state.mode == "list":
+                found.append(Origin("item", part, _to(state, part)))
+            elif not state.path:
+                yield _to(state, part)
+            elif state.path[0] in (index, ANY, None) or has_star or (isinstance(state.path[0], int) and state.path[0] < 0):
+                yield _to(state, part, path=state.path[1:])
+
+    def dict(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        for key, value in zip(state.node.value, state.node.inputs, strict=True):
+            if key == "**":
+                yield _to(state, value)
+            elif not state.path:
+                if value.kind != "const":
+                    yield _to(state, value)
+            elif key is None or state.path[0] in (key, ANY):
+                yield _to(state, value, path=state.path[1:])
+
+    def comp(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        node = state.node
+        parts = node.value
+        if node.name == "set" and not state.path and "unordered" in state.kinds:
+            found.append(Origin("unordered", node, state))
+        if state.mode == "list":
+            found.append(Origin("comp", node, state))
+            found.append(Origin("item", node.inputs[0], _to(state, node.inputs[0], mode="value")))
+            for iterable in parts.iterables:
+                yield _to(state, iterable)
+            return
+        element = node.inputs[0]
+        if not state.path:
+            yield _to(state, element)
+            for iterable in parts.iterables:
+                yield _to(state, iterable, kinds=state.kinds & self.order)
+        elif node.name == "dict" or state.path[0] in (ANY, None) or isinstance(state.path[0], int):
+            yield _to(state, element, path=state.path[1:])
+        if selects:
+            for condition in parts.conditions:
+                yield _to(state, condition, path=(), mode="select")
+
+    def update(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        node = state.node
+        old, *operands = node.inputs
+        name, keys, path = node.name, node.value, state.path
+        if state.mode == "list":
+            found.append(Origin("update", node, state))
+            yield _to(state, old)
+            if not keys:
+                if name in {"append", "appendleft", "add"} and operands:
+                    found.append(Origin("item", operands[-1], _to(state, operands[-1], mode="value")))
+                elif name == "insert" and len(operands) > 1:
+                    found.append(Origin("item", operands[1], _to(state, operands[1], mode="value")))
+                elif name in {"extend", "+=", "extendleft", "replace"}:
+                    for operand in operands:
+                        yield _to(state, operand)
+            return
+        if name in {"append", "add", "appendleft"}:
+            keys = (*keys, ANY)
+            operands = operands[:1]
+        elif name == "insert":
+            keys = (*keys, ANY)
+            operands = operands[1:2]
+        elif name == "setitem":
+            operands = operands[:1]
+        is_replaced = False
+        if name in {"sort", "reverse", "del", "remove", "discard", "clear", "pop", "popleft", "popitem"}:
+            kinds = state.kinds - self.order if name == "sort" and not keys else state.kinds
+            yield _to(state, old, kinds=kinds)
+            return
+        if name == "shuffle":
+            if "unordered" in state.kinds and not path:
+                found.append(Origin("unordered", node, state))
+            yield _to(state, old)
+            return
+        shared = _match(keys, path)
+        if shared:
+            is_replaced = name in {"setitem", "replace"} and len(path) >= len(keys) and all(
+                isinstance(key, str) or (isinstance(key, int) and key == wanted) for key, wanted in zip(keys, path, strict=False)
+            )
+            rest = path[len(keys) :]
+            for operand in operands:
+                yield _to(state, operand, path=rest)
+            if name in {"append", "add", "insert", "+=", "extend"} and not path and state.kinds & self.order:
+                yield from self.loop_order(state)
+        if not is_replaced:
+            yield _to(state, old)
+
+    def loop_order(self, state: State) -> Iterator[State]:
+        """The order of a list that is filled in a loop is the order of what the loop goes through."""
+        for context in state.node.context.chain():
+            if context.kind == "for" and context.iterable is not None:
+                yield _to(state, context.iterable, path=(), kinds=state.kinds & self.order)
+
+    def out(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        old, call = state.node.inputs
+        yield _to(state, old)
+        if len(state.stack) >= _DEEPEST:
+            return
+        for target in self.program.targets(call):
+            function = target.function
+            for name, nodes in function.outs.items():
+                if any(value is old or _leads_to(value, old) for value, _ in self.program.arguments(call, target, name)):
+                    for node in nodes:
+                        yield _to(state, node, stack=(*state.stack, (call, target)))
+
+    def func(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """A function given in place of a value: a framework calls it for the value."""
+        if state.path:
+            return ()
+        return self.returns(state, state.node.value, (), state.lifetime)
+
+    def returns(self, state: State, function: Function, stack: tuple[Frame, ...], lifetime: int) -> Iterator[State]:
+        for value in function.returns:
+            yield _to(state, value, stack=stack, lifetime=lifetime)
+        for value in function.yields:
+            path = state.path[1:] if state.path and state.path[0] in (ANY, None) else state.path
+            yield _to(state, value, path=path, stack=stack, lifetime=lifetime)
+
+    def call(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        node = state.node
+        name: str = node.name
+        last = name.rpartition(".")[2]
+        source = self.source_of(node, state)
+        if source is not None and state.mode != "object":
+            kind = "date" if source.kind == "clock" and DAY in state.kinds else source.kind
+            if kind in state.kinds and not (kind in self.order and (state.path or state.mode == "select")):
+                found.append(Origin(kind, node, state))
+            if kind not in self.order:
+                return ()
+        day = self.as_day(node, last, state)
+        if day is not None:
+            return day
+        removed = state.kinds
+        passes: tuple[Any, ...] = ()
+        for sanitizer in self.knowledge.sanitizers.find(name):
+            if not sanitizer.needs or any(node.argument(key) is not None for key in sanitizer.needs):
+                removed = removed - sanitizer.removes
+                passes = passes or sanitizer.passes
+        if removed is not state.kinds:
+            state = _to(state, node, kinds=removed)
+        if last in {"sorted", "reversed", "filter"} and state.mode == "list":
+            found.append(Origin("reorder" if last == "sorted" else "call", node, state))
+        special = self.special(node, name, last, state, found)
+        if special is not None:
+            return special
+        targets = self.program.targets(node)
+        if targets and len(state.stack) < _DEEPEST:
+            return self.enter(node, targets, state, found)
+        if self.knowledge.opaque.find(name):
+            return ()
+        return self.unknown(node, state, found)
+
+    def source_of(self, node: Node, state: State) -> Source | None:
+        for source in self.knowledge.sources.find(node.name):
+            if source.receivers:
+                receiver = node.inputs[0].inputs[0] if node.inputs[0].kind == "attr" else None
+                if not (receiver is not None and receiver.name and ends_with(receiver.name, source.receivers)) and not ends_with(
+                    node.name.rpartition(".")[0], source.receivers
+                ):
+                    continue
+            given = {str(key) for key, _ in node.value}
+            if source.arguments and given.isdisjoint(source.arguments):
+                continue
+            if source.without and not given.isdisjoint(source.without):
+                continue
+            if node.name in {"set", "frozenset"} and not node.value:
+                return source
+            if "." not in node.name and self.program.targets(node):
+                continue  # a function of the program that is called like a builtin
+            return source
+        return None
+
+    def as_day(self, node: Node, last: str, state: State) -> list[State] | None:
+        """A clock that is written to the day only is a date."""
+        if "clock" not in state.kinds:
+            return None
+        receiver = node.inputs[0].inputs[0] if node.inputs[0].kind == "attr" else None
+        is_day = False
+        if last in _DAY_METHODS and receiver is not None and last != "date" or (last == "date" and receiver is not None and not node.value):
+            is_day = True
+        elif last in {"strftime", "format"} and node.value:
+            text = _constant_text(node.value[0][1] if last == "strftime" else node.value[-1][1])
+            is_day = text is not None and "%" in text and not any(f"%{one}" in text.replace("%-", "%").replace("%#", "%") for one in _DAY_FORMAT)
+        if not is_day:
+            return None
+        kinds = state.kinds - CLOCKS | {DAY}
+        value = receiver if receiver is not None and receiver.kind not in {"ref"} else None
+        following = [] if value is None else [_to(state, value, path=(), kinds=kinds)]
+        following += [_to(state, given, path=(), kinds=kinds) for _, given in node.value if given.kind != "const"]
+        return following
+
+    def special(self, node: Node, name: str, last: str, state: State, found: list[Origin]) -> list[State] | None:
+        """Functions whose result keeps the structure of what they are given."""
+        arguments = node.value
+        callee = node.inputs[0]
+        receiver = callee.inputs[0] if callee.kind == "attr" else None
+        first = arguments[0][1] if arguments else None
+        if name in _SAME or name == "sorted" or name == "reversed":
+            if name == "dict":
+                return self.keywords(node, state)
+            picked = arguments[1][1] if name == "typing.cast" and len(arguments) > 1 else first
+            return [] if picked is None else [_to(state, picked)]
+        if name in {"set", "frozenset"}:
+            return [] if first is None else [_to(state, first, kinds=state.kinds - self.order)]
+        if receiver is not None and last in _SAME_METHODS:
+            return [_to(state, receiver)] if not self.program.targets(node) else None
+        if receiver is not None and last in _READS and arguments and not self.program.targets(node):
+            key = first.value if first is not None and first.kind == "const" else ANY
+            if isinstance(key, str) and self.named(node, key, state, found):
+                return []
+            mode = "value" if state.mode == "list" else state.mode
+            if state.mode == "list":
+                found.append(Origin("open", node, state))
+            following = [_to(state, receiver, path=(key, *state.path)[:_LONGEST_PATH], mode=mode)]
+            return following + [_to(state, value) for _, value in arguments[1:] if value.kind != "const"]
+        if receiver is not None and last in {"values", "items", "keys"} and not arguments and not self.program.targets(node):
+            path = state.path
+            if last == "items" and len(path) >= 2:
+                path = (ANY, *path[2:]) if path[1] != 0 else ()
+            return [_to(state, receiver, path=path)]
+        if name == "enumerate" and first is not None:
+            if len(state.path) >= 2 and state.path[1] == 0:
+                if "counter" in state.kinds:
+                    found.append(Origin("counter", node, state))
+                return []
+            return [_to(state, first, path=(ANY, *state.path[2:]) if state.path else ())]
+        if name == "zip":
+            wanted = state.path[1] if len(state.path) > 1 else ANY
+            return [
+                _to(state, value, path=(ANY, *state.path[2:]) if state.path else ()) for key, value in arguments if wanted in (key, ANY, None)
+            ]
+        if name in {"itertools.chain", "itertools.islice", "itertools.chain.from_iterable", "asyncio.gather", "itertools.cycle"}:
+            if name == "asyncio.gather":
+                return [_to(state, value, path=state.path[1:] if key != ANY and state.path else state.path) for key, value in arguments]
+            if name.endswith("from_iterable"):
+                return [] if first is None else [_to(state, first, path=(ANY, *state.path) if state.path else ())]
+            return [_to(state, value) for key, value in arguments if key == ANY or isinstance(key, int)]
+        if name in {"map", "filter"} and len(arguments) > 1:
+            rest = [_to(state, value, kinds=state.kinds if name == "filter" else state.kinds & self.order) for _, value in arguments[1:]]
+            if name == "map" and first is not None:
+                inner = _to(state, first, path=state.path[1:] if state.path else ())
+                rest += [one for target in self.program.callables(first) for one in self.returns(inner, target.function, (), state.lifetime)]
+                rest += [_to(state, value) for _, value in arguments[1:]] if not list(self.program.callables(first)) else []
+            return rest
+        if name == "getattr" and len(arguments) > 1:
+            attribute = _constant_text(arguments[1][1])
+            if attribute is not None and first is not None:
+                following = [_to(state, Node("attr", node.context, node.position, (first,), attribute))]
+                return following + [_to(state, value) for _, value in arguments[2:] if value.kind != "const"]
+        if name in PARTIAL:
+            following = []
+            for target in self.program.callables(node):
+                following += list(self.returns(state, target.function, (*state.stack, (node, target)), state.lifetime))
+            return following
+        if (name in _RUNS or (receiver is not None and last in _RUNS)) and len(arguments) > _RUNS.get(name, _RUNS.get(last, 0)):
+            index = _RUNS.get(name, _RUNS.get(last, 0))
+            function = arguments[index][1]
+            following = []
+            for target in self.program.callables(function):
+                call = Node("call", node.context, node.position, (function,), node.name, [(i, value) for i, (_, value) in enumerate(arguments[index + 1 :])])
+                following += list(self.returns(state, target.function, (*state.stack, (call, target)), state.lifetime))
+            return following or None
+        return None
+
+    def keywords(self, node: Node, state: State) -> list[State]:
+        following = []
+        for key, value in node.value:
+            if key == "**" or isinstance(key, int):
+                following.append(_to(state, value))
+            elif not state.path:
+                following.append(_to(state, value))
+            elif state.path[0] in (key, ANY, None):
+                following.append(_to(state, value, path=state.path[1:]))
+        return following
+
+    def enter(self, node: Node, targets: tuple[Target, ...], state: State, found: list[Origin]) -> Iterator[State]:
+        for target in targets[:8]:
+            function = target.function
+            if any(frame[0] is node for frame in state.stack):
+                continue  # a function that calls itself
+            stack = (*state.stack, (node, target))
+            if target.constructs is not None:
+                yield from self.object(node, target, state, stack)
+                continue
+            names = set(function.decorated())
+            lifetime = max(state.lifetime, PROCESS) if names & {"cache", "lru_cache", "cached", "alru_cache"} else state.lifetime
+            yield from self.returns(state, function, stack, lifetime)
+
+    def object(self, node: Node, target: Target, state: State, stack: tuple[Frame, ...]) -> Iterator[State]:
+        """An object of the program's own class: one of its attributes, or all it is made of."""
+        cls = target.constructs
+        assert cls is not None
+        if state.path and isinstance(state.path[0], str) and state.path[0].startswith("."):
+            name = state.path[0][1:]
+            inner = _to(state, node, path=state.path[1:])
+            n_found = 0
+            for one in self.program.family(cls, up_only=True):
+                for value, function in one.stores.get(name, ()):
+                    n_found += 1
+                    yield _to(inner, value, stack=stack if function.name == "__init__" else ())
+                for value in one.attributes.get(name, ()):
+                    n_found += 1
+                    yield _to(inner, value, stack=(), lifetime=PROCESS)
+                if name in one.methods and "property" in set(one.methods[name].decorated()):
+                    n_found += 1
+                    yield from self.returns(inner, one.methods[name], (), state.lifetime)
+            for key, value in node.value:
+                if key == name:
+                    yield _to(inner, value)
+            if n_found:
+                return
+        if not state.path or state.path[0] == ANY:
+            for key, value in node.value:
+                yield _to(state, value, path=())
+
+    def unknown(self, node: Node, state: State, found: list[Origin]) -> Iterator[State]:
+        """A function that is not of the program: its result has what it is given, and what it is called on."""
+        if state.mode == "object":
+            found.append(Origin("object", node, state))
+            return
+        if state.mode == "list":
+            found.append(Origin("call", node, state))
+        path = state.path if state.mode == "list" else ()
+        callee = node.inputs[0]
+        if callee.kind == "attr" and state.mode != "list":
+            yield _to(state, callee.inputs[0], path=())
+        elif callee.kind == "param":
+            # A function that was given: what the callers give is what runs.
+            pass
+        elif callee.kind == "call":
+            yield _to(state, callee, path=())
+        for key, value in node.value:
+            if value.kind not in {"const", "func"}:
+                yield _to(state, value, path=path)
+
+
+def _to(
+    state: State,
+    node: Node,
+    *,
+    path: Path | None = None,
+    stack: tuple[Frame, ...] | None = None,
+    kinds: frozenset[str] | None = None,
+    lifetime: int | None = None,
+    mode: str | None = None,
+) -> State:
+    return State(
+        node,
+        state.path if path is None else path,
+        state.stack if stack is None else stack,
+        state.kinds if kinds is None else kinds,
+        state.lifetime if lifetime is None else lifetime,
+        state.mode if mode is None else mode,
+        state,
+    )
+
+
+def _key(state: State) -> tuple[Any, ...]:
+    return id(state.node), state.path, tuple(id(call) for call, _ in state.stack), state.kinds, state.lifetime, state.mode
+
+
+def _match(keys: Path, path: Path) -> bool:
+    """Whether what is stored under some keys is on a path, or below it."""
+    for key, wanted in zip(keys, path, strict=False):
+        if key in (None, ANY) or wanted in (None, ANY) or key == wanted:
+            continue
+        if isinstance(key, int) and isinstance(wanted, int) and (key < 0) != (wanted < 0):
+            continue
+        return False
+    return True
+
+
+def _leads_to(node: Node, other: Node) -> bool:
+    return node.kind == "out" and (node.inputs[0] is other or _leads_to(node.inputs[0], other))
+
+
+def _is_self(node: Node) -> bool:
+    function: Function = node.value
+    return function.cls is not None and next(iter(function.params), "") == node.name
+
+
+def _is_distinctive(name: str) -> bool:
+    return len(name) > 8 and "_" in name
+
+
+def _constant_text(node: Node) -> str | None:
+    if node.kind == "const" and isinstance(node.value, str):
+        return node.value
+    if node.kind == "join" and all(one.kind == "const" for one in node.inputs):
+        return "".join(str(one.value) for one in node.inputs)
+    return None
+
+
+_Handler = Callable[[Search, State, list[Origin], bool], Iterable[State]]
+_HANDLERS: Final[dict[str, _Handler]] = {
+    "const": Search.const,
+    "ref": Search.ref,
+    "param": Search.param,
+    "join": Search.join,
+    "compare": Search.compare,
+    "phi": Search.phi,
+    "attr": Search.attr,
+    "item": Search.item,
+    "slice": Search.slice,
+    "iter": Search.iter,
+    "list": Search.sequence,
+    "tuple": Search.sequence,
+    "set": Search.sequence,
+    "dict": Search.dict,
+    "comp": Search.comp,
+    "update": Search.update,
+    "out": Search.out,
+    "func": Search.func,
+    "class": Search.const,
+    "call": Search.call,
+}
