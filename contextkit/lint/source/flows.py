@@ -74,12 +74,17 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
             continue
         kinds = frozenset().union(*(rule.kinds for rule in wanted)) & ALL_KINDS
         selects = any(rule.selects for rule in wanted)
-        found = search.origins(sink.node, path=sink.path, kinds=kinds, selects=selects, lifetime=sink.lifetime, stack=sink.stack)
+        found = search.origins(
+            sink.node, path=sink.path, kinds=kinds, selects=selects, lifetime=sink.lifetime, stack=sink.stack,
+            is_system=sink.kind == "system",
+        )  # fmt: skip
         for rule in wanted:
             hits = [
                 (frequency, origin)
                 for origin in found
-                if origin.kind in rule.kinds and (rule.selects or not _is_selected(origin.state))
+                if origin.kind in rule.kinds
+                and (rule.selects or origin.state.mode != "select")
+                and (origin.kind != "counter" or _counts_turns(origin, sink))
                 for frequency in [frequency_of(origin, sink, search)]
                 if frequency in rule.frequencies
             ]
@@ -88,11 +93,14 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
                 yield Flow(rule, sink, origin, frequency)
 
 
-_ORDER = ("call", "turn", "request", "session", "process")
+_ORDER = ("call", "turn", "request", "session", "process", "single")
 
 
-def _is_selected(state: State) -> bool:
-    return state.mode == "select"
+def _counts_turns(origin: Origin, sink: Sink) -> bool:
+    """Whether a number is that of a loop that sends the request; other loops only number what they go through."""
+    if sink.call is None:
+        return False
+    return any(loop.iterable is origin.node for loop in sink.call.context.loops())
 
 
 def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:

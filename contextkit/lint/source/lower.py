@@ -242,6 +242,7 @@ class _Lowering:
     def s_break(self, node: ast.Break) -> Environment | None:
         if self.frames:
             self.frames[-1].breaks.append(self.env)
+            self.context.loops()[0].breaks.append(self.context)
         return None
 
     def s_continue(self, node: ast.Continue) -> Environment | None:

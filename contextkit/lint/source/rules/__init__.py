@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from contextkit.lint.source.analysis import Rule
+from contextkit.lint.source.rules import history, tools
 
 RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = (
+    (history.CODES, history.find),
+    (tools.CODES, tools.find),
 )
 """Codes that a rule reports, and the rule."""
