@@ -19,7 +19,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
 HAS_NESTED_STRINGS = sys.version_info >= (3, 12)
 """Whether the interpreter parses what stands in the braces of an f-string like other code."""
@@ -50,6 +50,8 @@ _STATEMENTS = frozenset(
     b"def class import return while with try except finally raise del pass break continue global nonlocal assert elif @".split()
 )
 """What begins a line only where no bracket is open."""
+_HEADS = frozenset(b"def class if elif else for while with async match case".split())
+"""What begins the head of a block."""
 _ENDS = {
     b"'": re.compile(rb"(?:[^'\\\n]++|\\.)*+'", re.DOTALL),
     b'"': re.compile(rb'(?:[^"\\\n]++|\\.)*+"', re.DOTALL),
@@ -68,7 +70,8 @@ _PARTS = {
 _CONVERSION = re.compile(rb"![ \t]*\w+[ \t\f\n]*")
 _DEBUG = re.compile(rb"=[ \t\f\n]*(?=[!:}])")
 _BUDGET = 8
-"""How often at most the scanner goes over a text, when it goes back behind brackets that nobody closed."""
+"""How often at most the scanner goes over a text, when it goes back behind brackets that nobody closed; then every
+line is a statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,15 @@ class _Rewrite:
         del self.literals[mark[1] :]
 
 
+class _Inner(NamedTuple):
+    """A line that begins within brackets."""
+
+    start: int
+    mark: tuple[int, int]
+    is_block: bool
+    """Whether it may stand below the head of a block: the line in front ends with a colon."""
+
+
 class _OpenStringError(Exception):
     """An f-string does not end."""
 
@@ -212,7 +224,7 @@ class _Scanner:
     def _statement(self, start: int, indent: int) -> tuple[int, bool]:
         """Where the next one begins, and whether this one ends with a colon."""
         text, brackets, position = self._text, list[_Bracket](), start
-        lines: list[tuple[int, tuple[int, int]]] = []
+        lines, has_block = list[_Inner](), _word_at(text, start) in _HEADS
         previous, is_first = b"", True
         handler = _Handler() if text.startswith(b"except", start) else None
         while position < len(text):
@@ -221,11 +233,11 @@ class _Scanner:
             at = position
             kind, position = self._step(position, brackets)
             if kind == "newline":
-                if not brackets:
+                if not brackets or self._budget < 0:
                     return position, previous == b":"
                 if position in self._cuts or _word_at(text, position) in _STATEMENTS:
                     break
-                lines.append((position, self._now.mark()))
+                lines.append(_Inner(position, self._now.mark(), has_block and previous == b":"))
             elif kind != "blank":
                 token = text[at:position]
                 is_first = not brackets and token in (b":", b";")
@@ -235,21 +247,21 @@ class _Scanner:
                         self._now.edits += handler.edits(text, at)
                         handler = None
                 previous = token
-        return self._behind_open(position, indent, lines), False
+        return self._behind_open(position, indent, lines)
 
-    def _behind_open(self, position: int, indent: int, lines: Iterable[tuple[int, tuple[int, int]]]) -> int:
-        """Where to go on after a bracket that nobody closed: at the next line that is indented no further."""
-        for start, mark in lines:
-            first = _end(_INDENT, self._text, start)
+    def _behind_open(self, position: int, indent: int, lines: Iterable[_Inner]) -> tuple[int, bool]:
+        """Where to go on after a bracket that nobody closed: below the head of a block, or at the next line that is
+        indented no further. Also whether it is the head of a block.
+        """
+        for inner in lines:
+            first = _end(_INDENT, self._text, inner.start)
             char = self._text[first : first + 1]
-            is_blank = char in (b"\n", b"#", b"")
-            if not is_blank and char not in _CLOSERS and _width(self._text[start:first]) <= indent:
-                self._budget -= position - start
-                if self._budget < 0:
-                    break
-                self._now.back_to(mark)
-                return start
-        return position
+            is_statement = char not in (b"\n", b"#", b"") and char not in _CLOSERS
+            if inner.is_block or (is_statement and _width(self._text[inner.start : first]) <= indent):
+                self._budget -= position - inner.start
+                self._now.back_to(inner.mark)
+                return inner.start, inner.is_block
+        return position, False
 
     def _soft(self, position: int) -> int:
         """`type X = int` → `pass;X = int`, and `lazy import x` → `pass;import x`."""
@@ -456,12 +468,11 @@ class _Handler:
         self.has_name |= token == b"as"
 
     def edits(self, text: bytes, colon: int) -> Iterator[_Edit]:
-        """The blank in front and the one behind make room, so that no column moves."""
-        if not self.has_comma or self.has_name:
-            return
-        has_blank = text[self.start : self.start + 1] == b" "
-        yield self.start, self.start + has_blank, b"("
-        yield colon, colon + 1 + text.startswith(b" ", colon + 1), b"):"
+        """The blank in front and the one behind make room, so that no column moves; none where there is no room."""
+        has_room = text.startswith(b" ", self.start) and text[colon + 1 : colon + 2] in (b" ", b"\n")
+        if self.has_comma and not self.has_name and has_room:
+            yield self.start, self.start + 1, b"("
+            yield colon, colon + 1 + text.startswith(b" ", colon + 1), b"):"
 
 
 def _word_at(text: bytes, position: int) -> bytes:
