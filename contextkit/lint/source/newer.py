@@ -534,21 +534,14 @@ def _fill(string: ast.JoinedStr, holes: Iterator[_Hole]) -> None:
                 _show(values, hole.shown, value)
             if isinstance(value.format_spec, ast.JoinedStr):
                 _fill(value.format_spec, holes)
-        elif (
-            isinstance(value, ast.Constant)
-            and isinstance(value.value, str)
-            and values
-            and isinstance(values[-1], ast.Constant)
-        ):
-            values[-1].value += value.value
-            continue
         values.append(value)
     string.values = values
 
 
 def _show(values: list[ast.expr], shown: str, beside: ast.expr) -> None:
     """The text that `{x=}` shows belongs to the text in front."""
-    if values and isinstance(values[-1], ast.Constant) and isinstance(values[-1].value, str):
-        values[-1].value += shown
+    before = values[-1] if values else None
+    if isinstance(before, ast.Constant) and isinstance(before.value, str):
+        before.value += shown
     else:
         values.append(ast.copy_location(ast.Constant(shown), beside))

@@ -160,7 +160,8 @@ def told(node):
         at = [node.lineno, node.col_offset] if isinstance(node, (ast.Name, ast.Attribute, ast.Call)) else []
         return [type(node).__name__, fields, *at]
     if isinstance(node, list):
-        return [told(one) for one in node if not isinstance(one, ast.Pass)]
+        ours = (ast.Pass, ast.Constant)  # `pass` in place of `type`, and the empty texts that 3.12.1 puts into formats
+        return [told(one) for one in node if not (isinstance(one, ours) and not getattr(one, "value", ""))]
     return repr(node)
 """
 
