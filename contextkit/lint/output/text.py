@@ -58,7 +58,8 @@ def _carets(line: str, place: CodePlace, cut: int) -> str:
 def lines_of(file: str, contents: Mapping[str, bytes] = _NOTHING) -> Sequence[str]:
     """A source file's lines in its own encoding; none of a file that is gone, or that no encoding fits.
 
-    Of a notebook those of its code cells, one behind the other. `contents` maps files to what they hold, where that does not stand on the disk.
+    Of a notebook those of its code cells, one behind the other. `contents` maps files to what they hold, where that does
+    not stand on the disk.
     """
     try:
         if file not in contents and not Path(file).is_file():  # a pipe would be waited for
