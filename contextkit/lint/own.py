@@ -13,8 +13,9 @@ from contextkit.lint.hazard import Severity
 _UNREADABLE = """unreadable: a file, or a recorded request, cannot be read.
 
 ## What it does
-A Python file does not parse with the Python that contextkit runs on, holds null bytes, is nested too deeply, may not be
-opened, or is longer than 8,000,000 bytes. Or the body of a recorded request is not what its endpoint takes; the finding
+A statement is no Python of any version up to 3.15, or is nested too deeply: it is left out, and the rest of the file is
+looked at. Or a whole file holds null bytes, is in no encoding, may not be opened, or is longer than 8,000,000 bytes. These
+are notes: they do not make the command leave with 1. Or the body of a recorded request is not what its endpoint takes; the finding
 names the conversation, the turn and the path in the body.
 
 ## Why it costs you
@@ -24,12 +25,12 @@ Nothing that stands in it was looked at: its hazards are not told, and a value t
     def ask(:
 
 ## Use instead
-Mend the file, or run contextkit with the Python it is written for. Leave out what is no code of yours: `exclude` in
+Mend the statement or the file. Leave out what is no code of yours: `exclude` in
 `[tool.contextkit.lint]` for files and folders, `--ignore CK000` for all of them. A shorter beginning (`--ignore CK`) leaves
 it in, so that a selection never hides that something was not looked at.
 
 ## Detected by
-- source: the file is not read, or not parsed.
+- source: a file is not read, or a statement not parsed.
 - requests: the body is not read.
 """
 
@@ -71,8 +72,10 @@ class Own:
     """What `--explain` prints: as the page of a hazard, a first line with the name, then chapters."""
 
 
+UNREADABLE = "CK000"
+"""Code of what cannot be read."""
 OWN: Mapping[str, Own] = {
-    "CK000": Own("unreadable", "error", _UNREADABLE),
+    UNREADABLE: Own("unreadable", "note", _UNREADABLE),
     "CK001": Own("unnamed-break", "warning", _UNNAMED),
 }
 """A file or request nobody can read, and a prefix that broke in a way no hazard describes."""

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from contextkit.lint.finding import CodePlace, Finding, RequestPlace
 from contextkit.lint.output.groups import Catalogue, Group, Looked, counted, groups, joined
+from contextkit.lint.source import notebook
 from contextkit.terminal import sanitize
 
 WIDEST = 160
@@ -57,15 +58,18 @@ def _carets(line: str, place: CodePlace, cut: int) -> str:
 def lines_of(file: str, contents: Mapping[str, bytes] = _NOTHING) -> Sequence[str]:
     """A source file's lines in its own encoding; none of a file that is gone, or that no encoding fits.
 
-    `contents` maps files to what they hold, where that does not stand on the disk.
+    Of a notebook those of its code cells, one behind the other. `contents` maps files to what they hold, where that does
+    not stand on the disk.
     """
     try:
         if file not in contents and not Path(file).is_file():  # a pipe would be waited for
             return ()
         raw = contents[file] if file in contents else Path(file).read_bytes()
+        if file.endswith(notebook.SUFFIX):
+            return _NEWLINE.split(b"".join(cell.text for cell in notebook.code_cells(raw)).decode())
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
         return _NEWLINE.split(raw.decode(encoding))
-    except (OSError, SyntaxError, UnicodeDecodeError):
+    except (OSError, SyntaxError, ValueError):
         return ()
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from contextkit.lint.config import LintConfig
 from contextkit.lint.source.files import SourceFile
+from contextkit.lint.source.parse import MAX_BYTES
 from contextkit.lint.source.patterns import CodedPattern
-from contextkit.lint.source.reader import MAX_BYTES, Reader, Task, room_to_recurse
+from contextkit.lint.source.reader import Reader, Task, room_to_recurse
 from contextkit.lint.source.summary import Module
 from contextkit.lint.source.workers import MOST_CHUNKS, can_fork, n_processors, shared
 
