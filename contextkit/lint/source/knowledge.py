@@ -92,6 +92,8 @@ class Request:
     packages: tuple[str, ...] = ()
     """First parts of the packages it comes from; one of them has to be imported by the file where the name alone says too
     little."""
+    receivers: tuple[str, ...] = ()
+    """Ends of the names of the objects it is called on, where the method's name alone says too little."""
 
 
 @dataclass(slots=True)
@@ -147,7 +149,12 @@ class Knowledge:
         elif section == "request":
             arguments = {int(key) if key.lstrip("-").isdigit() else key: sink for key, sink in row["arguments"].items()}
             request = Request(
-                arguments, row.get("provider", ""), tuple(row.get("needs", ())), row.get("lifetime", "call"), tuple(row.get("packages", ()))
+                arguments,
+                row.get("provider", ""),
+                tuple(row.get("needs", ())),
+                row.get("lifetime", "call"),
+                tuple(row.get("packages", ())),
+                tuple(row.get("receivers", ())),
             )
             for call in row["calls"]:
                 self.requests.add(call, request)
