@@ -135,7 +135,10 @@ class Knowledge:
                 self.names[name] = kind
             for name in row.pop("globals", ()):
                 self.globals[name] = kind
-            source = Source(kind, **{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
+            rest: dict[str, Any] = {
+                key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
+            }
+            source = Source(kind, **rest)
             for call in calls:
                 self.sources.add(call, source)
         elif section == "sanitizer":

@@ -107,7 +107,7 @@ def test_sinks_are_documented() -> None:
 
 def test_lifetimes_units_and_dates() -> None:
     assert {row.get("lifetime", "call") for _, row in rows("request")} == {"call", "session"}
-    assert {row["unit"] for _, row in rows("window")} <= {"messages", "turns", "tokens", "tool results"}
+    assert {row["unit"] for _, row in rows("window")} <= {"messages", "turns", "tokens", "tool results", "share"}
     assert {row["absent"] for _, row in rows("window")} == {"cuts", "keeps"}
     assert {row["is"] for _, row in rows("window")} == {"call", "constructor"}
     undated = [
