@@ -92,6 +92,8 @@ class Request:
     packages: tuple[str, ...] = ()
     """First parts of the packages it comes from; one of them has to be imported by the file where the name alone says too
     little."""
+    receivers: tuple[str, ...] = ()
+    """Ends of the names of the objects it is called on, where the method's name alone says too little."""
 
 
 @dataclass(slots=True)
@@ -133,7 +135,10 @@ class Knowledge:
                 self.names[name] = kind
             for name in row.pop("globals", ()):
                 self.globals[name] = kind
-            source = Source(kind, **{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
+            rest: dict[str, Any] = {
+                key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
+            }
+            source = Source(kind, **rest)
             for call in calls:
                 self.sources.add(call, source)
         elif section == "sanitizer":
@@ -147,7 +152,12 @@ class Knowledge:
         elif section == "request":
             arguments = {int(key) if key.lstrip("-").isdigit() else key: sink for key, sink in row["arguments"].items()}
             request = Request(
-                arguments, row.get("provider", ""), tuple(row.get("needs", ())), row.get("lifetime", "call"), tuple(row.get("packages", ()))
+                arguments,
+                row.get("provider", ""),
+                tuple(row.get("needs", ())),
+                row.get("lifetime", "call"),
+                tuple(row.get("packages", ())),
+                tuple(row.get("receivers", ())),
             )
             for call in row["calls"]:
                 self.requests.add(call, request)
