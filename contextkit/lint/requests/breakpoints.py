@@ -1,7 +1,6 @@
-"""Where the markers of a call stand, which entries of earlier calls they reach, and how much text lies between.
+"""Cache breakpoints of recorded calls: where they are, what a lookup from them finds, how many tokens lie in between.
 
-Takes calls cut into blocks, answers questions about them; knows no hazard. A marker is where a call writes an entry; a later call finds
-it by a marker of its own that stands there, or at most nineteen positions behind.
+Takes calls and steps, returns positions and token counts; knows no hazard.
 """
 
 from __future__ import annotations
@@ -15,20 +14,28 @@ from contextkit.prompt.block import Block
 LOOKBACK = 20
 """Positions that a lookup visits, the marker's own included:
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching."""
-MOST_MARKERS = 4
+
+MAX_BREAKPOINTS = 4
 """Markers that a request to Claude, Nova or Qwen may carry, the automatic one included: the same page."""
+
 _IMAGE_TOKENS = 1500
+
 _MEDIA = frozenset({"image", "document", "video"})
+
 _UNMARKABLE = frozenset({"thinking"})
-_RUNS = frozenset({"call", "result"})
+
+_GROUPED = frozenset({"call", "result"})
 """Types of which a run of neighbours is one position."""
+
 _GROUPING_WIRES = frozenset({"anthropic_messages", "openai_chat"})
+
 _LIFETIMES: Mapping[str, int] = {"5m": 300, "30m": 1800, "1h": 3600, "12h": 43200, "24h": 86400}
+
 _SEEDS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class SentBreakpoint:
     """One marker."""
 
     index: int
@@ -39,47 +46,48 @@ class Mark:
     """Where it stands: its block's path with the marker's key, or the field at the top of the body."""
 
 
-def has_markers(sent: RecordedCall) -> bool:
+def has_breakpoints(sent: RecordedCall) -> bool:
     """Whether the model caches at markers, and a request may carry four of them: Claude and Nova, not OpenAI."""
     return sent.row.cache == "breakpoints" and sent.row.provider in ("anthropic", "aws")
 
 
-def marks_of(sent: RecordedCall) -> tuple[Mark, ...]:
+def breakpoints_of(sent: RecordedCall) -> tuple[SentBreakpoint, ...]:
     """Every marker of a call in cache order, the one that the provider sets by itself included."""
     if sent.row.cache != "breakpoints":
         return ()
-    kept = _MARKS.get(id(sent.blocks))
+    kept = _BREAKPOINTS.get(id(sent.blocks))
     if kept is not None and kept[0] is sent.blocks and kept[1] is sent.params:
         return kept[2]
-    found = tuple(_marks(sent))
-    if len(_MARKS) >= _MOST_KEPT:
-        _MARKS.clear()
-    _MARKS[id(sent.blocks)] = (sent.blocks, sent.params, found)
+    found = tuple(_breakpoints(sent))
+    if len(_BREAKPOINTS) >= _MAX_MEMOIZED:
+        _BREAKPOINTS.clear()
+    _BREAKPOINTS[id(sent.blocks)] = (sent.blocks, sent.params, found)
     return found
 
 
-_MARKS: dict[int, tuple[Sequence[Block], Mapping[str, object], tuple[Mark, ...]]] = {}
-_MOST_KEPT = 64
+_BREAKPOINTS: dict[int, tuple[Sequence[Block], Mapping[str, object], tuple[SentBreakpoint, ...]]] = {}
+
+_MAX_MEMOIZED = 64
 """Calls whose markers are remembered: several rules ask for the same ones, one call after the other."""
 
 
-def _marks(sent: RecordedCall) -> Iterator[Mark]:
-    automatic = _automatic(sent)
+def _breakpoints(sent: RecordedCall) -> Iterator[SentBreakpoint]:
+    automatic = _automatic_breakpoint(sent)
     for index, block in enumerate(sent.blocks):
         if block.marker is not None:
             key = (
                 "cachePoint"
                 if sent.wire == "bedrock_converse"
                 else "cache_control"
-                if has_markers(sent)
+                if has_breakpoints(sent)
                 else "prompt_cache_breakpoint"
             )
-            yield Mark(index, lifetime(sent, block.marker), f"{block.path}.{key}")
+            yield SentBreakpoint(index, ttl_seconds(sent, block.marker), f"{block.path}.{key}")
         elif automatic is not None and index == automatic.index:
             yield automatic
 
 
-def _automatic(sent: RecordedCall) -> Mark | None:
+def _automatic_breakpoint(sent: RecordedCall) -> SentBreakpoint | None:
     """The marker that the provider puts on the last block that can carry one."""
     asked, options = sent.params.get("cache_control"), sent.params.get("prompt_cache_options")
     is_implicit = sent.row.provider == "openai" and not (
@@ -88,9 +96,9 @@ def _automatic(sent: RecordedCall) -> Mark | None:
     if asked is None and not is_implicit:
         return None
     last = next((i for i in range(len(sent.blocks) - 1, -1, -1) if can_hold_breakpoint(sent.blocks[i])), -1)
-    return Mark(
+    return SentBreakpoint(
         last,
-        lifetime(sent, asked if isinstance(asked, dict) else {}),
+        ttl_seconds(sent, asked if isinstance(asked, dict) else {}),
         "cache_control" if asked is not None else "input",
     )
 
@@ -104,7 +112,7 @@ def _text(block: Block) -> object:
     return block.value.get("text", "-") if isinstance(block.value, dict) else block.value
 
 
-def lifetime(sent: RecordedCall, marker: Mapping[str, object]) -> int:
+def ttl_seconds(sent: RecordedCall, marker: Mapping[str, object]) -> int:
     """Seconds that a marker asks for: its own, the request's, or the model's default."""
     options = sent.params.get("prompt_cache_options")
     asked = marker.get("ttl") or (options.get("ttl") if isinstance(options, dict) else None)
@@ -116,10 +124,12 @@ def distance(sent: RecordedCall, start: int, end: int) -> int:
     if sent.wire not in _GROUPING_WIRES:
         return end - start
     blocks = sent.blocks
-    return sum(blocks[i].type not in _RUNS or blocks[i].type != blocks[i - 1].type for i in range(start + 1, end + 1))
+    return sum(
+        blocks[i].type not in _GROUPED or blocks[i].type != blocks[i - 1].type for i in range(start + 1, end + 1)
+    )
 
 
-def in_messages(sent: RecordedCall, mark: Mark) -> bool:
+def in_messages(sent: RecordedCall, mark: SentBreakpoint) -> bool:
     """Whether a marker stands in the messages, not in tools or system text."""
     return sent.blocks[mark.index].level == "messages"
 
@@ -160,7 +170,7 @@ def n_shared(step: Step) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Readable:
     """What a call can read of what was written before it."""
 
     shared: int
@@ -171,20 +181,20 @@ class Reach:
     """The last block written by any call before that a marker of the later call finds, -1 where there is none."""
 
 
-def reach(step: Step) -> Reach:
+def readable_of(step: Step) -> Readable:
     """How far the later call can read, time left out."""
-    kept = next(iter(_REACH), None)
+    kept = next(iter(_READABLE), None)
     if kept is not None and kept[0] is step:
         return kept[1]
     shared = n_shared(step)
     written = sorted({*_entries(step, shared)})
-    last = max((mark.index for mark in marks_of(step.before) if mark.index < shared), default=-1)
-    found = Reach(shared, last, _best(step.after, written))
-    _REACH[:] = [(step, found)]
+    last = max((mark.index for mark in breakpoints_of(step.before) if mark.index < shared), default=-1)
+    found = Readable(shared, last, _last_readable(step.after, written))
+    _READABLE[:] = [(step, found)]
     return found
 
 
-_REACH: list[tuple[Step, Reach]] = []
+_READABLE: list[tuple[Step, Readable]] = []
 """The step asked for last: several rules ask for it."""
 
 
@@ -192,23 +202,27 @@ def _entries(step: Step, shared: int) -> Iterator[int]:
     """Blocks at which a call before wrote an entry that the later call still begins with."""
     blocks = step.before.blocks
     for sent in (*step.earlier[-_SEEDS:-1], step.before):
-        for mark in marks_of(sent):
+        for mark in breakpoints_of(sent):
             if mark.index < shared and sent.blocks[mark.index].body == blocks[mark.index].body:
                 yield mark.index
 
 
-def _best(sent: RecordedCall, written: Sequence[int]) -> int:
-    marks = [mark.index for mark in marks_of(sent)]
-    return next((entry for entry in reversed(written) if any(is_reached(sent, mark, entry) for mark in marks)), -1)
+def _last_readable(sent: RecordedCall, written: Sequence[int]) -> int:
+    marks = [mark.index for mark in breakpoints_of(sent)]
+    return next(
+        (entry for entry in reversed(written) if any(is_within_lookback(sent, mark, entry) for mark in marks)), -1
+    )
 
 
-def is_reached(sent: RecordedCall, mark: int, entry: int) -> bool:
+def is_within_lookback(sent: RecordedCall, mark: int, entry: int) -> bool:
     """Whether a lookup from a marker comes by an entry; OpenAI's goes by breakpoints and knows no window of blocks."""
     return entry <= mark and (sent.row.provider == "openai" or distance(sent, entry, mark) < LOOKBACK)
 
 
-def was_marked(step: Step, index: int) -> bool:
+def was_breakpoint(step: Step, index: int) -> bool:
     """Whether an earlier call marked a block, or ended there."""
     body = step.after.blocks[index].body
     theirs = (sent for sent in step.earlier if index < len(sent.blocks) and sent.blocks[index].body == body)
-    return any(index == len(sent.blocks) - 1 or any(mark.index == index for mark in marks_of(sent)) for sent in theirs)
+    return any(
+        index == len(sent.blocks) - 1 or any(mark.index == index for mark in breakpoints_of(sent)) for sent in theirs
+    )

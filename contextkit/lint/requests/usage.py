@@ -1,6 +1,6 @@
-"""What the bill of a call says, beside what its text and its time let one expect.
+"""Reads the usage and the generation parameters of recorded calls: tokens read and written, requests that generate nothing.
 
-Takes calls and steps with their usage, answers questions about them; knows no hazard.
+Takes calls and steps, returns figures; knows no hazard.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
+from contextkit.lint.requests.breakpoints import n_bytes, n_tokens
 from contextkit.lint.requests.rule import RecordedCall, Step
-from contextkit.lint.rules.marks import n_bytes, n_tokens
 from contextkit.prompt.block import Block
 
 _INERT = frozenset(
@@ -42,8 +42,10 @@ _INERT = frozenset(
 )
 """Fields that are not rendered into the prompt (prompt-caching documentation of Anthropic and OpenAI); of Converse the
 one that holds them."""
+
 _CONFIGS = ("inferenceConfig", "generationConfig", "generation_config")
 """Fields of Converse and Gemini that hold settings."""
+
 _INERT_SETTINGS = frozenset(
     {
         "maxOutputTokens",
@@ -60,8 +62,10 @@ _INERT_SETTINGS = frozenset(
         "candidate_count",
     }
 )
+
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxTokens", "maxOutputTokens")
-SERVER_TOOLS = (
+
+_SERVER_TOOL_PREFIXES = (
     "web_search",
     "web_fetch",
     "code_execution",
@@ -73,27 +77,27 @@ SERVER_TOOLS = (
 """Beginnings of the names of tools that run at the provider, several calls of the model behind one bill."""
 
 
-def read(sent: RecordedCall) -> int | None:
+def read_tokens(sent: RecordedCall) -> int | None:
     """Tokens read, None where nobody said."""
     return sent.usage.read if sent.usage else None
 
 
-def written(sent: RecordedCall) -> int:
+def written_tokens(sent: RecordedCall) -> int:
     """Tokens written, as far as they were told."""
     return (sent.usage.write_5m or 0) + (sent.usage.write_1h or 0) if sent.usage else 0
 
 
-def counted(usage: Usage) -> int:
+def input_tokens(usage: Usage) -> int:
     """All input tokens that were told."""
     return (usage.fresh or 0) + (usage.read or 0) + (usage.write_5m or 0) + (usage.write_1h or 0)
 
 
-def left_by(sent: RecordedCall) -> int:
+def tokens_left_cached(sent: RecordedCall) -> int:
     """Tokens that a call is known to have left in the cache: what it read and what it wrote."""
-    return (read(sent) or 0) + written(sent)
+    return (read_tokens(sent) or 0) + written_tokens(sent)
 
 
-def began(sent: RecordedCall) -> float | None:
+def answer_began_at(sent: RecordedCall) -> float | None:
     """When the answer began, None where nobody said."""
     known = (sent.exchange.first_byte_at, sent.exchange.ended_at)
     return next((at for at in known if at is not None), None)
@@ -107,10 +111,10 @@ def is_same_request(step: Step) -> bool:
     was, now = step.before.exchange, step.after.exchange
     if was.error or now.error or step.after.rerouted or (was.provider, was.model) != (now.provider, now.model):
         return False
-    return keyed(step.before) == keyed(step.after)
+    return cache_key_parameters(step.before) == cache_key_parameters(step.after)
 
 
-def keyed(sent: RecordedCall) -> dict[str, Json]:
+def cache_key_parameters(sent: RecordedCall) -> dict[str, Json]:
     """The parameters that may be part of what is cached."""
     return {
         name: _settings(value) if name in _CONFIGS else value
@@ -125,7 +129,7 @@ def _settings(value: Json) -> Json:
     return {name: setting for name, setting in value.items() if name not in _INERT_SETTINGS}
 
 
-def is_kept(step: Step) -> bool:
+def is_continuation(step: Step) -> bool:
     """Whether the later call only goes on, with the same parameters."""
     return not step.changes and is_same_request(step)
 
@@ -136,18 +140,18 @@ def is_self_hosted(sent: RecordedCall) -> bool:
     return not is_in_table and sent.wire in ("openai_chat", "openai_responses")
 
 
-def is_silent(sent: RecordedCall) -> bool:
+def has_no_cache_usage(sent: RecordedCall) -> bool:
     """Whether the bill says, or does not deny, that nothing was read and nothing written."""
-    return not read(sent) and not written(sent)
+    return not read_tokens(sent) and not written_tokens(sent)
 
 
-def read_of_shared(step: Step, shared: int) -> tuple[int, int] | None:
+def read_and_shared_tokens(step: Step, shared: int) -> tuple[int, int] | None:
     """Tokens read and tokens that both calls begin with; None where the bill does not say."""
-    got = read(step.after)
+    got = read_tokens(step.after)
     return None if got is None else (got, n_tokens(step.after, 0, shared))
 
 
-def asks_nothing(sent: RecordedCall) -> bool:
+def generates_nothing(sent: RecordedCall) -> bool:
     """Whether the call generates nothing: it warms a cache or keeps it warm."""
     return bool(limit_path(sent))
 
@@ -173,10 +177,10 @@ def uses_server_tools(sent: RecordedCall) -> bool:
 
 def _is_server_tool(block: Block) -> bool:
     kind = block.value.get("type") if isinstance(block.value, dict) else None
-    return isinstance(kind, str) and (kind == "server_tool_use" or kind.startswith(SERVER_TOOLS))
+    return isinstance(kind, str) and (kind == "server_tool_use" or kind.startswith(_SERVER_TOOL_PREFIXES))
 
 
-def common(one: Sequence[Block], other: Sequence[Block]) -> int:
+def n_common_blocks(one: Sequence[Block], other: Sequence[Block]) -> int:
     """Leading blocks that are the same."""
     most = min(len(one), len(other))
     return next(
@@ -208,22 +212,22 @@ they tell apart."""
 def bytes_a_token(calls: Sequence[RecordedCall]) -> float | None:
     """Bytes a token in this conversation, from a call that read nothing, so that every way of counting agrees on it."""
     for sent in calls:
-        if sent.usage and sent.usage.read == 0 and counted(sent.usage) > 0:
-            return n_bytes(sent.blocks) / counted(sent.usage)
+        if sent.usage and sent.usage.read == 0 and input_tokens(sent.usage) > 0:
+            return n_bytes(sent.blocks) / input_tokens(sent.usage)
     return None
 
 
-def repeated(blocks: Sequence[Block]) -> Iterator[tuple[Block, Block]]:
+def repeated_tool_calls(blocks: Sequence[Block]) -> Iterator[tuple[Block, Block]]:
     """Calls of a tool that say the same as an earlier one, each with the one before it."""
     said: dict[bytes, list[Block]] = {}
     for block in blocks:
         if block.type == "call":
-            said.setdefault(_said(block), []).append(block)
+            said.setdefault(_name_and_arguments(block), []).append(block)
     for same in said.values():
         yield from pairwise(same)
 
 
-def _said(block: Block) -> bytes:
+def _name_and_arguments(block: Block) -> bytes:
     """Name and arguments, the id left out."""
     value = block.value if isinstance(block.value, dict) else {}
     inner = value.get("function", value)

@@ -1,6 +1,6 @@
-"""Request parameters beside the prompt's text: where each wire keeps them, what leaving one out means, and which levels were cached.
+"""Request parameters outside the prompt's text, and where a call was sent: model, region, account, host, route key.
 
-Takes calls, gives what differs between two of them in one setting; knows no hazard.
+Takes steps, returns the first parameter that differs; knows no hazard.
 """
 
 from __future__ import annotations
@@ -18,18 +18,26 @@ from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
 
 Paths = Mapping[str, Sequence[str]]
 """Wire → where it keeps a setting."""
+
 CLAUDE_WIRES = ("anthropic_messages", "bedrock_converse")
+
 _REGION = re.compile(r"^(?:us-gov|us|eu|apac|ap|jp|au|ca|sa|global)\.(?=[a-z0-9-]+\.)")
+
 _DATED = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest)(?:-v\d+)?(?::\d+)?$|-v\d+(?::\d+)?$")
+
 _ARN = re.compile(r"^arn:[\w-]+:bedrock:(?P<region>[\w-]*):(?P<account>\d*):")
+
 _VERTEX = re.compile(r"^projects/(?P<account>[^/]+)/locations/(?P<region>[^/]+)/")
+
 _NO_VENDORS = ("projects/", "models/", "accounts/", "arn:", "publishers/", "openai/gpt-oss")
-_SHOWN = 120
+
+_MAX_DISPLAY = 120
+
 _PIN_SECONDS, _HOUR = 300, 3600
 """The shortest pins of gateways; the long lifetime of an entry."""
 
 
-class Differs(NamedTuple):
+class ParameterChange(NamedTuple):
     """A setting that is another one than in the call before."""
 
     path: str
@@ -41,18 +49,18 @@ class Differs(NamedTuple):
 
     def evidence(self, message: str) -> Evidence:
         """The same, as evidence."""
-        return Evidence(message, path=self.path, was=shown(self.was), now=shown(self.now))
+        return Evidence(message, path=self.path, was=display_value(self.was), now=display_value(self.now))
 
 
-def shown(value: Json) -> str:
+def display_value(value: Json) -> str:
     """A value in a message, cut where it is long; `(left out)` for none."""
     if value is None:
         return "(left out)"
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return text if len(text) <= _MAX_DISPLAY else f"{text[: _MAX_DISPLAY - 1]}…"
 
 
-def dig(fields: Json, path: str) -> Json:
+def value_at(fields: Json, path: str) -> Json:
     """The value at a dotted path, None where there is none.
 
     >>> dig({"reasoning": {"effort": "low"}}, "reasoning.effort")
@@ -63,7 +71,9 @@ def dig(fields: Json, path: str) -> Json:
     return fields
 
 
-def differs(step: Step, paths: Paths, meaning: Callable[[Json], Json] = lambda value: value) -> Differs | None:
+def first_parameter_change(
+    step: Step, paths: Paths, meaning: Callable[[Json], Json] = lambda value: value
+) -> ParameterChange | None:
     """The first of a wire's paths whose value means something else than in the call before.
 
     None where another model is asked: what a conversation sends there is no change of its own.
@@ -71,14 +81,14 @@ def differs(step: Step, paths: Paths, meaning: Callable[[Json], Json] = lambda v
     if is_other_model(step):
         return None
     for path in paths.get(step.after.wire, ()):
-        was, now = dig(step.before.params, path), dig(step.after.params, path)
+        was, now = value_at(step.before.params, path), value_at(step.after.params, path)
         one, other = meaning(was), meaning(now)
-        if one != other or _spelled(one) != _spelled(other):
-            return Differs(path, was, now)
+        if one != other or _as_json(one) != _as_json(other):
+            return ParameterChange(path, was, now)
     return None
 
 
-def _spelled(value: Json) -> bytes:
+def _as_json(value: Json) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
 
 
@@ -101,7 +111,7 @@ def has_tool_change(step: Step) -> bool:
     return any(change.level == "tools" and change.is_cached for change in step.changes)
 
 
-def model_of(sent: RecordedCall) -> str:
+def sent_model(sent: RecordedCall) -> str:
     """The model that was asked, as sent."""
     named = sent.params.get("model") or sent.params.get("modelId")
     return str(named) if isinstance(named, str) and named else sent.exchange.model
@@ -120,13 +130,13 @@ def bare_model(name: str) -> str:
 
 def is_other_model(step: Step) -> bool:
     """Whether another model is asked than in the call before; another spelling of one name is not."""
-    was, now = model_of(step.before), model_of(step.after)
+    was, now = sent_model(step.before), sent_model(step.after)
     return bool(was and now) and bare_model(was) != bare_model(now)
 
 
 def region_of(sent: RecordedCall) -> str:
     """The region that the name of the model says, empty where it says none."""
-    name = model_of(sent)
+    name = sent_model(sent)
     found = _ARN.match(name) or _VERTEX.match(name)
     prefix = _REGION.match(name.rpartition("/")[2])
     return found["region"] if found else prefix[0].rstrip(".") if prefix else ""
@@ -134,7 +144,7 @@ def region_of(sent: RecordedCall) -> str:
 
 def account_of(sent: RecordedCall) -> str:
     """The account or project that the name of the model says, empty where it says none."""
-    name = model_of(sent)
+    name = sent_model(sent)
     found = _ARN.match(name) or _VERTEX.match(name)
     return found["account"] if found else ""
 
@@ -166,38 +176,42 @@ def route_key(sent: RecordedCall) -> str:
     return next((str(value) for value in given if isinstance(value, str | int) and value != ""), "")
 
 
-def moved(step: Step) -> Differs | None:
+def deployment_change(step: Step) -> ParameterChange | None:
     """What says that another deployment was asked: the region in the model's name, or the host or provider that was
     recorded.
     """
     if step.after.rerouted and not step.after.rerouted.startswith(OTHER_PROJECT):
         left, _, taken = step.after.rerouted.partition(" → ")
-        return Differs("provider", left, taken)
+        return ParameterChange("provider", left, taken)
     was, now = region_of(step.before), region_of(step.after)
     if was != now:
-        return Differs("model", was or None, now or None)
+        return ParameterChange("model", was or None, now or None)
     one, other = step.before.exchange.provider, step.after.exchange.provider
-    return Differs("provider", one, other) if one and other and one != other else None
+    return ParameterChange("provider", one, other) if one and other and one != other else None
 
 
 def outlives_pin(step: Step) -> bool:
     """Whether the pause is longer than gateways remember a route, and shorter than the hour the call before paid for."""
-    marked = [block.marker for block in step.before.blocks if block.marker] + [dig(step.before.params, "cache_control")]
+    marked = [block.marker for block in step.before.blocks if block.marker] + [
+        value_at(step.before.params, "cache_control")
+    ]
     is_long = any(isinstance(marker, dict) and marker.get("ttl") == "1h" for marker in marked)
     return is_long and _PIN_SECONDS < step.gap_seconds < _HOUR
 
 
 def has_new_opening(step: Step) -> bool:
     """Whether the system text or the first message is another one than in the call before."""
-    return any(change.level == "system" or (change.level == "messages" and _opens(change)) for change in step.changes)
+    return any(
+        change.level == "system" or (change.level == "messages" and _is_opening(change)) for change in step.changes
+    )
 
 
-def _opens(change: Change) -> bool:
+def _is_opening(change: Change) -> bool:
     blocks = change.was or change.now
     return blocks[0].message <= 1
 
 
-def goes_on(before: RecordedCall, after: RecordedCall) -> bool:
+def is_extended_by(before: RecordedCall, after: RecordedCall) -> bool:
     """Whether `after` holds all that `before` sent, in the same bytes, and more."""
     if len(after.blocks) < len(before.blocks):
         return False

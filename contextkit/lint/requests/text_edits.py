@@ -1,6 +1,6 @@
-"""What was edited in a text near the front of a prompt, and what such an edit is about: a time, an id, the machine, a memory, a plan.
+"""Finds the lines of a text that were edited, the heading they are under, and what kind of value they hold.
 
-Takes two texts or the change they stand in, gives the lines that differ under the heading they stand below; knows no hazard.
+Takes changes at the front of a prompt, returns a `TextEdit`; knows no hazard.
 """
 
 from __future__ import annotations
@@ -10,31 +10,40 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from contextkit.lint.requests.rule import Change, Step
-from contextkit.lint.rules.shapes import differing_span, differs_only_in, texts_of
+from contextkit.lint.requests.values import differing_span, differs_only_in, texts_of
 
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?"
     r"|dec(?:ember)?)"
 )
+
 _DAY = r"(?:mon|tue(?:s)?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?"
+
 _DATE = (
     rf"(?:\b{_DAY},?\s+)?(?:\b\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?!\d)|\b\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}\b"
     rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\.?(?:\s+of)?\s+{_MONTH}\b(?:,?\s+\d{{4}}\b)?"
     rf"|\b{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?)"
     r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b20\d{2}(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])\b"
 )
+
 _TIME = (
     r"(?:\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?\s*(?:[ap]\.?m\b\.?)?(?:\s*(?:Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2}\b))?"
     r"|\b\d{1,2}\s*(?:[ap]m\b|[ap]\.m\.|h\s?[0-5]\d\b|o'clock\b))"
 )
+
 _EPOCH = r"\b1[4-9]\d{8}(?:\d{3}){0,3}(?:\.\d+)?\b"
+
 _AGO = r"\b\d+(?:\.\d+)?\s*(?:s|secs?|seconds?|mins?|minutes?|hours?|hrs?)\b(?:\s+(?:ago|old|elapsed|left|remaining))?"
+
 DATE = re.compile(_DATE, re.IGNORECASE)
 """A day, in the ways people and programs write it."""
+
 CLOCK = re.compile(rf"(?:{_DATE})?[T\s,]*(?:at\s+)?{_TIME}|{_EPOCH}|{_AGO}", re.IGNORECASE)
 """A time of day, with its date where it has one; seconds since 1970; an age."""
+
 MOMENT = re.compile(rf"{CLOCK.pattern}|{_DATE}", re.IGNORECASE)
 """Either."""
+
 ID = re.compile(
     r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b(?=[0-9a-z_-]*\d)(?:[a-z]{1,8}[_-])*[0-9a-f]{8,128}\b"
     r"|\b(?=[0-9a-z]*\d[0-9a-z]*\d)(?=[0-9a-z]*[a-z])[0-9a-z]{12,128}\b(?![./\\])|\b\d{9,40}\b",
@@ -42,7 +51,7 @@ ID = re.compile(
 )
 """What nobody chose: a uuid, a run of hexadecimal digits, a long token of letters and digits, a long number."""
 
-ABOUT: dict[str, re.Pattern[str]] = {
+SUBJECTS: dict[str, re.Pattern[str]] = {
     "id": re.compile(
         r"\b(?:request|trace|session|run|span|correlation|conversation|billing|turn)[ _-]?(?:id|header|key)?\b|\bid\b"
         r"|nonce|uuid|\bhash\b|checksum|fingerprint|\bbuild\b|\bx-[\w-]+",
@@ -77,23 +86,32 @@ ABOUT: dict[str, re.Pattern[str]] = {
     ),
 }
 """Subject → the words of a heading or label that name it."""
-BOX = re.compile(r"^\s*(?:[-*]\s*)?(?:\[[ xX~>-]\]|[☐☑✓✔✗])", re.MULTILINE)
+
+CHECKBOX = re.compile(r"^\s*(?:[-*]\s*)?(?:\[[ xX~>-]\]|[☐☑✓✔✗])", re.MULTILINE)
 """Items of a list of tasks."""
+
 GIT_LINE = re.compile(r"^(?:[ MADRCU?!]{2} |\s*(?:modified|deleted|new file|renamed):)\s*\S+$", re.MULTILINE)
 """A line of `git status`."""
+
 PATH = re.compile(r"(?:^|[\s\"'`(=:])(?:[A-Za-z]:\\|~?/)[\w.@+~-]+(?:[\\/][\w.@+~ -]+)*")
 """An absolute path."""
+
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|<[A-Za-z]|\*\*|(?:[^.!?]|\.(?=\w)){1,100}:\s*$)")
+
 _TAG = re.compile(r"\s*<[^>]*>?")
+
 _LABEL = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w '()/-]{0,40}):\s")
-_LOOK_BACK = 6_000
-_ASKING = ("user", "system", "developer")
-_EDITED = 0.3
+
+_HEADING_WINDOW = 6_000
+
+_USER_ROLES = ("user", "system", "developer")
+
+_MIN_SHARE = 0.3
 """Share of a message that stays when it was edited; where less does, another message stands there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class TextEdit:
     """What differs between two texts, in whole lines."""
 
     was: str
@@ -135,16 +153,16 @@ class Edited:
 
     def is_about(self, subject: str) -> bool:
         """Whether heading or labels name a subject of `ABOUT`."""
-        return bool(ABOUT[subject].search(self.heading))
+        return bool(SUBJECTS[subject].search(self.heading))
 
 
-def edited(change: Change) -> Edited:
+def text_edit(change: Change) -> TextEdit:
     """What was edited in the words of a change."""
-    return between(*texts_of(change))
+    return text_edit_between(*texts_of(change))
 
 
 @lru_cache(maxsize=64)
-def between(was: str, now: str) -> Edited:
+def text_edit_between(was: str, now: str) -> TextEdit:
     """What was edited between two texts.
 
     >>> between("# Folder\\nyou work in /a\\nend", "# Folder\\nyou work in /b\\nend").heading
@@ -156,8 +174,8 @@ def between(was: str, now: str) -> Edited:
     ends = [text.find("\n", len(text) - rest) if rest else -1 for text in (was, now)]
     behind = was[ends[0] :] if ends[0] >= 0 else ""
     lines = tuple(text[line : end if end >= 0 else len(text)] for text, end in zip((was, now), ends, strict=True))
-    heading = _heading(was[max(0, line - _LOOK_BACK) : line], lines)
-    return Edited(lines[0], lines[1], was[:line], behind, start, rest, heading, (one, other))
+    heading = _heading(was[max(0, line - _HEADING_WINDOW) : line], lines)
+    return TextEdit(lines[0], lines[1], was[:line], behind, start, rest, heading, (one, other))
 
 
 def _heading(front: str, lines: tuple[str, ...]) -> str:
@@ -183,14 +201,16 @@ def is_front(change: Change) -> bool:
     if change.level == "system":
         return True
     is_near = change.level == "messages" and all(
-        block.message <= 1 and block.type == "text" and block.role in _ASKING for block in blocks
+        block.message <= 1 and block.type == "text" and block.role in _USER_ROLES for block in blocks
     )
     return (
-        is_near and bool(change.now) and (not change.was or edited(change).share >= _EDITED or _keeps_heading(change))
+        is_near
+        and bool(change.now)
+        and (not change.was or text_edit(change).share >= _MIN_SHARE or _is_same_heading(change))
     )
 
 
-def _keeps_heading(change: Change) -> bool:
+def _is_same_heading(change: Change) -> bool:
     """Whether the same heading stands over other words: what is recalled anew."""
     was, now = (text.partition("\n")[0].strip() for text in texts_of(change))
     return len(change.was) == len(change.now) and was == now and bool(_HEADING.match(was))
@@ -200,7 +220,7 @@ def varies_in(pattern: re.Pattern[str], change: Change) -> bool:
     """Whether a text at the front differs in nothing but stretches of `pattern`."""
     if not is_front(change):
         return False
-    found = edited(change)
+    found = text_edit(change)
     return differs_only_in(pattern, found.was, found.now)
 
 
@@ -208,7 +228,7 @@ def added_with(pattern: re.Pattern[str], change: Change) -> str:
     """What came, where at most a line or two were put in at the front that hold `pattern`; else empty."""
     if not is_front(change):
         return ""
-    found = edited(change)
+    found = text_edit(change)
     text = found.span[1].strip() if found.is_growth else ""
     hit = pattern.search(text) if len(text) <= 200 and text.count("\n") <= 2 else None
     return hit[0] if hit else ""
@@ -216,10 +236,10 @@ def added_with(pattern: re.Pattern[str], change: Change) -> str:
 
 def is_about(change: Change, subject: str) -> bool:
     """Whether what changed at the front stands under a heading or label of a subject."""
-    return is_front(change) and edited(change).is_about(subject)
+    return is_front(change) and text_edit(change).is_about(subject)
 
 
-def new_turn(step: Step) -> bool:
+def is_new_user_turn(step: Step) -> bool:
     """Whether a user spoke since the call before."""
     heard = step.before.blocks[-1].message if step.before.blocks else -1
     last = max(heard, 0)
@@ -229,7 +249,7 @@ def new_turn(step: Step) -> bool:
     )
 
 
-def front_name(change: Change) -> str:
+def front_label(change: Change) -> str:
     """How to call the place of a change at the front."""
     return (
         "system text"

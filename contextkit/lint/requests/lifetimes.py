@@ -1,6 +1,6 @@
-"""Which entries of an earlier call are over when a later one comes, and whether a call finds what another wrote.
+"""Cache entries that expired between two calls, by the lifetime their breakpoint or model has.
 
-Takes steps and calls with their times, answers questions about them; knows no hazard.
+Takes steps, returns an `Expired`; knows no hazard.
 """
 
 from __future__ import annotations
@@ -8,13 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from contextkit.lint.requests.breakpoints import (
+    breakpoints_of,
+    is_within_lookback,
+    n_head,
+    n_shared,
+    n_tokens,
+    readable_of,
+)
 from contextkit.lint.requests.rule import RecordedCall, Step
-from contextkit.lint.rules.bills import common, keyed, left_by, read
-from contextkit.lint.rules.marks import is_reached, marks_of, n_head, n_shared, n_tokens, reach
+from contextkit.lint.requests.usage import cache_key_parameters, n_common_blocks, read_tokens, tokens_left_cached
 from contextkit.prompt.block import Block
 
-_LEAST_TOKENS = 500
-_READ = 0.5
+_MIN_TOKENS = 500
+
+_READ_SHARE = 0.5
 """Share of what was there from which on it counts as read: somebody kept it warm, or the provider kept it longer."""
 
 
@@ -37,20 +45,20 @@ def expired(step: Step) -> Expired | None:
     gap = step.gap_seconds
     if gap <= _shortest(step.before) or all(sent.exchange.error for sent in step.earlier):
         return None  # a call that failed may have left nothing, but then what is older is over too
-    found = _of_marks(step, gap) if step.before.row.cache == "breakpoints" else _of_prefix(step, gap)
-    if found is None or found.tokens < _LEAST_TOKENS or _was_read(step):
+    found = _expired_breakpoint(step, gap) if step.before.row.cache == "breakpoints" else _expired_prefix(step, gap)
+    if found is None or found.tokens < _MIN_TOKENS or _was_read(step):
         return None
     return found
 
 
-def pause_of(step: Step) -> str:
+def pause_text(step: Step) -> str:
     """The time between two calls, in words."""
     seconds = step.gap_seconds
     return f"{seconds:,.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
 
 
 def _shortest(sent: RecordedCall) -> int:
-    return min((mark.ttl_seconds for mark in marks_of(sent)), default=_kept_for(sent))
+    return min((mark.ttl_seconds for mark in breakpoints_of(sent)), default=_ttl_seconds(sent))
 
 
 _RETENTIONS = {"in_memory": 3600, "in-memory": 3600, "24h": 86_400}
@@ -58,13 +66,13 @@ _RETENTIONS = {"in_memory": 3600, "in-memory": 3600, "24h": 86_400}
 (https://developers.openai.com/api/docs/guides/prompt-caching)."""
 
 
-def _kept_for(sent: RecordedCall) -> int:
+def _ttl_seconds(sent: RecordedCall) -> int:
     """How long a cache without markers keeps an entry: as long as was asked for, else as the model's row says."""
     return _RETENTIONS.get(str(sent.params.get("prompt_cache_retention")), sent.row.default_ttl_seconds)
 
 
-def _of_marks(step: Step, gap: float) -> Expired | None:
-    seen, marks = reach(step), marks_of(step.before)
+def _expired_breakpoint(step: Step, gap: float) -> Expired | None:
+    seen, marks = readable_of(step), breakpoints_of(step.before)
     shared = [mark for mark in marks if mark.index <= seen.best]
     over = [mark for mark in shared if mark.ttl_seconds < gap]
     alive = max((mark.index + 1 for mark in shared if mark.ttl_seconds >= gap), default=0)
@@ -79,14 +87,16 @@ def _of_marks(step: Step, gap: float) -> Expired | None:
     )
 
 
-def _of_prefix(step: Step, gap: float) -> Expired | None:
+def _expired_prefix(step: Step, gap: float) -> Expired | None:
     """Of a cache without markers, whose lifetime is known, or whose bill shows that it is over."""
     row, end = step.before.row, n_shared(step)
-    is_known = row.confidence not in ("UNSURE", "ASSUMED") or (read(step.after) == 0 and left_by(step.before) > 0)
+    is_known = row.confidence not in ("UNSURE", "ASSUMED") or (
+        read_tokens(step.after) == 0 and tokens_left_cached(step.before) > 0
+    )
     tokens = n_tokens(step.after, 0, end)
     if not row.provider or not is_known or not end or tokens < max(row.min_tokens, 2 * row.granularity_tokens):
         return None
-    ttl = _kept_for(step.before)
+    ttl = _ttl_seconds(step.before)
     return Expired(tokens, ttl, step.before.blocks[end - 1].path, _is_in_time(step, ttl))
 
 
@@ -96,27 +106,32 @@ def _is_in_time(step: Step, ttl: int) -> bool:
 
 
 def _was_read(step: Step) -> bool:
-    got, there = read(step.after), left_by(step.before)
-    return got is not None and there > 0 and got >= _READ * min(there, n_tokens(step.after, 0, n_shared(step)) or there)
+    got, there = read_tokens(step.after), tokens_left_cached(step.before)
+    return (
+        got is not None
+        and there > 0
+        and got >= _READ_SHARE * min(there, n_tokens(step.after, 0, n_shared(step)) or there)
+    )
 
 
 def finds_entry_of(one: RecordedCall, other: RecordedCall) -> bool:
     """Whether a later call begins with something that `one` marked, looks there, and asks with the same parameters."""
-    if one.row.name != other.row.name or keyed(one) != keyed(other):
+    if one.row.name != other.row.name or cache_key_parameters(one) != cache_key_parameters(other):
         return False
-    shared, mine = common(one.blocks, other.blocks), marks_of(other)
+    shared, mine = n_common_blocks(one.blocks, other.blocks), breakpoints_of(other)
     return any(
-        mark.index < shared and any(is_reached(other, own.index, mark.index) for own in mine) for mark in marks_of(one)
+        mark.index < shared and any(is_within_lookback(other, own.index, mark.index) for own in mine)
+        for mark in breakpoints_of(one)
     )
 
 
-def has_kin_head(one: RecordedCall, other: RecordedCall) -> bool:
+def has_related_head(one: RecordedCall, other: RecordedCall) -> bool:
     """Whether at least half of the smaller one's tools and system text stands in the other as well."""
     heads = [sent.blocks[: n_head(sent)] for sent in (one, other)]
     shared = {block.body for block in heads[0]} & {block.body for block in heads[1]}
-    least = min(map(_size, heads))
+    least = min(map(_n_bytes, heads))
     return least > 0 and 2 * sum(map(len, shared)) >= least
 
 
-def _size(blocks: Sequence[Block]) -> int:
+def _n_bytes(blocks: Sequence[Block]) -> int:
     return sum(len(block.body) for block in blocks)

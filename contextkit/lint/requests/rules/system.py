@@ -1,0 +1,527 @@
+"""Request rules on the system prompt (`CKS…`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+from itertools import groupby, pairwise
+
+from contextkit.lint.requests.history import (
+    Calls,
+    Opening,
+    is_model_switch,
+    message_blocks,
+    new_message_blocks,
+    openings,
+    recorded_model,
+)
+from contextkit.lint.requests.lifetimes import pause_text
+from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.text_edits import (
+    CHECKBOX,
+    CLOCK,
+    DATE,
+    GIT_LINE,
+    ID,
+    MOMENT,
+    PATH,
+    SUBJECTS,
+    TextEdit,
+    added_with,
+    front_label,
+    is_about,
+    is_front,
+    is_new_user_turn,
+    text_edit,
+    text_edit_between,
+    varies_in,
+)
+from contextkit.lint.requests.values import differs_only_in, texts_of
+from contextkit.prompt.block import text_of
+from contextkit.providers.server_state import named_in
+
+# CKS01 clock-in-system
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _clock_changed(step: Step, change: Change) -> Evidence | None:
+    if not varies_in(CLOCK, change) or varies_in(DATE, change):
+        return None
+    return Evidence(f"{front_label(change)} differs only in a time of day")
+
+
+def _clock_added(step: Step, change: Change) -> Evidence | None:
+    found = added_with(CLOCK, change)
+    return Evidence(f"a time of day ({found.strip()}) was put into {front_label(change)}") if found else None
+
+
+# CKS02 date-rollover
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _date_changed(step: Step, change: Change) -> Evidence | None:
+    if not varies_in(DATE, change):
+        return None
+    return Evidence(
+        f"{front_label(change)} differs only in a date, {step.gap_seconds / 3600:.1f} h after the call before"
+    )
+
+
+def _date_added(step: Step, change: Change) -> Evidence | None:
+    found = added_with(DATE, change)
+    return Evidence(f"a date ({found.strip()}) was put into {front_label(change)}") if found else None
+
+
+# CKS03 id-or-nonce-in-prefix
+# ---------------------------------------------------------------------------------------------------------------------
+
+_SHORT_ID = re.compile(r"\b(?=\w*\d)\w{1,64}\b")
+
+_MAX_ID_LINE = 120
+"""Characters of a line that says one thing."""
+
+
+def _id_changed(step: Step, change: Change) -> Evidence | None:
+    if not varies_in(ID, change) or is_about(change, "place"):
+        return None
+    return Evidence(f"{front_label(change)} differs only in an id, at character {text_edit(change).lead:,} of its text")
+
+
+def _counter_changed(step: Step, change: Change) -> Evidence | None:
+    if not varies_in(_SHORT_ID, change) or not (is_about(change, "id") or _names_id(text_edit(change).was)):
+        return None
+    return Evidence(f"{front_label(change)} differs only in what stands under a label that names an id")
+
+
+def _names_id(line: str) -> bool:
+    """Whether a short line itself names one: `<!-- build 4283fef -->`."""
+    return len(line) <= _MAX_ID_LINE and bool(SUBJECTS["id"].search(line))
+
+
+def _id_added(step: Step, change: Change) -> Evidence | None:
+    long, short = added_with(ID, change), added_with(_SHORT_ID, change)
+    if not short or GIT_LINE.search(text_edit(change).now):
+        return None
+    is_named = len(long) >= 24 or bool(SUBJECTS["id"].search(text_edit(change).span[1]))
+    return Evidence(f"an id was put into {front_label(change)}") if is_named else None
+
+
+# CKS04 env-snapshot-in-system
+# ---------------------------------------------------------------------------------------------------------------------
+
+_CLOSING_TAGS = re.compile(r"^\s*</[\w-]+>\s*$", re.MULTILINE)
+"""A line that only ends a section: where the last line before it came or went, it is the first that differs."""
+
+_MIN_SHARED = 0.5
+"""Share of two system texts from which on one would read the other's, were it not for their surroundings."""
+
+
+def _is_environment(found: TextEdit) -> bool:
+    """Whether all that differs tells where the program runs."""
+    texts = [text for text in (_CLOSING_TAGS.sub("", found.was), _CLOSING_TAGS.sub("", found.now)) if text.strip()]
+    is_path = differs_only_in(PATH, found.was, found.now) and all(map(PATH.search, texts))
+    return bool(texts) and (is_path or found.is_about("place") or all(map(GIT_LINE.search, texts)))
+
+
+def _environment_changed(step: Step, change: Change) -> Evidence | None:
+    if not is_front(change) or not _is_environment(text_edit(change)):
+        return None
+    return Evidence(f"{front_label(change)} differs in what it says of the folder, the repository or the machine")
+
+
+def _environment_between_conversations(calls: Calls) -> Iterator[Evidence]:
+    """The first conversation whose system text differs from another's in nothing but its surroundings."""
+    first: dict[tuple[str, ...], Opening] = {}
+    for opening in openings(calls):
+        other = first.setdefault(opening.kind, opening)
+        found = text_edit_between(other.text, opening.text)
+        if other.text != opening.text and _is_environment(found) and found.share > _MIN_SHARED:
+            text = f"system text agrees with that of {other.name} but for the folder, the repository or the machine"
+            yield Evidence(text, opening.path, found.was[:100], found.now[:100], opening.sent)
+            return
+
+
+# CKS05 memory-recall-in-front
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _recall_changed(step: Step, change: Change) -> Evidence | None:
+    if not is_about(change, "memory"):
+        return None
+    return Evidence(f"what was recalled changed in {front_label(change)}, in front of the history")
+
+
+def _system_changes_per_turn(step: Step, change: Change) -> Evidence | None:
+    """The system text changes whenever the user spoke, and never inside a run of tool calls."""
+    if change.level != "system" or not change.is_first or not is_new_user_turn(step):
+        return None
+    pairs = list(pairwise(step.earlier[-20:]))
+    spoken = [_has_other_system(a, b) for a, b in pairs if _has_user_turn(a, b)]
+    silent = [_has_other_system(a, b) for a, b in pairs if not _has_user_turn(a, b)]
+    if len(spoken) < 2 or not all(spoken) or not silent or any(silent):
+        return None
+    return Evidence(f"system text changed at each of the last {len(spoken) + 1} user turns and never between them")
+
+
+def _has_other_system(before: RecordedCall, after: RecordedCall) -> bool:
+    one, other = ([block.body for block in sent.blocks if block.level == "system"] for sent in (before, after))
+    return one != other
+
+
+def _has_user_turn(before: RecordedCall, after: RecordedCall) -> bool:
+    return is_new_user_turn(Step(before, after, 0, (), ()))
+
+
+# CKS06 plan-or-todo-in-system
+# ---------------------------------------------------------------------------------------------------------------------
+
+_PLANNING_TOOL = re.compile(rb'"name":\s*"[^"]*(?:todo|plan|task|checklist)[^"]*"', re.IGNORECASE)
+
+_NUMBER = re.compile(r"\d[\d,.]*")
+
+_UNITS = r"(?:tokens?|steps?|turns?|iterations?|rounds?|attempts?|tool calls?|messages?|requests?)"
+
+_PROGRESS_COUNT = re.compile(
+    rf"\b{_UNITS}\b\W{{0,12}}\d|\d[\d,.]*\s*(?:more )?{_UNITS}\b|\b(?:remaining|left|used|budget)\b\D{{0,20}}\d",
+    re.IGNORECASE,
+)
+"""A line that counts: `Turn 3 of 20`, `9,120 tokens left`, `remaining: 4`."""
+
+
+def _plan_changed(step: Step, change: Change) -> Evidence | None:
+    if not is_front(change):
+        return None
+    found = text_edit(change)
+    is_list = bool(CHECKBOX.search(found.was) or CHECKBOX.search(found.now))
+    return (
+        Evidence(f"a plan or list of tasks changed in {front_label(change)}")
+        if is_list or found.is_about("plan")
+        else None
+    )
+
+
+def _progress_count_changed(step: Step, change: Change) -> Evidence | None:
+    """Nothing but numbers differ, and they count turns, steps or tokens."""
+    found = text_edit(change) if is_front(change) else None
+    if found is None or _NUMBER.sub("#", found.was) != _NUMBER.sub("#", found.now):
+        return None
+    pairs = zip(_NUMBER.findall(found.was), _NUMBER.finditer(found.now), strict=True)
+    others = [now for was, now in pairs if was != now[0]]
+    counted = [
+        one
+        for one in _PROGRESS_COUNT.finditer(found.now)
+        if any(one.start() <= now.start() < one.end() for now in others)
+    ]
+    if not counted or not all(any(one.start() <= now.start() < one.end() for one in counted) for now in others):
+        return None
+    return Evidence(f"{front_label(change)} counts: {counted[0][0].strip()!r}")
+
+
+def _system_changed_after_planning(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or not any(
+        block.type == "call" and _PLANNING_TOOL.search(block.body) for block in new_message_blocks(step)
+    ):
+        return None
+    return Evidence("system text changed right after a call of the tool that writes the plan")
+
+
+# CKS07 instruction-file-reload
+# ---------------------------------------------------------------------------------------------------------------------
+
+_MIN_PAUSE_SECONDS = 300
+
+_MAX_EDIT = 2_000
+
+
+def _instruction_file_changed(step: Step, change: Change) -> Evidence | None:
+    if not is_about(change, "file"):
+        return None
+    return Evidence(
+        f"lines of an instruction file changed in {front_label(change)} ({text_edit(change).heading.splitlines()[0][:60]})"
+    )
+
+
+def _system_edited_after_pause(step: Step, change: Change) -> Evidence | None:
+    """Shape only: lines in one place, in the first call after a pause."""
+    if change.level != "system" or step.gap_seconds < _MIN_PAUSE_SECONDS or not change.was or not change.now:
+        return None
+    found = text_edit(change)
+    if max(map(len, found.span)) > _MAX_EDIT or found.is_at_end or not found.lead or _is_scattered(found):
+        return None
+    return Evidence(
+        f"lines in one place of the system text changed during a pause of {pause_text(step)}, as when a file is read again"
+    )
+
+
+def _is_scattered(found: TextEdit) -> bool:
+    """Whether lines between the first and the last that differ are equal: more than one place was written anew."""
+    was, now = ([line.strip() for line in text.splitlines() if line.strip()] for text in (found.was, found.now))
+    return sum(kind != "equal" for kind, *_ in SequenceMatcher(None, was, now, autojunk=False).get_opcodes()) > 1
+
+
+# CKS08 static-and-volatile-one-block
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _static_and_volatile_one_block(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or len(change.was) != 1 or len(change.now) != 1 or change.was[0].marker is None:
+        return None
+    found = text_edit(change)
+    if not found.is_late or not found.is_at_end:
+        return None
+    return Evidence(
+        f"the end of a marked system block changed, its first {int(100 * found.share)} % stayed: one marker stands behind both"
+    )
+
+
+# CKS09 middleware-order
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _middleware_order(step: Step, change: Change) -> Evidence | None:
+    """A block of the system that differs stands in front of one that is marked and did not change."""
+    if change.level != "system" or any(block.marker is not None for block in change.was):
+        return None
+    system = [(i, block) for i, block in enumerate(step.before.blocks) if block.level == "system"]
+    last = max((i for i, block in system if block.marker is not None), default=-1)
+    if last < change.at + len(change.was) or change.at == system[0][0]:
+        return None
+    return Evidence(f"a section of the system changed in front of the marked block {step.before.blocks[last].path}")
+
+
+# CKS10 system-prompt-rebuilt
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _system_changed_with_model(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or not is_model_switch(step):
+        return None
+    return Evidence(
+        f"system text changed with the model, from {recorded_model(step.before)} to {recorded_model(step.after)}"
+    )
+
+
+def _instructions_left_out(step: Step, change: Change) -> Evidence | None:
+    """`previous_response_id` without `instructions` (openai 3.54.0, types/responses/response_create_params.py: not
+    carried over).
+    """
+    if change.level != "system" or change.now or named_in(step.after.params) is None:
+        return None
+    return Evidence(
+        "the request goes on from a response and has no instructions: those that response was asked with are not carried over"
+    )
+
+
+def _system_changed(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or not change.is_first:
+        return None
+    return Evidence(
+        f"system text changed, {int(100 * text_edit(change).share)} % of it stayed; only its shape is known, not what rebuilt it"
+    )
+
+
+# CKS11 identity-macro-in-prefix
+# ---------------------------------------------------------------------------------------------------------------------
+
+_MAX_NAME, _MIN_BEHIND, _FRONT_SHARE = 80, 2_000, 0.25
+
+
+def _identity_between_conversations(calls: Calls) -> Iterator[Evidence]:
+    """The first conversation whose system text parts from another's at a few words near the front."""
+    first: dict[tuple[str, ...], Opening] = {}
+    for opening in openings(calls):
+        other = first.setdefault(opening.kind, opening)
+        if _is_name(other.text, opening.text):
+            was, now = text_edit_between(other.text, opening.text).span
+            text = f"system text parts from that of {other.name} at a few words near its front and agrees behind them"
+            yield Evidence(text, opening.path, was, now, opening.sent)
+            return
+
+
+def _identity_within_conversation(step: Step, change: Change) -> Evidence | None:
+    """Within a conversation: the words near the front of the system text that differ are names on either side."""
+    is_front = (
+        change.level == "system"
+        and change.is_first
+        and (not change.at or step.before.blocks[change.at - 1].level != "system")
+    )
+    if not is_front or is_model_switch(step) or not _is_name(*texts_of(change)):
+        return None
+    found = text_edit(change)
+    front, *names = _whole_words(found)
+    if not _NAME_LABEL.search(front) and (_SENTENCE_START.search(front) or not all(map(_NAME.fullmatch, names))):
+        return None
+    return Evidence(
+        f"system text says {names[1]!r} near its front where the call before said {names[0]!r}, and agrees behind it"
+    )
+
+
+_NAME = re.compile(r"(?:[A-Z][\w'’-]*(?:\. ?| )?){1,4}|[a-z]{2,3}[-_][A-Z]{2}")
+"""Words with capitals, or a locale."""
+
+_SENTENCE_START = re.compile(r"(?:^|[.!?:>]|^[#*-]+)\s*$")
+"""Behind it any word has a capital."""
+
+_NAME_LABEL = re.compile(
+    r"(?:\b(?:tenant|locale|named|called|name is)\s*[:=]?|\b(?:user|customer|client|account|organi[sz]ation|company|language|persona"
+    r"|character|name)(?: name)?\s*[:=])[\s\"'`<*]*$",
+    re.IGNORECASE,
+)
+"""What stands right in front of a name, also of one that is written small."""
+
+
+def _whole_words(found: TextEdit) -> tuple[str, str, str]:
+    """The line up to what differs, then what differs in whole words, as it was and as it is."""
+    begin = found.lead - len(found.before)
+    start = next((i for i in range(begin, 0, -1) if not found.was[i - 1].isalnum()), 0)
+    ends = (begin + len(span) for span in found.span)
+    was, now = (line[start : _word_end(line, end)] for line, end in zip((found.was, found.now), ends, strict=True))
+    return found.was[:start], was, now
+
+
+def _word_end(line: str, at: int) -> int:
+    return next((i for i in range(at, len(line)) if not line[i].isalnum()), len(line))
+
+
+def _is_name(was: str, now: str) -> bool:
+    found = text_edit_between(was, now)
+    is_short = max(map(len, found.span)) <= _MAX_NAME and min(map(len, found.span)) > 0
+    is_other = any(differs_only_in(pattern, found.was, found.now) for pattern in (MOMENT, ID, PATH)) or found.is_about(
+        "place"
+    )
+    is_near = found.lead < _FRONT_SHARE * len(now) and found.trail >= _MIN_BEHIND
+    return is_short and is_near and not is_other and any(char.isalpha() for char in found.span[1])
+
+
+# CKS12 prompt-variant-fragmentation
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _variants_alternate(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or not change.is_first:
+        return None
+    found = text_edit(change)
+    if not found.was.strip() or not found.now.strip() or found.is_growth:
+        return None
+    now = _system_bodies(step.after)
+    seen = next((back for back, sent in enumerate(reversed(step.earlier[:-1]), 2) if _system_bodies(sent) == now), 0)
+    return (
+        Evidence(f"system text is again the one of {seen} calls before: variants alternate in one conversation")
+        if seen
+        else None
+    )
+
+
+def _variant_again(step: Step, change: Change) -> Evidence | None:
+    """Another text where one has come back before; asked last, since a text may come and go for a reason of its own."""
+    if change.level != "system" or not change.is_first:
+        return None
+    seen = [key for key, _ in groupby(map(_system_bodies, step.earlier[-_N_RECENT:]))]
+    n_texts = sum(text not in seen[:place] for place, text in enumerate(seen))
+    if n_texts == len(seen):
+        return None
+    return Evidence(
+        f"system text changed for another time, and {n_texts} texts have taken turns before: variants of one prompt"
+    )
+
+
+_N_RECENT = 40
+"""Calls that are looked back at."""
+
+
+def _variant_label_changed(step: Step, change: Change) -> Evidence | None:
+    if change.level != "system" or not text_edit(change).is_about("variant"):
+        return None
+    return Evidence("system text changed at a label that names a variant of the prompt")
+
+
+def _system_bodies(sent: RecordedCall) -> list[bytes]:
+    return [block.body for block in sent.blocks if block.level == "system"]
+
+
+# CKS13 mid-system-inlined
+# ---------------------------------------------------------------------------------------------------------------------
+
+_MAX_TRAIL = 2
+"""Characters, such as line ends, that may follow what was put in last."""
+
+
+def _reminder_in_system(step: Step, change: Change) -> Evidence | None:
+    """A reminder, or words that stood in a message, arrive in the system text."""
+    if change.level != "system":
+        return None
+    found = text_edit(change)
+    piece = found.span[1].strip() if found.is_growth else ""
+    is_hoisted = len(piece) >= 20 and any(piece in text_of(block) for block in message_blocks(step.before))
+    is_named = bool(piece or not found.span[1].strip()) and found.is_about("reminder")
+    if not is_hoisted and not is_named:
+        return None
+    return Evidence(f"system text {'grew' if piece else 'shrank'} by a piece that belongs between messages")
+
+
+def _system_grew(step: Step, change: Change) -> Evidence | None:
+    """Shape only: something came behind the system text, nothing else changed."""
+    if change.level != "system" or not change.is_first:
+        return None
+    found = text_edit(change)
+    if not found.is_growth or found.trail > _MAX_TRAIL or not (found.before.strip() or change.at):
+        return None
+    return Evidence(
+        f"system text grew by {len(found.span[1]):,} characters at its end, as when a message of the role system is hoisted"
+    )
+
+
+RULES: Mapping[str, tuple[RequestRule, ...]] = {
+    "CKS01": (
+        RequestRule("change", _clock_changed, 10),
+        RequestRule("change", _clock_added, 40),
+    ),  # clock-in-system
+    "CKS02": (
+        RequestRule("change", _date_changed, 9),
+        RequestRule("change", _date_added, 42),
+    ),  # date-rollover
+    "CKS03": (
+        RequestRule("change", _id_changed, 12),
+        RequestRule("change", _counter_changed, 28),
+        RequestRule("change", _id_added, 43),
+    ),  # id-or-nonce-in-prefix
+    "CKS04": (
+        RequestRule("change", _environment_changed, 26),
+        RequestRule("session", _environment_between_conversations),
+    ),  # env-snapshot-in-system
+    "CKS05": (
+        RequestRule("change", _recall_changed, 22),
+        RequestRule("change", _system_changes_per_turn, 50),
+    ),  # memory-recall-in-front
+    "CKS06": (
+        RequestRule("change", _plan_changed, 24),
+        RequestRule("change", _progress_count_changed, 26),
+        RequestRule("change", _system_changed_after_planning, 45),
+    ),  # plan-or-todo-in-system
+    "CKS07": (
+        RequestRule("change", _instruction_file_changed, 20),
+        RequestRule("change", _system_edited_after_pause, 74),
+    ),  # instruction-file-reload
+    "CKS08": (RequestRule("change", _static_and_volatile_one_block, 72),),  # static-and-volatile-one-block
+    "CKS09": (RequestRule("change", _middleware_order, 70),),  # middleware-order
+    "CKS10": (
+        RequestRule("change", _system_changed_with_model, 50),
+        RequestRule("change", _instructions_left_out, 20),
+        RequestRule("change", _system_changed, 90),
+    ),  # system-prompt-rebuilt
+    "CKS11": (
+        RequestRule("session", _identity_between_conversations),
+        RequestRule("change", _identity_within_conversation, 85),
+    ),  # identity-macro-in-prefix
+    "CKS12": (
+        RequestRule("change", _variants_alternate, 15),
+        RequestRule("change", _variant_label_changed, 25),
+        RequestRule("change", _variant_again, 86),
+    ),  # prompt-variant-fragmentation
+    "CKS13": (
+        RequestRule("change", _reminder_in_system, 14),
+        RequestRule("change", _system_grew, 80),
+    ),  # mid-system-inlined
+}
+"""Code → its rules."""
