@@ -448,8 +448,8 @@ def command(**lint_input: Any) -> None:
 
 
 def _explain(code: str, form: str) -> None:
-    from contextkit.lint.output.formats import dumped
     from contextkit.lint.explain import parts, terminal_text
+    from contextkit.lint.output.formats import dumped
 
     if form == "json":
         echo_json(dumped(parts(code)))

@@ -186,11 +186,9 @@ class Detector:
                 yield finding_of(*named_rule, step.after, session, step.turn, change, tokens, usd)
             elif change.is_first:
                 yield unnamed(step, change, session, tokens, usd)
-        lost = (cost.idle_tokens if not named or not cost.tokens else 0) if cost else None
         for rule, evidence in evidence_of_rules:
-            yield finding_of(
-                rule, evidence, step.after, session, step.turn, None, lost, cost.usd(lost or 0) if cost else None
-            )
+            tokens, usd = _cost_of_step_rule(cost, evidence, is_counted=bool(named and cost and cost.tokens))
+            yield finding_of(rule, evidence, step.after, session, step.turn, None, tokens, usd)
 
 
 def _step(placement: Placement[RecordedCall], call: RecordedCall, earlier: Sequence[RecordedCall]) -> Step | None:
@@ -216,6 +214,13 @@ def _name_of(session: str, lane: str, number: int) -> str:
 def _named(rules: Sequence[HazardRule], step: Step, change: Change) -> tuple[HazardRule, Evidence] | None:
     """The first rule that knows a change, and why."""
     return next(((rule, evidence) for rule in rules for evidence in evidence_of(rule, step, change)), None)
+
+
+def _cost_of_step_rule(cost: Cost | None, evidence: Evidence, *, is_counted: bool) -> tuple[int | None, float | None]:
+    if cost is None:
+        return evidence.lost_tokens, None
+    tokens = cost.of_step_rule(evidence, is_counted)
+    return tokens, None if tokens is None else cost.usd(tokens)
 
 
 def _share(cost: Cost | None, change: Change) -> tuple[int | None, float | None]:

@@ -130,6 +130,9 @@ class Evidence:
     """What stands there."""
     sent: RecordedCall | None = None
     """The call it shows in, for rules asked of a whole session; otherwise the call that is judged."""
+    lost_tokens: int | None = None
+    """Tokens that were not in the cache and that a breakpoint would have made readable; None for rules that do not count
+    them, whose cost is what the reference cache, or the bill, shows to be lost."""
 
 
 @dataclass(frozen=True, slots=True)

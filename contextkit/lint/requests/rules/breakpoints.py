@@ -49,6 +49,7 @@ def _no_breakpoint(step: Step) -> Evidence | None:
     return Evidence(
         f"no block is marked for caching: about {shared:,} tokens that the call before sent too are new input again",
         path="cache_control",
+        lost_tokens=max(0, n_tokens(sent, 0, n_shared(step)) - (read_tokens(sent) or 0)),
     )
 
 
@@ -159,6 +160,7 @@ def _markers_frozen_at_cap(step: Step) -> Evidence | None:
     return Evidence(
         f"the last marker stays where it was while {turns} turns follow it: {left_out:,} tokens are new input each time",
         path=last.path,
+        lost_tokens=n_tokens(step.after, last.index + 1, seen.shared),
     )
 
 
@@ -247,6 +249,7 @@ def _marker_budget_conflict(step: Step) -> Evidence | None:
         f"all {len(marks)} markers stand on tools and system text, none is left for the messages: {again:,} tokens said before "
         "are new input again",
         path=marks[-1].path,
+        lost_tokens=again,
     )
 
 
