@@ -75,8 +75,16 @@ SUBJECTS: dict[str, re.Pattern[str]] = {
         re.IGNORECASE,
     ),
     "file": re.compile(
-        r"\b[\w-]+\.(?:md|mdc)\b|cursorrules|windsurfrules|(?:project|custom|user|repo\w*) (?:instructions|rules)"
+        r"\b(?:agents?|claude|gemini|qwen|codex|conventions|rules|instructions|copilot-instructions)(?:\.local|\.override)?\.?md\b"
+        r"|\b[\w-]+\.mdc\b|(?:cursor|windsurf|cline)rules|(?:project|custom|user|workspace|repo\w*) (?:instructions|rules)"
         r"|instructions? file",
+        re.IGNORECASE,
+    ),
+    "snapshot": re.compile(
+        r"\benv(?:ironment)?\b|\bcwd\b|(?:working|current|root|home) (?:dir|folder)|git ?status|^\W*status\b|^\W*changes\b"
+        r"|(?:repo(?:sitory)?|workspace|project|directory|folder|file) ?(?:info|layout|list|listing|state|status|structure|tree)"
+        r"|^\W*(?:current )?(?:branch|directory|folder|files?|workspace|repository|git|platform|system information)\W*$"
+        r"|recent commits|operating system|host ?name",
         re.IGNORECASE,
     ),
     "reminder": re.compile(r"reminder|\bnotice\b|<system[-_ ]", re.IGNORECASE),
@@ -97,6 +105,9 @@ PATH = re.compile(r"(?:^|[\s\"'`(=:])(?:[A-Za-z]:\\|~?/)[\w.@+~-]+(?:[\\/][\w.@+
 """An absolute path."""
 
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|<[A-Za-z]|\*\*|(?:[^.!?]|\.(?=\w)){1,100}:\s*$)")
+
+_CLOSING_TAG = re.compile(r"\s*</[\w-]+>\s*$")
+"""A line that only ends a section: where the last line before it came or went, it is the first that differs."""
 
 _TAG = re.compile(r"\s*<[^>]*>?")
 
@@ -128,6 +139,8 @@ class TextEdit:
     """Characters that agree behind."""
     heading: str
     """The heading the lines stand below, and the labels in them."""
+    section: str
+    """The nearest heading in front of the lines alone; empty where there is none."""
     span: tuple[str, str]
     """What differs, to the letter."""
 
@@ -150,6 +163,18 @@ class TextEdit:
     def share(self) -> float:
         """How much of the longer text stayed."""
         return (self.lead + self.trail) / max(1, self.lead + self.trail + max(map(len, self.span)))
+
+    @property
+    def changed_lines(self) -> list[tuple[str, str]]:
+        """The heading and the text of each line that only one side has, blank lines left out; of all lines where both
+        sides have the same ones in another order.
+        """
+        sides = [_with_headings(text, self.section) for text in (self.was, self.now)]
+        texts = [{line for _, line in side} for side in sides]
+        one_sided = [
+            pair for side, other in zip(sides, reversed(texts), strict=True) for pair in side if pair[1] not in other
+        ]
+        return one_sided or [*sides[0], *sides[1]]
 
     def is_about(self, subject: str) -> bool:
         """Whether heading or labels name a subject of `ABOUT`."""
@@ -174,15 +199,27 @@ def text_edit_between(was: str, now: str) -> TextEdit:
     ends = [text.find("\n", len(text) - rest) if rest else -1 for text in (was, now)]
     behind = was[ends[0] :] if ends[0] >= 0 else ""
     lines = tuple(text[line : end if end >= 0 else len(text)] for text, end in zip((was, now), ends, strict=True))
-    heading = _heading(was[max(0, line - _HEADING_WINDOW) : line], lines)
-    return TextEdit(lines[0], lines[1], was[:line], behind, start, rest, heading, (one, other))
+    front = was[max(0, line - _HEADING_WINDOW) : line].splitlines()
+    section = next((_label_of(text).strip() for text in reversed(front) if _HEADING.match(text)), "")
+    heading = _heading(section, lines)
+    return TextEdit(lines[0], lines[1], was[:line], behind, start, rest, heading, section, (one, other))
 
 
-def _heading(front: str, lines: tuple[str, ...]) -> str:
+def _heading(section: str, lines: tuple[str, ...]) -> str:
     """The nearest heading in front, then headings and labels of the lines themselves."""
-    above = next((_label_of(line) for line in reversed(front.splitlines()) if _HEADING.match(line)), "")
-    inside = [found for text in lines for line in text.splitlines()[:200] if (found := _label_of(line))]
-    return "\n".join(dict.fromkeys([above.strip(), *inside])).strip()
+    inside = [label for text in lines for line in text.splitlines()[:200] if (label := _label_of(line))]
+    return "\n".join(dict.fromkeys([section, *inside])).strip()
+
+
+def _with_headings(text: str, section: str) -> list[tuple[str, str]]:
+    """The heading each line of a text is below, and the line; headings are below themselves."""
+    pairs: list[tuple[str, str]] = []
+    for line in text.splitlines():
+        if _HEADING.match(line) and not _CLOSING_TAG.match(line):
+            section = _label_of(line).strip()
+        if line.strip() and not _CLOSING_TAG.match(line):
+            pairs.append((section, line))
+    return pairs
 
 
 def _label_of(line: str) -> str:

@@ -146,12 +146,12 @@ def _server_tool_inflation(sent: RecordedCall) -> Evidence | None:
 
 
 RULES: Mapping[str, tuple[RequestRule, ...]] = {
-    "CKA01": (RequestRule("step", _usage_semantics_mixed),),  # usage-semantics-mixed
+    "CKA01": (RequestRule("step", _usage_semantics_mixed),),
     "CKA02": (
         RequestRule("step", _duplicate_usage_lines_by_usage),
         RequestRule("session", _duplicate_usage_lines_by_id),
-    ),  # duplicate-usage-lines
-    "CKA03": (RequestRule("call", _cached_field_dropped),),  # cached-field-dropped
-    "CKA04": (RequestRule("call", _server_tool_inflation),),  # server-tool-inflation
+    ),
+    "CKA03": (RequestRule("call", _cached_field_dropped),),
+    "CKA04": (RequestRule("call", _server_tool_inflation),),
 }
 """Code → its rules."""

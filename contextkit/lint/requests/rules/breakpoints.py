@@ -454,19 +454,19 @@ def _shared_in_first_difference(leader: RecordedCall, sibling: RecordedCall, sha
 
 
 RULES: Mapping[str, tuple[RequestRule, ...]] = {
-    "CKB01": (RequestRule("step", _no_breakpoint),),  # no-breakpoint
-    "CKB02": (RequestRule("step", _marker_on_varying_block),),  # marker-on-varying-block
-    "CKB03": (RequestRule("step", _lookback_exceeded),),  # lookback-exceeded
-    "CKB04": (RequestRule("step", _markers_frozen_at_cap),),  # markers-frozen-at-cap
-    "CKB05": (RequestRule("step", _moving_mid_anchor),),  # moving-mid-anchor
-    "CKB06": (RequestRule("step", _single_tail_marker),),  # single-tail-marker
-    "CKB07": (RequestRule("step", _marker_budget_conflict),),  # marker-budget-conflict
-    "CKB08": (RequestRule("call", _too_many_markers),),  # too-many-markers
-    "CKB09": (RequestRule("call", _ttl_order_violation),),  # ttl-order-violation
-    "CKB10": (RequestRule("step", _marker_lost_in_translation),),  # marker-lost-in-translation
-    "CKB11": (RequestRule("session", _below_minimum),),  # below-minimum
-    "CKB12": (RequestRule("call", _unmarkable_block),),  # unmarkable-block
-    "CKB13": (RequestRule("session", _exact_breakpoint_families),),  # exact-breakpoint-families
-    "CKB14": (RequestRule("session", _fan_out_breakpoint_upstream),),  # fan-out-breakpoint-upstream
+    "CKB01": (RequestRule("step", _no_breakpoint),),
+    "CKB02": (RequestRule("step", _marker_on_varying_block),),
+    "CKB03": (RequestRule("step", _lookback_exceeded),),
+    "CKB04": (RequestRule("step", _markers_frozen_at_cap),),
+    "CKB05": (RequestRule("step", _moving_mid_anchor),),
+    "CKB06": (RequestRule("step", _single_tail_marker),),
+    "CKB07": (RequestRule("step", _marker_budget_conflict),),
+    "CKB08": (RequestRule("call", _too_many_markers),),
+    "CKB09": (RequestRule("call", _ttl_order_violation),),
+    "CKB10": (RequestRule("step", _marker_lost_in_translation),),
+    "CKB11": (RequestRule("session", _below_minimum),),
+    "CKB12": (RequestRule("call", _unmarkable_block),),
+    "CKB13": (RequestRule("session", _exact_breakpoint_families),),
+    "CKB14": (RequestRule("session", _fan_out_breakpoint_upstream),),
 }
 """Code → its rules."""

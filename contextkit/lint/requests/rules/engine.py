@@ -178,10 +178,10 @@ def _ambiguous_boundary_match(step: Step) -> Evidence | None:
 
 
 RULES: Mapping[str, tuple[RequestRule, ...]] = {
-    "CKE01": (RequestRule("step", _swa_or_recurrent_no_rollback),),  # swa-or-recurrent-no-rollback
-    "CKE02": (RequestRule("step", _hybrid_plus_multimodal),),  # hybrid-plus-multimodal
-    "CKE03": (RequestRule("step", _extra_hash_keys),),  # extra-hash-keys
-    "CKE05": (RequestRule("step", _thinking_excluded_from_cache),),  # thinking-excluded-from-cache
-    "CKE06": (RequestRule("step", _ambiguous_boundary_match),),  # ambiguous-boundary-match
+    "CKE01": (RequestRule("step", _swa_or_recurrent_no_rollback),),
+    "CKE02": (RequestRule("step", _hybrid_plus_multimodal),),
+    "CKE03": (RequestRule("step", _extra_hash_keys),),
+    "CKE05": (RequestRule("step", _thinking_excluded_from_cache),),
+    "CKE06": (RequestRule("step", _ambiguous_boundary_match),),
 }
 """Code → its rules."""

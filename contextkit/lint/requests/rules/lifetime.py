@@ -345,17 +345,17 @@ def _prewarm_mismatch(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
 
 
 RULES: Mapping[str, tuple[RequestRule, ...]] = {
-    "CKL01": (RequestRule("step", _ttl_gap),),  # ttl-gap
-    "CKL02": (RequestRule("step", _ttl_counts_from_start),),  # ttl-counts-from-start
-    "CKL03": (RequestRule("session", _cold_fan_out),),  # cold-fan-out
-    "CKL04": (RequestRule("step", _read_after_write_lag),),  # read-after-write-lag
-    "CKL05": (RequestRule("step", _early_eviction),),  # early-eviction
+    "CKL01": (RequestRule("step", _ttl_gap),),
+    "CKL02": (RequestRule("step", _ttl_counts_from_start),),
+    "CKL03": (RequestRule("session", _cold_fan_out),),
+    "CKL04": (RequestRule("step", _read_after_write_lag),),
+    "CKL05": (RequestRule("step", _early_eviction),),
     "CKL06": (
         RequestRule("step", _ttl_downgraded_in_request),
         RequestRule("call", _ttl_downgraded_in_usage),
-    ),  # ttl-silently-downgraded
-    "CKL07": (RequestRule("session", _keepalive_misfire),),  # keepalive-misfire
-    "CKL08": (RequestRule("step", _best_effort_implicit),),  # best-effort-implicit
-    "CKL09": (RequestRule("session", _prewarm_mismatch),),  # prewarm-mismatch
+    ),
+    "CKL07": (RequestRule("session", _keepalive_misfire),),
+    "CKL08": (RequestRule("step", _best_effort_implicit),),
+    "CKL09": (RequestRule("session", _prewarm_mismatch),),
 }
 """Code → its rules."""

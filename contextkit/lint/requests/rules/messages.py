@@ -964,50 +964,48 @@ RULES: Mapping[str, tuple[RequestRule, ...]] = {
     "CKM01": (
         RequestRule("change", _reasoning_blocks_removed, 19),
         RequestRule("change", _think_text_removed, 21),
-    ),  # reasoning-stripped-on-replay
+    ),
     "CKM03": (
         RequestRule("change", _history_converted_at_switch, 4),
         RequestRule("change", _history_restored_after_switch, 4),
-    ),  # switch-dependent-history-rewrite
-    "CKM04": (RequestRule("change", _sliding_window, 46),),  # sliding-window
-    "CKM05": (RequestRule("change", _trim_to_cap_without_slack, 45),),  # trim-to-cap-without-slack
-    "CKM06": (RequestRule("change", _old_tool_result_pruned, 24),),  # old-tool-result-pruned
-    "CKM07": (
-        RequestRule("change", _aggregate_budget_rewrites_sent_items, 30),
-    ),  # aggregate-budget-rewrites-sent-items
+    ),
+    "CKM04": (RequestRule("change", _sliding_window, 46),),
+    "CKM05": (RequestRule("change", _trim_to_cap_without_slack, 45),),
+    "CKM06": (RequestRule("change", _old_tool_result_pruned, 24),),
+    "CKM07": (RequestRule("change", _aggregate_budget_rewrites_sent_items, 30),),
     "CKM08": (
         RequestRule("change", _recency_window_advanced, 28),
         RequestRule("change", _recency_window_started, 35),
-    ),  # recency-window-advances
-    "CKM09": (RequestRule("change", _ephemeral_reminder_then_removed, 18),),  # ephemeral-reminder-then-removed
-    "CKM10": (RequestRule("change", _content_shape_flip, 5),),  # content-shape-flip
-    "CKM11": (RequestRule("change", _parallel_result_order, 10),),  # parallel-result-order
-    "CKM12": (RequestRule("change", _same_role_merge, 4),),  # same-role-merge
-    "CKM13": (RequestRule("change", _call_id_regenerated, 8),),  # call-id-regenerated
-    "CKM14": (RequestRule("change", _args_key_order_drift, 12),),  # args-key-order-drift
-    "CKM15": (RequestRule("change", _whitespace_normalised, 14),),  # whitespace-normalised
-    "CKM17": (RequestRule("session", _tool_call_re_rendered),),  # tool-call-re-rendered
-    "CKM18": (RequestRule("change", _image_replaced_later, 17),),  # image-replaced-later
-    "CKM19": (RequestRule("change", _image_re_encoded, 9),),  # image-re-encoded
-    "CKM20": (RequestRule("step", _image_presence_toggle),),  # image-presence-toggle
-    "CKM21": (RequestRule("change", _attachments_float_to_tail, 15),),  # attachments-float-to-tail
+    ),
+    "CKM09": (RequestRule("change", _ephemeral_reminder_then_removed, 18),),
+    "CKM10": (RequestRule("change", _content_shape_flip, 5),),
+    "CKM11": (RequestRule("change", _parallel_result_order, 10),),
+    "CKM12": (RequestRule("change", _same_role_merge, 4),),
+    "CKM13": (RequestRule("change", _call_id_regenerated, 8),),
+    "CKM14": (RequestRule("change", _args_key_order_drift, 12),),
+    "CKM15": (RequestRule("change", _whitespace_normalised, 14),),
+    "CKM17": (RequestRule("session", _tool_call_re_rendered),),
+    "CKM18": (RequestRule("change", _image_replaced_later, 17),),
+    "CKM19": (RequestRule("change", _image_re_encoded, 9),),
+    "CKM20": (RequestRule("step", _image_presence_toggle),),
+    "CKM21": (RequestRule("change", _attachments_float_to_tail, 15),),
     "CKM22": (
         RequestRule("change", _injected_block_changed, 60),
         RequestRule("change", _earlier_message_changed, 90),
-    ),  # resume-loses-injected-blocks
+    ),
     "CKM23": (
         RequestRule("change", _reference_scrubbed, 20),
         RequestRule("change", _reference_restored, 20),
-    ),  # dangling-reference-scrub
+    ),
     "CKM24": (
         RequestRule("change", _block_removed_after_refusal, 16),
         RequestRule("change", _block_alternates, 16),
-    ),  # poisoned-block-retained
-    "CKM25": (RequestRule("session", _side_call_divergent_prefix),),  # side-call-divergent-prefix
-    "CKM26": (RequestRule("session", _side_call_pollutes_lane),),  # side-call-pollutes-lane
-    "CKM27": (RequestRule("change", _compaction_too_early, 44),),  # compaction-too-early
-    "CKM28": (RequestRule("call", _server_side_edit_without_floor),),  # server-side-edit-without-floor
-    "CKM29": (RequestRule("change", _unicode_form_drift, 11),),  # unicode-form-drift
-    "CKM30": (RequestRule("change", _number_format_drift, 11),),  # number-format-drift
+    ),
+    "CKM25": (RequestRule("session", _side_call_divergent_prefix),),
+    "CKM26": (RequestRule("session", _side_call_pollutes_lane),),
+    "CKM27": (RequestRule("change", _compaction_too_early, 44),),
+    "CKM28": (RequestRule("call", _server_side_edit_without_floor),),
+    "CKM29": (RequestRule("change", _unicode_form_drift, 11),),
+    "CKM30": (RequestRule("change", _number_format_drift, 11),),
 }
 """Code → its rules."""

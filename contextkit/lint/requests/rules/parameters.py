@@ -213,12 +213,12 @@ def _template_kwargs_at_head(step: Step) -> Evidence | None:
 
 
 RULES: Mapping[str, tuple[RequestRule, ...]] = {
-    "CKP01": (RequestRule("step", _model_switch_or_fallback),),  # model-switch-or-fallback
-    "CKP02": (RequestRule("step", _effort_change),),  # effort-change
-    "CKP03": (RequestRule("step", _thinking_config_change),),  # thinking-config-change
-    "CKP04": (RequestRule("step", _tool_choice_change),),  # tool-choice-change
-    "CKP05": (RequestRule("step", _output_schema_change),),  # output-schema-change
-    "CKP06": (RequestRule("step", _speed_or_header_flag),),  # speed-or-header-flag
-    "CKP07": (RequestRule("step", _template_kwargs_at_head),),  # template-kwargs-at-head
+    "CKP01": (RequestRule("step", _model_switch_or_fallback),),
+    "CKP02": (RequestRule("step", _effort_change),),
+    "CKP03": (RequestRule("step", _thinking_config_change),),
+    "CKP04": (RequestRule("step", _tool_choice_change),),
+    "CKP05": (RequestRule("step", _output_schema_change),),
+    "CKP06": (RequestRule("step", _speed_or_header_flag),),
+    "CKP07": (RequestRule("step", _template_kwargs_at_head),),
 }
 """Code → its rules."""

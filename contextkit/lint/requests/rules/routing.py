@@ -243,14 +243,14 @@ def _read_tokens(sent: RecordedCall) -> int:
 
 
 RULES: Mapping[str, tuple[RequestRule, ...]] = {
-    "CKR01": (RequestRule("step", _load_balancer_spread),),  # load-balancer-spread
-    "CKR02": (RequestRule("step", _affinity_shorter_than_ttl),),  # affinity-shorter-than-ttl
-    "CKR03": (RequestRule("step", _upstream_host_switch),),  # upstream-host-switch
-    "CKR04": (RequestRule("session", _cache_key_missing),),  # cache-key-missing
-    "CKR05": (RequestRule("session", _cache_key_overshared),),  # cache-key-overshared
-    "CKR06": (RequestRule("step", _cache_key_reset),),  # cache-key-reset
-    "CKR07": (RequestRule("step", _derived_key_drifts),),  # derived-key-drifts
-    "CKR08": (RequestRule("step", _isolation_boundary),),  # isolation-boundary
-    "CKR09": (RequestRule("session", _stream_vs_nonstream_lane),),  # stream-vs-nonstream-lane
+    "CKR01": (RequestRule("step", _load_balancer_spread),),
+    "CKR02": (RequestRule("step", _affinity_shorter_than_ttl),),
+    "CKR03": (RequestRule("step", _upstream_host_switch),),
+    "CKR04": (RequestRule("session", _cache_key_missing),),
+    "CKR05": (RequestRule("session", _cache_key_overshared),),
+    "CKR06": (RequestRule("step", _cache_key_reset),),
+    "CKR07": (RequestRule("step", _derived_key_drifts),),
+    "CKR08": (RequestRule("step", _isolation_boundary),),
+    "CKR09": (RequestRule("session", _stream_vs_nonstream_lane),),
 }
 """Code → its rules."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import SequenceMatcher
 from itertools import groupby, pairwise
 
 from contextkit.lint.requests.history import (
@@ -16,7 +15,6 @@ from contextkit.lint.requests.history import (
     openings,
     recorded_model,
 )
-from contextkit.lint.requests.lifetimes import pause_text
 from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.requests.text_edits import (
     CHECKBOX,
@@ -110,18 +108,49 @@ def _id_added(step: Step, change: Change) -> Evidence | None:
 # CKS04 env-snapshot-in-system
 # ---------------------------------------------------------------------------------------------------------------------
 
-_CLOSING_TAGS = re.compile(r"^\s*</[\w-]+>\s*$", re.MULTILINE)
-"""A line that only ends a section: where the last line before it came or went, it is the first that differs."""
+_LABELLED = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w '()/-]{0,40}):\s+(?=\S)")
+"""`Working directory: /srv/a`."""
+
+_COMMIT = re.compile(r"^\s*[-*]?\s*[0-9a-f]{7,40}\s\S")
+"""A line of `git log --oneline`."""
+
+_MAX_VALUE_WORDS = 14
 
 _MIN_SHARED = 0.5
 """Share of two system texts from which on one would read the other's, were it not for their surroundings."""
 
 
-def _is_environment(found: TextEdit) -> bool:
-    """Whether all that differs tells where the program runs."""
-    texts = [text for text in (_CLOSING_TAGS.sub("", found.was), _CLOSING_TAGS.sub("", found.now)) if text.strip()]
-    is_path = differs_only_in(PATH, found.was, found.now) and all(map(PATH.search, texts))
-    return bool(texts) and (is_path or found.is_about("place") or all(map(GIT_LINE.search, texts)))
+def _is_environment(edit: TextEdit) -> bool:
+    """Whether every line that differs is part of a snapshot of the folder, the repository or the machine."""
+    lines = edit.changed_lines
+    texts = [text for text in (edit.was, edit.now) if text.strip()]
+    is_path = differs_only_in(PATH, edit.was, edit.now) and all(map(PATH.search, texts))
+    return bool(lines) and (is_path or all(_is_environment_line(section, line) for section, line in lines))
+
+
+def _is_environment_line(section: str, line: str) -> bool:
+    """Whether a line is a value that a program reads from its surroundings, by its form or by what it is labelled.
+
+    An instruction below a heading such as `# Committing changes with git` is none, nor is another fact that shares the
+    list, such as the model's name.
+    """
+    if GIT_LINE.match(line) or _COMMIT.match(line):
+        return True
+    if SUBJECTS["snapshot"].search(section) and line.strip().startswith(section):
+        return True  # the heading of a snapshot itself
+    label = _LABELLED.match(line)
+    value = line[label.end() :].strip() if label else line.strip()
+    if _is_sentence(value):
+        return False
+    if label:
+        return bool(SUBJECTS["place"].search(label[1]) or (SUBJECTS["snapshot"].search(section) and PATH.search(line)))
+    return bool(SUBJECTS["snapshot"].search(section))
+
+
+def _is_sentence(value: str) -> bool:
+    """Whether words instruct or explain, unlike a value: they end like a sentence, or are many."""
+    words = value.split()
+    return len(words) > _MAX_VALUE_WORDS or (len(words) > 3 and words[-1][-1] in ".!?")
 
 
 def _environment_changed(step: Step, change: Change) -> Evidence | None:
@@ -229,35 +258,38 @@ def _system_changed_after_planning(step: Step, change: Change) -> Evidence | Non
 # CKS07 instruction-file-reload
 # ---------------------------------------------------------------------------------------------------------------------
 
-_MIN_PAUSE_SECONDS = 300
+_CONTENTS = re.compile(r"^\s*Contents of \S", re.MULTILINE)
+"""The line that Claude Code puts in front of each instruction file."""
 
-_MAX_EDIT = 2_000
+_OTHER_SECTION = re.compile(r"\s*(?:<[A-Za-z]|#+ [a-z]+[A-Z]\w*\s*$)")
+"""What ends an instruction file that a program pasted in: a tag, or a heading that is a name of the program's own, such as
+`# currentDate`."""
 
 
 def _instruction_file_changed(step: Step, change: Change) -> Evidence | None:
-    if not is_about(change, "file"):
+    heading = _instruction_file_heading(text_edit(change)) if is_front(change) else ""
+    if not heading:
         return None
-    return Evidence(
-        f"lines of an instruction file changed in {front_label(change)} ({text_edit(change).heading.splitlines()[0][:60]})"
-    )
+    return Evidence(f"lines of an instruction file changed in {front_label(change)} ({heading.strip()[:60]})")
 
 
-def _system_edited_after_pause(step: Step, change: Change) -> Evidence | None:
-    """Shape only: lines in one place, in the first call after a pause."""
-    if change.level != "system" or step.gap_seconds < _MIN_PAUSE_SECONDS or not change.was or not change.now:
-        return None
-    found = text_edit(change)
-    if max(map(len, found.span)) > _MAX_EDIT or found.is_at_end or not found.lead or _is_scattered(found):
-        return None
-    return Evidence(
-        f"lines in one place of the system text changed during a pause of {pause_text(step)}, as when a file is read again"
-    )
-
-
-def _is_scattered(found: TextEdit) -> bool:
-    """Whether lines between the first and the last that differ are equal: more than one place was written anew."""
-    was, now = ([line.strip() for line in text.splitlines() if line.strip()] for text in (found.was, found.now))
-    return sum(kind != "equal" for kind, *_ in SequenceMatcher(None, was, now, autojunk=False).get_opcodes()) > 1
+def _instruction_file_heading(edit: TextEdit) -> str:
+    """The heading that names the instruction file in which all lines that differ are; empty where there is none."""
+    lines = edit.changed_lines
+    inner = {section for section, _ in lines} - {edit.section}
+    if not lines or any(not section.startswith("#") or _OTHER_SECTION.match(section) for section in inner):
+        return ""
+    if SUBJECTS["file"].search(edit.section):
+        return edit.section
+    first = lines[0][0]
+    if not all(span.strip() for span in edit.span) and first in inner and SUBJECTS["file"].search(first):
+        return first  # the whole file came or went
+    if SUBJECTS["memory"].search(edit.section):
+        return ""
+    starts = [found.start() for found in _CONTENTS.finditer(edit.before)]
+    pasted = edit.before[starts[-1] :].strip().splitlines() if starts else [""]
+    is_inside = SUBJECTS["file"].search(pasted[0]) and not any(map(_OTHER_SECTION.match, pasted))
+    return pasted[0] if is_inside else ""
 
 
 # CKS08 static-and-volatile-one-block
@@ -387,8 +419,8 @@ def _word_end(line: str, at: int) -> int:
 def _is_name(was: str, now: str) -> bool:
     found = text_edit_between(was, now)
     is_short = max(map(len, found.span)) <= _MAX_NAME and min(map(len, found.span)) > 0
-    is_other = any(differs_only_in(pattern, found.was, found.now) for pattern in (MOMENT, ID, PATH)) or found.is_about(
-        "place"
+    is_other = any(differs_only_in(pattern, found.was, found.now) for pattern in (MOMENT, ID, PATH)) or any(
+        map(found.is_about, ("place", "id"))
     )
     is_near = found.lead < _FRONT_SHARE * len(now) and found.trail >= _MIN_BEHIND
     return is_short and is_near and not is_other and any(char.isalpha() for char in found.span[1])
@@ -476,52 +508,49 @@ RULES: Mapping[str, tuple[RequestRule, ...]] = {
     "CKS01": (
         RequestRule("change", _clock_changed, 10),
         RequestRule("change", _clock_added, 40),
-    ),  # clock-in-system
+    ),
     "CKS02": (
         RequestRule("change", _date_changed, 9),
         RequestRule("change", _date_added, 42),
-    ),  # date-rollover
+    ),
     "CKS03": (
         RequestRule("change", _id_changed, 12),
         RequestRule("change", _counter_changed, 28),
         RequestRule("change", _id_added, 43),
-    ),  # id-or-nonce-in-prefix
+    ),
     "CKS04": (
         RequestRule("change", _environment_changed, 26),
         RequestRule("session", _environment_between_conversations),
-    ),  # env-snapshot-in-system
+    ),
     "CKS05": (
         RequestRule("change", _recall_changed, 22),
         RequestRule("change", _system_changes_per_turn, 50),
-    ),  # memory-recall-in-front
+    ),
     "CKS06": (
         RequestRule("change", _plan_changed, 24),
         RequestRule("change", _progress_count_changed, 26),
         RequestRule("change", _system_changed_after_planning, 45),
-    ),  # plan-or-todo-in-system
-    "CKS07": (
-        RequestRule("change", _instruction_file_changed, 20),
-        RequestRule("change", _system_edited_after_pause, 74),
-    ),  # instruction-file-reload
-    "CKS08": (RequestRule("change", _static_and_volatile_one_block, 72),),  # static-and-volatile-one-block
-    "CKS09": (RequestRule("change", _middleware_order, 70),),  # middleware-order
+    ),
+    "CKS07": (RequestRule("change", _instruction_file_changed, 20),),
+    "CKS08": (RequestRule("change", _static_and_volatile_one_block, 72),),
+    "CKS09": (RequestRule("change", _middleware_order, 70),),
     "CKS10": (
         RequestRule("change", _system_changed_with_model, 50),
         RequestRule("change", _instructions_left_out, 20),
         RequestRule("change", _system_changed, 90),
-    ),  # system-prompt-rebuilt
+    ),
     "CKS11": (
         RequestRule("session", _identity_between_conversations),
         RequestRule("change", _identity_within_conversation, 85),
-    ),  # identity-macro-in-prefix
+    ),
     "CKS12": (
         RequestRule("change", _variants_alternate, 15),
         RequestRule("change", _variant_label_changed, 25),
         RequestRule("change", _variant_again, 86),
-    ),  # prompt-variant-fragmentation
+    ),
     "CKS13": (
         RequestRule("change", _reminder_in_system, 14),
         RequestRule("change", _system_grew, 80),
-    ),  # mid-system-inlined
+    ),
 }
 """Code → its rules."""

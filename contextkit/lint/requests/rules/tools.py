@@ -662,28 +662,28 @@ def _first_citations(step: Step) -> Evidence | None:
 
 
 RULES: Mapping[str, tuple[RequestRule, ...]] = {
-    "CKT01": (RequestRule("change", _tool_order_drift, 10),),  # tool-order-drift
+    "CKT01": (RequestRule("change", _tool_order_drift, 10),),
     "CKT02": (
         RequestRule("change", _server_tools_changed, 50),
         RequestRule("change", _tools_added_late, 60),
-    ),  # tools-arrive-late
-    "CKT03": (RequestRule("change", _per_turn_tool_selection, 70),),  # per-turn-tool-selection
-    "CKT04": (RequestRule("change", _tools_dropped_on_last_turn, 40),),  # tools-dropped-on-last-turn
-    "CKT05": (RequestRule("change", _auto_defer_threshold_flip, 20),),  # auto-defer-threshold-flip
-    "CKT06": (RequestRule("change", _deferred_tool_promoted, 30),),  # deferred-tool-promoted
-    "CKT07": (RequestRule("change", _schema_key_order_drift, 15),),  # schema-key-order-drift
+    ),
+    "CKT03": (RequestRule("change", _per_turn_tool_selection, 70),),
+    "CKT04": (RequestRule("change", _tools_dropped_on_last_turn, 40),),
+    "CKT05": (RequestRule("change", _auto_defer_threshold_flip, 20),),
+    "CKT06": (RequestRule("change", _deferred_tool_promoted, 30),),
+    "CKT07": (RequestRule("change", _schema_key_order_drift, 15),),
     "CKT08": (
         RequestRule("change", _volatile_value_changed, 18),
         RequestRule("change", _short_value_changed, 35),
-    ),  # volatile-tool-description
-    "CKT09": (RequestRule("change", _catalogue_in_tool_description, 22),),  # catalogue-in-tool-description
-    "CKT10": (RequestRule("change", _tool_defs_re_rendered, 90),),  # tool-defs-re-rendered
-    "CKT11": (RequestRule("change", _permission_removes_tool, 45),),  # permission-removes-tool
-    "CKT12": (RequestRule("change", _registry_roundtrip_reorder, 12),),  # registry-roundtrip-reorder
+    ),
+    "CKT09": (RequestRule("change", _catalogue_in_tool_description, 22),),
+    "CKT10": (RequestRule("change", _tool_defs_re_rendered, 90),),
+    "CKT11": (RequestRule("change", _permission_removes_tool, 45),),
+    "CKT12": (RequestRule("change", _registry_roundtrip_reorder, 12),),
     "CKT13": (
         RequestRule("change", _server_tool_toggled, 11),
         RequestRule("change", _citations_toggled, 11),
         RequestRule("step", _first_citations),
-    ),  # server-tool-toggle
+    ),
 }
 """Code → its rules."""
