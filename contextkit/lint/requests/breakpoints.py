@@ -55,14 +55,14 @@ def breakpoints_of(sent: RecordedCall) -> tuple[SentBreakpoint, ...]:
     """Every marker of a call in cache order, the one that the provider sets by itself included."""
     if sent.row.cache != "breakpoints":
         return ()
-    kept = _BREAKPOINTS.get(id(sent.blocks))
-    if kept is not None and kept[0] is sent.blocks and kept[1] is sent.params:
-        return kept[2]
-    found = tuple(_breakpoints(sent))
+    memoized = _BREAKPOINTS.get(id(sent.blocks))
+    if memoized is not None and memoized[0] is sent.blocks and memoized[1] is sent.params:
+        return memoized[2]
+    breakpoints = tuple(_breakpoints(sent))
     if len(_BREAKPOINTS) >= _MAX_MEMOIZED:
         _BREAKPOINTS.clear()
-    _BREAKPOINTS[id(sent.blocks)] = (sent.blocks, sent.params, found)
-    return found
+    _BREAKPOINTS[id(sent.blocks)] = (sent.blocks, sent.params, breakpoints)
+    return breakpoints
 
 
 _BREAKPOINTS: dict[int, tuple[Sequence[Block], Mapping[str, object], tuple[SentBreakpoint, ...]]] = {}
@@ -89,17 +89,17 @@ def _breakpoints(sent: RecordedCall) -> Iterator[SentBreakpoint]:
 
 def _automatic_breakpoint(sent: RecordedCall) -> SentBreakpoint | None:
     """The marker that the provider puts on the last block that can carry one."""
-    asked, options = sent.params.get("cache_control"), sent.params.get("prompt_cache_options")
+    requested, options = sent.params.get("cache_control"), sent.params.get("prompt_cache_options")
     is_implicit = sent.row.provider == "openai" and not (
         isinstance(options, dict) and options.get("mode") == "explicit"
     )
-    if asked is None and not is_implicit:
+    if requested is None and not is_implicit:
         return None
     last = next((i for i in range(len(sent.blocks) - 1, -1, -1) if can_hold_breakpoint(sent.blocks[i])), -1)
     return SentBreakpoint(
         last,
-        ttl_seconds(sent, asked if isinstance(asked, dict) else {}),
-        "cache_control" if asked is not None else "input",
+        ttl_seconds(sent, requested if isinstance(requested, dict) else {}),
+        "cache_control" if requested is not None else "input",
     )
 
 
@@ -115,8 +115,8 @@ def _text(block: Block) -> object:
 def ttl_seconds(sent: RecordedCall, marker: Mapping[str, object]) -> int:
     """Seconds that a marker asks for: its own, the request's, or the model's default."""
     options = sent.params.get("prompt_cache_options")
-    asked = marker.get("ttl") or (options.get("ttl") if isinstance(options, dict) else None)
-    return _LIFETIMES.get(str(asked), sent.row.default_ttl_seconds)
+    requested = marker.get("ttl") or (options.get("ttl") if isinstance(options, dict) else None)
+    return _LIFETIMES.get(str(requested), sent.row.default_ttl_seconds)
 
 
 def distance(sent: RecordedCall, start: int, end: int) -> int:
@@ -183,15 +183,15 @@ class Readable:
 
 def readable_of(step: Step) -> Readable:
     """How far the later call can read, time left out."""
-    kept = next(iter(_READABLE), None)
-    if kept is not None and kept[0] is step:
-        return kept[1]
+    memoized = next(iter(_READABLE), None)
+    if memoized is not None and memoized[0] is step:
+        return memoized[1]
     shared = n_shared(step)
     written = sorted({*_entries(step, shared)})
     last = max((mark.index for mark in breakpoints_of(step.before) if mark.index < shared), default=-1)
-    found = Readable(shared, last, _last_readable(step.after, written))
-    _READABLE[:] = [(step, found)]
-    return found
+    readable = Readable(shared, last, _last_readable(step.after, written))
+    _READABLE[:] = [(step, readable)]
+    return readable
 
 
 _READABLE: list[tuple[Step, Readable]] = []

@@ -8,7 +8,6 @@ those before it the blocks, which they share. Knows no rule by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import overload
 
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import INFERRED_LANE, Bodies, Exchange
@@ -28,7 +27,7 @@ from contextkit.lint.requests.naming import (
     unreadable,
     verdict_of,
 )
-from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
+from contextkit.lint.requests.rule import Calls, Change, Evidence, RecordedCall, Step
 from contextkit.prompt.conversations import Conversations, Placement
 from contextkit.providers.request_fields import UnlistedFields
 
@@ -43,32 +42,6 @@ __all__ = [
     "reach_of",
     "verdict_of",
 ]
-
-
-class Calls(Sequence[RecordedCall]):
-    """All calls of a recording in order, without their raw bytes; what a session rule is asked with."""
-
-    def __init__(self, calls: Sequence[RecordedCall], conversations: Mapping[int, str]) -> None:
-        self._calls = calls
-        self._names = conversations
-
-    @overload
-    def __getitem__(self, index: int) -> RecordedCall: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[RecordedCall]: ...
-    def __getitem__(self, index: int | slice) -> RecordedCall | Sequence[RecordedCall]:
-        return self._calls[index]
-
-    def __len__(self) -> int:
-        return len(self._calls)
-
-    @property
-    def conversations(self) -> Mapping[str, Sequence[RecordedCall]]:
-        """Name of a conversation → its calls, in order."""
-        by_name: dict[str, list[RecordedCall]] = {}
-        for sent in self._calls:
-            by_name.setdefault(self._names[sent.index], []).append(sent)
-        return by_name
 
 
 def find_in_requests(

@@ -6,15 +6,14 @@ Takes steps and their changes, returns blocks; knows no hazard.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
 
 import orjson
 
 from contextkit.canonical import Json
-from contextkit.lint.requests.rule import Change, RecordedCall, Step
+from contextkit.lint.requests.rule import Calls, Change, RecordedCall, Step
 from contextkit.lint.requests.values import texts_of
 from contextkit.prompt.block import Block, text_of
 
@@ -52,8 +51,8 @@ def removed_blocks(change: Change) -> list[Block]:
 
 def added_blocks(change: Change) -> list[Block]:
     """Blocks that stand there and did not."""
-    known = {*map(_comparable_body, change.was)}
-    return [block for block in change.now if _comparable_body(block) not in known]
+    old = {*map(_comparable_body, change.was)}
+    return [block for block in change.now if _comparable_body(block) not in old]
 
 
 def is_still_sent(step: Step, block: Block) -> bool:
@@ -99,13 +98,13 @@ def is_restored(step: Step, change: Change, reach: int = 4) -> bool:
 
 def new_message_blocks(step: Step) -> list[Block]:
     """Blocks of messages that came behind everything the call before had."""
-    known = bodies(message_blocks(step.before))
-    found: list[Block] = []
+    old = bodies(message_blocks(step.before))
+    collected: list[Block] = []
     for block in reversed(message_blocks(step.after)):
-        if block.body in known:
+        if block.body in old:
             break
-        found.append(block)
-    return found
+        collected.append(block)
+    return collected
 
 
 def moved_to_newest(step: Step, change: Change) -> Sequence[Block]:
@@ -169,20 +168,20 @@ def n_blocks_cut_in_front(before: Sequence[Block], after: Sequence[Block]) -> in
     if not before or not after:
         return 0
     places = {block.body: i for i, block in reversed([*enumerate(before)])}
-    kept = next(
+    n_same = next(
         (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a.body != b.body),
         min(len(before), len(after)),
     )
-    if kept >= len(after) or kept >= len(before) or before[kept].message - before[0].message > 1:
+    if n_same >= len(after) or n_same >= len(before) or before[n_same].message - before[0].message > 1:
         return 0
-    start = places.get(after[kept].body, -1)
+    start = places.get(after[n_same].body, -1)
     is_shift = (
-        start > kept
-        and _begins_message(before, kept)
+        start > n_same
+        and _begins_message(before, n_same)
         and _begins_message(before, start)
-        and _is_same_start(before[start:], after[kept:])
+        and _is_same_start(before[start:], after[n_same:])
     )
-    return start - kept if is_shift else 0
+    return start - n_same if is_shift else 0
 
 
 def _begins_message(blocks: Sequence[Block], at: int) -> bool:
@@ -269,15 +268,6 @@ def is_same_but_blanks(change: Change) -> bool:
     """Whether both sides say the same, white space left out."""
     was, now = ("".join(text.split()) for text in texts_of(change))
     return was == now
-
-
-class Calls(Protocol):
-    """All calls of a recording, as a rule on a whole session is asked with them."""
-
-    @property
-    def conversations(self) -> Mapping[str, Sequence[RecordedCall]]:
-        """Name of a conversation → its calls, in order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

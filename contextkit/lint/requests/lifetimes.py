@@ -45,10 +45,12 @@ def expired(step: Step) -> Expired | None:
     gap = step.gap_seconds
     if gap <= _shortest(step.before) or all(sent.exchange.error for sent in step.earlier):
         return None  # a call that failed may have left nothing, but then what is older is over too
-    found = _expired_breakpoint(step, gap) if step.before.row.cache == "breakpoints" else _expired_prefix(step, gap)
-    if found is None or found.tokens < _MIN_TOKENS or _was_read(step):
+    expired_entry = (
+        _expired_breakpoint(step, gap) if step.before.row.cache == "breakpoints" else _expired_prefix(step, gap)
+    )
+    if expired_entry is None or expired_entry.tokens < _MIN_TOKENS or _was_read(step):
         return None
-    return found
+    return expired_entry
 
 
 def pause_text(step: Step) -> str:
@@ -72,8 +74,8 @@ def _ttl_seconds(sent: RecordedCall) -> int:
 
 
 def _expired_breakpoint(step: Step, gap: float) -> Expired | None:
-    seen, marks = readable_of(step), breakpoints_of(step.before)
-    shared = [mark for mark in marks if mark.index <= seen.best]
+    readable, marks = readable_of(step), breakpoints_of(step.before)
+    shared = [mark for mark in marks if mark.index <= readable.best]
     over = [mark for mark in shared if mark.ttl_seconds < gap]
     alive = max((mark.index + 1 for mark in shared if mark.ttl_seconds >= gap), default=0)
     if not over or over[-1].index < alive or n_tokens(step.after, 0, over[-1].index + 1) < step.after.row.min_tokens:

@@ -137,16 +137,16 @@ def is_other_model(step: Step) -> bool:
 def region_of(sent: RecordedCall) -> str:
     """The region that the name of the model says, empty where it says none."""
     name = sent_model(sent)
-    found = _ARN.match(name) or _VERTEX.match(name)
+    match = _ARN.match(name) or _VERTEX.match(name)
     prefix = _REGION.match(name.rpartition("/")[2])
-    return found["region"] if found else prefix[0].rstrip(".") if prefix else ""
+    return match["region"] if match else prefix[0].rstrip(".") if prefix else ""
 
 
 def account_of(sent: RecordedCall) -> str:
     """The account or project that the name of the model says, empty where it says none."""
     name = sent_model(sent)
-    found = _ARN.match(name) or _VERTEX.match(name)
-    return found["account"] if found else ""
+    match = _ARN.match(name) or _VERTEX.match(name)
+    return match["account"] if match else ""
 
 
 def accounts(step: Step) -> tuple[str, str]:
@@ -172,8 +172,8 @@ def is_aggregated(sent: RecordedCall) -> bool:
 
 def route_key(sent: RecordedCall) -> str:
     """What ties a call to a place: a cache key or a session's id; empty where nothing does."""
-    given = (sent.params.get(name) for name in ("prompt_cache_key", "session_id", "user"))
-    return next((str(value) for value in given if isinstance(value, str | int) and value != ""), "")
+    keys = (sent.params.get(name) for name in ("prompt_cache_key", "session_id", "user"))
+    return next((str(value) for value in keys if isinstance(value, str | int) and value != ""), "")
 
 
 def deployment_change(step: Step) -> ParameterChange | None:
@@ -181,8 +181,8 @@ def deployment_change(step: Step) -> ParameterChange | None:
     recorded.
     """
     if step.after.rerouted and not step.after.rerouted.startswith(OTHER_PROJECT):
-        left, _, taken = step.after.rerouted.partition(" → ")
-        return ParameterChange("provider", left, taken)
+        left, _, target = step.after.rerouted.partition(" → ")
+        return ParameterChange("provider", left, target)
     was, now = region_of(step.before), region_of(step.after)
     if was != now:
         return ParameterChange("model", was or None, now or None)

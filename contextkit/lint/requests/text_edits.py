@@ -257,16 +257,16 @@ def varies_in(pattern: re.Pattern[str], change: Change) -> bool:
     """Whether a text at the front differs in nothing but stretches of `pattern`."""
     if not is_front(change):
         return False
-    found = text_edit(change)
-    return differs_only_in(pattern, found.was, found.now)
+    edit = text_edit(change)
+    return differs_only_in(pattern, edit.was, edit.now)
 
 
 def added_with(pattern: re.Pattern[str], change: Change) -> str:
     """What came, where at most a line or two were put in at the front that hold `pattern`; else empty."""
     if not is_front(change):
         return ""
-    found = text_edit(change)
-    text = found.span[1].strip() if found.is_growth else ""
+    edit = text_edit(change)
+    text = edit.span[1].strip() if edit.is_growth else ""
     hit = pattern.search(text) if len(text) <= 200 and text.count("\n") <= 2 else None
     return hit[0] if hit else ""
 
@@ -278,8 +278,8 @@ def is_about(change: Change, subject: str) -> bool:
 
 def is_new_user_turn(step: Step) -> bool:
     """Whether a user spoke since the call before."""
-    heard = step.before.blocks[-1].message if step.before.blocks else -1
-    last = max(heard, 0)
+    last_before = step.before.blocks[-1].message if step.before.blocks else -1
+    last = max(last_before, 0)
     return any(
         block.message > last and block.role == "user" and block.type != "result"
         for block in reversed(step.after.blocks)

@@ -99,8 +99,8 @@ def tokens_left_cached(sent: RecordedCall) -> int:
 
 def answer_began_at(sent: RecordedCall) -> float | None:
     """When the answer began, None where nobody said."""
-    known = (sent.exchange.first_byte_at, sent.exchange.ended_at)
-    return next((at for at in known if at is not None), None)
+    times = (sent.exchange.first_byte_at, sent.exchange.ended_at)
+    return next((at for at in times if at is not None), None)
 
 
 def is_same_request(step: Step) -> bool:
@@ -198,10 +198,10 @@ def by_session(calls: Sequence[RecordedCall]) -> Mapping[str, list[RecordedCall]
 
     Where nobody named sessions, all calls of one file, or of one run, are one.
     """
-    found: dict[str, list[RecordedCall]] = {}
+    sessions: dict[str, list[RecordedCall]] = {}
     for sent in calls:
-        found.setdefault(_NUMBER.sub("", sent.exchange.session), []).append(sent)
-    return {name: sorted(mine, key=lambda sent: (sent.exchange.at, sent.index)) for name, mine in found.items()}
+        sessions.setdefault(_NUMBER.sub("", sent.exchange.session), []).append(sent)
+    return {name: sorted(mine, key=lambda sent: (sent.exchange.at, sent.index)) for name, mine in sessions.items()}
 
 
 _NUMBER = re.compile(r"#\d+$|(?<=^watch-[0-9a-f]{8})-\d+$|(?<=^proxy-[0-9a-f]{8})-(?:[a-z]+-)?\d+$")
@@ -219,11 +219,11 @@ def bytes_a_token(calls: Sequence[RecordedCall]) -> float | None:
 
 def repeated_tool_calls(blocks: Sequence[Block]) -> Iterator[tuple[Block, Block]]:
     """Calls of a tool that say the same as an earlier one, each with the one before it."""
-    said: dict[bytes, list[Block]] = {}
+    by_call: dict[bytes, list[Block]] = {}
     for block in blocks:
         if block.type == "call":
-            said.setdefault(_name_and_arguments(block), []).append(block)
-    for same in said.values():
+            by_call.setdefault(_name_and_arguments(block), []).append(block)
+    for same in by_call.values():
         yield from pairwise(same)
 
 

@@ -74,13 +74,13 @@ def differing_strings(was: Json, now: Json) -> list[tuple[str, str]] | None:
 
 
 def _differing_in(was: dict[object, Json], now: dict[object, Json]) -> list[tuple[str, str]] | None:  # type: ignore[type-arg, unused-ignore]
-    found: list[tuple[str, str]] = []
+    collected: list[tuple[str, str]] = []
     for key, value in was.items():
         inside = differing_strings(value, now[key])
         if inside is None:
             return None
-        found += inside
-    return found
+        collected += inside
+    return collected
 
 
 def differs_only_in(pattern: re.Pattern[str], was: str, now: str) -> bool:
@@ -146,10 +146,10 @@ def format_change(change: Change) -> FormatChange | None:
     pairs = paired_blocks(change) if change.level == "messages" else []
     kinds: set[FormatChange] = set()
     for pair in pairs:
-        found = _format_changes_of_blocks(*pair)
-        if not found:
+        changes = _format_changes_of_blocks(*pair)
+        if not changes:
             return None
-        kinds |= found
+        kinds |= changes
     return next((kind for kind in FormatChange if kind in kinds), None)
 
 
@@ -179,10 +179,10 @@ def format_changes(was: Json, now: Json) -> set[FormatChange] | None:
 
 def _united(pairs: list[tuple[Json, Json]], kinds: set[FormatChange]) -> set[FormatChange] | None:
     for pair in pairs:
-        found = format_changes(*pair)
-        if found is None:
+        changes = format_changes(*pair)
+        if changes is None:
             return None
-        kinds = kinds | found
+        kinds = kinds | changes
     return kinds
 
 

@@ -79,11 +79,11 @@ def _duplicate_usage_lines_by_usage(step: Step) -> Evidence | None:
 
 
 def _duplicate_usage_lines_by_id(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for sent in calls:
-        if sent.exchange.id and sent.exchange.id in seen and sent.usage is not None and input_tokens(sent.usage):
+        if sent.exchange.id and sent.exchange.id in earlier and sent.usage is not None and input_tokens(sent.usage):
             yield Evidence("a call of this id was billed before: one call, recorded twice", path="usage", sent=sent)
-        seen.add(sent.exchange.id)
+        earlier.add(sent.exchange.id)
 
 
 # CKA03 cached-field-dropped
@@ -115,9 +115,9 @@ def _cached_field_dropped(sent: RecordedCall) -> Evidence | None:
     expected = estimated(sent)
     if expected < _MIN_TOKENS_DROPPED or not 0 < input_tokens(usage) < _DROPPED_SHARE * expected:
         return None
-    said = "nothing of the cache" if usage.read is None else "that nothing was cached"
+    claim = "nothing of the cache" if usage.read is None else "that nothing was cached"
     return Evidence(
-        f"the bill names {input_tokens(usage):,} tokens for a prompt of about {expected:,} and says {said}: "
+        f"the bill names {input_tokens(usage):,} tokens for a prompt of about {expected:,} and says {claim}: "
         "the cached counters were lost on the way",
         path="usage",
     )

@@ -24,7 +24,7 @@ from contextkit.lint.requests.breakpoints import (
     was_breakpoint,
 )
 from contextkit.lint.requests.history import has_thinking, is_still_sent
-from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Calls, Change, Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.requests.usage import has_no_cache_usage, n_common_blocks, read_tokens, written_tokens
 from contextkit.prompt.diff import common_bytes
 
@@ -111,25 +111,25 @@ _MIN_LOST_TOKENS = 100
 def _lookback_exceeded(step: Step) -> Evidence | None:
     if not has_breakpoints(step.after):
         return None
-    seen = readable_of(step)
-    marks = [mark for mark in breakpoints_of(step.after) if mark.index >= seen.last]
+    readable = readable_of(step)
+    marks = [mark for mark in breakpoints_of(step.after) if mark.index >= readable.last]
     if (
-        seen.last < 0
-        or seen.best >= seen.last
+        readable.last < 0
+        or readable.best >= readable.last
         or not marks
-        or any(is_within_lookback(step.after, mark.index, seen.last) for mark in marks)
+        or any(is_within_lookback(step.after, mark.index, readable.last) for mark in marks)
     ):
         return None
-    lost = n_tokens(step.after, seen.best + 1, seen.last + 1)
-    if lost < _MIN_LOST_TOKENS or n_tokens(step.after, 0, seen.last + 1) < step.after.row.min_tokens:
+    lost = n_tokens(step.after, readable.best + 1, readable.last + 1)
+    if lost < _MIN_LOST_TOKENS or n_tokens(step.after, 0, readable.last + 1) < step.after.row.min_tokens:
         return None
     near = marks[0]
-    away = distance(step.after, seen.last, near.index)
+    away = distance(step.after, readable.last, near.index)
     return Evidence(
         f"the nearest marker stands {away} positions behind what the call before wrote, a lookup visits {LOOKBACK}: {lost:,} tokens out of "
         "reach",
         path=near.path,
-        was=step.after.blocks[seen.last].path,
+        was=step.after.blocks[readable.last].path,
         now=step.after.blocks[near.index].path,
     )
 
@@ -148,10 +148,10 @@ def _markers_frozen_at_cap(step: Step) -> Evidence | None:
     before, after = breakpoints_of(step.before), breakpoints_of(step.after)
     if not before or not after or before[-1].index != after[-1].index or not in_messages(step.after, after[-1]):
         return None
-    last, seen = after[-1], readable_of(step)
+    last, readable = after[-1], readable_of(step)
     turns, left_out = _turns_behind(step.after, last.index), n_tokens(step.after, last.index + 1)
     if (
-        seen.shared <= last.index
+        readable.shared <= last.index
         or turns < _MIN_TURNS_FROZEN
         or left_out < _MIN_TOKENS_FROZEN
         or len(step.after.blocks) <= len(step.before.blocks)
@@ -160,7 +160,7 @@ def _markers_frozen_at_cap(step: Step) -> Evidence | None:
     return Evidence(
         f"the last marker stays where it was while {turns} turns follow it: {left_out:,} tokens are new input each time",
         path=last.path,
-        lost_tokens=n_tokens(step.after, last.index + 1, seen.shared),
+        lost_tokens=n_tokens(step.after, last.index + 1, readable.shared),
     )
 
 
@@ -179,14 +179,16 @@ def _moving_mid_anchor(step: Step) -> Evidence | None:
     old = [mark for mark in breakpoints_of(step.before) if in_messages(step.before, mark)]
     if not all(is_still_sent(step, step.before.blocks[mark.index]) for mark in old):
         return None  # the markers follow the ends of messages, and one of those ends has left
-    seen = readable_of(step)
-    inside = [mark for mark in breakpoints_of(step.after) if in_messages(step.after, mark) and mark.index < seen.shared]
+    readable = readable_of(step)
+    inside = [
+        mark for mark in breakpoints_of(step.after) if in_messages(step.after, mark) and mark.index < readable.shared
+    ]
     moved = next((mark for mark in inside if not was_breakpoint(step, mark.index)), None)
     if not old or moved is None or n_tokens(step.after, 0, moved.index + 1) < step.after.row.min_tokens:
         return None
     if (
-        n_tokens(step.after, seen.best + 1, max(mark.index for mark in old) + 1) < _MIN_LOST_TOKENS
-        and seen.best >= moved.index
+        n_tokens(step.after, readable.best + 1, max(mark.index for mark in old) + 1) < _MIN_LOST_TOKENS
+        and readable.best >= moved.index
     ):
         return None
     return Evidence(
@@ -211,12 +213,12 @@ def _single_tail_marker(step: Step) -> Evidence | None:
         return None
     if _n_in_messages(step.before) != 1 or _n_in_messages(step.after) > 1:
         return None
-    head, seen = n_head(step.before), readable_of(step)
-    kept = n_tokens(step.after, head, change.at)
-    if seen.best >= head or kept < _MIN_TOKENS_TAIL or not _reads_head_only(step.after, head):
+    head, readable = n_head(step.before), readable_of(step)
+    unchanged_tokens = n_tokens(step.after, head, change.at)
+    if readable.best >= head or unchanged_tokens < _MIN_TOKENS_TAIL or not _reads_head_only(step.after, head):
         return None
     return Evidence(
-        f"{kept:,} tokens of the messages did not change, but the only marker behind the head stood after the change: they are "
+        f"{unchanged_tokens:,} tokens of the messages did not change, but the only marker behind the head stood after the change: they are "
         "billed again",
         path=step.after.blocks[change.at - 1].path,
     )
@@ -297,10 +299,10 @@ def _marker_lost_in_translation(step: Step) -> Evidence | None:
         return None
     if not after:
         return _lost_breakpoint(f"the call before carried {len(before)} markers, this one carries none", before[-1])
-    seen, had = readable_of(step), [mark for mark in before if in_messages(step.before, mark)]
-    if not had or any(in_messages(step.after, mark) for mark in after) or seen.best >= seen.last:
+    readable, had = readable_of(step), [mark for mark in before if in_messages(step.before, mark)]
+    if not had or any(in_messages(step.after, mark) for mark in after) or readable.best >= readable.last:
         return None
-    lost = n_tokens(step.after, seen.best + 1, seen.last + 1)
+    lost = n_tokens(step.after, readable.best + 1, readable.last + 1)
     return (
         _lost_breakpoint(f"the markers of the messages are gone: {lost:,} tokens cannot be read", had[-1])
         if lost >= _MIN_LOST_TOKENS
@@ -367,13 +369,12 @@ def _unmarkable_block(sent: RecordedCall) -> Evidence | None:
 _WELL_ABOVE, _MISSED_SHARE = 1.2, 0.5
 
 
-def _exact_breakpoint_families(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
+def _exact_breakpoint_families(calls: Calls) -> Iterator[Evidence]:
     """First calls of conversations that begin with the same head, and whose only breakpoint is the one at their own
     end.
     """
-    conversations: Mapping[str, Sequence[RecordedCall]] = getattr(calls, "conversations", {})
-    seen: set[tuple[str, object, bytes]] = set()
-    for first in sorted((mine[0] for mine in conversations.values()), key=lambda sent: sent.index):
+    earlier: set[tuple[str, object, bytes]] = set()
+    for first in sorted((mine[0] for mine in calls.conversations.values()), key=lambda sent: sent.index):
         head = n_head(first)
         if first.row.provider != "openai" or first.row.cache != "breakpoints" or _has_head_breakpoint(first, head):
             continue
@@ -384,7 +385,7 @@ def _exact_breakpoint_families(calls: Sequence[RecordedCall]) -> Iterator[Eviden
         )
         size = n_tokens(first, 0, head)
         if (
-            key in seen
+            key in earlier
             and estimated(first, 0, head) >= _WELL_ABOVE * first.row.min_tokens
             and (read_tokens(first) or 0) < _MISSED_SHARE * size
         ):
@@ -394,7 +395,7 @@ def _exact_breakpoint_families(calls: Sequence[RecordedCall]) -> Iterator[Eviden
                 path=first.blocks[head - 1].path,
                 sent=first,
             )
-        seen.add(key)
+        earlier.add(key)
 
 
 def _has_head_breakpoint(sent: RecordedCall, head: int) -> bool:
@@ -408,20 +409,19 @@ def _has_head_breakpoint(sent: RecordedCall, head: int) -> bool:
 _MIN_TOKENS_FAN_OUT = 2000
 
 
-def _fan_out_breakpoint_upstream(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
+def _fan_out_breakpoint_upstream(calls: Calls) -> Iterator[Evidence]:
     """First calls of a session's conversations that begin alike far beyond the last marker they have in common."""
-    conversations: Mapping[str, Sequence[RecordedCall]] = getattr(calls, "conversations", {})
     firsts: dict[str, list[RecordedCall]] = {}
-    for sent in sorted((mine[0] for mine in conversations.values()), key=lambda sent: sent.index):
+    for sent in sorted((mine[0] for mine in calls.conversations.values()), key=lambda sent: sent.index):
         if has_breakpoints(sent) and breakpoints_of(sent):
             firsts.setdefault(sent.exchange.session, []).append(sent)
     for mine in firsts.values():
         for leader, sibling in pairwise(mine):
             if (
                 sibling.row.name == leader.row.name
-                and (found := _shared_behind_breakpoint(leader, sibling)) is not None
+                and (evidence := _shared_behind_breakpoint(leader, sibling)) is not None
             ):
-                yield found
+                yield evidence
 
 
 def _shared_behind_breakpoint(leader: RecordedCall, sibling: RecordedCall) -> Evidence | None:

@@ -37,22 +37,22 @@ _MOST_SECONDS = 600.0
 def _swa_or_recurrent_no_rollback(step: Step) -> Evidence | None:
     if not step.changes or not is_self_hosted(step.after) or not NO_ROLLBACK.search(step.after.exchange.model):
         return None
-    seen = read_and_shared_tokens(step, n_shared(step))
+    figures = read_and_shared_tokens(step, n_shared(step))
     if (
-        seen is None
-        or seen[1] < _MIN_TOKENS_ROLLBACK
-        or seen[0] > _NEARLY_NOTHING * seen[1]
+        figures is None
+        or figures[1] < _MIN_TOKENS_ROLLBACK
+        or figures[0] > _NEARLY_NOTHING * figures[1]
         or not is_same_request(step)
     ):
         return None
     if (
         not 0 <= step.gap_seconds <= _MOST_SECONDS
         or not any(read_tokens(sent) for sent in step.earlier)
-        or not _was_longer(step, seen[0])
+        or not _was_longer(step, figures[0])
     ):
         return None
     return Evidence(
-        f"{seen[1]:,} tokens in front of the change agree and {seen[0]:,} of them were read: the engine cannot go back to "
+        f"{figures[1]:,} tokens in front of the change agree and {figures[0]:,} of them were read: the engine cannot go back to "
         "where they end",
         path=step.changes[0].was[0].path if step.changes[0].was else "",
     )

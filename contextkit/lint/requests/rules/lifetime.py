@@ -74,8 +74,8 @@ def _cold_fan_out(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
         for sent in mine:
             landed += [one for one in flying if (answer_began_at(one) or 0.0) <= sent.exchange.at]
             flying = [one for one in flying if (answer_began_at(one) or 0.0) > sent.exchange.at]
-            if flying and (found := _cold_sibling(sent, flying, landed)) is not None:
-                yield found
+            if flying and (evidence := _cold_sibling(sent, flying, landed)) is not None:
+                yield evidence
             if sent.row.cache == "breakpoints" and answer_began_at(sent) is not None and not sent.exchange.error:
                 flying.append(sent)
 
@@ -138,8 +138,8 @@ def _read_after_write_lag(step: Step) -> Evidence | None:
     ):
         return None
     waited = step.after.exchange.at - start
-    seen = readable_of(step)
-    is_found = seen.last >= 0 and seen.best >= seen.last
+    readable = readable_of(step)
+    is_found = readable.last >= 0 and readable.best >= readable.last
     if (
         not 0 <= waited <= _LAG_SECONDS
         or not is_found
@@ -150,7 +150,7 @@ def _read_after_write_lag(step: Step) -> Evidence | None:
     return Evidence(
         f"{waited:.1f} s after the answer to the call before began, and {there:,} tokens that it wrote were not read: they "
         "were not there yet",
-        path=step.before.blocks[seen.last].path,
+        path=step.before.blocks[readable.last].path,
     )
 
 
@@ -172,16 +172,16 @@ def _early_eviction(step: Step) -> Evidence | None:
         or not is_continuation(step)
     ):
         return None
-    seen, lasts = readable_of(step), {mark.index: mark.ttl_seconds for mark in breakpoints_of(step.before)}
-    is_found = seen.last >= 0 and seen.best >= seen.last
-    if not is_found or step.after.exchange.at - start <= _LAG_SECONDS or step.gap_seconds >= lasts[seen.last]:
+    readable, lasts = readable_of(step), {mark.index: mark.ttl_seconds for mark in breakpoints_of(step.before)}
+    is_found = readable.last >= 0 and readable.best >= readable.last
+    if not is_found or step.after.exchange.at - start <= _LAG_SECONDS or step.gap_seconds >= lasts[readable.last]:
         return None
     if got > _TOLERANCE * n_tokens(step.after, 0, n_head(step.after)) or _is_edited_by_provider(step):
         return None
     return Evidence(
         f"{step.gap_seconds:,.0f} s after the call before, within the lifetime and with the same bytes, {there - got:,} tokens "
         "were not there any more",
-        path=step.before.blocks[seen.last].path,
+        path=step.before.blocks[readable.last].path,
     )
 
 
@@ -264,9 +264,9 @@ def _keepalive_misfire(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
             if not generates_nothing(sent):
                 last = sent
             elif last is not None and has_breakpoints(sent) and has_related_head(last, sent):
-                found = _misfire(last, sent)
-                yield from (found,) if found else ()
-                last = last if found else sent
+                evidence = _misfire(last, sent)
+                yield from (evidence,) if evidence else ()
+                last = last if evidence else sent
 
 
 def _misfire(last: RecordedCall, sent: RecordedCall) -> Evidence | None:

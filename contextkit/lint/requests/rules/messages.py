@@ -14,7 +14,6 @@ from contextkit.facts.load import built_in_table
 from contextkit.lint.requests.cut import reach_of
 from contextkit.lint.requests.history import (
     MEDIA,
-    Calls,
     added_blocks,
     bodies,
     front_cuts,
@@ -41,7 +40,7 @@ from contextkit.lint.requests.history import (
     shortened,
 )
 from contextkit.lint.requests.lifetimes import pause_text
-from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Calls, Change, Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.requests.values import FormatChange, differing_strings, format_change, paired_blocks, texts_of
 from contextkit.prompt.block import Block, json_bytes, text_of
 
@@ -109,9 +108,14 @@ def _last_call_before(sent: RecordedCall, them: Sequence[RecordedCall]) -> Recor
 def _side_call(sent: RecordedCall, name: str, them: Sequence[RecordedCall]) -> SideCall:
     before = _last_call_before(sent, them)
     behind = next((one for one in them if one.index > sent.index), None)
-    said = _message_blocks(sent)
+    blocks = _message_blocks(sent)
     return SideCall(
-        sent, name, before, behind, sum(len(block.body) for block in said), _has_quotes(said, _message_blocks(before))
+        sent,
+        name,
+        before,
+        behind,
+        sum(len(block.body) for block in blocks),
+        _has_quotes(blocks, _message_blocks(before)),
     )
 
 
@@ -127,8 +131,8 @@ def _has_quotes(said: Sequence[Block], main: Sequence[Block]) -> bool:
         for block in main[-_N_RECENT_BLOCKS:]
         if len(words := text_of(block).strip()) >= _MIN_SNIPPET
     ]
-    found = sum(snippet in text for snippet in snippets)
-    return found >= min(_MIN_QUOTES, max(1, len(snippets)))
+    n_quoted = sum(snippet in text for snippet in snippets)
+    return n_quoted >= min(_MIN_QUOTES, max(1, len(snippets)))
 
 
 def is_short(sent: RecordedCall) -> bool:
@@ -141,13 +145,13 @@ def is_short(sent: RecordedCall) -> bool:
 
 
 def _reasoning_blocks_removed(step: Step, change: Change) -> Evidence | None:
-    left, kept = set(map(_unsigned, change.now)), set(map(_unsigned, change.was))
+    left, before = set(map(_unsigned, change.now)), set(map(_unsigned, change.was))
     lost = [block for block in change.was if _unsigned(block) not in left]
     if change.level != "messages" or not lost or any(block.type != "thinking" for block in lost):
         return None
-    if any(_unsigned(block) not in kept and block.type != "thinking" for block in change.now):
+    if any(_unsigned(block) not in before and block.type != "thinking" for block in change.now):
         return None
-    fate = "changed" if any(_unsigned(block) not in kept for block in change.now) else "left"
+    fate = "changed" if any(_unsigned(block) not in before for block in change.now) else "left"
     return Evidence(f"the thinking of earlier turns {fate}, {len(lost)} block{'s' * (len(lost) > 1)}", lost[0].path)
 
 
@@ -379,13 +383,13 @@ def _is_shorter_part(was: Block, now: Block) -> bool:
 
     Of a result no large one.
     """
-    said, left = text_of(was), text_of(now)
-    is_part = bool(left.strip()) and (said.startswith(left.rstrip()) or said.endswith(left.lstrip()))
+    whole, left = text_of(was), text_of(now)
+    is_part = bool(left.strip()) and (whole.startswith(left.rstrip()) or whole.endswith(left.lstrip()))
     return (
         is_part
         and was.role != "assistant"
         and was.type == now.type
-        and (was.type == "text" or len(said) - len(left) <= _MAX_RESULT_PIECE)
+        and (was.type == "text" or len(whole) - len(left) <= _MAX_RESULT_PIECE)
     )
 
 
@@ -590,13 +594,13 @@ def _tool_call_re_rendered(calls: Calls) -> Iterator[Evidence]:
     for mine in calls.conversations.values():
         billed = [sent for sent in mine if sent.usage is not None and sent.row.cache != "breakpoints"]
         runs = (billed[i : i + _N_CALLS_STUCK] for i in range(len(billed) - _N_CALLS_STUCK + 1))
-        found = next((run[-1] for run in runs if _is_stuck(run)), None)
-        if found is not None:
+        stuck = next((run[-1] for run in runs if _is_stuck(run)), None)
+        if stuck is not None:
             text = (
-                f"{_N_CALLS_STUCK} calls in a row read {_read_tokens(found):,} tokens, up to the first call of a tool, "
+                f"{_N_CALLS_STUCK} calls in a row read {_read_tokens(stuck):,} tokens, up to the first call of a tool, "
                 "while their bodies only grew"
             )
-            yield Evidence(text, found.blocks[_first_call(found)].path, sent=found)
+            yield Evidence(text, stuck.blocks[_first_call(stuck)].path, sent=stuck)
 
 
 def _is_stuck(run: Sequence[RecordedCall]) -> bool:
@@ -684,12 +688,14 @@ def _image_re_encoded(step: Step, change: Change) -> Evidence | None:
 def _is_re_encoded(was: Block, now: Block) -> bool:
     """Whether only data differs: strings without blanks inside of a picture or a result that holds one."""
     values = orjson.loads(was.body), orjson.loads(now.body)  # without markers, which come and go
-    found = differing_strings(*values) if was.type == now.type else None
+    pairs_of_strings = differing_strings(*values) if was.type == now.type else None
     is_media = was.type in MEDIA or any(
         word in was.body for word in (b'"image', b"data:image", b'"inline_data', b'"inlineData')
     )
-    data = [pair for pair in found or () if any(map(_is_image_data, pair))]
-    return is_media and bool(data) and all("/" in one for one, other in found or () if (one, other) not in data)
+    data = [pair for pair in pairs_of_strings or () if any(map(_is_image_data, pair))]
+    return (
+        is_media and bool(data) and all("/" in one for one, other in pairs_of_strings or () if (one, other) not in data)
+    )
 
 
 def _is_image_data(text: str) -> bool:
@@ -924,8 +930,8 @@ def _window_share(sent: RecordedCall) -> float:
 
 
 def _server_side_edit_without_floor(sent: RecordedCall) -> Evidence | None:
-    given = sent.params.get("context_management")
-    edits = given.get("edits") if isinstance(given, dict) else None
+    configured = sent.params.get("context_management")
+    edits = configured.get("edits") if isinstance(configured, dict) else None
     for index, edit in enumerate(edits if isinstance(edits, list) else ()):
         if (
             isinstance(edit, dict)

@@ -49,10 +49,10 @@ _EFFORT_DEFAULTS = ("medium", "none")
 
 def _effort_change(step: Step) -> Evidence | None:
     unsaid = _EFFORT_IF_OMITTED.get(step.after.wire)
-    found = first_parameter_change(step, _EFFORT_PATHS, lambda value: unsaid if value is None else value)
-    if found is None or not _is_effort_cached(step, found.was, found.now):
+    difference = first_parameter_change(step, _EFFORT_PATHS, lambda value: unsaid if value is None else value)
+    if difference is None or not _is_effort_cached(step, difference.was, difference.now):
         return None
-    return found.evidence(f"the effort changed between calls {step.turn - 1} and {step.turn}")
+    return difference.evidence(f"the effort changed between calls {step.turn - 1} and {step.turn}")
 
 
 def _is_effort_cached(step: Step, was: Json, now: Json) -> bool:
@@ -94,8 +94,8 @@ def _thinking_config_change(step: Step) -> Evidence | None:
         first_parameter_change(step, _THINKING_PATHS, _thinking_mode),
         first_parameter_change(step, _TASK_BUDGET_PATHS),
     )
-    found, what = (mode, "the thinking mode or its budget") if mode else (budget, "the task budget")
-    return found.evidence(f"{what} changed between calls {step.turn - 1} and {step.turn}") if found else None
+    difference, what = (mode, "the thinking mode or its budget") if mode else (budget, "the task budget")
+    return difference.evidence(f"{what} changed between calls {step.turn - 1} and {step.turn}") if difference else None
 
 
 # CKP04 tool-choice-change
@@ -120,13 +120,15 @@ def _tool_choice_meaning(value: Json) -> Json:
 
 
 def _tool_choice_change(step: Step) -> Evidence | None:
-    found = first_parameter_change(step, _TOOL_CHOICE_PATHS, _tool_choice_meaning)
-    if found is None or has_tool_change(step):
+    difference = first_parameter_change(step, _TOOL_CHOICE_PATHS, _tool_choice_meaning)
+    if difference is None or has_tool_change(step):
         return None
     if not (had_cached(step, "messages") if is_claude(step.after) else step.after.row.provider == "openai"):
         return None
-    what = "whether tools may be called in parallel" if found.path == "parallel_tool_calls" else "the choice of tools"
-    return found.evidence(f"{what} changed between calls {step.turn - 1} and {step.turn}")
+    what = (
+        "whether tools may be called in parallel" if difference.path == "parallel_tool_calls" else "the choice of tools"
+    )
+    return difference.evidence(f"{what} changed between calls {step.turn - 1} and {step.turn}")
 
 
 # CKP05 output-schema-change
@@ -150,12 +152,14 @@ _PLAIN_TEXT_FORMAT: Json = {"type": "text"}
 
 
 def _output_schema_change(step: Step) -> Evidence | None:
-    found = first_parameter_change(step, _SCHEMA_PATHS, lambda value: None if value == _PLAIN_TEXT_FORMAT else value)
-    if found is None or not (
+    difference = first_parameter_change(
+        step, _SCHEMA_PATHS, lambda value: None if value == _PLAIN_TEXT_FORMAT else value
+    )
+    if difference is None or not (
         had_cached(step, "messages") if is_claude(step.after) else step.after.row.provider in _SCHEMA_PROVIDERS
     ):
         return None
-    return found.evidence(f"the schema of the answer changed between calls {step.turn - 1} and {step.turn}")
+    return difference.evidence(f"the schema of the answer changed between calls {step.turn - 1} and {step.turn}")
 
 
 # CKP06 speed-or-header-flag
@@ -186,13 +190,13 @@ def _speed_meaning(value: Json) -> Json:
 
 
 def _speed_or_header_flag(step: Step) -> Evidence | None:
-    found = first_parameter_change(step, _SPEED_PATHS, _speed_meaning)
-    if found is None or not (
+    difference = first_parameter_change(step, _SPEED_PATHS, _speed_meaning)
+    if difference is None or not (
         had_cached(step, "system") if is_claude(step.after) else step.after.row.provider == "openai"
     ):
         return None
-    what = _SPEED_LABELS.get(found.path.rpartition(".")[2], "the list of betas")
-    return found.evidence(f"{what} changed between calls {step.turn - 1} and {step.turn}")
+    what = _SPEED_LABELS.get(difference.path.rpartition(".")[2], "the list of betas")
+    return difference.evidence(f"{what} changed between calls {step.turn - 1} and {step.turn}")
 
 
 # CKP07 template-kwargs-at-head
@@ -204,10 +208,10 @@ _TEMPLATE_PATHS = dict.fromkeys(("openai_chat", "openai_responses", "anthropic_m
 
 
 def _template_kwargs_at_head(step: Step) -> Evidence | None:
-    found = first_parameter_change(step, _TEMPLATE_PATHS, lambda value: value or None)
-    if found is None or not had_cached(step, "tools"):
+    difference = first_parameter_change(step, _TEMPLATE_PATHS, lambda value: value or None)
+    if difference is None or not had_cached(step, "tools"):
         return None
-    return found.evidence(
+    return difference.evidence(
         f"what the template prints at the head of the prompt changed between calls {step.turn - 1} and {step.turn}"
     )
 

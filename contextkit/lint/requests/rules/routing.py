@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from contextkit.canonical import Json
-from contextkit.lint.requests.history import Calls
 from contextkit.lint.requests.parameters import (
     CLAUDE_WIRES,
     ParameterChange,
@@ -22,7 +21,7 @@ from contextkit.lint.requests.parameters import (
     route_key,
     value_at,
 )
-from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Calls, Evidence, RecordedCall, RequestRule, Step
 
 # CKR01 load-balancer-spread
 # ---------------------------------------------------------------------------------------------------------------------
@@ -32,9 +31,11 @@ def _load_balancer_spread(step: Step) -> Evidence | None:
     """The same model in another region, or on another platform."""
     if is_other_model(step) or is_aggregated(step.after) or outlives_pin(step) or not had_cached(step, "tools"):
         return None
-    found = deployment_change(step)
+    difference = deployment_change(step)
     return (
-        found.evidence(f"the next call went to another place: {found.was} before, {found.now} now") if found else None
+        difference.evidence(f"the next call went to another place: {difference.was} before, {difference.now} now")
+        if difference
+        else None
     )
 
 
@@ -46,9 +47,9 @@ def _affinity_shorter_than_ttl(step: Step) -> Evidence | None:
     """Another place answers behind a pause that the paid hour would have covered."""
     if is_other_model(step) or not outlives_pin(step):
         return None
-    found = deployment_change(step)
+    difference = deployment_change(step)
     text = f"another place answers after {step.gap_seconds:.0f} seconds, though the entry was paid for an hour"
-    return found.evidence(text) if found else None
+    return difference.evidence(text) if difference else None
 
 
 # CKR03 upstream-host-switch
@@ -61,8 +62,12 @@ def _upstream_host_switch(step: Step) -> Evidence | None:
         return None
     if has_new_opening(step) and not route_key(step.after):
         return None  # the key that the aggregator derives is another one: that is the cause
-    found = deployment_change(step) or _requested_host_change(step)
-    return found.evidence(f"{found.now} serves this call, {found.was} the one before") if found else None
+    difference = deployment_change(step) or _requested_host_change(step)
+    return (
+        difference.evidence(f"{difference.now} serves this call, {difference.was} the one before")
+        if difference
+        else None
+    )
 
 
 def _requested_host_change(step: Step) -> ParameterChange | None:
@@ -170,10 +175,10 @@ _KEY_PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_k
 
 
 def _cache_key_reset(step: Step) -> Evidence | None:
-    found = None if step.after.wire in CLAUDE_WIRES else first_parameter_change(step, _KEY_PATHS)
-    if found is None or found.was is None or found.now is None:
+    difference = None if step.after.wire in CLAUDE_WIRES else first_parameter_change(step, _KEY_PATHS)
+    if difference is None or difference.was is None or difference.now is None:
         return None
-    return found.evidence(f"the key that says where the prefix lies is another one at call {step.turn}")
+    return difference.evidence(f"the key that says where the prefix lies is another one at call {step.turn}")
 
 
 # CKR07 derived-key-drifts
@@ -205,8 +210,12 @@ def _isolation_boundary(step: Step) -> Evidence | None:
         return ParameterChange("model", was, now).evidence(
             f"account {now} is asked after {was}, and their caches are apart"
         )
-    found = first_parameter_change(step, _ISOLATION_PATHS)
-    return found.evidence("the key that keeps caches apart is another one than in the call before") if found else None
+    difference = first_parameter_change(step, _ISOLATION_PATHS)
+    return (
+        difference.evidence("the key that keeps caches apart is another one than in the call before")
+        if difference
+        else None
+    )
 
 
 # CKR09 stream-vs-nonstream-lane

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby, pairwise
 
 from contextkit.lint.requests.history import (
-    Calls,
     Opening,
     is_model_switch,
     message_blocks,
@@ -15,7 +14,7 @@ from contextkit.lint.requests.history import (
     openings,
     recorded_model,
 )
-from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Calls, Change, Evidence, RecordedCall, RequestRule, Step
 from contextkit.lint.requests.text_edits import (
     CHECKBOX,
     CLOCK,
@@ -50,8 +49,8 @@ def _clock_changed(step: Step, change: Change) -> Evidence | None:
 
 
 def _clock_added(step: Step, change: Change) -> Evidence | None:
-    found = added_with(CLOCK, change)
-    return Evidence(f"a time of day ({found.strip()}) was put into {front_label(change)}") if found else None
+    result = added_with(CLOCK, change)
+    return Evidence(f"a time of day ({result.strip()}) was put into {front_label(change)}") if result else None
 
 
 # CKS02 date-rollover
@@ -67,8 +66,8 @@ def _date_changed(step: Step, change: Change) -> Evidence | None:
 
 
 def _date_added(step: Step, change: Change) -> Evidence | None:
-    found = added_with(DATE, change)
-    return Evidence(f"a date ({found.strip()}) was put into {front_label(change)}") if found else None
+    result = added_with(DATE, change)
+    return Evidence(f"a date ({result.strip()}) was put into {front_label(change)}") if result else None
 
 
 # CKS03 id-or-nonce-in-prefix
@@ -164,10 +163,10 @@ def _environment_between_conversations(calls: Calls) -> Iterator[Evidence]:
     first: dict[tuple[str, ...], Opening] = {}
     for opening in openings(calls):
         other = first.setdefault(opening.kind, opening)
-        found = text_edit_between(other.text, opening.text)
-        if other.text != opening.text and _is_environment(found) and found.share > _MIN_SHARED:
+        edit = text_edit_between(other.text, opening.text)
+        if other.text != opening.text and _is_environment(edit) and edit.share > _MIN_SHARED:
             text = f"system text agrees with that of {other.name} but for the folder, the repository or the machine"
-            yield Evidence(text, opening.path, found.was[:100], found.now[:100], opening.sent)
+            yield Evidence(text, opening.path, edit.was[:100], edit.now[:100], opening.sent)
             return
 
 
@@ -186,11 +185,11 @@ def _system_changes_per_turn(step: Step, change: Change) -> Evidence | None:
     if change.level != "system" or not change.is_first or not is_new_user_turn(step):
         return None
     pairs = list(pairwise(step.earlier[-20:]))
-    spoken = [_has_other_system(a, b) for a, b in pairs if _has_user_turn(a, b)]
+    with_user = [_has_other_system(a, b) for a, b in pairs if _has_user_turn(a, b)]
     silent = [_has_other_system(a, b) for a, b in pairs if not _has_user_turn(a, b)]
-    if len(spoken) < 2 or not all(spoken) or not silent or any(silent):
+    if len(with_user) < 2 or not all(with_user) or not silent or any(silent):
         return None
-    return Evidence(f"system text changed at each of the last {len(spoken) + 1} user turns and never between them")
+    return Evidence(f"system text changed at each of the last {len(with_user) + 1} user turns and never between them")
 
 
 def _has_other_system(before: RecordedCall, after: RecordedCall) -> bool:
@@ -221,25 +220,25 @@ _PROGRESS_COUNT = re.compile(
 def _plan_changed(step: Step, change: Change) -> Evidence | None:
     if not is_front(change):
         return None
-    found = text_edit(change)
-    is_list = bool(CHECKBOX.search(found.was) or CHECKBOX.search(found.now))
+    edit = text_edit(change)
+    is_list = bool(CHECKBOX.search(edit.was) or CHECKBOX.search(edit.now))
     return (
         Evidence(f"a plan or list of tasks changed in {front_label(change)}")
-        if is_list or found.is_about("plan")
+        if is_list or edit.is_about("plan")
         else None
     )
 
 
 def _progress_count_changed(step: Step, change: Change) -> Evidence | None:
     """Nothing but numbers differ, and they count turns, steps or tokens."""
-    found = text_edit(change) if is_front(change) else None
-    if found is None or _NUMBER.sub("#", found.was) != _NUMBER.sub("#", found.now):
+    edit = text_edit(change) if is_front(change) else None
+    if edit is None or _NUMBER.sub("#", edit.was) != _NUMBER.sub("#", edit.now):
         return None
-    pairs = zip(_NUMBER.findall(found.was), _NUMBER.finditer(found.now), strict=True)
+    pairs = zip(_NUMBER.findall(edit.was), _NUMBER.finditer(edit.now), strict=True)
     others = [now for was, now in pairs if was != now[0]]
     counted = [
         one
-        for one in _PROGRESS_COUNT.finditer(found.now)
+        for one in _PROGRESS_COUNT.finditer(edit.now)
         if any(one.start() <= now.start() < one.end() for now in others)
     ]
     if not counted or not all(any(one.start() <= now.start() < one.end() for one in counted) for now in others):
@@ -286,7 +285,7 @@ def _instruction_file_heading(edit: TextEdit) -> str:
         return first  # the whole file came or went
     if SUBJECTS["memory"].search(edit.section):
         return ""
-    starts = [found.start() for found in _CONTENTS.finditer(edit.before)]
+    starts = [match.start() for match in _CONTENTS.finditer(edit.before)]
     pasted = edit.before[starts[-1] :].strip().splitlines() if starts else [""]
     is_inside = SUBJECTS["file"].search(pasted[0]) and not any(map(_OTHER_SECTION.match, pasted))
     return pasted[0] if is_inside else ""
@@ -299,11 +298,11 @@ def _instruction_file_heading(edit: TextEdit) -> str:
 def _static_and_volatile_one_block(step: Step, change: Change) -> Evidence | None:
     if change.level != "system" or len(change.was) != 1 or len(change.now) != 1 or change.was[0].marker is None:
         return None
-    found = text_edit(change)
-    if not found.is_late or not found.is_at_end:
+    edit = text_edit(change)
+    if not edit.is_late or not edit.is_at_end:
         return None
     return Evidence(
-        f"the end of a marked system block changed, its first {int(100 * found.share)} % stayed: one marker stands behind both"
+        f"the end of a marked system block changed, its first {int(100 * edit.share)} % stayed: one marker stands behind both"
     )
 
 
@@ -380,8 +379,8 @@ def _identity_within_conversation(step: Step, change: Change) -> Evidence | None
     )
     if not is_front or is_model_switch(step) or not _is_name(*texts_of(change)):
         return None
-    found = text_edit(change)
-    front, *names = _whole_words(found)
+    edit = text_edit(change)
+    front, *names = _whole_words(edit)
     if not _NAME_LABEL.search(front) and (_SENTENCE_START.search(front) or not all(map(_NAME.fullmatch, names))):
         return None
     return Evidence(
@@ -403,13 +402,13 @@ _NAME_LABEL = re.compile(
 """What stands right in front of a name, also of one that is written small."""
 
 
-def _whole_words(found: TextEdit) -> tuple[str, str, str]:
+def _whole_words(edit: TextEdit) -> tuple[str, str, str]:
     """The line up to what differs, then what differs in whole words, as it was and as it is."""
-    begin = found.lead - len(found.before)
-    start = next((i for i in range(begin, 0, -1) if not found.was[i - 1].isalnum()), 0)
-    ends = (begin + len(span) for span in found.span)
-    was, now = (line[start : _word_end(line, end)] for line, end in zip((found.was, found.now), ends, strict=True))
-    return found.was[:start], was, now
+    begin = edit.lead - len(edit.before)
+    start = next((i for i in range(begin, 0, -1) if not edit.was[i - 1].isalnum()), 0)
+    ends = (begin + len(span) for span in edit.span)
+    was, now = (line[start : _word_end(line, end)] for line, end in zip((edit.was, edit.now), ends, strict=True))
+    return edit.was[:start], was, now
 
 
 def _word_end(line: str, at: int) -> int:
@@ -417,13 +416,13 @@ def _word_end(line: str, at: int) -> int:
 
 
 def _is_name(was: str, now: str) -> bool:
-    found = text_edit_between(was, now)
-    is_short = max(map(len, found.span)) <= _MAX_NAME and min(map(len, found.span)) > 0
-    is_other = any(differs_only_in(pattern, found.was, found.now) for pattern in (MOMENT, ID, PATH)) or any(
-        map(found.is_about, ("place", "id"))
+    edit = text_edit_between(was, now)
+    is_short = max(map(len, edit.span)) <= _MAX_NAME and min(map(len, edit.span)) > 0
+    is_other = any(differs_only_in(pattern, edit.was, edit.now) for pattern in (MOMENT, ID, PATH)) or any(
+        map(edit.is_about, ("place", "id"))
     )
-    is_near = found.lead < _FRONT_SHARE * len(now) and found.trail >= _MIN_BEHIND
-    return is_short and is_near and not is_other and any(char.isalpha() for char in found.span[1])
+    is_near = edit.lead < _FRONT_SHARE * len(now) and edit.trail >= _MIN_BEHIND
+    return is_short and is_near and not is_other and any(char.isalpha() for char in edit.span[1])
 
 
 # CKS12 prompt-variant-fragmentation
@@ -433,14 +432,16 @@ def _is_name(was: str, now: str) -> bool:
 def _variants_alternate(step: Step, change: Change) -> Evidence | None:
     if change.level != "system" or not change.is_first:
         return None
-    found = text_edit(change)
-    if not found.was.strip() or not found.now.strip() or found.is_growth:
+    edit = text_edit(change)
+    if not edit.was.strip() or not edit.now.strip() or edit.is_growth:
         return None
     now = _system_bodies(step.after)
-    seen = next((back for back, sent in enumerate(reversed(step.earlier[:-1]), 2) if _system_bodies(sent) == now), 0)
+    n_calls_back = next(
+        (back for back, sent in enumerate(reversed(step.earlier[:-1]), 2) if _system_bodies(sent) == now), 0
+    )
     return (
-        Evidence(f"system text is again the one of {seen} calls before: variants alternate in one conversation")
-        if seen
+        Evidence(f"system text is again the one of {n_calls_back} calls before: variants alternate in one conversation")
+        if n_calls_back
         else None
     )
 
@@ -449,9 +450,9 @@ def _variant_again(step: Step, change: Change) -> Evidence | None:
     """Another text where one has come back before; asked last, since a text may come and go for a reason of its own."""
     if change.level != "system" or not change.is_first:
         return None
-    seen = [key for key, _ in groupby(map(_system_bodies, step.earlier[-_N_RECENT:]))]
-    n_texts = sum(text not in seen[:place] for place, text in enumerate(seen))
-    if n_texts == len(seen):
+    texts = [key for key, _ in groupby(map(_system_bodies, step.earlier[-_N_RECENT:]))]
+    n_texts = sum(text not in texts[:place] for place, text in enumerate(texts))
+    if n_texts == len(texts):
         return None
     return Evidence(
         f"system text changed for another time, and {n_texts} texts have taken turns before: variants of one prompt"
@@ -483,10 +484,10 @@ def _reminder_in_system(step: Step, change: Change) -> Evidence | None:
     """A reminder, or words that stood in a message, arrive in the system text."""
     if change.level != "system":
         return None
-    found = text_edit(change)
-    piece = found.span[1].strip() if found.is_growth else ""
+    edit = text_edit(change)
+    piece = edit.span[1].strip() if edit.is_growth else ""
     is_hoisted = len(piece) >= 20 and any(piece in text_of(block) for block in message_blocks(step.before))
-    is_named = bool(piece or not found.span[1].strip()) and found.is_about("reminder")
+    is_named = bool(piece or not edit.span[1].strip()) and edit.is_about("reminder")
     if not is_hoisted and not is_named:
         return None
     return Evidence(f"system text {'grew' if piece else 'shrank'} by a piece that belongs between messages")
@@ -496,11 +497,11 @@ def _system_grew(step: Step, change: Change) -> Evidence | None:
     """Shape only: something came behind the system text, nothing else changed."""
     if change.level != "system" or not change.is_first:
         return None
-    found = text_edit(change)
-    if not found.is_growth or found.trail > _MAX_TRAIL or not (found.before.strip() or change.at):
+    edit = text_edit(change)
+    if not edit.is_growth or edit.trail > _MAX_TRAIL or not (edit.before.strip() or change.at):
         return None
     return Evidence(
-        f"system text grew by {len(found.span[1]):,} characters at its end, as when a message of the role system is hoisted"
+        f"system text grew by {len(edit.span[1]):,} characters at its end, as when a message of the role system is hoisted"
     )
 
 

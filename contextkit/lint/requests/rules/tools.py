@@ -95,8 +95,8 @@ def tool_set_changes(step: Step, change: Change) -> ToolChanges | None:
     """
     if change.level != "tools" or change is not next(one for one in step.changes if one.level == "tools"):
         return None
-    found = tool_changes(step)
-    return found if found.gone or found.come or found.held_back or found.promoted else None
+    tool_diff = tool_changes(step)
+    return tool_diff if tool_diff.gone or tool_diff.come or tool_diff.held_back or tool_diff.promoted else None
 
 
 def _tool_blocks(sent: RecordedCall) -> list[Block]:
@@ -119,8 +119,8 @@ def list_names(blocks: Sequence[Block], most: int = 4) -> str:
     >>> named(())
     ''
     """
-    shown = ", ".join(block.role for block in blocks[:most])
-    return shown if len(blocks) <= most else f"{shown} and {len(blocks) - most} more"
+    listed = ", ".join(block.role for block in blocks[:most])
+    return listed if len(blocks) <= most else f"{listed} and {len(blocks) - most} more"
 
 
 def count_tools(blocks: Sequence[Block]) -> str:
@@ -166,18 +166,20 @@ def new_instructions(step: Step) -> str:
     """What the user or the system says in this call that the one before did not have: newest messages, and what came
     into the system.
     """
-    heard = [
+    user_blocks = [
         block for block in new_message_blocks(step) if block.type == "text" and block.role not in ("assistant", "model")
     ]
-    known = {line for block in step.before.blocks if block.level == "system" for line in text_of(block).splitlines()}
+    old_lines = {
+        line for block in step.before.blocks if block.level == "system" for line in text_of(block).splitlines()
+    }
     news = [
         line
         for block in step.after.blocks
         if block.level == "system"
         for line in text_of(block).splitlines()
-        if line not in known
+        if line not in old_lines
     ]
-    texts = [text for text in map(text_of, heard) if len(text) <= _SHORT_TEXT]
+    texts = [text for text in map(text_of, user_blocks) if len(text) <= _SHORT_TEXT]
     return "\n".join([*texts, *news])
 
 
@@ -258,14 +260,17 @@ def _tool_order_drift(step: Step, change: Change) -> Evidence | None:
 
 def _server_tools_changed(step: Step, change: Change) -> Evidence | None:
     """All tools of a server came, went or came back together."""
-    found = tool_set_changes(step, change)
+    tool_diff = tool_set_changes(step, change)
     if (
-        found is None
-        or found.is_rename
-        or not are_whole_servers([*found.gone, *found.come], [*_without(found.was, found.gone)])
+        tool_diff is None
+        or tool_diff.is_rename
+        or not are_whole_servers([*tool_diff.gone, *tool_diff.come], [*_without(tool_diff.was, tool_diff.gone)])
     ):
         return None
-    what = [f"{list_names(found.gone)} went" * bool(found.gone), f"{list_names(found.come)} came" * bool(found.come)]
+    what = [
+        f"{list_names(tool_diff.gone)} went" * bool(tool_diff.gone),
+        f"{list_names(tool_diff.come)} came" * bool(tool_diff.come),
+    ]
     return Evidence(f"tools of a server changed at call {step.turn}: {', '.join(filter(None, what))}")
 
 
@@ -275,27 +280,35 @@ def _without(was: tuple[Block, ...], gone: tuple[Block, ...]) -> list[Block]:
 
 def _tools_added_late(step: Step, change: Change) -> Evidence | None:
     """Tools came that no call before had, or those at the end of the list went."""
-    found = tool_set_changes(step, change)
-    if found is None or found.is_swap or found.is_rename:
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None or tool_diff.is_swap or tool_diff.is_rename:
         return None
-    known = {name for sent in step.earlier for name in tool_names(sent)}
-    if found.come and not known & {block.role for block in found.come}:
-        return Evidence(f"{count_tools(found.come)} appeared at call {step.turn}: {list_names(found.come)}")
-    if found.gone and 3 * len(found.gone) <= len(found.was) and found.was[-len(found.gone) :] == found.gone:
+    earlier_names = {name for sent in step.earlier for name in tool_names(sent)}
+    if tool_diff.come and not earlier_names & {block.role for block in tool_diff.come}:
+        return Evidence(f"{count_tools(tool_diff.come)} appeared at call {step.turn}: {list_names(tool_diff.come)}")
+    if (
+        tool_diff.gone
+        and 3 * len(tool_diff.gone) <= len(tool_diff.was)
+        and tool_diff.was[-len(tool_diff.gone) :] == tool_diff.gone
+    ):
         return Evidence(
-            f"{count_tools(found.gone)} vanished from the end of the list at call {step.turn}: {list_names(found.gone)}"
+            f"{count_tools(tool_diff.gone)} vanished from the end of the list at call {step.turn}: {list_names(tool_diff.gone)}"
         )
-    return _tools_returned(step, found)
+    return _tools_returned(step, tool_diff)
 
 
-def _tools_returned(step: Step, found: ToolChanges) -> Evidence | None:
+def _tools_returned(step: Step, tool_diff: ToolChanges) -> Evidence | None:
     """What came had stood at the end of an earlier list that was otherwise this one."""
-    if not found.come or found.now[-len(found.come) :] != found.come or 3 * len(found.come) > len(found.now):
+    if (
+        not tool_diff.come
+        or tool_diff.now[-len(tool_diff.come) :] != tool_diff.come
+        or 3 * len(tool_diff.come) > len(tool_diff.now)
+    ):
         return None
-    now = {block.role for block in found.now}
+    now = {block.role for block in tool_diff.now}
     was_before = any(tool_names(sent) == now for sent in step.earlier[:-1])
     return (
-        Evidence(f"{count_tools(found.come)} came back at call {step.turn}: {list_names(found.come)}")
+        Evidence(f"{count_tools(tool_diff.come)} came back at call {step.turn}: {list_names(tool_diff.come)}")
         if was_before
         else None
     )
@@ -306,13 +319,13 @@ def _tools_returned(step: Step, found: ToolChanges) -> Evidence | None:
 
 
 def _per_turn_tool_selection(step: Step, change: Change) -> Evidence | None:
-    found = tool_set_changes(step, change)
-    if found is None or found.is_rename or not (found.gone or found.come):
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None or tool_diff.is_rename or not (tool_diff.gone or tool_diff.come):
         return None
-    text = f"another choice of tools: {len(found.was)} before, {len(found.now)} now"
+    text = f"another choice of tools: {len(tool_diff.was)} before, {len(tool_diff.now)} now"
     gone, come = (
-        f"; without {list_names(found.gone)}" if found.gone else "",
-        f"; with {list_names(found.come)}" if found.come else "",
+        f"; without {list_names(tool_diff.gone)}" if tool_diff.gone else "",
+        f"; with {list_names(tool_diff.come)}" if tool_diff.come else "",
     )
     return Evidence(text + gone + come)
 
@@ -333,27 +346,29 @@ _LAST_TURN_INSTRUCTION = re.compile(
 
 
 def _tools_dropped_on_last_turn(step: Step, change: Change) -> Evidence | None:
-    found = tool_set_changes(step, change)
-    if found is None or found.held_back or found.promoted:
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None or tool_diff.held_back or tool_diff.promoted:
         return None
-    if not found.now:
-        return Evidence(f"all {len(found.was)} tools are gone at call {step.turn}")
-    if found.gone and _is_finish(found):
-        return Evidence(f"only {list_names(found.now)} is left of {len(found.was)} tools at call {step.turn}")
-    if found.gone and not found.come and _LAST_TURN_INSTRUCTION.search(new_instructions(step)):
-        return Evidence(f"{count_tools(found.gone)} left out of the call that is told to end: {list_names(found.gone)}")
-    return _back(step, found)
+    if not tool_diff.now:
+        return Evidence(f"all {len(tool_diff.was)} tools are gone at call {step.turn}")
+    if tool_diff.gone and _is_finish(tool_diff):
+        return Evidence(f"only {list_names(tool_diff.now)} is left of {len(tool_diff.was)} tools at call {step.turn}")
+    if tool_diff.gone and not tool_diff.come and _LAST_TURN_INSTRUCTION.search(new_instructions(step)):
+        return Evidence(
+            f"{count_tools(tool_diff.gone)} left out of the call that is told to end: {list_names(tool_diff.gone)}"
+        )
+    return _back(step, tool_diff)
 
 
-def _is_finish(found: ToolChanges) -> bool:
-    return len(found.now) == 1 < len(found.was) and bool(_FINISHES.match(found.now[0].role))
+def _is_finish(tool_diff: ToolChanges) -> bool:
+    return len(tool_diff.now) == 1 < len(tool_diff.was) and bool(_FINISHES.match(tool_diff.now[0].role))
 
 
-def _back(step: Step, found: ToolChanges) -> Evidence | None:
+def _back(step: Step, tool_diff: ToolChanges) -> Evidence | None:
     """After a call without tools they are there again."""
-    if found.was or not any(tool_names(sent) for sent in step.earlier[:-1]):
+    if tool_diff.was or not any(tool_names(sent) for sent in step.earlier[:-1]):
         return None
-    return Evidence(f"{count_tools(found.come)} back after a call without any")
+    return Evidence(f"{count_tools(tool_diff.come)} back after a call without any")
 
 
 # CKT05 auto-defer-threshold-flip
@@ -361,20 +376,20 @@ def _back(step: Step, found: ToolChanges) -> Evidence | None:
 
 
 def _auto_defer_threshold_flip(step: Step, change: Change) -> Evidence | None:
-    found = tool_set_changes(step, change)
-    if found is None:
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None:
         return None
-    flips = [*found.held_back, *found.promoted]
-    has_search = any(map(is_search_tool, (*found.gone, *found.come)))
-    moved = len(found.gone) + len(found.come)
-    if len(flips) > 1 or found.held_back or (has_search and moved > 2):
+    flips = [*tool_diff.held_back, *tool_diff.promoted]
+    has_search = any(map(is_search_tool, (*tool_diff.gone, *tool_diff.come)))
+    moved = len(tool_diff.gone) + len(tool_diff.come)
+    if len(flips) > 1 or tool_diff.held_back or (has_search and moved > 2):
         way = (
             "deferred"
-            if found.held_back or (has_search and found.gone and len(found.now) < len(found.was))
+            if tool_diff.held_back or (has_search and tool_diff.gone and len(tool_diff.now) < len(tool_diff.was))
             else "sent in full"
         )
         text = f"{max(len(flips), moved)} tools are {way} at call {step.turn}"
-        return Evidence(f"{text}: {list_names(flips or [*found.gone, *found.come])}")
+        return Evidence(f"{text}: {list_names(flips or [*tool_diff.gone, *tool_diff.come])}")
     return None
 
 
@@ -383,20 +398,20 @@ def _auto_defer_threshold_flip(step: Step, change: Change) -> Evidence | None:
 
 
 def _deferred_tool_promoted(step: Step, change: Change) -> Evidence | None:
-    found = tool_set_changes(step, change)
-    if found is None or found.gone or found.held_back or not _is_promotion(step, found):
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None or tool_diff.gone or tool_diff.held_back or not _is_promotion(step, tool_diff):
         return None
-    new = [*found.promoted, *found.come]
+    new = [*tool_diff.promoted, *tool_diff.come]
     return Evidence(
-        f"{list_names(new)} joined the {len(found.was)} tools in front"
-        + " right behind a search for tools" * bool(found.come)
+        f"{list_names(new)} joined the {len(tool_diff.was)} tools in front"
+        + " right behind a search for tools" * bool(tool_diff.come)
     )
 
 
-def _is_promotion(step: Step, found: ToolChanges) -> bool:
-    if found.promoted:
-        return len(found.promoted) == 1 and not found.come
-    return 0 < len(found.come) <= 5 and all(was_searched(step, block.role) for block in found.come)
+def _is_promotion(step: Step, tool_diff: ToolChanges) -> bool:
+    if tool_diff.promoted:
+        return len(tool_diff.promoted) == 1 and not tool_diff.come
+    return 0 < len(tool_diff.come) <= 5 and all(was_searched(step, block.role) for block in tool_diff.come)
 
 
 # CKT07 schema-key-order-drift
@@ -469,8 +484,8 @@ def _short_value_changed(step: Step, change: Change) -> Evidence | None:
 def _texts(change: Change) -> list[tuple[str, str]]:
     """Pairs of texts that differ in definitions that are otherwise equal."""
     pairs = paired_blocks(change) if change.level == "tools" else []
-    found = [_differing_strings_of(was, now) for was, now in pairs]
-    return [pair for texts in found for pair in texts] if all(found) else []
+    pairs_of_strings = [_differing_strings_of(was, now) for was, now in pairs]
+    return [pair for texts in pairs_of_strings for pair in texts] if all(pairs_of_strings) else []
 
 
 def _differing_strings_of(was: Block, now: Block) -> list[tuple[str, str]]:
@@ -545,15 +560,17 @@ _SWITCHES = re.compile(
 
 
 def _permission_removes_tool(step: Step, change: Change) -> Evidence | None:
-    found = tool_set_changes(step, change)
-    if found is None or found.is_rename or not (found.gone or found.come):
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None or tool_diff.is_rename or not (tool_diff.gone or tool_diff.come):
         return None
-    is_server = are_whole_servers([*found.gone, *found.come], [block for block in found.was if block not in found.gone])
-    sign = (_MODE_ENTERED if found.is_swap or is_server else _MODE).search(new_instructions(step))
+    is_server = are_whole_servers(
+        [*tool_diff.gone, *tool_diff.come], [block for block in tool_diff.was if block not in tool_diff.gone]
+    )
+    sign = (_MODE_ENTERED if tool_diff.is_swap or is_server else _MODE).search(new_instructions(step))
     call = next((block for block in new_tool_calls(step) if _SWITCHES.search(block.body)), None)
     if sign is None and call is None:
         return None
-    moved = list_names(found.gone) + " went" if found.gone else list_names(found.come) + " came"
+    moved = list_names(tool_diff.gone) + " went" if tool_diff.gone else list_names(tool_diff.come) + " came"
     return Evidence(
         f"{moved} at the call that says {sign[0]!r}" if sign else f"{moved} at the call behind a change of mode"
     )
@@ -610,13 +627,19 @@ def _objects(value: Json, is_frame: bool = True) -> Iterator[dict[str, Json]]:
 
 
 def _server_tool_toggled(step: Step, change: Change) -> Evidence | None:
-    found = tool_set_changes(step, change)
-    moved = [*found.gone, *found.come] if found else []
-    if found is None or not moved or found.held_back or found.promoted or not all(map(is_server_tool, moved)):
+    tool_diff = tool_set_changes(step, change)
+    moved = [*tool_diff.gone, *tool_diff.come] if tool_diff else []
+    if (
+        tool_diff is None
+        or not moved
+        or tool_diff.held_back
+        or tool_diff.promoted
+        or not all(map(is_server_tool, moved))
+    ):
         return None
     what = [
-        f"{list_names(found.gone)} was switched off" if found.gone else "",
-        f"{list_names(found.come)} was switched on" if found.come else "",
+        f"{list_names(tool_diff.gone)} was switched off" if tool_diff.gone else "",
+        f"{list_names(tool_diff.come)} was switched on" if tool_diff.come else "",
     ]
     return Evidence(f"{' and '.join(filter(None, what))} at call {step.turn}")
 
