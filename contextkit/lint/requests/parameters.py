@@ -63,7 +63,7 @@ def display_value(value: Json) -> str:
 def value_at(fields: Json, path: str) -> Json:
     """The value at a dotted path, None where there is none.
 
-    >>> dig({"reasoning": {"effort": "low"}}, "reasoning.effort")
+    >>> value_at({"reasoning": {"effort": "low"}}, "reasoning.effort")
     'low'
     """
     for name in path.split("."):

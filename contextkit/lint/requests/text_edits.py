@@ -177,7 +177,7 @@ class TextEdit:
         return one_sided or [*sides[0], *sides[1]]
 
     def is_about(self, subject: str) -> bool:
-        """Whether heading or labels name a subject of `ABOUT`."""
+        """Whether heading or labels name a subject of `SUBJECTS`."""
         return bool(SUBJECTS[subject].search(self.heading))
 
 
@@ -190,7 +190,7 @@ def text_edit(change: Change) -> TextEdit:
 def text_edit_between(was: str, now: str) -> TextEdit:
     """What was edited between two texts.
 
-    >>> between("# Folder\\nyou work in /a\\nend", "# Folder\\nyou work in /b\\nend").heading
+    >>> text_edit_between("# Folder\\nyou work in /a\\nend", "# Folder\\nyou work in /b\\nend").heading
     '# Folder'
     """
     start, one, other = differing_span(was, now)

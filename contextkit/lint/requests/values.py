@@ -162,7 +162,7 @@ def _format_changes_of_blocks(was: Block, now: Block) -> set[FormatChange] | Non
 def format_changes(was: Json, now: Json) -> set[FormatChange] | None:
     """How two JSON values are spelled apart, empty where they are not, None where they differ.
 
-    >>> between({"a": 1, "b": 2}, {"b": 2, "a": 1.0}) == {Respelling.ORDER, Respelling.NUMBERS}
+    >>> format_changes({"a": 1, "b": 2}, {"b": 2, "a": 1.0}) == {FormatChange.ORDER, FormatChange.NUMBERS}
     True
     """
     if isinstance(was, dict) and isinstance(now, dict):

@@ -116,7 +116,7 @@ def tool_names(sent: RecordedCall) -> frozenset[str]:
 def list_names(blocks: Sequence[Block], most: int = 4) -> str:
     """Their names, for a message.
 
-    >>> named(())
+    >>> list_names(())
     ''
     """
     listed = ", ".join(block.role for block in blocks[:most])
@@ -126,7 +126,7 @@ def list_names(blocks: Sequence[Block], most: int = 4) -> str:
 def count_tools(blocks: Sequence[Block]) -> str:
     """How many tools they are, for a message.
 
-    >>> counted(())
+    >>> count_tools(())
     '0 tools'
     """
     return f"{len(blocks)} tool{'s' * (len(blocks) != 1)}"
