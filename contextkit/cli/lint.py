@@ -463,13 +463,13 @@ def command(**lint_input: Any) -> None:
 
 
 def _explain(code: str, form: str) -> None:
+    from contextkit.lint.explain import parts, terminal_text
     from contextkit.lint.output.formats import dumped
-    from contextkit.lint.pages import page, parts
 
     if form == "json":
         echo_json(dumped(parts(code)))
     else:
-        echo(page(code).strip())
+        echo(terminal_text(code))
 
 
 # Looking
@@ -478,10 +478,9 @@ def _explain(code: str, form: str) -> None:
 
 def _results(options: Options) -> LintResults:
     """Everything found; with --fix what is left of it."""
-    from contextkit.lint.catalogue import hazards
+    from contextkit.lint.catalogue import hazards, page
     from contextkit.lint.output.formats import LintResults
     from contextkit.lint.output.text import lines_of
-    from contextkit.lint.pages import page
 
     what = lint_input(options.paths, options.recordings, options.stdin_filename)
     _check_input(

@@ -155,11 +155,18 @@ def _rest(group: Group) -> Iterator[str]:
     paths = {finding.place.path for finding in group.findings if isinstance(finding.place, RequestPlace)}
     if len(paths) > 1:
         yield f"  = shown: the first of {len(group.findings):,}, at {len(paths):,} places"
-    if group.cost_tokens is not None:
-        price = "" if group.cost_usd is None else f", ${group.cost_usd:.4f}"
-        yield f"  = cost: {counted(group.cost_tokens, 'cached token')} billed again{price}"
+    if isinstance(group.first.place, RequestPlace):
+        yield f"  = cost: {_cost(group)}"
     if group.verdicts:
         yield f"  = provider: {', '.join(group.verdicts)}"
+
+
+def _cost(group: Group) -> str:
+    if not group.cost_tokens:
+        return "none beyond the other findings of the call" if group.is_cost_complete else "unknown"
+    bound = "" if group.is_cost_complete else "at least "
+    price = "" if group.cost_usd is None else f", ${group.cost_usd:.4f}"
+    return f"{bound}{counted(group.cost_tokens, 'token')} billed again instead of read{price}"
 
 
 def _help(finding: Finding) -> Iterator[str]:

@@ -34,26 +34,37 @@ TURN = re.compile(
     re.IGNORECASE,
 )
 """Names of what differs between the turns of one conversation."""
+
 _DEPTH = 3
+
 _REQUEST = re.compile(
     r"(?:kwargs|(?:^|_)kw|params|parameters|request|payload|body|args|options|settings|call)$", re.IGNORECASE
 )
 """Names of a request that is made step by step."""
+
 _SAYS_MESSAGES = ("messages", "input", "contents", "history")
 """Where a call, or the dict of a request, holds the conversation."""
+
 _TAKEN_IN = (None, "config")
 """How a call is given a dict of settings: spread out, or as Gemini's `config=`."""
+
 _MOSTLY = frozenset({"output_config.effort", "reasoning.effort", "text.format"})
 """Parts that a mapping most likely differs in where nothing shows what it holds."""
+
 _CONFIGS = frozenset({"GenerateContentConfig"})
 """Classes that hold the settings of one call."""
+
 _READS = frozenset({ast.In, ast.NotIn, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE})
 """Comparisons with what a text says; `is None` asks only whether there is one."""
+
 _VAGUE = frozenset({"text", "reasoning"})
 """Keys that other mappings have as well."""
+
 _Named = ast.Name | ast.Attribute | ast.Subscript
+
 _UNSEEN = ast.Pass()
 """What stands under the key of a mapping that is not written out."""
+
 Unless = Callable[[str, ast.AST, View], bool]
 """Whether a setting of a name means nothing to the cache where it is given to a call, or stored."""
 

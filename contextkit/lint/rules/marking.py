@@ -13,7 +13,9 @@ from contextkit.lint.source.sinks import PER_TURN
 from contextkit.lint.source.syntax import cached, children, walk
 
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
+
 MARKER_KEYS = frozenset({"cache_control", "cachePoint", "cache_point"})
+
 _BLANK = ast.Pass()
 
 

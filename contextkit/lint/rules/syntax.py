@@ -15,42 +15,28 @@ from contextkit.lint.source import nodes as ast
 from contextkit.lint.source.rule import View
 from contextkit.lint.source.syntax import BUILTINS, by_type, cached, constant_keys, last_name, walk
 
-__all__ = [
-    "FUNCTIONS",
-    "IN_CONTENT",
-    "IN_HISTORY",
-    "AnyFunction",
-    "Write",
-    "compacts",
-    "constant_keys",
-    "content_writes",
-    "depends",
-    "inside",
-    "keyword",
-    "last_name",
-    "left_out",
-    "messages_of",
-    "model_calls",
-    "text_in",
-    "unwrapped",
-    "words_in",
-]
-
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
+
 FUNCTIONS: tuple[type[ast.AST], ...] = (ast.FunctionDef, ast.AsyncFunctionDef)
 """What most patterns on a history are shown."""
+
 _CONTENT = frozenset({"content", "text", "contents", "parts"})
+
 IN_HISTORY = ("messages", "history", "msgs", "conversation", "transcript", "dialogue", "input_items")
 """One of these stands in every function that goes through a history."""
+
 IN_CONTENT = tuple(f"{quote}{name}{quote}" for name in sorted(_CONTENT) for quote in "\"'") + tuple(
     f".{name}{equals}" for name in sorted(_CONTENT) for equals in (" =", "=")
 )
 """One of these stands where the content of a message is written: `message["content"]`, `message.content =`."""
+
 _WRAPPERS = frozenset({"enumerate", "reversed", "list", "sorted", "zip", "range", "len", "tuple"})
+
 _CALLS = re.compile(
     r"(?:^|\.)(?:messages\.(?:create|stream|parse)|completions\.(?:create|parse|stream)|responses\.(?:create|parse|stream)"
     r"|a?completion|generate_content|generate_content_stream|converse|converse_stream)$"
 )
+
 _METHODS = frozenset(
     {
         "create",
@@ -194,6 +180,7 @@ def depends(node: ast.AST, function: AnyFunction, view: View, names: Container[s
 
 
 _COMPACTS = re.compile(r"compress|compact|summari[sz]e", re.IGNORECASE)
+
 _COMPACTOR = re.compile(rb"\bclass \w*(?:Compress|Compact)")
 
 

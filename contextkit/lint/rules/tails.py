@@ -9,14 +9,16 @@ import ast
 from collections.abc import Sequence
 from typing import TypeGuard
 
-from contextkit.lint.rules.syntax import AnyFunction, last_name
+from contextkit.lint.rules.syntax import AnyFunction
 from contextkit.lint.source.rule import View
-from contextkit.lint.source.syntax import made_from, walk
+from contextkit.lint.source.syntax import last_name, made_from, walk
 
 _COPIES = frozenset({"copy", "deepcopy", "dict", "list", "tuple", "set", "model_dump", "to_dict", "asdict"})
 """Functions that give back what they are given, as it is."""
+
 _ASKS = frozenset({"len", "isinstance", "bool", "any", "all"})
 """Functions that say nothing of a size or a need."""
+
 _MORE_OR_LESS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 
 

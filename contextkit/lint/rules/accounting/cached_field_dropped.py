@@ -1,32 +1,4 @@
-"""cached-field-dropped: an adapter drops the cached counters, and zero is shown where nothing is known.
-
-## What it does
-Finds mappings of a usage that copy input and output only, so that the cached tokens are missing or 0.
-
-## Why it costs you
-The cache works and the figures deny it. Time to first token and the invoice say that the prefix was read, the dashboard says 0 %, and
-somebody starts to rearrange prompts that were fine. vLLM and SGLang behave alike unless they are started with the option that reports
-cached tokens.
-
-## Example
-    usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
-
-## Use instead
-Unknown is not zero: keep the fields as they came, or None where none came, as contextkit's `Usage` does:
-
-    usage = {"read": getattr(reply.usage, "cache_read_input_tokens", None), "input": reply.usage.input_tokens}
-
-## Detected by
-- source: a mapping built from a usage, or attributes set or added up one by one, that name input and output counters and no cached one; not
-  what a span or a log is told, and not in a file that calls Anthropic or Bedrock and marks nothing, where nothing is cached.
-- requests: a bill of a few input tokens and no cached ones for a long prompt, on a wire whose input leaves cached tokens out.
-- guard: not before sending; the reply's own usage is read as it came.
-- provider: its raw usage holds the counters.
-
-## References
-- https://github.com/askalf/dario/issues/1234
-- https://github.com/Pasta-Devs/Marinara-Engine/issues/6218
-"""
+"""Source rules of CKA03 cached-field-dropped."""
 
 from __future__ import annotations
 
@@ -36,13 +8,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from contextkit.facts.load import built_in_table
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
-from contextkit.lint.rules.bills import counted
 from contextkit.lint.rules.callsites import in_any_case, is_nothing, last_name, text_of
 from contextkit.lint.rules.marking import AnyFunction, resolved, says
-from contextkit.lint.rules.marks import estimated
-from contextkit.lint.rules.settings import CLAUDE_WIRES
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.rules.usages import field, holder, root
 from contextkit.lint.source.rule import Hit, Pattern, View
@@ -55,52 +22,72 @@ _PAIRS = {
     "inputTokens": "outputTokens",
 }
 """How input and output are called: by Anthropic and OpenAI's responses, by OpenAI's chat, by Google, by Bedrock."""
+
 _KEEPING = ("cache", *built_in_table("fields.toml")["usage"]["input_details"])
 """Words of a function that takes the cached counters over as well."""
+
 _ASKED = re.compile(
     r"prompt_cache_\w+|cache_control|cache_?point|cache_key|cache_salt|lru_cache|cached_property|functools\.cache"
 )
 """What a request is given for the cache, and what says nothing of a prompt's: no counters."""
+
 _OF_OTHERS = ("embed", "rerank", "transcri", "speech", "audio")
 """Words of a function that asks what has no prompt cache: in its name, or in what it calls."""
+
 _BEDROCK = "inputTokens"
+
 _CACHELESS = re.compile(r"TTS|Speech|Classif|Embed|Rerank|Image|Audio|Transcri|Extract|Event$")
 """Names of a usage whose calls have no prompt cache, and of what is told to a dashboard."""
+
 _WITHOUT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:huggingface_hub|ollama|sambanova|ai21|writerai|cohere)\b")
 """Clients of services that count no cached tokens."""
+
 _EARLY = (b"openai.ChatCompletion.", b"openai.Completion.", b"openai.ChatCompletion\n", b"openai.Completion\n")
 """OpenAI's client from before there were any."""
+
 _KEYED = re.compile(rb"(?:^|\n)\s*(?:from|import) mistralai\b")
 """Clients of services that cache where a key is given."""
+
 _EXPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) anthropic\b(?!\.types)|client\(\s*[\"']bedrock-runtime")
 """Clients of services that cache what is marked and nothing else: where a file marks nothing, there is nothing to
 count."""
+
 _IMPLICIT = re.compile(rb"(?:^|\n)\s*(?:from|import) (?:openai|litellm)\b(?!\.types)")
+
 _MARKED = (b"cache_control", b"cachePoint", b"cache_point", b"cache_type")
+
 _ANSWERS = frozenset(
     {"response", "resp", "reply", "completion", "result", "chunk", "event", "message", "res", "raw_response", "r"}
 )
 """Names a model's answer is handed on under."""
+
 _CONVERTED = (".tokens", ".models_usage")
 """Ends of what a library made of a usage, that has no cached counters to take over."""
+
 _OF_ANOTHER = re.compile(r"LLMResult|Embed|Image|Transcri|Speech")
 """Types of an answer without a prompt cache, and of LangChain's, which has no usage: what it holds of one, a class of
 its own has made."""
+
 _TELLS = re.compile(r"observation|span|event|log|trace|attribute|telemetry|metric|record|print|dumps", re.IGNORECASE)
+
 _TOLD = re.compile(r"span|attr|run_tree|event_data|(?:^|[._])(?:log|trace)s?(?:$|[._\[])", re.IGNORECASE)
 """Names of what a log or a dashboard is told in."""
+
 _CHOICES = re.compile(rb"\.choices\[0\]\.")
 """How an answer that is an object is read."""
+
 _METHODS = frozenset({"create", "completion", "acompletion", "stream"})
+
 _HOPS = 4
+
 _ASKING = frozenset({"getattr", "hasattr", "isinstance", "bool"})
+
 _DUMPING = frozenset({"model_dump", "dict", "to_dict", "model_dump_json"})
+
 _CLOSING: dict[type, str] = {ast.Call: ")", ast.Subscript: "]"}
 """Type of an expression → how it ends as it is written."""
+
 _MESSAGE = "input and output are taken over from `{}`, its cached counters are not: they will read as 0"
-_LEAST_TOKENS = 4000
-_FAR_TOO_FEW = 0.3
-_WEIGHTLESS = frozenset({"image", "document", "video"})
 
 
 def _mapped(node: ast.Dict | ast.Call, view: View) -> Iterator[Hit]:
@@ -307,41 +294,7 @@ def _handed_on(node: ast.AST) -> Iterable[ast.expr | None]:
     return [node.value] if isinstance(node, ast.Return) or (is_kept and isinstance(node, ast.Assign)) else []
 
 
-def _too_few(sent: RecordedCall) -> Evidence | None:
-    """Anthropic's and Bedrock's input leaves out what was cached: a long prompt with few input tokens and no cached
-    ones has lost them.
-    """
-    usage = sent.usage
-    if (
-        usage is None
-        or sent.wire not in CLAUDE_WIRES
-        or usage.read
-        or usage.write_5m
-        or usage.write_1h
-        or sent.exchange.error
-    ):
-        return None
-    if any(block.type in _WEIGHTLESS for block in sent.blocks):
-        return None
-    expected = estimated(sent)
-    if expected < _LEAST_TOKENS or not 0 < counted(usage) < _FAR_TOO_FEW * expected:
-        return None
-    said = "nothing of the cache" if usage.read is None else "that nothing was cached"
-    return Evidence(
-        f"the bill names {counted(usage):,} tokens for a prompt of about {expected:,} and says {said}: "
-        "the cached counters were lost on the way",
-        path="usage",
-    )
-
-
-HAZARD = Hazard(
-    "CKA03",
-    "cached-field-dropped",
-    "A",
-    "note",
-    source=(
-        Pattern((ast.Dict, ast.Call), _mapped, tuple(_PAIRS), is_near=True, also=(tuple(_PAIRS.values()),)),
-        Pattern((ast.Assign, ast.AugAssign), _one_by_one, tuple(_PAIRS), is_near=True, also=(in_any_case("usage"),)),
-    ),
-    requests=(RequestRule("call", _too_few),),
+SOURCE = (
+    Pattern((ast.Dict, ast.Call), _mapped, tuple(_PAIRS), is_near=True, also=(tuple(_PAIRS.values()),)),
+    Pattern((ast.Assign, ast.AugAssign), _one_by_one, tuple(_PAIRS), is_near=True, also=(in_any_case("usage"),)),
 )

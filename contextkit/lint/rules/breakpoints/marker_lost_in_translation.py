@@ -1,53 +1,15 @@
-"""marker-lost-in-translation: an adapter or gateway rebuilds the blocks and leaves the markers out.
-
-## What it does
-Finds markers that were set and do not arrive: a layer turned a list of blocks into a plain string, copied only the fields it knows, or
-did not recognise the model behind an ARN.
-
-## Why it costs you
-Without the marker nothing is written, so an explicit cache sees a prompt that is fresh every time, at ten to twenty times the price of
-a read on Claude. The program's own code looks right; only the bytes on the wire show it. Reported for several gateways, for Bedrock
-model ids that an adapter did not know, and for system messages in mid-conversation that were folded into text.
-
-## Example
-    def to_wire(block):
-        return {"type": block["type"], "text": block["text"]}
-
-## Use instead
-Copy a block whole and change what must change. A request of contextkit is bytes already, and `request.send` hands them to the client
-unaltered:
-
-    def to_wire(block):
-        return {**block, "type": WIRE_TYPES[block["type"]]}
-    request = context.request()
-    request.send(client)
-
-## Detected by
-- source: a function that rebuilds content blocks from fields it names, in a file that marks blocks elsewhere.
-- requests: markers that vanish between two calls of one session, all of them or those of the messages.
-- guard: named as what explains a bill that comes back short of the prediction.
-- provider: silent; reads and writes are 0.
-
-## References
-- https://github.com/maximhq/bifrost/issues/7360
-- https://github.com/maximhq/bifrost/issues/6933
-- https://github.com/strands-agents/harness-sdk/issues/2611
-"""
+"""Source rules of CKB10 marker-lost-in-translation."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import field
 from contextkit.lint.rules.marking import constant
-from contextkit.lint.rules.marks import Mark, estimated, has_markers, in_messages, marks_of, n_tokens, reach
 from contextkit.lint.source.rule import Hit, Pattern, View
 
 _BLOCK_KEYS = ("type", "text")
-_LEAST_TOKENS = 100
 
 
 def _rebuilt(node: ast.Dict, view: View) -> Iterator[Hit]:
@@ -90,34 +52,4 @@ def _text(function: ast.AST) -> bytes:
     return ast.unparse(function).encode("utf-8", "replace")
 
 
-def _vanished(step: Step) -> Evidence | None:
-    if not has_markers(step.after):
-        return None
-    before, after = marks_of(step.before), marks_of(step.after)
-    if not before or estimated(step.after) < 1.2 * step.after.row.min_tokens:
-        return None
-    if not after:
-        return _gone(f"the call before carried {len(before)} markers, this one carries none", before[-1])
-    seen, had = reach(step), [mark for mark in before if in_messages(step.before, mark)]
-    if not had or any(in_messages(step.after, mark) for mark in after) or seen.best >= seen.last:
-        return None
-    lost = n_tokens(step.after, seen.best + 1, seen.last + 1)
-    return (
-        _gone(f"the markers of the messages are gone: {lost:,} tokens cannot be read", had[-1])
-        if lost >= _LEAST_TOKENS
-        else None
-    )
-
-
-def _gone(message: str, mark: Mark) -> Evidence:
-    return Evidence(message, path=mark.path, was=mark.path)
-
-
-HAZARD = Hazard(
-    "CKB10",
-    "marker-lost-in-translation",
-    "A",
-    "error",
-    source=(Pattern((ast.Dict,), _rebuilt, ("cache_control",), also=(("text",),)),),
-    requests=(RequestRule("step", _vanished),),
-)
+SOURCE = (Pattern((ast.Dict,), _rebuilt, ("cache_control",), also=(("text",),)),)

@@ -1,42 +1,4 @@
-"""no-breakpoint: a prompt goes to a provider that caches only what is marked, and nothing is marked.
-
-## What it does
-Finds calls to an explicit cache (Claude on its own API, Bedrock `Converse`, Qwen's explicit mode) whose body holds no `cache_control`,
-no `cachePoint` and no automatic marker, while the prompt is longer than the model's minimum.
-
-## Why it costs you
-Such a provider writes an entry at a marker and nowhere else, so every turn is billed as fresh input. On `claude-sonnet-5-5` that is 2
-USD per million tokens where a read costs 0.10: twenty times the price for the whole prefix, on every call of the loop. Nothing fails
-and nothing warns; both cache counters simply stay at 0. Adapters that rebuild bodies for another endpoint are where it usually happens.
-
-## Example
-    client.messages.create(
-        model="claude-sonnet-5-5", max_tokens=4096,
-        system=INSTRUCTIONS, tools=TOOLS, messages=messages,
-    )
-
-## Use instead
-One marker at the top level lets the server mark the last block it can; `Context` marks the head and the tail by itself:
-
-    client.messages.create(
-        model="claude-sonnet-5-5", max_tokens=4096, cache_control={"type": "ephemeral"},
-        system=INSTRUCTIONS, tools=TOOLS, messages=messages,
-    )
-    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=4096), system=INSTRUCTIONS, tools=TOOLS)
-    client.messages.create(**context.request())
-
-## Detected by
-- source: a call on an Anthropic or Bedrock path that is given no marker, by its arguments or a dict of them that is written out, in a
-  loop or in a function called per turn; also through LiteLLM under a constant name of Claude, and through LangChain's `ChatAnthropic`.
-- requests: two calls without markers, what both begin with above the model's minimum.
-- guard: not before sending: it tells what breaks a cache, and here there is none.
-- provider: silent; Anthropic's diagnosis compares the text of requests, not their markers.
-
-## References
-- https://github.com/brightwave-inc/tidebreak/issues/1087
-- https://github.com/NousResearch/hermes-agent/issues/70216
-- https://github.com/langchain-ai/langchain/issues/33635
-"""
+"""Source rules of CKB01 no-breakpoint."""
 
 from __future__ import annotations
 
@@ -44,9 +6,6 @@ import ast
 from collections.abc import Iterator
 
 from contextkit.lint.finding import Fix
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RequestRule, Step
-from contextkit.lint.rules.bills import is_silent
 from contextkit.lint.rules.callsites import last_name
 from contextkit.lint.rules.marking import (
     all_keywords,
@@ -58,17 +17,15 @@ from contextkit.lint.rules.marking import (
     runs_again,
     says,
 )
-from contextkit.lint.rules.marks import estimated, has_markers, marks_of, n_shared
 from contextkit.lint.source.rule import MARK_LAST, Hit, Pattern, View
 from contextkit.lint.source.syntax import appended
 
-_OWN_WIRES = ("anthropic_messages", "bedrock_converse")
-"""Wires on which nobody adds markers behind the recording."""
 _SENDS = {"create": "max_tokens", "stream": "max_tokens", "converse": "modelId", "converse_stream": "modelId"}
 """Method → an argument that tells its call from those of other libraries."""
+
 _MARKS = (b"cache_control", b"cachePoint", b"cache_point", b"cache_strategy", b"PromptCaching")
+
 _MESSAGE = "this call sends a growing conversation and marks nothing for caching"
-_SEVERAL = 1.2
 
 
 def _unmarked_call(node: ast.Call, view: View) -> Iterator[Hit]:
@@ -144,37 +101,15 @@ def _mark(node: ast.Call, view: View, name: str) -> Fix | None:
     return Fix(MARK_LAST, (edit,)) if edit else None
 
 
-def _unmarked(step: Step) -> Evidence | None:
-    sent = step.after
-    if not has_markers(sent) or marks_of(sent) or marks_of(step.before):
-        return None
-    if sent.wire not in _OWN_WIRES and (sent.usage is None or not is_silent(sent)):
-        return None
-    shared = estimated(sent, 0, n_shared(step))
-    if shared < _SEVERAL * sent.row.min_tokens:
-        return None
-    return Evidence(
-        f"no block is marked for caching: about {shared:,} tokens that the call before sent too are new input again",
-        path="cache_control",
-    )
-
-
-HAZARD = Hazard(
-    "CKB01",
-    "no-breakpoint",
-    "A",
-    "error",
-    source=(
-        Pattern(
-            (ast.Call,),
-            _unmarked_call,
-            ("messages.create", "messages.stream", ".converse"),
-            also=((".create", ".stream", ".converse"),),
-        ),
-        Pattern((ast.Call,), _through_litellm, ("claude",), also=(("completion",),), names=("messages",)),
-        Pattern(
-            (ast.Call,), _through_langchain, ("ChatAnthropic",), also=((".invoke", ".ainvoke", ".stream", ".astream"),)
-        ),
+SOURCE = (
+    Pattern(
+        (ast.Call,),
+        _unmarked_call,
+        ("messages.create", "messages.stream", ".converse"),
+        also=((".create", ".stream", ".converse"),),
     ),
-    requests=(RequestRule("step", _unmarked),),
+    Pattern((ast.Call,), _through_litellm, ("claude",), also=(("completion",),), names=("messages",)),
+    Pattern(
+        (ast.Call,), _through_langchain, ("ChatAnthropic",), also=((".invoke", ".ainvoke", ".stream", ".astream"),)
+    ),
 )

@@ -1,34 +1,4 @@
-"""too-many-markers: a fifth marker is refused, or silently taken away on the way.
-
-## What it does
-Finds builders that put more than four markers into one request, the automatic one counted.
-
-## Why it costs you
-Anthropic answers a fifth marker with a 400; Bedrock and Qwen have the same limit of four. A gateway in between may drop one instead of
-failing, often the earliest, which is the one that held the stable head: then the call succeeds and costs the full price. OpenAI from
-gpt-5.6 on takes more but writes only the latest four explicit ones (three beside the automatic one).
-
-## Example
-    for block in [*system, *memory, *attachments]:
-        block["cache_control"] = {"type": "ephemeral"}
-
-## Use instead
-Mark ends, not parts: a marker covers everything before it. In contextkit a plan never holds more than the endpoint takes:
-
-    system[-1]["cache_control"] = {"type": "ephemeral"}
-    messages[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
-
-## Detected by
-- source: more than four literal markers in one request, a marker set inside a loop over blocks, or one that comes with every message of a
-  history whose older ones are never taken off in that file.
-- requests: more than four markers in a body.
-- guard: the same, before the request leaves and is refused.
-- provider: an HTTP 400 that names the limit.
-
-## References
-- https://github.com/envoyproxy/ai-gateway/issues/1712
-- https://github.com/maximhq/bifrost/issues/6692
-"""
+"""Source rules of CKB08 too-many-markers."""
 
 from __future__ import annotations
 
@@ -36,11 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
+from contextkit.lint.requests.breakpoints import MAX_BREAKPOINTS as MOST_MARKERS
 from contextkit.lint.rules.callsites import as_keys, as_keywords, field, keyword, last_name
 from contextkit.lint.rules.marking import MARKER_KEYS, constant, is_marker_target, literal_markers
-from contextkit.lint.rules.marks import MOST_MARKERS, has_markers, marks_of
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.sanitizers import ONCE
@@ -49,9 +17,12 @@ from contextkit.lint.source.syntax import walk
 _MANY = re.compile(
     r"(?:^|_)(?:blocks|parts|contents?|documents|docs|attachments|chunks|files|memories|memory|sections|system|tools|messages)$"
 )
+
 _LEVELS = ("tools", "system", "messages")
+
 _AUTOMATIC = "cache_control"
 """Beside the messages: the server marks the last block, which counts."""
+
 _TAKEN_OFF = re.compile(rb"[\"'](?:cache_control|cachePoint|cache_point)[\"'](?!\s*:)")
 """Code that names a marker other than by writing one: it may take it off."""
 
@@ -176,32 +147,17 @@ def _written_out(node: ast.Call | ast.Dict, view: View) -> Iterator[Hit]:
         yield Hit(node, f"{n} markers in one request, which takes {MOST_MARKERS}")
 
 
-def _too_many(sent: RecordedCall) -> Evidence | None:
-    if not has_markers(sent) or len(marks := marks_of(sent)) <= MOST_MARKERS:
-        return None
-    return Evidence(
-        f"{len(marks)} markers in one request, which takes {MOST_MARKERS}: it is refused, or one is dropped on the way",
-        path=marks[MOST_MARKERS].path,
-    )
-
-
 _WORDS = ("cache_control", "cachePoint", "cache_point")
-HAZARD = Hazard(
-    "CKB08",
-    "too-many-markers",
-    "A",
-    "error",
-    source=(
-        Pattern((ast.For,), _in_loop, _WORDS, is_near=True),
-        Pattern((ast.Call,), _piles_up, _WORDS, is_near=True, also=((".append",),)),
-        Pattern((ast.ListComp,), _in_comprehension, _WORDS, is_near=True),
-        Pattern(
-            (ast.Call, ast.Dict),
-            _written_out,
-            _WORDS,
-            also=((*as_keywords("messages"), *as_keys("messages")),),
-            names=("messages",),
-        ),
+
+SOURCE = (
+    Pattern((ast.For,), _in_loop, _WORDS, is_near=True),
+    Pattern((ast.Call,), _piles_up, _WORDS, is_near=True, also=((".append",),)),
+    Pattern((ast.ListComp,), _in_comprehension, _WORDS, is_near=True),
+    Pattern(
+        (ast.Call, ast.Dict),
+        _written_out,
+        _WORDS,
+        also=((*as_keywords("messages"), *as_keys("messages")),),
+        names=("messages",),
     ),
-    requests=(RequestRule("call", _too_many),),
 )

@@ -1,47 +1,13 @@
-"""keepalive-misfire: the call that should keep an entry alive comes too late or is another request.
-
-## What it does
-Finds keep-alive calls with an interval as long as the lifetime, or with a body built by other code than the real ones.
-
-## Why it costs you
-A read refreshes an entry for free, but only a read. At an interval of 300 seconds the entry is gone each time the timer fires, so each
-refresh is a write of everything at 1.25 times input: the cure costs more than the illness. A body with other tools, another effort or a
-missing marker writes an entry of its own beside the one that was to be kept.
-
-## Example
-    KEEPALIVE_SECONDS = 300
-    scheduler.every(KEEPALIVE_SECONDS, lambda: client.messages.create(model=MODEL, max_tokens=1, messages=[PING]))
-
-## Use instead
-Well below the lifetime, counted from the start of the last call, and the very bytes of the conversation:
-
-    KEEPALIVE_SECONDS = 240
-    context.receive(context.request(max_tokens=0).send(client))
-
-## Detected by
-- source: in a file that marks blocks for five minutes, a keep-alive interval that is not below them, by its name or by the call for no more
-  than one token that it stands beside.
-- requests: calls with no more than one token of output, too late or with another body than the conversation's, that read nothing of it.
-- guard: not before sending: it compares a conversation with itself.
-- provider: `tools_changed`, `system_changed` or `messages_changed` where the keep-alive asks for a comparison.
-
-## References
-- https://github.com/anima-research/connectome-host/issues/97
-"""
+"""Source rules of CKL07 keepalive-misfire."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
-from contextkit.lint.rules.bills import asks_nothing, by_session, left_by, limit_path, read
 from contextkit.lint.rules.callsites import in_any_case, keyword
-from contextkit.lint.rules.lifetimes import finds_entry_of, has_kin_head
 from contextkit.lint.rules.marking import constant, module_of, says
-from contextkit.lint.rules.marks import has_markers, marks_of, n_tokens
 from contextkit.lint.rules.syntax import model_calls
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax import functions_in
@@ -49,22 +15,32 @@ from contextkit.lint.source.syntax import functions_in
 _INTERVAL = re.compile(
     r"(?i)^_*(?:\w*cache\w*_)?(?:keep_?alive|keep_?warm|refresh|ping|heartbeat|warm\w*)\w*(?:seconds|secs|_sec|_s|interval|period|every|minutes)\w*$"
 )
+
 _NAMES = in_any_case("keep", "refresh", "ping", "heartbeat", "warm")
 """One of these stands in every name that `_INTERVAL` matches."""
+
 _LEAST_TOKENS, _LONG = 500, 3600
+
 _FOREVER = 1e12
 """Seconds: a longer number is no time, and may not fit into a float."""
+
 _SHORT = {False: 300, True: 5}
 """Five minutes, in seconds and, by the name, in minutes."""
+
 _OF_CACHE = re.compile(r"cache|warm", re.IGNORECASE)
+
 _WARMER = re.compile(r"warm|keep_?alive|refresher", re.IGNORECASE)
 """Names of a class that keeps an entry alive."""
+
 _WIRE = re.compile(
     rb"(?i)(?:^|\W)(?:ws|\w*websocket\w*|socket|sock|conn|connection|redis|sse|mqtt|channel)\b|ws_ping|\.ping\(\)"
 )
 """Code that keeps a connection open."""
+
 _LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
+
 _MARKS = ("cache_control", "cachePoint")
+
 _TOO_LATE = "{} is not below the five minutes that an entry lives, counted from the start of the call before"
 
 
@@ -142,49 +118,9 @@ def _seconds(node: ast.expr) -> float | None:
     return float(value)
 
 
-def _misfired(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
-    """Calls that generate nothing, after a real one of their session, and that find nothing of it."""
-    for mine in by_session(calls).values():
-        last: RecordedCall | None = None
-        for sent in mine:
-            if not asks_nothing(sent):
-                last = sent
-            elif last is not None and has_markers(sent) and has_kin_head(last, sent):
-                found = _finding(last, sent)
-                yield from (found,) if found else ()
-                last = last if found else sent
-
-
-def _finding(last: RecordedCall, sent: RecordedCall) -> Evidence | None:
-    marks, gap = marks_of(last), sent.exchange.at - last.exchange.at
-    at_stake = n_tokens(last, 0, marks[-1].index + 1) if marks else 0
-    if at_stake < max(_LEAST_TOKENS, last.row.min_tokens) or (read(sent) or 0) >= 0.5 * (left_by(last) or at_stake):
-        return None
-    ttl = max(mark.ttl_seconds for mark in marks)
-    if gap > ttl:
-        why = f"{gap:,.0f} s after the last call, whose entry lived {ttl:,} s"
-    elif not finds_entry_of(last, sent):
-        why = "its body is not the one of the conversation"
-    else:
-        return None
-    return Evidence(
-        f"a call that should keep {at_stake:,} tokens warm writes instead of reading: {why}",
-        path=limit_path(sent),
-        sent=sent,
-    )
-
-
-HAZARD = Hazard(
-    "CKL07",
-    "keepalive-misfire",
-    "A",
-    "warning",
-    source=(
-        Pattern((ast.Assign,), _as_long_as_the_lifetime, _MARKS, also=(_NAMES,)),
-        Pattern((ast.Assign,), _of_a_warmer, _MARKS, names=("interval", "INTERVAL", "interval_seconds", "period")),
-        Pattern((ast.Call,), _sleeps_too_long, _MARKS, also=(("sleep",),)),
-        Pattern((ast.Call,), _scheduled, _MARKS, names=("minutes", "seconds")),
-    ),
-    requests=(RequestRule("session", _misfired),),
-    confirmed_by=("tools_changed", "system_changed", "messages_changed"),
+SOURCE = (
+    Pattern((ast.Assign,), _as_long_as_the_lifetime, _MARKS, also=(_NAMES,)),
+    Pattern((ast.Assign,), _of_a_warmer, _MARKS, names=("interval", "INTERVAL", "interval_seconds", "period")),
+    Pattern((ast.Call,), _sleeps_too_long, _MARKS, also=(("sleep",),)),
+    Pattern((ast.Call,), _scheduled, _MARKS, names=("minutes", "seconds")),
 )

@@ -1,44 +1,4 @@
-"""call-id-regenerated: ids of tool calls or items are made up anew when the history is sent again.
-
-## What it does
-The provider's id of a call is not stored, or does not fit another wire, and the serialiser makes one: a uuid, or a
-prefix with a random part. The next serialisation makes another.
-
-## Why it costs you
-The ids are part of what is sent. The first of them that differs ends the reusable prefix, at the first tool call of
-the session, so that nearly the whole conversation is written again with each request (1.25 times the input price on
-Anthropic). Comparing texts and results shows nothing.
-
-## Example
-    def to_wire(turn):
-        call_id = f"call_{uuid.uuid4().hex[:12]}"
-        return [
-            {"role": "assistant", "tool_calls": [{"id": call_id, "type": "function", "function": turn.call}]},
-            {"role": "tool", "tool_call_id": call_id, "content": turn.result},
-        ]
-
-    messages = [message for turn in history for message in to_wire(turn)]
-    client.chat.completions.create(model=MODEL, messages=messages)
-
-## Use instead
-Store the id that came with the reply. Where there is none, derive one from what never changes:
-
-    call_id = turn.call_id or "call_" + hashlib.sha256(f"{turn.index}:{turn.call}".encode()).hexdigest()[:12]
-
-`context.receive(reply)` keeps the provider's words, ids included; for another wire they are projected the same way
-each time.
-
-## Detected by
-- source: `uuid4` or a random part that becomes the id of a call or item, or the name of a document, where stored messages are
-  serialised.
-- requests: earlier turns differ only in their ids.
-- guard: the same comparison, before the call leaves.
-- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
-
-## References
-- https://github.com/OpenHands/software-agent-sdk/issues/2905
-- https://github.com/NousResearch/hermes-agent/issues/3991
-"""
+"""Source rules of CKM13 call-id-regenerated."""
 
 from __future__ import annotations
 
@@ -46,65 +6,34 @@ import ast
 import re
 from collections.abc import Iterator
 
-import orjson
-
-from contextkit.canonical import Json
 from contextkit.facts.load import built_in_table
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
-from contextkit.lint.rules.shapes import paired
-from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, constant_keys, messages_of, text_in, words_in
+from contextkit.lint.rules.syntax import FUNCTIONS, AnyFunction, messages_of, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax import walk
-from contextkit.prompt.block import Block
+from contextkit.lint.source.syntax import constant_keys, walk
 
 _CALLS = built_in_table("fields.toml")["calls"]
-_IDS = frozenset(_CALLS["ids"])
-
-
-def _renamed(step: Step, change: Change) -> Evidence | None:
-    pairs = paired(change)
-    if change.level != "messages" or not pairs or not all(_differs_in_id(*pair) for pair in pairs):
-        return None
-    return Evidence(
-        f"{len(pairs)} block{'s' * (len(pairs) > 1)} of earlier turns differ{'s' * (len(pairs) == 1)} only in ids"
-    )
-
-
-def _differs_in_id(was: Block, now: Block) -> bool:
-    return was.role == now.role and _rest(was) == _rest(now)
-
-
-def _rest(block: Block) -> bytes:
-    return orjson.dumps(_nameless(orjson.loads(block.body)))
-
-
-def _nameless(value: Json) -> Json:
-    """Without its ids; those inside a call's arguments are the model's own words and stay."""
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: _nameless(item) if key in _CALLS["objects"] else item for key, item in value.items() if key not in _IDS
-    }
-
-
-# In code
-# --------------------------------------------------------------------------------------------------------------------------
 
 _KEYS = ("id", *_CALLS["result_ids"], "call_id")
+
 _KINDS = frozenset(_CALLS["types"])
+
 _SERIALISES = re.compile(
     r"(?:^|_)to_(?:wire|openai|anthropic|provider|api|messages?|chat|dicts?)"
     r"|(?:convert|serialize|serialise|format|render|rebuild|replay)_\w*(?:messages?|history|turns?)"
 )
 
 _WRITES = re.compile(r"(?:^|_)(?:format|convert|render|to)_\w*(?:blocks?|parts?|content|documents?|wire)(?:_|$)")
+
 _STORED = frozenset({"block", "part", "content", "message", "msg", "item", "turn"})
 """Parameters that are a piece of a stored history."""
+
 _BARE = re.compile(r"_*(?:convert|serialize|serialise)$")
+
 _STORIES = frozenset({"events", "turns", "history", "messages"})
 """Parameters that are a stored history."""
+
 _PARSES = re.compile(r"response|reply|parse|(?:^|_)from_|choice|chunk|stream")
+
 _ANSWERS = re.compile(r"\b(?:finish_reason|stop_reason|choices|usage_metadata|prompt_tokens)\b")
 """Words of a model's answer: what reads them stores the id it makes up, and sends that one from then on."""
 
@@ -184,26 +113,18 @@ def _is_call(keys: dict[str, ast.expr]) -> bool:
     )
 
 
-HAZARD = Hazard(
-    "CKM13",
-    "call-id-regenerated",
-    "A",
-    "error",
-    source=(
-        Pattern(
-            FUNCTIONS,
-            _minted,
-            ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"),
-            also=((*_CALLS["result_ids"], "function", "tool_use", "tool_result"), ('id"', "id'")),
-        ),
-        Pattern(
-            FUNCTIONS,
-            _named,
-            ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"),
-            is_near=True,
-            also=(('"document"', "'document'"),),
-        ),
+SOURCE = (
+    Pattern(
+        FUNCTIONS,
+        _minted,
+        ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"),
+        also=((*_CALLS["result_ids"], "function", "tool_use", "tool_result"), ('id"', "id'")),
     ),
-    requests=(RequestRule("change", _renamed, 8),),
-    confirmed_by=("messages_changed", "input_changed"),
+    Pattern(
+        FUNCTIONS,
+        _named,
+        ("uuid", "token_hex", "random", "token_urlsafe", "nanoid"),
+        is_near=True,
+        also=(('"document"', "'document'"),),
+    ),
 )

@@ -1,46 +1,4 @@
-"""parallel-result-order: results of parallel tool calls stand in another order when they are sent again.
-
-## What it does
-Calls run side by side and their results are appended as they finish. Later the history is rebuilt from storage, and
-there they stand in the order of the calls; or the first sending was in call order and the stored one is in order of
-completion.
-
-## Why it costs you
-The message with the results is one block sequence in the cache's eyes. Another order differs from the first moved
-block on, and so does everything behind. It happens whenever the two orders disagree, which with parallel tools is
-most of the time, and again with each resume. On Anthropic the rest of the messages is written at 1.25 times the input
-price.
-
-## Example
-    async def run_tools(calls, messages):
-        for done in asyncio.as_completed([run(call) for call in calls]):
-            call, text = await done
-            store.save(call.id, text)
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": text})            # as they come
-
-    def resume(calls):
-        return [{"role": "tool", "tool_call_id": call.id, "content": store.load(call.id)} for call in calls]       # as they were asked
-
-## Use instead
-Run them in any order, send them in the order of the calls, and store that:
-
-    results = await asyncio.gather(*(run(call) for call in calls))       # keeps the order of its arguments
-    messages.append({"role": "user", "content": [as_block(result) for result in results]})
-
-`await context.run_calls(limit=8)` keeps each result as it comes; on the wire they stand in call order, once the last
-has arrived.
-
-## Detected by
-- source: tool results appended from `as_completed`, from a wait for the first (`FIRST_COMPLETED`), or in a callback.
-- requests: the same results, told by their call ids, in another order.
-- guard: the same comparison, before the call leaves.
-- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
-
-## References
-- https://github.com/vercel/ai/issues/16567
-- https://github.com/langchain-ai/open-swe/issues/2198
-- https://github.com/strands-agents/harness-sdk/issues/2112
-"""
+"""Source rules of CKM11 parallel-result-order."""
 
 from __future__ import annotations
 
@@ -48,31 +6,15 @@ import ast
 import re
 from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
-from contextkit.lint.rules.history import bodies, messages
-from contextkit.lint.rules.syntax import AnyFunction, last_name, text_in, words_in
+from contextkit.lint.rules.syntax import AnyFunction, text_in, words_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-
-
-def _reordered(step: Step, change: Change) -> Evidence | None:
-    """Results, or calls, all of which stood there before and stand there still."""
-    touched = (*change.was, *change.now)
-    if change.level != "messages" or any(block.type not in ("result", "call") for block in touched):
-        return None
-    moved = bodies(touched)
-    if not moved <= bodies(messages(step.before)) or not moved <= bodies(messages(step.after)):
-        return None
-    return Evidence(f"the {touched[0].type}s of one turn stand in another order")
-
-
-# In code
-# --------------------------------------------------------------------------------------------------------------------------
+from contextkit.lint.source.syntax import last_name
 
 _TOOLS = re.compile(
     r"tool_?calls?|tool_uses?|tools?_(?:in_)?parallel|(?:run|execute|call|invoke)_\w*tools?",
     re.IGNORECASE,
 )
+
 _SORTS = frozenset({"sorted", "sort"})
 
 
@@ -122,6 +64,7 @@ def _is_for_the_first(node: ast.expr) -> bool:
 
 
 _STARTS = frozenset({"create_task", "ensure_future", "submit", "start_soon"})
+
 _RESULTS = re.compile(r"^(?:tool_)?(?:results|outputs|responses)$")
 
 
@@ -156,16 +99,8 @@ def _is_plain(call: ast.Call) -> bool:
     return bool(call.args) and not isinstance(call.args[0], ast.Tuple)
 
 
-HAZARD = Hazard(
-    "CKM11",
-    "parallel-result-order",
-    "A",
-    "error",
-    source=(
-        Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",), is_near=True),
-        Pattern((ast.For,), _first_done, ("FIRST_COMPLETED",), also=((".append(", ".extend("),)),
-        Pattern((ast.Call,), _shared, tuple(sorted(_STARTS)), is_near=True),
-    ),
-    requests=(RequestRule("change", _reordered, 10),),
-    confirmed_by=("messages_changed", "input_changed"),
+SOURCE = (
+    Pattern((ast.For, ast.AsyncFor), _as_completed, ("as_completed",), is_near=True),
+    Pattern((ast.For,), _first_done, ("FIRST_COMPLETED",), also=((".append(", ".extend("),)),
+    Pattern((ast.Call,), _shared, tuple(sorted(_STARTS)), is_near=True),
 )

@@ -1,50 +1,4 @@
-"""reasoning-stripped-on-replay: the model's earlier reasoning is dropped when the history is sent again.
-
-## What it does
-The code keeps the answer of a turn and throws away its thinking blocks or `reasoning_content`, at once or when the
-next user turn comes. A type that has no field for them does it without a line of code saying so.
-
-## Why it costs you
-What the provider cached ends with the reasoning; what is sent next lacks it, so the prefix breaks at the first
-assistant turn and the messages behind it are written again. On Claude since Opus 4.5, Sonnet 4.6 and Haiku 5.5 all
-earlier thinking stays in the context; only older models (Sonnet 4.5, Haiku 4.5) drop it themselves. Models that bind
-thinking to its prefix allow it to be removed only oldest first, and refuse other gaps. xAI asks for
-`reasoning_content` to be sent again, and OpenAI's models since 5.6 keep the reasoning of all turns.
-
-## Example
-    def turn(history, text):
-        for message in history:
-            message.pop("reasoning_content", None)              # of the calls below, which were sent with it
-        history.append({"role": "user", "content": text})
-        while True:
-            answer = client.chat.completions.create(model=MODEL, messages=history).choices[0].message
-            history.append(answer.model_dump(exclude_unset=True))
-            if not answer.tool_calls:
-                return answer.content
-            history += results_of(answer.tool_calls)
-
-## Use instead
-Send back what you received, as it was: order, signatures and all. Prune only where the history is rewritten anyway,
-at a compaction.
-
-    reply = client.messages.create(model=MODEL, max_tokens=4096, messages=history)
-    history.append({"role": "assistant", "content": [block.model_dump(exclude_unset=True) for block in reply.content]})
-
-`context.receive(reply)` keeps the reply as received, and a column of contextkit's model table says which models drop
-thinking.
-
-## Detected by
-- source: thinking or reasoning popped or filtered out of the older messages of a history, under a condition, or before a loop that
-  adds what the model said to it. What is left out in the same way in every call is not told: it was never sent.
-- requests: an assistant message loses blocks when a new user turn arrives.
-- guard: the same comparison, before the call leaves.
-- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
-
-## References
-- https://github.com/anomalyco/opencode/issues/19081
-- https://github.com/nibor1896/Crow/issues/60
-- https://github.com/gptme/gptme/issues/2727
-"""
+"""Source rules of CKM01 reasoning-stripped-on-replay."""
 
 from __future__ import annotations
 
@@ -52,17 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
-from contextkit.lint.rules.shapes import paired
 from contextkit.lint.rules.syntax import (
     FUNCTIONS,
     IN_HISTORY,
     AnyFunction,
-    constant_keys,
     content_writes,
     depends,
-    last_name,
     left_out,
     messages_of,
     model_calls,
@@ -70,52 +19,21 @@ from contextkit.lint.rules.syntax import (
     words_in,
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax import walk
-from contextkit.prompt.block import Block, json_bytes, text_of
-
-
-def _stripped(step: Step, change: Change) -> Evidence | None:
-    left, kept = set(map(_unsigned, change.now)), set(map(_unsigned, change.was))
-    lost = [block for block in change.was if _unsigned(block) not in left]
-    if change.level != "messages" or not lost or any(block.type != "thinking" for block in lost):
-        return None
-    if any(_unsigned(block) not in kept and block.type != "thinking" for block in change.now):
-        return None
-    fate = "changed" if any(_unsigned(block) not in kept for block in change.now) else "left"
-    return Evidence(f"the thinking of earlier turns {fate}, {len(lost)} block{'s' * (len(lost) > 1)}", lost[0].path)
-
-
-def _unsigned(block: Block) -> bytes:
-    """Its bytes without the signature of the thoughts behind it, which Gemini puts on calls and texts."""
-    if block.type == "thinking" or not isinstance(block.value, dict) or "thoughtSignature" not in block.value:
-        return block.body
-    return json_bytes({name: value for name, value in block.value.items() if name != "thoughtSignature"})
-
-
-def _cut(step: Step, change: Change) -> Evidence | None:
-    """The think block within an answer's text is gone."""
-    pairs = (
-        [(text_of(was), text_of(now)) for was, now in paired(change) if was.type == "text"]
-        if change.level == "messages"
-        else []
-    )
-    if not any("<think" in was and "<think" not in now for was, now in pairs):
-        return None
-    return Evidence("the thinking within an earlier answer's text is gone")
-
-
-# In code
-# --------------------------------------------------------------------------------------------------------------------------
+from contextkit.lint.source.syntax import constant_keys, last_name, walk
 
 _THOUGHTS = frozenset({"reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"})
+
 _TURNS = re.compile(
     r"error|retr(?:y|ied)|fallback|switch|chang|last|old|turn|prev|prior|signature|reject|invalid|attempt|step|fail",
     re.IGNORECASE,
 )
 """Words of a condition that holds for one request and not for the next."""
+
 _IN_REMOVALS = (".pop(", " del ", "\tdel ", "!=", "not in")
 """One of these stands where something is taken out, or left out of a copy."""
+
 _DROPS = re.compile(r"(?:^|_)(?:strip|drop|remove|filter|prune|clear|discard|delete)_\w*(?:thinking|reasoning)")
+
 _IN_DROPS = ("strip_", "drop_", "remove_", "filter_", "prune_", "clear_", "discard_", "delete_")
 """One of these stands in every name that `_DROPS` matches."""
 
@@ -220,15 +138,7 @@ def _is_now_and_then(view: View) -> bool:
     )
 
 
-HAZARD = Hazard(
-    "CKM01",
-    "reasoning-stripped-on-replay",
-    "A",
-    "error",
-    source=(
-        Pattern(FUNCTIONS, _popped, ("reasoning", "thinking"), is_near=True, also=(IN_HISTORY, _IN_REMOVALS)),
-        Pattern((ast.Call,), _dropped, _IN_DROPS, is_near=True, also=(("thinking", "reasoning"),)),
-    ),
-    requests=(RequestRule("change", _stripped, 19), RequestRule("change", _cut, 21)),
-    confirmed_by=("messages_changed", "input_changed"),
+SOURCE = (
+    Pattern(FUNCTIONS, _popped, ("reasoning", "thinking"), is_near=True, also=(IN_HISTORY, _IN_REMOVALS)),
+    Pattern((ast.Call,), _dropped, _IN_DROPS, is_near=True, also=(("thinking", "reasoning"),)),
 )

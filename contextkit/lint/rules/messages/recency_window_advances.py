@@ -1,97 +1,22 @@
-"""recency-window-advances: what a message looks like depends on how far it is from the end.
-
-## What it does
-A rule fades messages by age: the last five in full, the next ten without their images, older ones as one line. The
-distance to the tail grows with every turn, so in every turn some message crosses a border and changes.
-
-## Why it costs you
-The first changed message lies a constant distance before the end, and everything from there is new: with a border at
-fifteen messages, fifteen are written again each turn, at 1.25 times the input price on Anthropic. Several borders
-break at the oldest of them. What is saved, at reads of a tenth, rarely pays for that.
-
-## Example
-    def render(messages):
-        n = len(messages)
-        return [full(m) if n - i <= 5 else brief(m) for i, m in enumerate(messages)]
-
-    client.messages.create(model=MODEL, max_tokens=2048, messages=render(messages))
-
-## Use instead
-Decide when a message is written how it will look for good, or move the border rarely and in batches:
-
-    if len(messages) - border > 40:                  # not every turn: once in twenty
-        messages[border:-20] = [brief(m) for m in messages[border:-20]]
-        border = len(messages) - 20
-
-In contextkit a message has one form for as long as it lives; old ones are folded by `context.compact(...)`, a new
-epoch.
-
-## Detected by
-- source: a rule on earlier messages that uses `len(messages) - i` or a similar distance to the end.
-- requests: earlier messages are shortened in place, further on in each turn; by its shape alone, older ones and not
-  the newest. The first time, in a call that brings a large result, it may be told as CKM07.
-- guard: the same comparison, before the call leaves.
-- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
-
-## References
-- https://github.com/jjuraszek/pi-condense/issues/3
-"""
+"""Source rules of CKM08 recency-window-advances."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
-from contextkit.lint.rules.history import is_elided, last_message, rewritten_before, shortened
 from contextkit.lint.rules.syntax import (
     FUNCTIONS,
     IN_HISTORY,
     AnyFunction,
     compacts,
     content_writes,
-    last_name,
     messages_of,
     model_calls,
 )
 from contextkit.lint.rules.tails import appended, is_abridged, is_end, is_on_its_way, lists_in, parts_of
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax import walk
-from contextkit.prompt.block import Block, text_of
-
-_LEAST = 100
-"""Bytes that a message has to lose, to be called shortened."""
-
-
-def _faded(change: Change) -> list[Block]:
-    """Blocks of which less is said now."""
-    pairs = shortened(change) if change.level == "messages" else []
-    return [
-        now for was, now in pairs if is_elided(text_of(was), text_of(now)) and len(was.body) - len(now.body) >= _LEAST
-    ]
-
-
-def _advanced(step: Step, change: Change) -> Evidence | None:
-    """The step before shortened earlier messages, this one goes on behind them."""
-    faded, before = _faded(change), rewritten_before(step)
-    if not faded or not 0 <= before < faded[0].message:
-        return None
-    distance, moved = last_message(step.after) - faded[-1].message, faded[-1].message - before
-    return Evidence(f"messages are shortened up to {distance} from the newest, {moved} further than in the call before")
-
-
-def _began(step: Step, change: Change) -> Evidence | None:
-    """Shape only: older messages are shortened, newer ones are not, and nothing large came."""
-    faded = _faded(change)
-    if not faded or faded[-1].message >= last_message(step.before):
-        return None
-    distance = last_message(step.after) - faded[-1].message
-    return Evidence(f"messages {distance} or more behind the newest were shortened in place")
-
-
-# In code
-# --------------------------------------------------------------------------------------------------------------------------
+from contextkit.lint.source.syntax import last_name, walk
 
 
 def _by_distance(function: AnyFunction, view: View) -> Iterator[Hit]:
@@ -221,21 +146,13 @@ def _mentions(node: ast.expr, names: dict[str, bool]) -> bool:
 _UP_TO = (":-", ": -")
 """How `messages[:-6]` and `messages[: -KEEP]` are written."""
 
-HAZARD = Hazard(
-    "CKM08",
-    "recency-window-advances",
-    "A",
-    "error",
-    source=(
-        Pattern(
-            FUNCTIONS,
-            _by_distance,
-            ("len(", *_UP_TO, "enumerate(reversed("),
-            is_near=True,
-            also=(IN_HISTORY, (*_UP_TO, "else")),
-        ),
-        Pattern(FUNCTIONS, _beside_the_end, _UP_TO, is_near=True, also=(IN_HISTORY, ("[-",), (" for ",))),
+SOURCE = (
+    Pattern(
+        FUNCTIONS,
+        _by_distance,
+        ("len(", *_UP_TO, "enumerate(reversed("),
+        is_near=True,
+        also=(IN_HISTORY, (*_UP_TO, "else")),
     ),
-    requests=(RequestRule("change", _advanced, 28), RequestRule("change", _began, 35)),
-    confirmed_by=("messages_changed", "input_changed"),
+    Pattern(FUNCTIONS, _beside_the_end, _UP_TO, is_near=True, also=(IN_HISTORY, ("[-",), (" for ",))),
 )

@@ -1,43 +1,4 @@
-"""sliding-window: only the last N messages are sent, so the beginning moves with every turn.
-
-## What it does
-The history is cut from the front: `messages[-20:]`, a `deque(maxlen=20)`, or a trimming function that keeps the last.
-As long as it is short nothing happens; from the N-th message on, each turn drops the first.
-
-## Why it costs you
-A prefix cache starts at the front. With the first message gone the messages share nothing with those of the call
-before: on Anthropic tools and system are still read, all messages are written at 1.25 times the input price, every
-turn, and never read. The window was meant to save tokens; at reads of a tenth, a history ten times as long would have
-cost no more.
-
-## Example
-    class Chat:
-        def ask(self, text):
-            self.messages.append({"role": "user", "content": text})
-            return client.messages.create(model=MODEL, max_tokens=1024, messages=self.messages[-20:])
-
-## Use instead
-Let it grow while the window allows, then cut rarely and much:
-
-    if n_tokens(messages) > HIGH:
-        messages = [summary_of(messages[:-10]), *messages[-10:]]      # down to a low mark, once per many turns
-
-Where a window is needed, move its start in blocks, so that most turns only append. In contextkit nothing falls off
-the front; `request.overflow` says when the model's window is full and `context.compact(summary, keep_from=entry)` is
-the declared cut.
-
-## Detected by
-- source: a slice `[-N:]` of a history, `del messages[:-N]`, a `pop(0)` where there are too many, a `deque` with `maxlen`, or a trimming
-  function that keeps the last messages. Not where a summary takes the place of the rest when there is too much.
-- requests: the first messages of one call are the second or third of the call before, and so on each time.
-- guard: the same comparison, before the call leaves.
-- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
-
-## References
-- https://github.com/openclaw/openclaw/issues/115273
-- https://github.com/BasedHardware/omi/issues/4694
-- https://github.com/mastra-ai/mastra/issues/23667
-"""
+"""Source rules of CKM04 sliding-window."""
 
 from __future__ import annotations
 
@@ -45,58 +6,49 @@ import ast
 import re
 from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
-from contextkit.lint.rules.history import front_cut, messages
-from contextkit.lint.rules.syntax import keyword, last_name, model_calls
+from contextkit.lint.rules.syntax import keyword, model_calls
 from contextkit.lint.rules.tails import is_abridged, is_rare, is_summed_up, joined, parts_of
 from contextkit.lint.source import sinks
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax import walk
-
-
-def _moved(step: Step, change: Change) -> Evidence | None:
-    if change.level != "messages":
-        return None
-    before, after = messages(step.before), messages(step.after)
-    lost = front_cut(before, after)
-    if not lost or change.at >= len(step.before.blocks) - len(before) + _OPENING + lost:
-        return None
-    return Evidence(f"the history begins {lost} block{'s' * (lost > 1)} later than in the call before")
-
-
-_OPENING = 8
-"""Blocks of the first messages that may be kept in front of the window."""
-
-
-# In code
-# --------------------------------------------------------------------------------------------------------------------------
+from contextkit.lint.source.syntax import last_name, walk
 
 _GIVEN = frozenset({"messages", "input", "contents", "history", "chat_history", "message_history", "conversation"})
+
 _SHOWN = frozenset({"history", "conversation"})
 """Keys under which a page is given something to show."""
+
 _CUTS = re.compile(
     r"(?:^|_)(?:trim|truncate|window|limit|prune|prepare|build|cut|shorten|clip|filter)|(?:^|_)(?:messages|history|context)_for_"
 )
+
 _SIDE = re.compile(r"summar|compact|title|judge|classif|recall", re.IGNORECASE)
 """Functions that ask something about a conversation, once, outside of it."""
+
 _ASKS = re.compile(
     r"create|complet|chat|invoke|generat|stream|respon|reply|answer|ask|run|send|call|llm|model|query|predict|forward|parse|request",
     re.IGNORECASE,
 )
 """Names of what gives messages to a model."""
+
 _HANDED = re.compile(r"hand_?off|handover|delegat", re.IGNORECASE)
 """What another agent is given begins under another prompt anyway."""
+
 _NAMES = re.compile(
     r"(?:^|_)(?:messages|(?:chat|message|conversation|dialog)_history|conversation|transcript|dialog(?:ue)?)$",
     re.IGNORECASE,
 )
+
 _VAGUE = re.compile(r"^(?:_|chat_)?(?:history|turns|chat)$")
 """Names of other lists as well: these are believed where the file speaks of roles."""
+
 _ROLES = re.compile(rb"[\"']role[\"']|Message\b")
+
 _MORE_OR_LESS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+
 _KEPT = "only the last messages are kept: the history begins one turn later in each call"
+
 _LISTS = (("messages", "history", "msgs", "conversation", "transcript", "dialog", "turns", "chat"),)
+
 _KEEPERS = (
     "ConversationBufferWindowMemory",
     "MessageHistoryTrimmer",
@@ -369,18 +321,10 @@ def _trimmed(call: ast.Call, view: View) -> Iterator[Hit]:
         )
 
 
-HAZARD = Hazard(
-    "CKM04",
-    "sliding-window",
-    "A",
-    "error",
-    source=(
-        Pattern((ast.Subscript,), _slice, ("[-", "[len("), is_near=True),
-        Pattern((ast.Delete,), _shortened, ("del ",), is_near=True, also=_LISTS),
-        Pattern((ast.Call,), _taken, (".pop(0", ".pop(1", ".popleft("), is_near=True, also=_LISTS),
-        Pattern((ast.Assign, ast.AnnAssign), _queue, ("deque(",), is_near=True),
-        Pattern((ast.Call,), _trimmed, ("trim_messages", *_KEEPERS), is_near=True),
-    ),
-    requests=(RequestRule("change", _moved, 46),),
-    confirmed_by=("messages_changed", "input_changed"),
+SOURCE = (
+    Pattern((ast.Subscript,), _slice, ("[-", "[len("), is_near=True),
+    Pattern((ast.Delete,), _shortened, ("del ",), is_near=True, also=_LISTS),
+    Pattern((ast.Call,), _taken, (".pop(0", ".pop(1", ".popleft("), is_near=True, also=_LISTS),
+    Pattern((ast.Assign, ast.AnnAssign), _queue, ("deque(",), is_near=True),
+    Pattern((ast.Call,), _trimmed, ("trim_messages", *_KEEPERS), is_near=True),
 )

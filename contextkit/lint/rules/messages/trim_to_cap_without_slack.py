@@ -1,40 +1,4 @@
-"""trim-to-cap-without-slack: trimming stops exactly at the limit, so a few calls later it has to trim again.
-
-## What it does
-While the history is larger than a cap, the oldest messages are removed. The loop ends as soon as the cap is met; the
-next answers exceed it again, and every second or third request loses its front.
-
-## Why it costs you
-Each trim breaks the prefix at the first message. A session near its limit pays the write price (1.25 times input on
-Anthropic) for nearly its whole window every few calls, just when the window is as large as it gets. Trimmed to half,
-the same session would trim once in many calls and read at a tenth in between.
-
-## Example
-    while n_tokens(messages) > CAP:
-        messages.pop(0)
-    client.messages.create(model=MODEL, max_tokens=1024, messages=messages)
-
-## Use instead
-Two marks: begin at the high one, go down to the low one.
-
-    if n_tokens(messages) > HIGH:
-        while n_tokens(messages) > LOW:              # for instance half of HIGH
-            messages.pop(0)
-
-How far to go down follows from prices: the rewrite costs 1.25 times what is kept, and the more turns share it the
-better. In contextkit the cut is `context.compact(summary, keep_from=entry)`, and the report lists what each
-compaction cost.
-
-## Detected by
-- source: a loop that pops from the front of a history until a size is no longer above one limit; a loop from the newest message
-  back that keeps messages until the limit is reached.
-- requests: the front of the messages jumps every few calls while the total stays near one value.
-- guard: the front has moved, before the call leaves; the pattern shows after several.
-- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
-
-## References
-- https://github.com/zeroclaw-labs/zeroclaw/issues/10674
-"""
+"""Source rules of CKM05 trim-to-cap-without-slack."""
 
 from __future__ import annotations
 
@@ -42,30 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
-from contextkit.lint.rules.history import cuts
-from contextkit.lint.rules.syntax import AnyFunction, inside, last_name, model_calls
+from contextkit.lint.rules.syntax import AnyFunction, inside, model_calls
 from contextkit.lint.rules.tails import appended, lists_in
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax import walk
-
-
-def _again(step: Step, change: Change) -> Evidence | None:
-    """The front was cut, then kept for some calls, and is cut now."""
-    if change.level != "messages" or len(step.earlier) < 3:
-        return None
-    lost = cuts(step)
-    last = next((back for back, n in enumerate(reversed(lost[:-1]), 1) if n), 0)
-    if not lost[-1] or last < 2:
-        return None
-    return Evidence(
-        f"the front of the history was cut {last} calls ago, and is cut again by {lost[-1]} block{'s' * (lost[-1] > 1)}"
-    )
-
-
-# In code
-# --------------------------------------------------------------------------------------------------------------------------
+from contextkit.lint.source.syntax import last_name, walk
 
 _FRONT = (0, 1, 2)
 
@@ -203,21 +147,13 @@ def _is_given(kept: set[str], function: AnyFunction, view: View) -> bool:
     return any(isinstance(one, ast.Name) and one.id in kept for one in lists)
 
 
-HAZARD = Hazard(
-    "CKM05",
-    "trim-to-cap-without-slack",
-    "A",
-    "warning",
-    source=(
-        Pattern((ast.While,), _to_the_cap, ("pop(", "popleft(", "del ", "[1:]", "[2:]"), is_near=True),
-        Pattern(
-            (ast.For,),
-            _until_full,
-            ("reversed(", "[::-1]"),
-            is_near=True,
-            also=(("break",), (".append(", ".insert(0", ".appendleft(")),
-        ),
+SOURCE = (
+    Pattern((ast.While,), _to_the_cap, ("pop(", "popleft(", "del ", "[1:]", "[2:]"), is_near=True),
+    Pattern(
+        (ast.For,),
+        _until_full,
+        ("reversed(", "[::-1]"),
+        is_near=True,
+        also=(("break",), (".append(", ".insert(0", ".appendleft(")),
     ),
-    requests=(RequestRule("change", _again, 45),),
-    confirmed_by=("messages_changed", "input_changed"),
 )

@@ -1,87 +1,21 @@
-"""whitespace-normalised: stored text is stripped, dedented or given other line ends before it is sent again.
-
-## What it does
-The answer of the model ends with a blank or a line break, a tool prints CRLF, a result is indented. On storing or
-loading somebody calls `strip()`, folds empty lines or splits and joins lines. It looks the same on the screen.
-
-## Why it costs you
-The provider cached the text as it was produced or sent. One blank less at the end of an answer breaks the prefix
-there, and a tokeniser often turns a changed blank into other tokens on both sides of it. Everything behind is written
-again on Anthropic or recomputed by llama.cpp, vLLM and the like, where it means seconds of waiting rather than money.
-
-## Example
-    reply = client.messages.create(model=MODEL, max_tokens=2048, messages=messages)
-    messages.append({"role": "assistant", "content": reply.content[0].text.strip()})
-
-## Use instead
-Clean up before the first sending, never after it. What the model said goes back as it came:
-
-    output = textwrap.dedent(output).strip()                       # a tool's result, not sent yet: fine
-    messages.append({"role": "user", "content": [tool_result(call, output)]})
-    ...
-    messages.append({"role": "assistant", "content": [block.model_dump(exclude_unset=True) for block in reply.content]})
-
-Strip for the screen if you like. `context.receive(reply)` and `context.result(call, value)` freeze bytes; nothing
-trims them later.
-
-## Detected by
-- source: `strip`, `dedent` and functions of such names on text of the history, or on the answer that is appended to it in the
-  same function.
-- requests: the texts of a message are equal once white space is folded.
-- guard: the same comparison, before the call leaves.
-- provider: `messages_changed` (Anthropic), `input_changed` (OpenAI).
-
-## References
-- https://github.com/mastra-ai/mastra/issues/15880
-- https://github.com/SillyTavern/SillyTavern/issues/4611
-- https://github.com/antirez/ds4/issues/985
-"""
+"""Source rules of CKM15 whitespace-normalised."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
-from contextkit.lint.rules.history import same_words
-from contextkit.lint.rules.respelled import Respelling, respelling
-from contextkit.lint.rules.shapes import texts_of
 from contextkit.lint.rules.syntax import (
     FUNCTIONS,
     IN_HISTORY,
     AnyFunction,
-    constant_keys,
     content_writes,
     depends,
-    last_name,
     messages_of,
     words_in,
 )
 from contextkit.lint.source.rule import Hit, Pattern, View
-
-
-def _folded(step: Step, change: Change) -> Evidence | None:
-    is_blank_gone = (
-        change.level == "messages"
-        and len(change.was) != len(change.now)
-        and _is_words_only(change)
-        and same_words(change)
-    )
-    if respelling(change) is not Respelling.BLANKS and not is_blank_gone:
-        return None
-    was, now = texts_of(change)
-    return Evidence(
-        f"an earlier text is the same but for white space, {len(was):,} characters long then and {len(now):,} now"
-    )
-
-
-def _is_words_only(change: Change) -> bool:
-    return all(block.type == "text" for block in (*change.was, *change.now))
-
-
-# In code
-# --------------------------------------------------------------------------------------------------------------------------
+from contextkit.lint.source.syntax import constant_keys, last_name
 
 _FOLDS = frozenset(
     {"strip", "rstrip", "lstrip", "dedent", "strip_whitespace", "normalize_whitespace", "collapse_whitespace"}
@@ -108,6 +42,7 @@ def _folds(value: ast.expr) -> bool:
 
 
 _REPLY = frozenset({"choices", "response", "reply", "completion", "output_text"})
+
 _STRIPPED = "the model's answer is kept without its white space: what is sent again is not what was cached"
 
 
@@ -179,19 +114,11 @@ def _appends(call: ast.Call, view: View) -> bool:
     )
 
 
-HAZARD = Hazard(
-    "CKM15",
-    "whitespace-normalised",
-    "A",
-    "error",
-    source=(
-        Pattern(
-            FUNCTIONS, _in_history, ("strip(", "dedent(", "whitespace("), is_near=True, also=(IN_HISTORY, ("content",))
-        ),
-        Pattern((ast.Dict,), _of_the_reply, ("strip()",), also=(("strip", "dedent", "whitespace"), ("assistant",))),
-        Pattern((ast.Assign,), _in_a_variable, ("strip()",), is_near=True, also=(tuple(sorted(_REPLY)),)),
-        Pattern((ast.Dict,), _in_a_block, ("strip()",), is_near=True, also=((".text",),)),
+SOURCE = (
+    Pattern(
+        FUNCTIONS, _in_history, ("strip(", "dedent(", "whitespace("), is_near=True, also=(IN_HISTORY, ("content",))
     ),
-    requests=(RequestRule("change", _folded, 14),),
-    confirmed_by=("messages_changed", "input_changed"),
+    Pattern((ast.Dict,), _of_the_reply, ("strip()",), also=(("strip", "dedent", "whitespace"), ("assistant",))),
+    Pattern((ast.Assign,), _in_a_variable, ("strip()",), is_near=True, also=(tuple(sorted(_REPLY)),)),
+    Pattern((ast.Dict,), _in_a_block, ("strip()",), is_near=True, also=((".text",),)),
 )

@@ -1,76 +1,21 @@
-"""cache-key-overshared: one cache key for everybody overflows the machine it points to.
-
-## What it does
-Finds a key that is constant for all users, or a session's key used by many parallel agents at once.
-
-## Why it costs you
-A key is an address. OpenAI advises to stay below about 15 requests a minute for one prefix and key; what exceeds that spills to other
-machines, where the prefix is cold and is computed or written again. So a key that helps a single user makes the service slower and
-dearer as it grows, and worst at its peak. Reports show misses rising with the number of calls in flight under a key.
-
-## Example
-    client.responses.create(model="gpt-5.5", prompt_cache_key="my-app", input=history)
-
-## Use instead
-Shard by what is shared: one key per conversation, or per tenant and lane, and a fixed number of shards for a head that everybody uses:
-
-    shard = zlib.crc32(user_id.encode()) % 16
-    client.responses.create(model="gpt-5.5", prompt_cache_key=f"my-app:{shard}", input=history)
-    context = Context(OpenAIResponses("gpt-5.5", prompt_cache_key=CacheKey(requests_per_minute=240)), system=SYSTEM, tools=TOOLS)
-
-## Detected by
-- source: a literal, a constant of the module or of the class, or a text made of such, as cache key of a call.
-- requests: one key over several conversations with more than 15 calls in a minute, on models whose key is an address.
-- guard: not for a single conversation.
-- provider: silent.
-
-## References
-- https://github.com/bman654/clodex/issues/209
-- https://github.com/cline/cline/issues/11261
-"""
+"""Source rules of CKR05 cache-key-overshared."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule
 from contextkit.lint.rules.callsites import as_keys, field, is_nothing, text_of
 from contextkit.lint.rules.marking import in_class, resolved
-from contextkit.lint.rules.openings import Calls
 from contextkit.lint.source.rule import Hit, Pattern, View
 
-_A_MINUTE = 15
 _TAKEN_IN = ("extra_args", "extra_body", "model_kwargs")
 """How a framework is told what else to send."""
+
 _MESSAGE = "one cache key for every conversation sends all of them to one machine"
+
 _KEY, _DERIVED = "prompt_cache_key", "auto"
 """The parameter, and the value that has contextkit derive it."""
-
-
-def _crowded(calls: Calls) -> Iterator[Evidence]:
-    """One key over several conversations with more calls in a minute than a machine takes."""
-    by_key: dict[str, list[tuple[str, RecordedCall]]] = {}
-    for name, mine in calls.conversations.items():
-        for sent in mine:
-            key = sent.params.get(_KEY)
-            if isinstance(key, str) and sent.row.cache == "implicit":
-                by_key.setdefault(key, []).append((name, sent))
-    for key, used in by_key.items():
-        first = _overflow(sorted(used, key=lambda pair: pair[1].exchange.at))
-        if first is not None:
-            text = f"more than {_A_MINUTE} calls of {len({name for name, _ in used})} conversations in one minute have the same key"
-            yield Evidence(text, path=_KEY, now=key, sent=first)
-
-
-def _overflow(used: Sequence[tuple[str, RecordedCall]]) -> RecordedCall | None:
-    """The first call that is one too many within a minute, where it is not all one conversation."""
-    for place in range(_A_MINUTE, len(used)):
-        window = used[place - _A_MINUTE : place + 1]
-        if window[-1][1].exchange.at - window[0][1].exchange.at < 60 and len({name for name, _ in window}) > 1:
-            return window[-1][1]
-    return None
 
 
 def _constant(node: ast.keyword, view: View) -> Iterator[Hit]:
@@ -107,14 +52,7 @@ def _is_for_all(node: ast.expr, view: View) -> bool:
     return bool(text_of(found)) or is_named
 
 
-HAZARD = Hazard(
-    "CKR05",
-    "cache-key-overshared",
-    "A",
-    "warning",
-    source=(
-        Pattern((ast.keyword,), _constant, (_KEY,), is_near=True, names=(_KEY,)),
-        Pattern((ast.Dict,), _nested, as_keys(_KEY), is_near=True, names=(_KEY,)),
-    ),
-    requests=(RequestRule("session", _crowded),),
+SOURCE = (
+    Pattern((ast.keyword,), _constant, (_KEY,), is_near=True, names=(_KEY,)),
+    Pattern((ast.Dict,), _nested, as_keys(_KEY), is_near=True, names=(_KEY,)),
 )

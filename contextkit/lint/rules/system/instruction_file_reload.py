@@ -1,92 +1,15 @@
-"""instruction-file-reload: an instruction file is read again, and has changed meanwhile.
-
-## What it does
-`AGENTS.md`, `CLAUDE.md` or a memory file is part of the system prompt and is read for each request or on resuming.
-Somebody edits it, a hook writes it anew, or the agent itself adds a line: the next request starts with other bytes.
-
-## Why it costs you
-The edit costs the whole history once per open session: system and messages on Anthropic, everything behind the
-changed line on OpenAI. A harness that writes something of its own into that file per run (a date, a task, an id) pays
-it on every resume, at a time when a long history is about to be sent.
-
-## Example
-    def build_system():
-        return INSTRUCTIONS + Path("AGENTS.md").read_text()
-
-    def resume(session):
-        client.messages.create(model=MODEL, max_tokens=4096, system=build_system(), messages=session.messages)
-
-## Use instead
-Read the file when the session begins, store what was read with the session, and announce later edits at the tail:
-
-    session.system = session.system or INSTRUCTIONS + Path("AGENTS.md").read_text()
-    if Path("AGENTS.md").read_text() != session.agents_file:
-        session.messages.append({"role": "user", "content": "AGENTS.md has changed; read it before you go on."})
-
-`Context.open(folder, provider)` without `system` goes on with the stored prompt; with another one it raises
-`HeadChanged`, and `context.resystem(system)` is the declared way to take it.
-
-## Detected by
-- source: an instruction file (`AGENTS.md`, `CLAUDE.md`, `.cursorrules`, …), named there, by a variable or in a list that is gone
-  through, read in a function that makes the prompt, as its name says, or where a request is given it as its system text.
-- requests: the system text differs in lines below the name of such a file; by its shape alone, in one place in the
-  first call after a pause.
-- guard: the same comparison, before the call leaves.
-- provider: `system_changed` (Anthropic), `input_changed` (OpenAI).
-
-## References
-- https://github.com/esengine/DeepSeek-Reasonix/issues/2212
-- https://github.com/multica-ai/multica/issues/6008
-"""
+"""Source rules of CKS07 instruction-file-reload."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
-from contextkit.lint.rules.edits import Edited, edited, front_name, is_about
-from contextkit.lint.rules.lifetimes import pause_of
-from contextkit.lint.rules.syntax import AnyFunction, last_name, text_in
+from contextkit.lint.rules.syntax import AnyFunction, text_in
 from contextkit.lint.source import sanitizers
 from contextkit.lint.source.rule import Hit, Pattern, View
-from contextkit.lint.source.syntax import is_system_message, walk
-
-_PAUSE = 300
-_EDIT = 2_000
-
-
-def _named(step: Step, change: Change) -> Evidence | None:
-    if not is_about(change, "file"):
-        return None
-    return Evidence(
-        f"lines of an instruction file changed in {front_name(change)} ({edited(change).heading.splitlines()[0][:60]})"
-    )
-
-
-def _edited(step: Step, change: Change) -> Evidence | None:
-    """Shape only: lines in one place, in the first call after a pause."""
-    if change.level != "system" or step.gap_seconds < _PAUSE or not change.was or not change.now:
-        return None
-    found = edited(change)
-    if max(map(len, found.span)) > _EDIT or found.is_at_end or not found.lead or _is_scattered(found):
-        return None
-    return Evidence(
-        f"lines in one place of the system text changed during a pause of {pause_of(step)}, as when a file is read again"
-    )
-
-
-def _is_scattered(found: Edited) -> bool:
-    """Whether lines between the first and the last that differ are equal: more than one place was written anew."""
-    was, now = ([line.strip() for line in text.splitlines() if line.strip()] for text in (found.was, found.now))
-    return sum(kind != "equal" for kind, *_ in SequenceMatcher(None, was, now, autojunk=False).get_opcodes()) > 1
-
-
-# In code
-# --------------------------------------------------------------------------------------------------------------------------
+from contextkit.lint.source.syntax import is_system_message, last_name, walk
 
 _FILES = (
     "AGENTS.md",
@@ -99,15 +22,19 @@ _FILES = (
     ".windsurfrules",
     "copilot-instructions",
 )
+
 _READS = frozenset({"read_text", "open", "read", "read_file", "load_file", "read_bytes"})
+
 _BY_NAME = ("read_text", "open", "read_file", "load_file", "read_bytes")
 """Those that are told of where the file's name stands elsewhere."""
+
 _SYSTEM = re.compile(r"^(?:system\w*|instructions?|developer)$")
+
 _PROMPTS = re.compile(r"system|prompt|instruction", re.IGNORECASE)
+
 _MAKES_PROMPTS = re.compile(r"system|instruction|^_*(?:build|make|render|compose|create|get)_\w*prompt", re.IGNORECASE)
 """Functions that make what a request begins with; one that is merely about a prompt may run once, where a session
 begins."""
-
 
 _ANEW = "an instruction file is read again where the prompt is made: an edit rewrites every open session"
 
@@ -193,15 +120,7 @@ def _meant_for(view: View) -> str:
     return " ".join([*stored, *given, *roles])
 
 
-HAZARD = Hazard(
-    "CKS07",
-    "instruction-file-reload",
-    "A",
-    "warning",
-    source=(
-        Pattern((ast.Call,), _read_anew, _FILES, is_near=True),
-        Pattern((ast.Call,), _read_by_name, _FILES, also=(_BY_NAME,)),
-    ),
-    requests=(RequestRule("change", _named, 20), RequestRule("change", _edited, 74)),
-    confirmed_by=("system_changed", "input_changed"),
+SOURCE = (
+    Pattern((ast.Call,), _read_anew, _FILES, is_near=True),
+    Pattern((ast.Call,), _read_by_name, _FILES, also=(_BY_NAME,)),
 )

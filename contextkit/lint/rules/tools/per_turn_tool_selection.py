@@ -1,44 +1,4 @@
-"""per-turn-tool-selection: every turn sends a different choice of tools.
-
-## What it does
-A retrieval step, a router or a keyword match picks the tools that look relevant to the latest question, and only
-those are sent. The next question picks others, although the full set has been known from the beginning.
-
-## Why it costs you
-The saving is a few definitions; the price is the whole prompt. Tools lead the prefix, so another choice leaves
-nothing of tools, system and messages to read, at Anthropic and at OpenAI. A conversation of 60,000 tokens pays 1.25
-times the input price for all of them, where unchanged tools would have let nearly all be read at a tenth.
-
-## Example
-    while True:
-        relevant = [tool for tool in ALL_TOOLS if matches(tool, question)]
-        reply = client.messages.create(model=MODEL, max_tokens=2048, tools=relevant, messages=messages)
-
-## Use instead
-Send the full set in a fixed order and narrow what may be called, not what is described. OpenAI takes `tool_choice` of
-type `allowed_tools` and names it cache-neutral; on Claude an instruction at the end, a refusal in the tool itself, or
-deferred tools with tool search do the same. If one choice is enough, make it once, before the first turn:
-
-    tools = select_tools(task)                     # once per session
-    while not done:
-        reply = client.messages.create(model=MODEL, max_tokens=2048, tools=tools, messages=messages)
-
-contextkit keeps one sealed toolbox per conversation; another set is `context.retool(tools)`, a new epoch with its
-price.
-
-## Detected by
-- source: tools filtered, selected or searched for by the user's text, or by what was recalled, in the function that asks the model; a
-  list of tools that changes in the loop that sends it.
-- requests: tools go, or others take their place, from one call to the next, and no server, mode or last turn explains
-  it.
-- guard: the same comparison, before the call leaves.
-- provider: `tools_changed` (Anthropic and OpenAI).
-
-## References
-- https://github.com/gagan114662/openbot/issues/113
-- https://github.com/fkiene/llmtrim/issues/11
-- https://github.com/tmustier/pi-for-excel/issues/423
-"""
+"""Source rules of CKT03 per-turn-tool-selection."""
 
 from __future__ import annotations
 
@@ -46,12 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import is_nothing, last_name
 from contextkit.lint.rules.marking import is_single_shot
 from contextkit.lint.rules.syntax import AnyFunction, keyword, model_calls
-from contextkit.lint.rules.toolsets import named, set_moves
 from contextkit.lint.source import sources
 from contextkit.lint.source.rule import Flow, Hit, Kind, Pattern, View
 from contextkit.lint.source.syntax import walk
@@ -59,14 +16,20 @@ from contextkit.lint.source.syntax import walk
 _SELECTS = re.compile(
     r"^_*(?:a_?)?(?:select|filter|retrieve|choose|pick|route|rank|get_relevant|find_relevant)_(?:\w+_)?tools(?:_for_\w+|_by_query)?$"
 )
+
 _SEARCHES = re.compile(
     r"(?:^|_)(?:search|query|retrieve|find|match|lookup|relevant|similar|top_k|rank|recommend|suggest)(?:_|$)"
 )
+
 _OTHERS = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
 _CHANGES = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
+
 _STEPS = 4
 """Assignments between what is chosen and what is sent, at most."""
+
 _ASKED = re.compile(r"query|question|prompt|message|input|intent|task|text|turn", re.IGNORECASE)
+
 _HEARD: frozenset[Kind] = frozenset({"user", "recall"})
 
 
@@ -225,30 +188,10 @@ def _is_newest_item(node: ast.AST, view: View) -> bool:
     return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.UnaryOp) and view.is_history(node.value)
 
 
-def _other_choice(step: Step, change: Change) -> Evidence | None:
-    found = set_moves(step, change)
-    if found is None or found.is_rename or not (found.gone or found.come):
-        return None
-    text = f"another choice of tools: {len(found.was)} before, {len(found.now)} now"
-    gone, come = (
-        f"; without {named(found.gone)}" if found.gone else "",
-        f"; with {named(found.come)}" if found.come else "",
-    )
-    return Evidence(text + gone + come)
-
-
-HAZARD = Hazard(
-    "CKT03",
-    "per-turn-tool-selection",
-    "A",
-    "error",
-    source=(
-        Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others"),
-        Pattern((ast.Call,), _selected, ("_tools(", "_tools_for", "_tools_by"), is_near=True),
-        Pattern((ast.While, ast.For, ast.AsyncFor), _changed, ("tools=", "tools ="), is_near=True),
-        Pattern((ast.Assign,), _found, ("tools =", "tools="), is_near=True),
-        Pattern((ast.ListComp,), _matching, ("tools", "TOOLS")),
-    ),
-    requests=(RequestRule("change", _other_choice, 70),),
-    confirmed_by=("tools_changed",),
+SOURCE = (
+    Flow(("user", "recall"), ("tools",), "the tools sent depend on {source}, so every turn may send others"),
+    Pattern((ast.Call,), _selected, ("_tools(", "_tools_for", "_tools_by"), is_near=True),
+    Pattern((ast.While, ast.For, ast.AsyncFor), _changed, ("tools=", "tools ="), is_near=True),
+    Pattern((ast.Assign,), _found, ("tools =", "tools="), is_near=True),
+    Pattern((ast.ListComp,), _matching, ("tools", "TOOLS")),
 )

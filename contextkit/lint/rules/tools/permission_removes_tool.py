@@ -1,45 +1,4 @@
-"""permission-removes-tool: a mode, a role or a permission takes tools out of the list.
-
-## What it does
-Plan mode hides the tools that write, a deny rule removes one, switching to another agent of the same conversation
-brings another set. The filter stands in the request builder, so each change of mode is a change of the prompt's first
-level.
-
-## Why it costs you
-Entering and leaving a mode costs the whole conversation twice: tools, system and messages are written again at 1.25
-times the input price on Anthropic, where reading them would cost a tenth. On OpenAI the list of tools keys the prefix
-too. Modes tend to be switched late, when the history is longest.
-
-## Example
-    def tools_for(mode):
-        return [tool for tool in TOOLS if mode.allows(tool.name)]
-
-    reply = client.messages.create(model=MODEL, max_tokens=2048, tools=tools_for(session.mode), messages=messages)
-
-## Use instead
-Describe every tool always, enforce the permission when a call arrives, and tell the model at the tail:
-
-    messages.append({"role": "user", "content": "Plan mode: propose changes, write nothing."})
-    ...
-    if not session.mode.allows(call.name):
-        result = {"is_error": True, "content": f"{call.name} is not available in plan mode"}
-
-On OpenAI `tool_choice` of type `allowed_tools` restricts the choice without touching the prefix. In contextkit:
-`context.notice(...)` for the mode, and `call.deny("plan mode")` for what comes anyway.
-
-## Detected by
-- source: tools filtered by a mode, a role or permissions, or one of two lists by a mode, in the function that asks the model;
-  tools given to a request from a table by mode, or from a function of the same file that chooses them by the mode.
-- requests: tools go or return at the very call whose newest words name a mode or another agent, or behind a call that
-  switches it. Where nobody says so, it is told by what moved alone: as CKT02 or CKT03.
-- guard: the same comparison, before the call leaves.
-- provider: `tools_changed` (Anthropic and OpenAI).
-
-## References
-- https://github.com/anomalyco/opencode/issues/50055
-- https://github.com/OpenBMB/PilotDeck/issues/279
-- https://github.com/GCWing/OpenBitFun/issues/925
-"""
+"""Source rules of CKT11 permission-removes-tool."""
 
 from __future__ import annotations
 
@@ -47,8 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.rules.callsites import (
     as_keywords,
     is_nothing,
@@ -59,41 +16,26 @@ from contextkit.lint.rules.callsites import (
     statements,
     text_of,
 )
-from contextkit.lint.rules.toolsets import are_whole_servers, called_now, named, said_now, set_moves
 from contextkit.lint.source import sinks
 from contextkit.lint.source.rule import Hit, Pattern, View
 from contextkit.lint.source.syntax import AnyFunction, functions_in, walk
 
-_KINDS = r"(?:plan(?:ning)?|ask|read[- ]?only|edit|act|build|review|auto|architect|code|debug|chat|agent|safe|yolo|bypass)[- _]mode\b"
-_MODE = re.compile(
-    rf"\b{_KINDS}|\bmode\b\s*(?:is|=|:|changed|switched)|\brole (?:is now|changed|switched)"
-    r"|\bswitch(?:ed|ing)?\s+to\s+.{0,40}\b(?:mode|agent)\b|\bpermissions?\b|\bnot (?:allowed|permitted)\b"
-    r"|\byou are (?:now )?(?:in|the)\b.{0,40}\b(?:mode|agent)\b|\bhand(?:ed|ing)?[ -]?(?:off|over)\b|\btransferred to\b|\bagent\s*[:=]",
-    re.IGNORECASE,
-)
-_TOLD = re.compile(
-    rf"\b(?:now|are|enter(?:ed|ing)?|switch(?:ed|ing)?)\s+(?:in|to|into)\s+(?:the |an? )?{_KINDS}"
-    rf"|\b{_KINDS} (?:is|was) (?:now )?(?:active|on\b|enabled)",
-    re.IGNORECASE,
-)
-"""A mode that is told, not mentioned: it explains that all tools of a server go, or that others take the place of some.
-"""
-_SWITCHES = re.compile(
-    rb'"name":"[^"]*(?:exit_?plan|enter_?plan|plan_?mode|switch_?mode|set_?mode|transfer_to_|hand_?off|switch_?agent)',
-    re.IGNORECASE,
-)
 _RULES = re.compile(
     r"^_*(?:\w+_)?(?:modes?|permissions?|roles?|read_?only|is_allowed|allows|allowed(?:_\w+)?|denied(?:_\w+)?|blocked(?:_\w+)?|disallowed(?:_\w+)?"
     r"|polic(?:y|ies)|is_permitted|can_use\w*|authorized|deny(?:_\w+)?)$"
 )
+
 _OF_TOOLS = re.compile(r"(?:^|_)(?:tools?|toolsets?)(?:_|$)", re.IGNORECASE)
 """Names of a table of tools, or of a function that gives them."""
+
 _LEFT_OUT = re.compile(r"^_*(?:dropped|removed|missing|denied|blocked|hidden|unknown|skipped)_")
+
 _MODES = re.compile(
     r"^_*(?:\w+_)?(?:(?:plan|ask|read_?only|agent|permission|chat|edit)_mode|mode|read_only|is_planning)$"
 )
 
 _MESSAGE = "a mode or permission takes tools out of the request, and with them the whole prefix"
+
 _PLANS = frozenset(
     {
         "plan",
@@ -112,23 +54,9 @@ _PLANS = frozenset(
     }
 )
 """Modes of an agent that has fewer tools in one of them."""
+
 _IN_MODES = ("mode", "read_only", "is_planning")
 """One of these stands in each name that `_MODES` matches."""
-
-
-def _moded(step: Step, change: Change) -> Evidence | None:
-    found = set_moves(step, change)
-    if found is None or found.is_rename or not (found.gone or found.come):
-        return None
-    is_server = are_whole_servers([*found.gone, *found.come], [block for block in found.was if block not in found.gone])
-    sign = (_TOLD if found.is_swap or is_server else _MODE).search(said_now(step))
-    call = next((block for block in called_now(step) if _SWITCHES.search(block.body)), None)
-    if sign is None and call is None:
-        return None
-    moved = named(found.gone) + " went" if found.gone else named(found.come) + " came"
-    return Evidence(
-        f"{moved} at the call that says {sign[0]!r}" if sign else f"{moved} at the call behind a change of mode"
-    )
 
 
 def _filtered(node: ast.ListComp | ast.GeneratorExp, view: View) -> Iterator[Hit]:
@@ -258,18 +186,10 @@ def _is_toolset(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and bool(sinks.TOOLS.match(node.id)) and not _LEFT_OUT.match(node.id)
 
 
-HAZARD = Hazard(
-    "CKT11",
-    "permission-removes-tool",
-    "A",
-    "warning",
-    source=(
-        Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",)),
-        Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_IN_MODES,)),
-        Pattern((ast.IfExp,), _choice, ("tools",), tested=(_IN_MODES,)),
-        Pattern((ast.Call,), _given, _IN_MODES, is_near=True, also=(as_keywords("tools"),), names=("tools",)),
-        Pattern((ast.Assign,), _given, _IN_MODES, is_near=True, also=(("tools", "TOOLS"),)),
-    ),
-    requests=(RequestRule("change", _moded, 45),),
-    confirmed_by=("tools_changed",),
+SOURCE = (
+    Pattern((ast.ListComp, ast.GeneratorExp), _filtered, ("tools",)),
+    Pattern((ast.If,), _branch, ("tools",), is_near=True, tested=(_IN_MODES,)),
+    Pattern((ast.IfExp,), _choice, ("tools",), tested=(_IN_MODES,)),
+    Pattern((ast.Call,), _given, _IN_MODES, is_near=True, also=(as_keywords("tools"),), names=("tools",)),
+    Pattern((ast.Assign,), _given, _IN_MODES, is_near=True, also=(("tools", "TOOLS"),)),
 )
