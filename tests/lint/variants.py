@@ -68,6 +68,7 @@ class Variant:
 class _Part:
     """A statement of the module, and what it becomes."""
 
+    name: str
     statements: list[ast.stmt]
     is_unit: bool
     expected: frozenset[str] = frozenset()
@@ -123,7 +124,7 @@ def variant(source: str, name: str, stem: str = "case") -> Variant:
         if owner is not None:
             spans[id(owner)] = owner, spans.get(id(owner), (owner, first, 0))[1], len(lines) - 1
     units = tuple(
-        Unit(_title(part), first, last, part.expected, part.also, part.is_rewritten)
+        Unit(part.name, first, last, part.expected, part.also, part.is_rewritten)
         for part, first, last in spans.values()
     )
     return Variant(name, {f"{stem}.py": "\n".join(lines), **case.files}, units)
@@ -136,20 +137,18 @@ def _parts(source: str) -> list[_Part]:
         for found in COMMENT.finditer(line)
     ]
     parts = []
+    n_inside = 0
     for node in ast.parse(source).body:
         first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
         inside = [(kind, codes) for number, kind, codes in comments if first <= number <= (node.end_lineno or first)]
         expected = frozenset().union(*(codes for kind, codes in inside if kind == "expect"))
         also = frozenset().union(*(codes for kind, codes in inside if kind == "also"))
-        parts.append(_Part([node], isinstance(node, (*FUNCTION, ast.ClassDef)) or bool(expected), expected, also))
-    n_expected = sum(kind == "expect" for _, kind, _ in comments)
-    assert n_expected == 0 or any(part.expected for part in parts)
+        is_unit = isinstance(node, (*FUNCTION, ast.ClassDef)) or bool(expected)
+        name = node.name if isinstance(node, (*FUNCTION, ast.ClassDef)) else ast.unparse(node).split("\n")[0]
+        parts.append(_Part(name, [node], is_unit, expected, also))
+        n_inside += len(inside)
+    assert n_inside == len(comments), "a comment stands outside of each statement"
     return parts
-
-
-def _title(part: _Part) -> str:
-    node = next((one for one in reversed(part.statements) if isinstance(one, (*FUNCTION, ast.ClassDef))), None)
-    return ast.unparse(part.statements[-1]).split("\n")[0] if node is None else node.name
 
 
 def _stands_first(node: ast.stmt) -> bool:
@@ -237,7 +236,11 @@ class _Values:
         before = self.before
         for name in ("body", "orelse", "finalbody"):
             if getattr(node, name, None):
-                setattr(node, name, self._class_body(node) if isinstance(node, ast.ClassDef) else self.body(getattr(node, name)))
+                setattr(
+                    node,
+                    name,
+                    self._class_body(node) if isinstance(node, ast.ClassDef) else self.body(getattr(node, name)),
+                )
         for inner in [*getattr(node, "handlers", ()), *getattr(node, "cases", ())]:
             inner.body = self.body(inner.body)
         self.before, self.is_behind, self.n_guards = outer
@@ -394,7 +397,9 @@ class _Values:
     def _comprehension(self, node: ast.expr, *, is_read_at_once: bool) -> None:
         assert isinstance(node, _COMPREHENSIONS)
         first, *others = node.generators
-        first.iter = self.inside(first.iter) if first.is_async else self.iterable(first.iter, is_read_at_once=is_read_at_once)
+        first.iter = (
+            self.inside(first.iter) if first.is_async else self.iterable(first.iter, is_read_at_once=is_read_at_once)
+        )
         first.ifs = [self.guarded(one) for one in first.ifs]
         for other in others:
             other.iter = self.guarded(other.iter)
@@ -574,7 +579,17 @@ class _Uses(ast.NodeVisitor):
         self.generic_visit(node)
         self.owner = outer
 
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_GeneratorExp = _without_owner
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._without_owner(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self._without_owner(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self._without_owner(node)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
+        self._without_owner(node)
 
     def visit_Call(self, node: ast.Call) -> None:
         key = self._key(node.func)
@@ -588,7 +603,8 @@ class _Uses(ast.NodeVisitor):
             self.visit(one)
 
     def visit_Name(self, node: ast.Name) -> None:
-        self.handed_on |= {node.id, f"client {node.id}"}
+        if isinstance(node.ctx, ast.Load):
+            self.handed_on |= {node.id, f"client {node.id}"}
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         self.handed_on.add(f".{node.attr}")
@@ -785,7 +801,9 @@ def _made_methods(case: _Case, *, is_static: bool) -> None:
         if not isinstance(node, FUNCTION) or node.decorator_list or node.name in shadowed:
             continue
         name = "_" + "".join(word.title() for word in node.name.split("_"))
-        named_self = bool(node.args.posonlyargs + node.args.args) and (node.args.posonlyargs + node.args.args)[0].arg == "self"
+        named_self = (
+            bool(node.args.posonlyargs + node.args.args) and (node.args.posonlyargs + node.args.args)[0].arg == "self"
+        )
         uses_self = any(isinstance(one, ast.Name) and one.id == "self" for one in ast.walk(node))
         has_self = any(isinstance(one, ast.arg) and one.arg == "self" for one in ast.walk(node))
         if not is_static and (uses_self or has_self) and not named_self:
@@ -864,7 +882,9 @@ class Row:
 
 def measure(folder: Path, rewrite: str, select: Sequence[str] = ("CK",)) -> Row:
     """Rewrite all cases into an empty folder, each into a package of its own, and lint them."""
-    made = {file.stem: variant(file.read_text(encoding="utf-8"), rewrite, file.stem) for file in sorted(CASES.glob("*.py"))}
+    made = {
+        file.stem: variant(file.read_text(encoding="utf-8"), rewrite, file.stem) for file in sorted(CASES.glob("*.py"))
+    }
     for stem, one in made.items():
         package = folder / stem
         package.mkdir()
@@ -883,12 +903,12 @@ def measure(folder: Path, rewrite: str, select: Sequence[str] = ("CK",)) -> Row:
 
 def _judge(row: Row, stem: str, made: Variant, findings: Iterable[Finding], select: tuple[str, ...]) -> None:
     asked = frozenset().union(*(unit.expected for unit in made.units))
-    placed: dict[str, set[str]] = defaultdict(set)
-    passed: dict[str, set[str]] = defaultdict(set)
+    placed: dict[Unit | None, set[str]] = defaultdict(set)
+    passed: dict[Unit | None, set[str]] = defaultdict(set)
     for finding in findings:
-        through = [name for place in _places(finding) if (name := _unit_at(place, f"{stem}.py", made.units))]
-        for name in through:
-            passed[name].add(finding.code)
+        through = [unit for place in _places(finding) if (unit := _unit_at(place, f"{stem}.py", made.units))]
+        for unit in through:
+            passed[unit].add(finding.code)
         if through and (finding.code[2] == stem[2] or finding.code in asked):
             placed[through[0]].add(finding.code)
     for unit in made.units:
@@ -896,12 +916,12 @@ def _judge(row: Row, stem: str, made: Variant, findings: Iterable[Finding], sele
         if not unit.is_rewritten:
             continue
         row.hazardous.extend(
-            Judged(stem, unit.name, code, code in passed[unit.name])
+            Judged(stem, unit.name, code, code in passed[unit])
             for code in sorted(unit.expected)
             if code.startswith(select)
         )
         if not unit.expected and stem.startswith(select):
-            wrong = placed[unit.name] - unit.also
+            wrong = placed[unit] - unit.also
             row.clean.append(Judged(stem, unit.name, ", ".join(sorted(wrong)), not wrong))
 
 
@@ -909,11 +929,11 @@ def _places(finding: Finding) -> list[CodePlace]:
     return [place for place in (finding.place, *finding.trail) if isinstance(place, CodePlace)]
 
 
-def _unit_at(place: CodePlace, file: str, units: Iterable[Unit]) -> str:
-    """Name of the unit a place is in, empty where it is in none."""
+def _unit_at(place: CodePlace, file: str, units: Iterable[Unit]) -> Unit | None:
+    """The unit a place is in."""
     if Path(place.file).name != file:
-        return ""
-    return next((unit.name for unit in units if unit.first <= place.line <= unit.last), "")
+        return None
+    return next((unit for unit in units if unit.first <= place.line <= unit.last), None)
 
 
 def main() -> None:
