@@ -11,7 +11,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +26,11 @@ MOST_FLAGGED = 0.05
 FILES = sorted(CASES.glob("*.py"))
 
 
+@cache
+def _rewritten(file: Path, rewrite: str) -> Variant:
+    return variant(file.read_text(encoding="utf-8"), rewrite, file.stem)
+
+
 def test_a_case_is_judged_right_as_it_is(tmp_path: Path) -> None:
     row = measure(tmp_path, "unchanged")
     assert [one for one in [*row.hazardous, *row.clean] if not one.is_right] == []
@@ -34,7 +39,7 @@ def test_a_case_is_judged_right_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rewrite", REWRITES)
 def test_a_rewrite_changes_most_units(rewrite: str) -> None:
-    units = [unit for file in FILES for unit in variant(file.read_text(encoding="utf-8"), rewrite, file.stem).units]
+    units = [unit for file in FILES for unit in _rewritten(file, rewrite).units]
     least = 0.6 if rewrite == "partial" else 0.9
     assert sum(unit.is_rewritten for unit in units) >= least * len(units)
 
@@ -326,38 +331,35 @@ def _called(function: Callable[..., Any], record: Record, *, is_real: bool) -> A
     return result
 
 
-def _method(scope: dict[str, Any], name: str) -> Any:
-    """A function of a case, also where it has become a method."""
+def _first_parameter(function: Any) -> str:
+    return next(iter(inspect.signature(function).parameters), "") if isinstance(function, types.FunctionType) else ""
+
+
+def _found(scope: dict[str, Any], name: str, self_named: set[str]) -> Any:
+    """A function of a case, also where it has become a method; those of `self_named` had a `self` before."""
     if name in scope:
         return scope[name]
     holder = scope["_" + "".join(word.title() for word in name.split("_"))]
-    function = inspect.getattr_static(holder, name, None) or getattr(holder, name)
-    first = next(iter(inspect.signature(getattr(holder, name)).parameters), "")
-    is_own = first == "self" and not isinstance(function, staticmethod)
-    return getattr(holder(), name) if is_own and name not in SELF_NAMED else getattr(holder, name)
+    function = getattr(holder, name)
+    return getattr(holder(), name) if _first_parameter(function) == "self" and name not in self_named else function
 
 
-SELF_NAMED: set[str] = set()
-"""Functions of the case whose first parameter is called `self`."""
-
-
-def ran(made: Variant, names: list[str], *, is_real: bool) -> dict[str, list[str]]:
+def ran(made: Variant, names: list[str], self_named: set[str], *, is_real: bool) -> dict[str, list[str]]:
     """Name of each function and class of a case → what happens when it is called, and all its methods in turn."""
     lines = {}
     for name in names:
         record = Record()
         with suppress(Enough):
-            _watch(made, name, record, is_real=is_real)
+            _watch(_found(_loaded(made, record), name, self_named), record, is_real=is_real)
         lines[name] = record.lines
     return lines
 
 
-def _watch(made: Variant, name: str, record: Record, *, is_real: bool) -> None:
-    thing = _method(_loaded(made, record), name)
+def _watch(thing: Any, record: Record, *, is_real: bool) -> None:
     own = _called(thing, record, is_real=is_real)
     if isinstance(thing, type):
         for one in dir(own):
-            method = None if one.startswith("__") else getattr(own, one)
+            method = None if one.startswith(("__", "_made_")) else getattr(own, one)
             if callable(method) and not isinstance(method, Anything):
                 record.lines.append(one)
                 _called(method, record, is_real=is_real)
@@ -366,21 +368,14 @@ def _watch(made: Variant, name: str, record: Record, *, is_real: bool) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_rewrite_does_what_its_case_does(file: Path) -> None:
-    source = file.read_text(encoding="utf-8")
-    case = variant(source, "unchanged", file.stem)
+    case = _rewritten(file, "unchanged")
     names = [unit.name for unit in case.units if unit.name.isidentifier()]
-    scope = _loaded(case, Record())
-    SELF_NAMED.clear()
-    SELF_NAMED.update(
-        name
-        for name in names
-        if isinstance(scope[name], types.FunctionType)
-        and next(iter(inspect.signature(scope[name]).parameters), "") == "self"
-    )
-    expected = [ran(case, names, is_real=is_real) for is_real in (False, True)]
+    functions = _loaded(case, Record())
+    self_named = {name for name in names if _first_parameter(functions[name]) == "self"}
+    expected = [ran(case, names, self_named, is_real=is_real) for is_real in (False, True)]
     for rewrite in REWRITES:
-        made = variant(source, rewrite, file.stem)
+        made = _rewritten(file, rewrite)
         for is_real in (False, True):
-            found = ran(made, names, is_real=is_real)
+            found = ran(made, names, self_named, is_real=is_real)
             for name in names:
                 assert found[name] == expected[is_real][name], f"{rewrite}: {name}"

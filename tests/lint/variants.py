@@ -290,7 +290,7 @@ class _Values:
         if self.is_in_place or not (self.n_guards or was_behind):
             statements, instead = self.replaced(node)
             self.before.extend(statements)
-            self.n_replaced += 1
+            self.n_replaced += instead is not node
             self.is_behind = was_behind
             return instead
         self._stays(node)
@@ -460,6 +460,65 @@ def _helper(case: _Case) -> None:
     case.added.append("def _same(value):\n    return value")
     for part in case.units():
         _Values(lambda value: ([], _expression("_same(VALUE)", VALUE=value)), is_in_place=True).rewrite(part)
+
+
+def _extracted(case: _Case) -> None:
+    """Each value is made by a function of its own; by a method, where it is made of `self` in a class."""
+    n = 0
+    made: list[ast.stmt] = []
+    methods: list[ast.stmt] = []
+    known: set[str] = set()
+    is_class = False
+
+    def replaced(value: ast.expr) -> tuple[list[ast.stmt], ast.expr]:
+        nonlocal n
+        inside = list(ast.walk(value))
+        if any(isinstance(one, ast.Await) or _called_super(one) for one in inside):
+            return [], value
+        n += 1
+        own = {one.id for one in inside if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+        own.update(one.arg for one in inside if isinstance(one, ast.arg))
+        names = sorted({one.id for one in inside if isinstance(one, ast.Name)} & known - own)
+        if is_class and "self" in names:
+            given = ", ".join(name for name in names if name != "self")
+            function = _parsed(f"def _made_{n}(self, {given}):\n    return VALUE", VALUE=value)
+            methods.extend(function)
+            return [], _expression(f"self._made_{n}({given})")
+        given = ", ".join(names)
+        made.extend(_parsed(f"def _made_{n}({given}):\n    return VALUE", VALUE=value))
+        return [], _expression(f"_made_{n}({given})")
+
+    for part in case.units():
+        node = part.node
+        known, is_class = _bound_names(node), isinstance(node, ast.ClassDef)
+        _Values(replaced, is_in_place=True).rewrite(part)
+        if isinstance(node, ast.ClassDef):
+            node.body.extend(methods)
+        elif not isinstance(node, FUNCTION):
+            part.statements[:0] = made
+            made.clear()
+        part.statements.extend(made)
+        made.clear()
+        methods.clear()
+
+
+def _called_super(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "super"
+
+
+def _bound_names(node: ast.AST) -> set[str]:
+    """Names that it binds: parameters, variables, functions within it."""
+    names = set()
+    for one in ast.walk(node):
+        if isinstance(one, ast.arg):
+            names.add(one.arg)
+        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            names.add(one.id)
+        elif isinstance(one, FUNCTION) and one is not node:
+            names.update(inner.name for inner in ast.walk(one) if isinstance(inner, FUNCTION))
+        elif isinstance(one, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and one.name:
+            names.add(one.name)
+    return names
 
 
 def _other_module(case: _Case) -> None:
@@ -650,16 +709,12 @@ def _can_be_async(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _local_names(case: _Case) -> set[str]:
-    """Names of parameters, and of what functions assign."""
+    """Names of parameters, of what functions assign, and of functions within functions."""
     names = set()
     for part in case.units():
-        for one in ast.walk(part.node):
-            if isinstance(one, ast.arg):
-                names.add(one.arg)
-            elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-                names.add(one.id)
-            elif isinstance(one, FUNCTION) and one is not part.node:
-                names.update(inner.name for inner in ast.walk(one) if isinstance(inner, FUNCTION) and inner is not one)
+        methods = part.node.body if isinstance(part.node, ast.ClassDef) else [part.node]
+        for one in methods:
+            names |= _bound_names(one)
     return names
 
 
@@ -832,6 +887,7 @@ REWRITES: dict[str, Callable[[_Case], None]] = {
     "unchanged": _unchanged,
     "variable": _extra_variable,
     "helper": _helper,
+    "extracted": _extracted,
     "module": _other_module,
     "attribute": _attribute,
     "comprehension": _comprehension,
