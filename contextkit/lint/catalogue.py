@@ -9,22 +9,18 @@ nothing of how a hazard is detected. The pages are `docs/rules/<code>.md`; a whe
 from __future__ import annotations
 
 import argparse
-import pkgutil
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
 from contextkit.errors import UsageError
-from contextkit.lint import rules
 from contextkit.lint.hazard import LEVELS, Grade, Hazard, Severity
 from contextkit.lint.own import OWN
 from contextkit.lint.requests.rules import RULES
-from contextkit.lint.source.rule import Flow, Pattern
 
 _TABLE = Path(__file__).with_name("hazards.toml")
 _PAGES = (Path(__file__).with_name("pages"), Path(__file__).parents[2] / "docs" / "rules")
@@ -43,18 +39,17 @@ def hazards() -> tuple[Hazard, ...]:
     >>> [hazard.code for hazard in hazards()][:2]
     ['CKT01', 'CKT02']
     """
-    return hazards_of(tomllib.loads(_TABLE.read_text(encoding="utf-8")), requests=RULES, source=_source_rules())
+    return hazards_of(tomllib.loads(_TABLE.read_text(encoding="utf-8")), requests=RULES)
 
 
 def hazards_of(
     rows: Mapping[str, Mapping[str, Any]],
     *,
     requests: Mapping[str, tuple[Any, ...]],
-    source: Mapping[str, tuple[Flow | Pattern, ...]],
 ) -> tuple[Hazard, ...]:
     """The hazards of a table, each with its rules.
 
-    `requests` maps codes to rules, `source` maps names to rules. Raises `ValueError` for a wrong row, and for rules that
+    `requests` maps codes to rules. Raises `ValueError` for a wrong row, and for rules that
     belong to no row.
     """
     order = [*LEVELS]
@@ -65,7 +60,7 @@ def hazards_of(
     names = [row["name"] for row in rows.values()]
     if len({*names}) < len(names):
         raise ValueError(f"hazards.toml: two rows have the name {next(n for n in names if names.count(n) > 1)!r}")
-    if lost := [*(requests.keys() - rows.keys()), *(source.keys() - {*names})]:
+    if lost := requests.keys() - rows.keys():
         raise ValueError(f"hazards.toml has no row for the rules of {', '.join(sorted(lost))}")
     return tuple(
         Hazard(
@@ -73,7 +68,8 @@ def hazards_of(
             row["name"],
             row["grade"],
             row["severity"],
-            source.get(row["name"], ()),
+            "source" in row,
+            row.get("source") != "off",
             requests.get(code, ()),
             tuple(row.get("confirmed_by", ())),
         )
@@ -144,26 +140,18 @@ def _check(code: str, row: Mapping[str, Any]) -> None:
     where = f"hazards.toml: [{code}]"
     if not _CODE.fullmatch(code):
         raise ValueError(f"{where} is no code; it is CK, one of {', '.join(LEVELS)}, and two digits")
-    if unknown := sorted(row.keys() - {"name", "confirmed_by", *_CHOICES}):
+    if unknown := sorted(row.keys() - {"name", "confirmed_by", "source", *_CHOICES}):
         raise ValueError(f"{where} has an unknown key {unknown[0]!r}")
     if not isinstance(row.get("name"), str) or not _NAME.fullmatch(row["name"]):
         raise ValueError(f"{where} name is {row.get('name')!r}; it must be words in lower case, joined by hyphens")
     for key, choices in _CHOICES.items():
         if row.get(key) not in choices:
             raise ValueError(f"{where} {key} is {row.get(key)!r}; it must be one of {', '.join(choices)}")
+    if row.get("source", "on") not in ("on", "off"):
+        raise ValueError(f"{where} source is {row['source']!r}; it must be on or off, or missing where code cannot show it")
     verdicts = row.get("confirmed_by", [])
     if not isinstance(verdicts, list) or not all(isinstance(verdict, str) for verdict in verdicts):
         raise ValueError(f"{where} confirmed_by is {verdicts!r}; it must be a list of texts")
-
-
-def _source_rules() -> dict[str, tuple[Flow | Pattern, ...]]:
-    """Name of a hazard → its source rules."""
-    found: dict[str, tuple[Flow | Pattern, ...]] = {}
-    for level in LEVELS.values():
-        package = import_module(f"{rules.__name__}.{level}")
-        for module in pkgutil.iter_modules(package.__path__):
-            found[module.name.replace("_", "-")] = import_module(f"{package.__name__}.{module.name}").SOURCE
-    return found
 
 
 # Codes and names
@@ -217,7 +205,7 @@ _COLUMNS: Mapping[str, Callable[[Hazard], str]] = {
     "name": lambda row: f"`{row.name}`",
     "severity": lambda row: row.severity,
     "grade": lambda row: row.grade,
-    "source": lambda row: _yes(row.source),
+    "source": lambda row: _yes(row.in_source) if row.is_default else "off by default",
     "requests": lambda row: _yes(row.requests),
     "guard": lambda row: _yes(_before_sending(row)),
     "provider": lambda row: ", ".join(f"`{word}`" for word in row.confirmed_by),
@@ -228,7 +216,7 @@ _COLUMNS: Mapping[str, Callable[[Hazard], str]] = {
 def _count() -> str:
     rows = hazards()
     counts = {
-        "in source": sum(bool(row.source) for row in rows),
+        "in source": sum(row.in_source for row in rows),
         "in requests": sum(bool(row.requests) for row in rows),
         "before sending": sum(_before_sending(row) for row in rows),
         "confirmed by a provider": sum(bool(row.confirmed_by) for row in rows),

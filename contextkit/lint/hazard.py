@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from contextkit.lint.requests.rule import RequestRule
-from contextkit.lint.source.rule import Flow, Pattern
 
 Grade = Literal["A", "B", "C", "D", "I"]
 """A measured or fixed in a public tracker; B reported; C another tool's rule; D provider documentation; I inferred."""
@@ -42,8 +41,10 @@ class Hazard:
     """How sure the evidence is."""
     severity: Severity
     """How much it matters."""
-    source: tuple[Flow | Pattern, ...] = ()
-    """The rules of the source detector; empty where code cannot show the hazard."""
+    in_source: bool = False
+    """Whether the source detector finds it."""
+    is_default: bool = True
+    """Whether the source detector looks for it unless its code is selected by itself."""
     requests: tuple[RequestRule, ...] = ()
     """The rules of the request detector and the guard; empty where requests cannot show the hazard."""
     confirmed_by: tuple[str, ...] = ()

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from contextkit.lint.config import LintConfig
 from contextkit.lint.source import notebook
-from contextkit.lint.source.syntax import as_meant
 
 SKIPPED = frozenset(
     {
@@ -117,6 +116,16 @@ def _with_unique_names(files: list[SourceFile]) -> Iterator[SourceFile]:
             if names
             else file
         )
+
+
+def as_meant(name: str, tops: Mapping[str, str]) -> str:
+    """A full name under the name that its first part has in the tree, where several folders have one of that name.
+
+    >>> as_meant("app.prompts", {"app": "app~2"})
+    'app~2.prompts'
+    """
+    top, dot, rest = name.partition(".")
+    return f"{tops.get(top, top)}{dot}{rest}"
 
 
 def _folder_of_top(file: SourceFile) -> str:
