@@ -11,7 +11,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,7 +26,6 @@ MOST_FLAGGED = 0.05
 FILES = sorted(CASES.glob("*.py"))
 
 
-@cache
 def _rewritten(file: Path, rewrite: str) -> Variant:
     return variant(file.read_text(encoding="utf-8"), rewrite, file.stem)
 

@@ -21,6 +21,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from contextkit.lint.catalogue import hazards
@@ -31,7 +32,6 @@ from contextkit.lint.source.detect import find_in_code
 CASES = Path(__file__).resolve().parents[1] / "lint_cases" / "source"
 COMMENT = re.compile(r"# (expect|also): (CK\w\d\d(?:, CK\w\d\d)*)")
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
-NESTED_SCOPE = (*FUNCTION, ast.Lambda, ast.ClassDef)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,7 @@ def variants(source: str, stem: str = "case") -> Iterator[Variant]:
         yield variant(source, name, stem)
 
 
+@cache
 def variant(source: str, name: str, stem: str = "case") -> Variant:
     """One rewrite of a file of cases."""
     case = _Case(_parts(source), stem=stem)
