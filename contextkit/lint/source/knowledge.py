@@ -26,12 +26,12 @@ class Patterns(Generic[T]):
     def __init__(self) -> None:
         self._exact: dict[str, list[T]] = defaultdict(list)
         self._ends: dict[str, list[tuple[str, T]]] = defaultdict(list)
-        self._beginnings: dict[str, list[T]] = defaultdict(list)
+        self._beginnings_of: dict[str, list[tuple[str, T]]] = defaultdict(list)
 
     def add(self, pattern: str, row: T) -> None:
         """Adds a row under a pattern."""
         if pattern.endswith(".*"):
-            self._beginnings[pattern.removesuffix(".*")].append(row)
+            self._beginnings_of[pattern.partition(".")[0]].append((pattern[:-1], row))
         elif pattern.startswith("*."):
             self._ends[pattern.rpartition(".")[2]].append((pattern[1:], row))
         else:
@@ -45,8 +45,8 @@ class Patterns(Generic[T]):
             dotted = f".{name}"
             found += [row for end, row in self._ends[last] if dotted.endswith(end)]
         first = name.partition(".")[0]
-        if first in self._beginnings:
-            found += self._beginnings[first]
+        if first in self._beginnings_of:
+            found += [row for beginning, row in self._beginnings_of[first] if name.startswith(beginning)]
         return found
 
 
@@ -165,8 +165,25 @@ class Knowledge:
             self.sections[section].append(row)
 
 
+KINDS = frozenset(
+    """clock date id choice place environ unordered arrival paths mapping rows recall user person file plan counter listing server
+    media model flag""".split()
+)
+"""What varies."""
+SINKS = frozenset(
+    """system messages tools tool schema front model effort thinking tool_choice output headers template cache_key salt stream ttl
+    middleware history_processors""".split()
+)
+"""What a model is sent, or a parameter of the request."""
+
+
 @lru_cache(maxsize=4)
 def load(files: tuple[str, ...] = ()) -> Knowledge:
+    """What is known, with the files of a project added: read once, not to be changed."""
+    return read_all(files)
+
+
+def read_all(files: tuple[str, ...] = ()) -> Knowledge:
     """What is known, with the files of a project added."""
     knowledge = Knowledge()
     folder = resources.files("contextkit.lint.knowledge")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from contextkit.lint.source.graph import ANY, Class, Context, Function, Key, Node
-from contextkit.lint.source.knowledge import Knowledge, Source, ends_with
+from contextkit.lint.source.knowledge import KINDS, Knowledge, Source, ends_with
 from contextkit.lint.source.program import PARTIAL, Program, Target
 
 CALL, SESSION, PROCESS = 0, 1, 2
@@ -82,10 +82,7 @@ class Origin:
     state: State
 
 
-ALL_KINDS: Final = frozenset(
-    """clock date id choice place environ unordered arrival paths mapping rows recall user person file plan counter listing server
-    media model flag""".split()
-)
+ALL_KINDS: Final = KINDS
 _SAME: Final = frozenset(
     """list tuple copy.copy copy.deepcopy typing.cast iter dict asyncio.wait_for asyncio.run asyncio.shield next sum max min
     asyncio.ensure_future asyncio.create_task""".split()
@@ -120,9 +117,7 @@ class Search:
         self.knowledge = knowledge
         self.is_system = False
         self.order = knowledge.groups.get("order", frozenset())
-        self.once = frozenset(name for row in knowledge.sections.get("once", ()) for name in row["names"]) | {
-            "__init__", "__post_init__", "__new__", "__aenter__", "__enter__", "main",
-        }  # fmt: skip
+        self.once = frozenset(name for row in knowledge.sections.get("once", ()) for name in row.get("names", ()))
 
     def objects(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = ()) -> list[State]:
         """The displays, constants and calls outside of the program that a value may be."""

@@ -8,13 +8,13 @@ message by itself keeps the prefix; what depends on how many messages there are,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
 from contextkit.lint.source.graph import ANY, Context, Node
 from contextkit.lint.source.search import Origin
-from contextkit.lint.source.sinks import Sink
+from contextkit.lint.source.sinks import Sink, is_of
 
 CODES: Final = frozenset({"CKM01", "CKM04", "CKM05", "CKM06", "CKM08", "CKM11", "CKM13", "CKM18"})
 
@@ -45,6 +45,18 @@ def find(analysis: Analysis) -> Iterator[Hit]:
                 if origin.node.position is not None:
                     trail = trail_of(origin.state, sink.label, sink.place)
                     yield Hit(code, message, origin.node, trail, None, origin.node)
+    yield from _windows(analysis)
+
+
+def _windows(analysis: Analysis) -> Iterator[Hit]:
+    """Memories and managers of frameworks that keep the last messages only."""
+    rows = [row for row in analysis.knowledge.sections.get("window", ()) if row["is"] == "constructor"]
+    by_name = {call.rpartition(".")[2]: row for row in rows for call in row["calls"]}
+    for call in analysis.calls():
+        last = call.name.rpartition(".")[2]
+        row = by_name.get(last)
+        if row is not None and is_of(call, row.get("packages", ())) and not analysis.program.targets(call) and is_window(call, row):
+            yield Hit("CKM04", f"`{text_of(call)}` keeps the last messages only: the history begins later in each request", call)
 
 
 def _hazards(origin: Origin, slices: list[Node], analysis: Analysis) -> Iterator[tuple[str, str]]:
@@ -231,22 +243,23 @@ def _called(node: Node, analysis: Analysis) -> Iterator[tuple[str, str]]:
             yield "CKM04", f"`{text_of(node)}` keeps the last messages only: the history begins later in each request"
         return
     for row in analysis.knowledge.sections.get("window", ()):
-        if any(node.name == call or (call.startswith("*.") and f".{node.name}".endswith(call[1:])) for call in row["calls"]):
-            if _is_window(node, row):
+        if row["is"] == "call" and any(node.name == call or f".{node.name}".endswith(call.removeprefix("*")) for call in row["calls"]):
+            if is_window(node, row):
                 yield "CKM04", f"`{last}` keeps the last messages only: the history begins later in each request"
             return
 
 
-def _is_window(node: Node, row: dict[str, object]) -> bool:
-    wanted = row.get("argument_values", {})
-    assert isinstance(wanted, dict)
-    for key, values in wanted.items():
+def is_window(node: Node, row: Mapping[str, Any]) -> bool:
+    """Whether a call that a `[[window]]` row is about cuts, by the arguments it is given."""
+    for key, value in row.get("when", {}).items():
         given = node.argument(key)
-        if given is not None and given.kind == "const" and given.value not in values:
+        if given is not None and (given.kind != "const" or str(given.value) != value):
             return False
-        if given is None and row.get("default") not in values:
-            return False
-    return True
+    arguments = [node.argument(int(key) if key.isdigit() else key) for key in row.get("argument", ())]
+    limits = [given for given in arguments if given is not None]
+    if not limits:
+        return bool(row.get("absent") == "cuts")
+    return not any(given.kind == "const" and str(given.value) in row.get("off", ()) for given in limits)
 
 
 # Earlier messages are rewritten
