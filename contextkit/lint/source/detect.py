@@ -125,17 +125,15 @@ def _note(path: str, parsed: Parsed, note: Note) -> Finding:
 
 def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) -> Iterator[Finding]:
     analysis = Analysis.of(modules, _known(config))
-    seen: set[tuple[str, int]] = set()
+    seen: set[tuple[str, int]] = set()  # one finding for each place that a prompt is sent from, and for each source
     hits = [*_flow_hits(analysis, codes), *flows.injections(analysis, codes)]
     for rule_codes, rule in RULES:
         if codes & rule_codes:
             hits += [hit for hit in rule(analysis) if hit.code in codes]
     for hit in hits:
-        keys = {(hit.code, id(hit.sink if hit.sink is not None else hit.node))}
-        if hit.is_weak and (hit.code, id(hit.node)) in seen:
-            continue  # a request was seen to get it
+        keys = {(hit.code, id(hit.sink)), (hit.code, id(hit.node))} if hit.sink is not None else {(hit.code, id(hit.node))}
         if seen.isdisjoint(keys) and hit.node.position is not None:
-            seen |= keys | {(hit.code, id(hit.node))}
+            seen |= keys
             yield _finding(hit)
 
 
@@ -157,12 +155,12 @@ def _known(config: LintConfig) -> knowledge.Knowledge:
 def _flow_hits(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
     rules = [rule for rule in flows.rules() if rule.code in codes]
     for flow in flows.flows(analysis.sinks, analysis.search, rules):
-        node = flow.origin.node
+        node = flow.node
         if node.position is None:
             continue
         message = flow.rule.message.format(source=f"`{text_of(node)}`", sink=flow.sink.label)
         trail = trail_of(flow.origin.state, flow.sink.label, flow.sink.place)
-        yield Hit(flow.rule.code, message, node, trail, None, flow.sink.place, flow.sink.is_weak)
+        yield Hit(flow.rule.code, message, node, trail, None, flow.sink.place)
 
 
 def _finding(hit: Hit) -> Finding:

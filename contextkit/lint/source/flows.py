@@ -21,6 +21,8 @@ from contextkit.lint.source.sinks import Sink, is_of
 _MUCH_TEXT = 2000
 """Characters of constant text behind a value that are worth sharing between single requests: half the smallest prefix a
 provider caches (512 tokens)."""
+_WEAK = 2
+"""Doubt that a search begins with at what only its name says to be sent."""
 _UNKNOWN_TEXT = 600
 """Characters that text of unknown length counts for."""
 
@@ -63,6 +65,12 @@ class Flow:
     origin: Origin
     frequency: str
 
+    @property
+    def node(self) -> Node:
+        """What to point at: the value that varies, or the condition that it decides."""
+        deciding = [state.node for state in self.origin.state.chain() if state.mode == "select" and state.node.position is not None]
+        return deciding[-1] if deciding else self.origin.node
+
 
 def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -> Iterator[Flow]:
     """Every flow that a rule is about, the most frequent one of each rule and sink."""
@@ -78,13 +86,14 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
         selects = any(rule.selects for rule in wanted)
         found = search.origins(
             sink.node, path=sink.path, kinds=kinds, selects=selects, lifetime=sink.lifetime, stack=sink.stack,
-            is_system=sink.kind == "system",
+            is_system=sink.kind == "system", doubt=_WEAK if sink.is_weak else 0,
         )  # fmt: skip
         for rule in wanted:
             hits = [
                 (frequency, origin)
                 for origin in found
                 if origin.kind in rule.kinds
+                and (origin.kind != "user" or origin.state.mode == "select" or not rule.selects)
                 and (rule.selects or origin.state.mode != "select")
                 and (origin.kind != "counter" or _counts_turns(origin, sink))
                 for frequency in [frequency_of(origin, sink, search)]
@@ -120,7 +129,12 @@ def _counts_turns(origin: Origin, sink: Sink) -> bool:
     """Whether a number is that of a loop that sends the request; other loops only number what they go through."""
     if sink.call is None:
         return False
-    return any(loop.iterable is origin.node for loop in sink.call.context.loops())
+    node = origin.node
+    loops = sink.call.context.loops()
+    if node.kind == "update":
+        around = {id(loop) for loop in node.context.loops()}
+        return any(id(loop) in around for loop in loops) or (not around and any(one.node.kind == "attr" for one in origin.state.chain()))
+    return any(loop.iterable is node for loop in loops)
 
 
 def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
@@ -137,13 +151,17 @@ def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
     if conversation.kind == "agent":
         return "turn" if _is_dynamic(state) else "session"
     if conversation.kind == "kept":
-        return "turn"
+        return "turn" if not any(_is_side(one, search) for one in state.chain()) else "request"
     if conversation.kind == "loop":
         assert sink.call is not None
         loops = {id(loop) for loop in sink.call.context.loops()}
         entry = entry_of(state, sink.call)
         return "call" if any(id(loop) in loops for loop in entry.context.loops()) else "session"
     return "request" if text_behind(state, search) >= _MUCH_TEXT else "single"
+
+
+def _is_side(state: State, search: Search) -> bool:
+    return search.side_call.search(state.node.context.function.name) is not None
 
 
 def _is_dynamic(state: State) -> bool:

@@ -20,6 +20,7 @@ MUTATORS: Final = frozenset(
     "append add extend insert update setdefault pop popleft popitem remove clear sort reverse appendleft extendleft discard".split()
 )
 """Methods that change the object they are called on."""
+PARTIAL: Final = frozenset({"functools.partial", "partial"})
 SHUFFLES: Final = frozenset({"random.shuffle", "numpy.random.shuffle"})
 _LITERAL_COMPREHENSIONS: Final = {
     ast.ListComp: "list",
@@ -666,11 +667,17 @@ class _Lowering:
     def e_call(self, node: ast.Call) -> Node:
         callee = self.expression(node.func)
         arguments: list[tuple[Key, Node]] = []
+        first = 0
+        while callee.kind == "call" and callee.name in PARTIAL and callee.value:
+            given = callee.value[1:]
+            arguments = [(key - 1 if isinstance(key, int) else key, value) for key, value in given] + arguments
+            first += sum(isinstance(key, int) for key, _ in given)
+            callee = callee.value[0][1]
         for index, argument in enumerate(node.args):
             if isinstance(argument, ast.Starred):
                 arguments.append((ANY, self.expression(argument.value)))
             else:
-                arguments.append((index, self.expression(argument)))
+                arguments.append((index + first, self.expression(argument)))
         for keyword in node.keywords:
             arguments.append((keyword.arg if keyword.arg is not None else "**", self.expression(keyword.value)))
         call = self.call_node(node, callee, arguments)
@@ -696,7 +703,8 @@ class _Lowering:
             self.write_back(*path, node, "shuffle", (call,))
             return
         if callee.kind in {"ref", "func", "attr"}:
-            for key, given in zip((key for key, _ in arguments), [*node.args, *(one.value for one in node.keywords)], strict=True):
+            own = arguments[len(arguments) - len(node.args) - len(node.keywords) :]
+            for key, given in zip((key for key, _ in own), [*node.args, *(one.value for one in node.keywords)], strict=True):
                 if isinstance(given, ast.Name) and given.id in self.env:
                     old = self.env[given.id]
                     if old.kind in {"list", "dict", "update", "phi", "param", "call", "comp", "slice", "out", "item", "attr"} and self.is_ours(callee):

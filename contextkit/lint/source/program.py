@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from contextkit.lint.source.graph import ANY, Class, Function, Key, Module, Node
+from contextkit.lint.source.lower import PARTIAL
 
 _MOST_CALLERS: Final = 40
 _MOST_METHODS: Final = 4
@@ -20,7 +21,6 @@ _COMMON: Final = frozenset(
     format join strip split create list load save delete invoke process render""".split()
 )
 """Names that objects of the standard library have as well: a method of an unknown object is none of the program's."""
-PARTIAL: Final = frozenset({"functools.partial", "partial"})
 
 
 class Target(NamedTuple):

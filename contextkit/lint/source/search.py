@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from contextkit.lint.source.graph import ANY, Class, Context, Function, Key, Node
 from contextkit.lint.source.knowledge import KINDS, Knowledge, Source, ends_with
-from contextkit.lint.source.program import PARTIAL, Program, Target
+from contextkit.lint.source.lower import PARTIAL
+from contextkit.lint.source.program import Program, Target
 
 CALL, SESSION, PROCESS = 0, 1, 2
 """How long a value is kept: made for each call, made once for a session (an object's `__init__`), once for a process."""
@@ -26,7 +27,7 @@ MOST_STATES: Final = 6000
 _DEEPEST: Final = 10
 """Calls that are entered from one another."""
 _LONGEST_PATH: Final = 5
-_MOST_DOUBT: Final = 6
+_MOST_DOUBT: Final = 5
 
 Path = tuple[Key, ...]
 Frame = tuple[Node, Target]
@@ -116,7 +117,14 @@ class Search:
         self.program = program
         self.knowledge = knowledge
         self.is_system = False
+        self.visited: list[State] = []
+        """The states of the last search, in order."""
         self.order = knowledge.groups.get("order", frozenset())
+        aside = knowledge.sections.get("aside", ())
+        self.aside = frozenset(name for row in aside for name in row.get("names", ()))
+        self.aside_pattern = re.compile("|".join(row["pattern"] for row in aside if "pattern" in row) or "(?!)")
+        self.side_call = re.compile("|".join(row["pattern"].removeprefix("(?i)") for row in knowledge.sections.get("side_call", ())) or "(?!)", re.I)
+        """Names of functions that ask something beside a conversation: a title, a summary, a verdict."""
         self.once = frozenset(name for row in knowledge.sections.get("once", ()) for name in row.get("names", ()))
 
     def objects(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = ()) -> list[State]:
@@ -135,6 +143,7 @@ class Search:
         path: Path = (),
         kinds: frozenset[str] = ALL_KINDS,
         mode: str = "value",
+        doubt: int = 0,
         selects: bool = False,
         lifetime: int = CALL,
         stack: tuple[Frame, ...] = (),
@@ -149,8 +158,8 @@ class Search:
         """
         self.is_system = is_system
         found: list[Origin] = []
-        first = State(node, path, stack, kinds, lifetime, mode, None)
-        work = [first]
+        first = State(node, path, stack, kinds, lifetime, mode, None, doubt)
+        work = self.visited = [first]
         seen: set[tuple[Any, ...]] = {_key(first)}
         index = 0
         while index < len(work) and index < most:
@@ -346,7 +355,7 @@ class Search:
         if state.mode == "list":
             found.append(Origin("open", node, state))
         if len(node.inputs) > 1 and node.inputs[1].kind != "const":
-            yield _to(state, node.inputs[1], path=(), kinds=state.kinds & {"clock", "date", "choice", "id"})
+            yield _to(state, node.inputs[1], path=(), kinds=state.kinds & {"clock", "date", "choice"})
             if selects:
                 yield _to(state, node.inputs[1], path=(), mode="select", doubt=3)
 
@@ -361,7 +370,7 @@ class Search:
 
     def iter(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         if len(state.path) < _LONGEST_PATH:
-            yield _to(state, state.node.inputs[0], path=(ANY, *state.path), kinds=state.kinds - self.order)
+            yield _to(state, state.node.inputs[0], path=(ANY, *state.path))
 
     def sequence(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         node = state.node
@@ -390,10 +399,14 @@ class Search:
             if key == "**":
                 yield _to(state, value)
             elif not state.path:
-                if value.kind != "const":
+                if value.kind != "const" and not self.is_aside(key):
                     yield _to(state, value)
             elif key is None or state.path[0] in (key, ANY):
                 yield _to(state, value, path=state.path[1:])
+
+    def is_aside(self, key: Key) -> bool:
+        """Whether a key or keyword says which one or when, and is no text: `id`, `created_at`, `metadata`."""
+        return isinstance(key, str) and (key in self.aside or self.aside_pattern.search(key) is not None)
 
     def comp(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         node = state.node
@@ -451,6 +464,8 @@ class Search:
                 found.append(Origin("unordered", node, state))
             yield _to(state, old)
             return
+        if name in {"+=", "arith"} and not path and not keys and "counter" in state.kinds and _is_count(operands):
+            found.append(Origin("counter", node, state))
         shared = _match(keys, path)
         if shared:
             is_replaced = name in {"setitem", "replace"} and len(path) >= len(keys) and all(
@@ -695,7 +710,8 @@ class Search:
                 return
         if not state.path or state.path[0] == ANY:
             for key, value in node.value:
-                yield _to(state, value, path=())
+                if not self.is_aside(key):
+                    yield _to(state, value, path=(), doubt=3)
 
     def unknown(self, node: Node, state: State, found: list[Origin]) -> Iterator[State]:
         """A function that is not of the program: its result has what it is given, and what it is called on."""
@@ -707,16 +723,19 @@ class Search:
         path = state.path if state.mode == "list" else ()
         callee = node.inputs[0]
         doubt = 0 if node.name.rpartition(".")[2] in _TEXT else 2
+        if state.mode == "select":
+            doubt += 1
         if callee.kind == "attr" and state.mode != "list":
-            yield _to(state, callee.inputs[0], path=(), doubt=doubt)
+            yield _to(state, callee.inputs[0], path=(), doubt=doubt, kinds=state.kinds if doubt == 0 else state.kinds - self.order)
         elif callee.kind == "param":
             # A function that was given: what the callers give is what runs.
             pass
         elif callee.kind == "call":
             yield _to(state, callee, path=(), doubt=doubt)
-        for _, value in node.value:
-            if value.kind not in {"const", "func"}:
-                yield _to(state, value, path=path, doubt=doubt)
+        kinds = state.kinds if doubt == 0 else state.kinds - self.order
+        for key, value in node.value:
+            if value.kind not in {"const", "func"} and not self.is_aside(key):
+                yield _to(state, value, path=path, doubt=doubt, kinds=kinds)
 
 
 def _to(
@@ -755,6 +774,10 @@ def _match(keys: Path, path: Path) -> bool:
             continue
         return False
     return True
+
+
+def _is_count(operands: list[Node]) -> bool:
+    return len(operands) == 1 and operands[0].kind == "const" and isinstance(operands[0].value, int)
 
 
 def _is_self(node: Node) -> bool:

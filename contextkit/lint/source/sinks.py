@@ -16,6 +16,14 @@ from contextkit.lint.source.program import Program
 from contextkit.lint.source.search import CALL, SESSION, Frame, Origin, Path, Search, State
 
 SYSTEM_ROLES = frozenset({"system", "developer"})
+_CUTS = re.compile(
+    r"(?:^|_)(?:trim|truncate|window|limit|prune|prepare|build|cut|shorten|clip|fit|fade|evict|drop|clear|strip|replay|render|convert|format|to|get|keep)"
+    r"(?:_|$)|(?:^|_)(?:messages|history|context)_for_"
+)
+"""Names of functions that make the messages of a request from a history."""
+_JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
+_UNSEEN = 2
+"""Doubt that a search begins with where no request was seen."""
 REQUEST_KEYS = frozenset({"messages", "input", "contents"})
 
 
@@ -67,6 +75,7 @@ class Sinks:
         self.keywords = {
             name: row["sink"] for row in sections.get("prompt_name", ()) if "where" not in row for name in row.get("names", ())
         }
+        self.histories = _any_of(row["pattern"] for row in sections.get("history_name", ()))
         self.keeping = _any_of(row["pattern"] for row in sections.get("keeping", ()))
         self.prompt_functions = _any_of(row["pattern"] for row in sections.get("template_function", ()) if row.get("sink") == "system")
 
@@ -81,7 +90,9 @@ class Sinks:
                     sinks += self.of_request(call, found)
             for node in module.dicts:
                 sinks += self.of_dict(node)
+        reached = {id(origin.node) for sink in sinks if sink.conversation is not None for origin in sink.conversation.origins}
         for module in modules:
+            sinks += self.of_histories(module, reached)
             sinks += self.by_role(module)
             sinks += self.by_name(module)
             sinks += self.by_keyword(module)
@@ -123,10 +134,13 @@ class Sinks:
         if request.lifetime == "session":
             return Conversation("agent")
         origins: list[Origin] = []
+        is_attribute = False
         for node, path in messages:
             origins += self.search.origins(node, path=path, mode="list", kinds=frozenset())
+            is_attribute = is_attribute or any(state.node.kind == "attr" and state.mode == "list" for state in self.search.visited)
+        if is_attribute and _grows(origins):
+            return Conversation("kept", origins)
         loops = {id(loop) for loop in call.context.loops()}
-        function = call.context.function
         is_loop = False
         for origin in origins:
             if origin.kind == "open" and origin.node.kind != "ref":
@@ -135,12 +149,8 @@ class Sinks:
                 return Conversation("kept", origins)
             if origin.kind == "update" and origin.node.name in {"append", "extend", "+=", "insert"} and not origin.node.value:
                 around = origin.node.context
-                if around.function is not function and around.function.cls is not None and _is_attribute(origin.state):
-                    return Conversation("kept", origins)
                 if any(id(loop) in loops for loop in around.loops()):
                     is_loop = True
-            if origin.kind in {"update", "item"} and _is_attribute(origin.state) and _grows(origins):
-                return Conversation("kept", origins)
         return Conversation("loop" if is_loop else "single", origins)
 
     def of_messages(self, sink: Sink, origins: Iterable[Origin]) -> Iterator[Sink]:
@@ -204,6 +214,11 @@ class Sinks:
                     yield sink
                     if kind == "messages":
                         yield from self.of_messages(sink, conversation.origins)
+        elif "type" in keys and "description" in keys and "name" not in keys:
+            kind = node.inputs[keys.index("type")]
+            if kind.kind == "const" and kind.value in _JSON_TYPES:
+                description = node.inputs[keys.index("description")]
+                yield Sink("tool", description, (), "the description of a parameter", description, is_weak=True)
         elif "name" in keys and "description" in keys and ("input_schema" in keys or "parameters" in keys or "inputSchema" in keys):
             description = node.inputs[keys.index("description")]
             yield Sink("tool", description, (), "the description of a tool", description, is_weak=True)
@@ -236,6 +251,20 @@ class Sinks:
             lifetime = SESSION if self.made_once(function) else CALL
             for node in function.returns:
                 yield Sink("system", node, (), f"the result of `{function.name}`", node, lifetime=lifetime, is_weak=True)
+
+    def of_histories(self, module: Module, reached: set[int]) -> Iterator[Sink]:
+        """What functions give back, or leave in a list, that cut or convert the history they are given, by their names."""
+        for function in module.functions:
+            given = [name for name in function.params if self.histories.search(name)]
+            if not given or not _CUTS.search(function.name):
+                continue
+            nodes = [*function.returns, *(node for name in given for node in function.outs.get(name, ()))]
+            for node in nodes:
+                origins = self.search.origins(node, mode="list", kinds=frozenset(), doubt=_UNSEEN, most=1500)
+                if any(one.kind == "open" and one.node.name in given for one in origins) and not any(id(one.node) in reached for one in origins):
+                    place = node if node.position is not None else next(iter(function.params.values()))
+                    label = f"the messages of `{function.name}`"
+                    yield Sink("messages", node, (), label, place, conversation=Conversation("kept", origins), is_weak=True)
 
     def by_keyword(self, module: Module) -> Iterator[Sink]:
         """What unknown functions are given under a keyword that is a prompt whoever reads it."""
@@ -281,10 +310,6 @@ def _is_of(name: str, packages: Iterable[str]) -> bool:
 def _imports(module: Module, packages: Iterable[str]) -> bool:
     imported = {node.name for nodes in module.top.values() for node in nodes if node.kind == "ref"}
     return any(_is_of(name, packages) for name in imported)
-
-
-def _is_attribute(state: State) -> bool:
-    return any(one.node.kind == "attr" for one in state.chain())
 
 
 def _grows(origins: Iterable[Origin]) -> bool:

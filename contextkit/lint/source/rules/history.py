@@ -23,11 +23,6 @@ _SLACK: Final = 1.25
 """A window that is cut to 1/1.25 of the length it is cut at moves rarely enough."""
 _REASONING: Final = re.compile(r"thinking|reasoning")
 _IMAGE: Final = re.compile(r"^(?:input_)?image(?:_url)?$")
-_SIDE_CALL: Final = re.compile(
-    r"summar|compact|condens|title|classif|judge|rewrite|rephrase|route|extract|evaluat|critic|reflect|intent|suggest|follow_?up|memor",
-    re.IGNORECASE,
-)
-"""Functions that ask something about a conversation, once, outside of it."""
 _MEASURE: Final = re.compile(r"token|len|size|length|count|budget|usage|chars|limit|max", re.IGNORECASE)
 
 
@@ -35,27 +30,50 @@ def find(analysis: Analysis) -> Iterator[Hit]:
     """Hits of the rules about histories."""
     for sink in analysis.sinks:
         conversation = sink.conversation
-        if sink.kind != "messages" or conversation is None or conversation.kind not in {"kept", "loop"} or _is_side_call(sink):
+        if sink.kind != "messages" or conversation is None or conversation.kind not in {"kept", "loop"}:
+            continue
+        side_call = analysis.search.side_call
+        if sink.call is not None and side_call.search(sink.call.context.function.name):
             continue
         slices = [origin.node for origin in conversation.origins if origin.kind == "slice"]
         for origin in conversation.origins:
-            if _is_side(origin):
+            if _is_side(origin, side_call):
                 continue
             for code, message in _hazards(origin, slices, analysis):
                 if origin.node.position is not None:
                     trail = trail_of(origin.state, sink.label, sink.place)
                     yield Hit(code, message, origin.node, trail, None, origin.node)
     yield from _windows(analysis)
+    yield from _results(analysis)
+
+
+def _results(analysis: Analysis) -> Iterator[Hit]:
+    """Results of parallel tools that are kept as they finish."""
+    for module in analysis.modules:
+        for node in module.updates:
+            if node.name in {"append", "extend", "+="} and any(context.kind == "for" for context in node.context.chain()):
+                if any(_is_result(operand, analysis) for operand in node.inputs[1:]):
+                    for code, message in _arrives(node, analysis):
+                        yield Hit(code, message, node)
+
+
+def _is_result(node: Node, analysis: Analysis) -> bool:
+    """Whether a value is the message, or block, of a tool's result."""
+    for state in analysis.search.objects(node):
+        if state.node.kind == "dict" and any(key in {"tool_call_id", "tool_use_id", "call_id", "toolUseId"} for key in state.node.value):
+            return True
+        if state.node.kind == "call" and state.node.name.endswith("ToolMessage"):
+            return True
+    return False
 
 
 def _windows(analysis: Analysis) -> Iterator[Hit]:
     """Memories and managers of frameworks that keep the last messages only."""
     rows = [row for row in analysis.knowledge.sections.get("window", ()) if row["is"] == "constructor"]
-    by_name = {call.rpartition(".")[2]: row for row in rows for call in row["calls"]}
+    by_name = {call.rpartition(".")[2]: (call.removeprefix("*"), row) for row in rows for call in row["calls"]}
     for call in analysis.calls():
-        last = call.name.rpartition(".")[2]
-        row = by_name.get(last)
-        if row is not None and is_of(call, row.get("packages", ())) and not analysis.program.targets(call) and is_window(call, row):
+        end, row = by_name.get(call.name.rpartition(".")[2], ("", None))
+        if row is not None and f".{call.name}".endswith(end) and is_of(call, row.get("packages", ())) and not analysis.program.targets(call) and is_window(call, row):
             yield Hit("CKM04", f"`{text_of(call)}` keeps the last messages only: the history begins later in each request", call)
 
 
@@ -195,7 +213,7 @@ def _updated(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
         yield "CKM05", _capped(node)
     elif name == "setitem" and keys and keys[0] == ANY:
         yield from _rewritten(node, keys, analysis)
-    elif name in {"pop", "del"} and keys and keys[0] == ANY and _has_text(node.inputs[1:], _REASONING) and _depends_on_place(node.context):
+    elif name in {"pop", "del"} and keys and keys[0] == ANY and _has_text(node.inputs[1:], _REASONING) and _is_sometimes(node.context):
         yield "CKM01", f"`{text_of(node)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif name in _GROWS and not keys:
         yield from _arrives(node, analysis)
@@ -267,7 +285,12 @@ def is_window(node: Node, row: Mapping[str, Any]) -> bool:
 
 def _rewritten(node: Node, keys: tuple[object, ...], analysis: Analysis) -> Iterator[tuple[str, str]]:
     """`message["content"] = …` for earlier messages, by how far they are from the end."""
-    if not any(key in {"content", "text", ".content", "parts", ".parts"} for key in keys) or not _depends_on_place(node.context):
+    if not any(key in {"content", "text", ".content", "parts", ".parts"} for key in keys):
+        return
+    if not _depends_on_place(node.context):
+        value = node.inputs[1]
+        if value.kind == "comp" and any(_has_text(_within(one), _REASONING) for one in value.value.conditions) and _is_sometimes(node.context):
+            yield "CKM01", f"`{text_of(value)}` takes reasoning out of earlier turns in some requests only"
         return
     value = node.inputs[1]
     if value.kind == "comp" and any(_has_text(_within(one), _REASONING) for one in value.value.conditions):
@@ -278,6 +301,24 @@ def _rewritten(node: Node, keys: tuple[object, ...], analysis: Analysis) -> Iter
         yield "CKM06", f"`{text_of(value)}` takes the place of what an earlier message said: the prefix ends there"
     else:
         yield "CKM08", f"`{text_of(value)}` changes a message once it is old: the place where the prefix ends moves with every turn"
+
+
+def _is_sometimes(context: Context) -> bool:
+    """Whether something is done to the history in some requests and not in others, or to some messages by their place."""
+    if _depends_on_place(context):
+        return True
+    is_inside = True
+    for one in context.chain():
+        if one.kind in {"for", "comprehension"}:
+            is_inside = False
+        elif one.kind in {"if", "else"} and one.test is not None and (not is_inside or not _is_about_message(one.test)):
+            return True
+    return False
+
+
+def _is_about_message(test: Node) -> bool:
+    """Whether a condition asks something of one message, which has the same answer in each request."""
+    return any(part.kind == "iter" for part in _within(test))
 
 
 def _is_placeholder(value: Node, analysis: Analysis) -> bool:
@@ -332,7 +373,9 @@ def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str
     element = node.inputs[0]
     place = [one for one in _within(element) if one.kind == "phi" and one.value is not None and _asks_place(one.value)]
     is_head = any(_is_head(one) for one in parts.iterables)
-    if any(_asks_place(one) for one in parts.conditions):
+    if any(_has_text(_within(one), _REASONING) for one in parts.conditions) and (is_head or _is_sometimes(node.context)):
+        yield "CKM01", f"`{text_of(node)}` takes reasoning out of earlier turns: they are not what was sent before"
+    elif any(_asks_place(one) for one in parts.conditions):
         yield "CKM04", f"`{text_of(node)}` leaves messages out by how old they are: the prefix ends earlier in each request"
     elif place or (is_head and element.kind != "iter"):
         changed = next((one for one in _within(element) if one.kind == "dict" and "content" in one.value), None)
@@ -375,10 +418,17 @@ def _made_anew(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
         for key, value in zip(message.value, message.inputs, strict=True):
             if key in {"id", "tool_call_id", "call_id", "tool_use_id"}:
                 found = analysis.search.origins(value, kinds=frozenset({"id"}), stack=state.stack, most=300)
-                hit = next((one for one in found if one.kind == "id"), None)
+                hit = next((one for one in found if one.kind == "id" and not _is_fallback(one)), None)
                 if hit is not None:
                     yield "CKM13", f"`{text_of(hit.node)}` gives an earlier message a new {key!r} in each request"
                     return
+
+
+def _is_fallback(origin: Origin) -> bool:
+    """Whether the id is made only where the message has none."""
+    return any(state.node.kind == "phi" for state in origin.state.chain()) or any(
+        context.kind in {"if", "else"} for context in origin.node.context.chain()
+    )
 
 
 def _goes_through_messages(node: Node) -> bool:
@@ -427,12 +477,7 @@ def _has_text(nodes: Iterable[Node], pattern: re.Pattern[str]) -> bool:
     return any(one.kind == "const" and isinstance(one.value, str) and pattern.search(one.value) for one in nodes)
 
 
-def _is_side_call(sink: Sink) -> bool:
-    return sink.call is not None and bool(_SIDE_CALL.search(sink.call.context.function.name))
-
-
-def _is_side(origin: Origin) -> bool:
+def _is_side(origin: Origin, side_call: re.Pattern[str]) -> bool:
     """Whether the way to the request goes through a function that asks something about the conversation."""
-    return any(_SIDE_CALL.search(call.context.function.name) for call, _ in origin.state.stack) or bool(
-        _SIDE_CALL.search(origin.node.context.function.name)
-    )
+    names = [origin.node.context.function.name, *(call.context.function.name for call, _ in origin.state.stack)]
+    return any(map(side_call.search, names))

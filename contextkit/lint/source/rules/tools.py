@@ -1,4 +1,4 @@
-"""Rules about tools that some requests of a conversation have and others have not."""
+"""Rules about tools that some requests of a conversation have and others do not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextkit.lint.source.graph import Node
 from contextkit.lint.source.rules.history import _is_length, _within
 from contextkit.lint.source.sinks import Sink
 
-CODES: Final = frozenset({"CKT04"})
+CODES: Final = frozenset({"CKT03", "CKT04"})
 _LAST: Final = re.compile(r"last|final|max|step|iteration|turn|round|attempt|remaining|left|budget|force|limit|depth|exhaust", re.IGNORECASE)
 
 
@@ -38,6 +38,12 @@ def _dropped(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
             if test is not None and _asks_end(test):
                 at = next((one for one in node.inputs if _is_none(one) and one.position is not None), node if node.position is not None else sink.place)
                 yield Hit("CKT04", _message(test, sink), at, trail_of(origin.state, sink.label, sink.place), None, sink.place)
+        elif origin.kind == "update" and node.name in {"append", "extend", "+=", "insert"} and not node.value:
+            assert sink.call is not None
+            loops = {id(loop) for loop in sink.call.context.loops()}
+            if any(id(loop) in loops for loop in node.context.loops()):
+                message = f"`{text_of(node)}` adds tools while the conversation goes on: the prefix changes from there"
+                yield Hit("CKT03", message, node, trail_of(origin.state, sink.label, sink.place), None, node)
         elif origin.kind == "update" and node.name in {"pop", "del"} and any(one.kind == "const" and one.value == "tools" for one in node.inputs):
             tests = [context.test for context in node.context.chain() if context.kind in {"if", "else"} and context.test is not None]
             ending = next((test for test in tests if _asks_end(test)), None)
@@ -82,11 +88,16 @@ def _asks_end(test: Node) -> bool:
         if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte", "eq"}:
             if any(_is_length(part) and re.search(r"messages|history", text_of(part)) for side in one.inputs for part in _within(side)):
                 return True
-            if any(_LAST.search(_name(part)) for side in one.inputs for part in _within(side)):
+            if any(_LAST.search(_name(part)) or _is_step(part) for side in one.inputs for part in _within(side)):
                 return True
         elif one.kind in {"param", "attr", "ref"} and re.search(r"(?:is_)?(?:last|final)|force_(?:final|answer|text)|no_tools", _name(one)):
             return True
     return False
+
+
+def _is_step(node: Node) -> bool:
+    """The number of a turn of a loop: `i` of `for i in range(10)`."""
+    return node.kind == "iter" and node.inputs[0].kind == "call" and node.inputs[0].name == "range"
 
 
 def _name(node: Node) -> str:
