@@ -27,7 +27,7 @@ _LITERAL_COMPREHENSIONS: Final = {
     ast.GeneratorExp: "generator",
     ast.DictComp: "dict",
 }
-_OPERATORS: Final = {ast.Add: "+", ast.Mod: "%"}
+_OPERATORS: Final = {ast.Add: "+", ast.Mod: "%", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//"}
 
 
 def lower(tree: ast.Module, path: str, name: str, package: str, text: bytes = b"") -> Module:
@@ -240,14 +240,20 @@ class _Lowering:
         return None
 
     def s_break(self, node: ast.Break) -> Environment | None:
+        self.leave_early()
         if self.frames:
             self.frames[-1].breaks.append(self.env)
         return None
 
     def s_continue(self, node: ast.Continue) -> Environment | None:
+        self.leave_early()
         if self.frames:
             self.frames[-1].continues.append(self.env)
         return None
+
+    def leave_early(self) -> None:
+        for loop in self.context.loops()[:1]:
+            loop.has_exits = True
 
     def s_if(self, node: ast.If) -> Environment | None:
         test = self.expression(node.test)
@@ -441,7 +447,7 @@ class _Lowering:
         elif isinstance(target, ast.Subscript):
             key = self.subscript(target.slice)
             path_ = self.path(target.value)
-            self.expression(target.value)
+            holder = self.expression(target.value)
             if path_ is not None:
                 root, keys = path_
                 whole = isinstance(target.slice, ast.Slice) and target.slice.lower is None and target.slice.upper is None
@@ -449,7 +455,7 @@ class _Lowering:
                     self.env[root] = value
                     self.write_back(root, keys, target, "replace", (value,), is_root_done=True)
                 else:
-                    self.write_back(root, (*keys, _constant_key(key)), target, "setitem", (value, key))
+                    self.write_back(root, (*keys, _constant_key(key)), target, "setitem", (value, key, holder))
         elif isinstance(target, ast.Tuple | ast.List):
             for index, part in enumerate(target.elts):
                 if isinstance(part, ast.Starred):
@@ -694,7 +700,7 @@ class _Lowering:
         if call.name in SHUFFLES and node.args and (path := self.path(node.args[0])) is not None:
             self.write_back(*path, node, "shuffle", (call,))
             return
-        if callee.kind in {"ref", "func", "attr"}:
+        if callee.kind in {"ref", "func", "attr", "param"}:
             for key, given in zip((key for key, _ in arguments), [*node.args, *(one.value for one in node.keywords)], strict=True):
                 if isinstance(given, ast.Name) and given.id in self.env:
                     old = self.env[given.id]
@@ -705,7 +711,7 @@ class _Lowering:
 
     def is_ours(self, callee: Node) -> bool:
         """Whether a callee may be a function of the program that is read: a name of this module, an import, a method."""
-        if callee.kind == "func":
+        if callee.kind in {"func", "param"}:
             return True
         if callee.kind == "ref":
             return "." in callee.name

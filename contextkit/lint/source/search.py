@@ -126,8 +126,15 @@ class Search:
 
         `selects` follows what decides which of several values it is (conditions of branches, of comprehensions), too.
         """
+        return self._walk(State(node, path, stack, kinds, lifetime, mode, None), selects, most)[0]
+
+    def visited(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = (), lifetime: int = CALL) -> list[State]:
+        """Every value that a value is made of, nearest first."""
+        return self._walk(State(node, path, stack, ALL_KINDS, lifetime, "value", None), False, MOST_STATES)[1]
+
+    def _walk(self, first: State, selects: bool, most: int) -> tuple[list[Origin], list[State]]:
+        """What a search meets, and the states it comes through."""
         found: list[Origin] = []
-        first = State(node, path, stack, kinds, lifetime, mode, None)
         work = [first]
         seen: set[tuple[Any, ...]] = {_key(first)}
         index = 0
@@ -147,7 +154,7 @@ class Search:
                 if key not in seen:
                     seen.add(key)
                     work.append(following)
-        return found
+        return found, work
 
     # One kind of node each: what comes before it
 
@@ -238,7 +245,7 @@ class Search:
             if node.name == "+":
                 for part in node.inputs:
                     yield _to(state, part)
-            elif node.name in {"arith", "%"} and not state.path:  # dict | dict
+            elif node.name in {"arith", "%", "*"} and not state.path:  # dict | dict
                 for part in node.inputs:
                     yield _to(state, part)
             elif state.mode != "list":

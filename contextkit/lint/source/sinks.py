@@ -7,7 +7,7 @@ conversation is kept, so a sink knows that, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from contextkit.lint.source.graph import ANY, Function, Key, Module, Node
@@ -128,7 +128,7 @@ class Sinks:
                 around = origin.node.context
                 if around.function is not function and around.function.cls is not None and _is_attribute(origin.state):
                     return Conversation("kept", origins)
-                if any(id(loop) in loops for loop in around.loops()):
+                if any(id(loop) in loops for loop in around.loops()) and not is_begun_in(origin.node, loops):
                     is_loop = True
             if origin.kind in {"update", "item"} and _is_attribute(origin.state) and _grows(origins):
                 return Conversation("kept", origins)
@@ -254,6 +254,13 @@ def _comes_from(call: Node, packages: Iterable[str]) -> bool:
         return False
     imported = {node.name.partition(".")[0] for nodes in call.module.top.values() for node in nodes if node.kind == "ref"}
     return not imported.isdisjoint(packages)
+
+
+def is_begun_in(node: Node, loops: Container[int]) -> bool:
+    """Whether a list that is added to is made anew in each round of some loops (ids of their contexts)."""
+    while node.kind in {"update", "out"}:
+        node = node.inputs[0]
+    return node.kind in {"list", "comp"} and any(id(loop) in loops for loop in node.context.loops())
 
 
 def _is_attribute(state: State) -> bool:

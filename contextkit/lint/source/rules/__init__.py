@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from contextkit.lint.source.analysis import Rule
+from contextkit.lint.source.rules import breakpoints
 
-RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = (
-)
+RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = ((breakpoints.CODES, breakpoints.find),)
 """Codes that a rule reports, and the rule."""
