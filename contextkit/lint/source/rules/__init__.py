@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from contextkit.lint.source.analysis import Rule
-from contextkit.lint.source.rules import breakpoints
+from contextkit.lint.source.rules import breakpoints, marked_text
 
-RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = ((breakpoints.CODES, breakpoints.find),)
+RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = (
+    (breakpoints.CODES, breakpoints.find),
+    (marked_text.CODES, marked_text.find),
+)
 """Codes that a rule reports, and the rule."""

@@ -25,7 +25,11 @@ _MUCH_TEXT: Final = 4000
 """Characters of constant prefix that are above the smallest prefix a provider caches."""
 _VARYING: Final = frozenset({"clock", "id", "recall", "choice"})
 _COUNTS: Final = re.compile(r"mark|cache|breakpoint", re.IGNORECASE)
-_CACHING: Final = re.compile(r"cach|breakpoint", re.IGNORECASE)
+_CACHING: Final = re.compile(
+    r"cache_?(?:control|point|breakpoint|marker)|(?:add|apply|with|set|insert|inject|enable|put)\w*_cach|caching|breakpoint|prompt_?cach",
+    re.IGNORECASE,
+)
+"""Names of functions outside of the program that mark."""
 
 
 def find(analysis: Analysis) -> Iterator[Hit]:
@@ -49,13 +53,20 @@ def _of_request(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iter
     call = sinks[0].call
     assert call is not None
     ordered = {"tools": 0, "system": 1, "messages": 2}
-    prompt = sorted((one for one in sinks if one.kind in ordered and not one.path and one.label.startswith("`")), key=lambda one: ordered[one.kind])
+    prompt = sorted(
+        (one for one in sinks if one.kind in ordered and not one.path and one.label.startswith("`")),
+        key=lambda one: ordered[one.kind],
+    )
     found = [block for sink in prompt for block in blocks(sink.node, analysis.search, markers, sink.stack)]
     marked = [block for block in found if block.marker is not None]
     n_automatic = any(key in markers.automatic for key, _ in call.value)
     if len(marked) + n_automatic > markers.maximum:
         where = call if call.position is not None else marked[markers.maximum].node
-        yield Hit("CKB08", f"{len(marked) + n_automatic} blocks of one request are marked, {markers.maximum} may be: the request is refused", where)
+        yield Hit(
+            "CKB08",
+            f"{len(marked) + n_automatic} blocks of one request are marked, {markers.maximum} may be: the request is refused",
+            where,
+        )
     yield from _order(analysis, markers, marked)
     yield from _short(analysis, sinks, found)
 
@@ -75,15 +86,28 @@ def _unmarked(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iterat
     prefix = [sink for sink in sinks if sink.kind in {"system", "tools"}]
     if not any(sink.kind == "messages" for sink in sinks):
         return
-    if not grows and sum(least_length(sink.node, analysis.search, sink.stack) for sink in prefix if not sink.path) < _MUCH_TEXT:
+    if (
+        not grows
+        and sum(least_length(sink.node, analysis.search, sink.stack) for sink in prefix if not sink.path) < _MUCH_TEXT
+    ):
         return
-    if any(key in markers.automatic for key, _ in call.value) or _is_marked(analysis, markers, sinks) or _may_be_given(analysis, markers, call):
+    if (
+        any(key in markers.automatic for key, _ in call.value)
+        or _is_marked(analysis, markers, sinks)
+        or _may_be_given(analysis, markers, call)
+    ):
         return
     if not grows:
-        yield Hit("CKB01", "this request repeats a long constant prompt and marks nothing for caching: it is billed in full each time", call)
+        yield Hit(
+            "CKB01",
+            "this request repeats a long constant prompt and marks nothing for caching: it is billed in full each time",
+            call,
+        )
         return
     varying = _varying_in_front(analysis, prefix)
-    message = "this request sends a growing conversation and marks nothing for caching: all of it is billed in full each time"
+    message = (
+        "this request sends a growing conversation and marks nothing for caching: all of it is billed in full each time"
+    )
     if varying is not None:
         message += f" (`{text_of(varying.node)}` varies in front of it: mend that first)"
     yield Hit("CKB01", message, call, (), None if varying is not None else edits.add_marker(call, analysis))
@@ -93,10 +117,24 @@ def _needs_markers(analysis: Analysis, sinks: list[Sink]) -> bool:
     """Whether its provider caches only what is marked, as far as the model is known."""
     request = sinks[0].request
     assert request is not None
-    row = next((row for row in analysis.knowledge.sections.get("explicit_cache", ()) if row["provider"] == request.provider), None)
-    if row is None or request.lifetime != "call":
+    row = next(
+        (row for row in analysis.knowledge.sections.get("explicit_cache", ()) if row["provider"] == request.provider),
+        None,
+    )
+    call = sinks[0].call
+    if (
+        row is None
+        or request.lifetime != "call"
+        or (request.provider == "anthropic" and call is not None and "messages." not in call.name)
+    ):
         return False
-    names = [str(name).lower() for sink in sinks if sink.kind == "model" for name in _constants(analysis, sink) if isinstance(name, str) and name]
+    names = [
+        str(name).lower()
+        for sink in sinks
+        if sink.kind == "model"
+        for name in _constants(analysis, sink)
+        if isinstance(name, str) and name
+    ]
     if not names:
         return bool(row.get("unknown_models", False))
     return any(word in name for name in names for word in row["models"])
@@ -116,20 +154,23 @@ def _is_marked(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> bool:
         if sink.kind not in {"system", "messages", "tools", "headers"}:
             continue
         for state in analysis.search.visited(sink.node, path=sink.path, stack=sink.stack):
-            if _may_mark(analysis, markers, state.node):
+            if _may_mark(analysis, markers, state.node, call):
                 return True
     return False
 
 
-def _may_mark(analysis: Analysis, markers: Markers, node: Node) -> bool:
+def _may_mark(analysis: Analysis, markers: Markers, node: Node, call: Node) -> bool:
+    """Whether a value is marked, or comes out of a function nobody can see that may have."""
     if markers.of_node(node) is not None:
         return True
     called = node if node.kind == "call" else node.inputs[1] if node.kind == "out" else None
-    if called is None:
+    if called is None or analysis.program.targets(called):
         return False
     if _CACHING.search(called.name.rpartition(".")[2]):
         return True
-    return node.kind == "out" and called.inputs[0].kind == "param"  # a function that was handed over
+    return (
+        node.kind == "out" and called.inputs[0].kind == "param" and called.context.function is call.context.function
+    )  # handed over
 
 
 def _may_be_given(analysis: Analysis, markers: Markers, call: Node) -> bool:
@@ -141,15 +182,21 @@ def _may_be_given(analysis: Analysis, markers: Markers, call: Node) -> bool:
             found = analysis.search.origins(value, path=(name,), mode="object")
             if any(origin.kind in {"object", "open"} for origin in found):
                 return True
-        if any(_may_mark(analysis, markers, state.node) for state in analysis.search.visited(value)):
+        if any(_may_mark(analysis, markers, state.node, call) for state in analysis.search.visited(value)):
             return True
     return False
 
 
 def _varying_in_front(analysis: Analysis, prefix: list[Sink]) -> Origin | None:
     for sink in prefix:
-        for origin in analysis.search.origins(sink.node, path=sink.path, kinds=_VARYING, stack=sink.stack, lifetime=sink.lifetime):
-            if origin.kind in _VARYING and origin.node.position is not None and frequency_of(origin, sink, analysis.search) in {"call", "turn", "request"}:
+        for origin in analysis.search.origins(
+            sink.node, path=sink.path, kinds=_VARYING, stack=sink.stack, lifetime=sink.lifetime
+        ):
+            if (
+                origin.kind in _VARYING
+                and origin.node.position is not None
+                and frequency_of(origin, sink, analysis.search) in {"call", "turn", "request"}
+            ):
                 return origin
     return None
 
@@ -161,11 +208,19 @@ def _exact(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iterator[
     for row in analysis.knowledge.sections.get("exact_breakpoints", ()):
         if row["provider"] != request.provider or markers.in_module(call.module):
             continue
-        names = [name.rpartition("/")[2] for sink in sinks if sink.kind == "model" for name in _constants(analysis, sink) if isinstance(name, str)]
+        names = [
+            name.rpartition("/")[2]
+            for sink in sinks
+            if sink.kind == "model"
+            for name in _constants(analysis, sink)
+            if isinstance(name, str)
+        ]
         if not names or not all(name.startswith(tuple(row["models"])) for name in names):
             continue
         for sink in sinks:
-            is_given = any(request.arguments.get(key) == "system" and f"`{key}=`" in sink.label for key in row["unmarkable"])
+            is_given = any(
+                request.arguments.get(key) == "system" and f"`{key}=`" in sink.label for key in row["unmarkable"]
+            )
             if sink.kind == "system" and is_given and _is_long(analysis, sink, row["minimum_characters"]):
                 message = f"{names[0]} reads up to a breakpoint only, and {sink.label} cannot carry one: every conversation writes it again"
                 yield Hit("CKB13", message, sink.place if not sink.path else call, sink=call)
@@ -176,7 +231,11 @@ def _is_long(analysis: Analysis, sink: Sink, least: int) -> bool:
     if not sink.path and least_length(sink.node, analysis.search, sink.stack) >= least:
         return True
     states = analysis.search.objects(sink.node, path=sink.path, stack=sink.stack)
-    if any(least_length(state.node, analysis.search, state.stack) >= least for state in states if state.node.kind in {"const", "join"}):
+    if any(
+        least_length(state.node, analysis.search, state.stack) >= least
+        for state in states
+        if state.node.kind in {"const", "join"}
+    ):
         return True
     found = analysis.search.origins(sink.node, path=sink.path, kinds=frozenset({"file"}), stack=sink.stack)
     return any(origin.kind == "file" for origin in found)
@@ -193,7 +252,13 @@ def _piled_up(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iterat
     loops = {id(loop) for loop in call.context.loops()}
     for origin in conversation.origins:
         above = origin.state.parent
-        if origin.kind != "item" or above is None or above.node.kind != "update" or above.node.name != "append" or above.node.value:
+        if (
+            origin.kind != "item"
+            or above is None
+            or above.node.kind != "update"
+            or above.node.name != "append"
+            or above.node.value
+        ):
             continue
         append = above.node
         if any(context.kind in {"if", "else", "except"} for context in append.context.chain()):
@@ -205,7 +270,11 @@ def _piled_up(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iterat
             continue
         for block in blocks(origin.node, analysis.search, markers, origin.state.stack):
             if block.marker is not None:
-                yield Hit("CKB08", f"a marker comes with every message and none is taken off: after {markers.maximum} the request is refused", block.node)
+                yield Hit(
+                    "CKB08",
+                    f"a marker comes with every message and none is taken off: after {markers.maximum} the request is refused",
+                    block.node,
+                )
 
 
 def _is_kept_before(append: Node) -> bool:
@@ -229,7 +298,9 @@ def _of_mark(analysis: Analysis, markers: Markers, node: Node) -> Iterator[Hit]:
         yield from _unmarkable(markers, node)
         if node.context.kind == "comprehension":
             yield from _in_loop(analysis, markers, node, node.context)
-        elif (loop := loop_of(node)) is not None and any(_is_appended(update, node, loop) for update in node.module.updates):
+        elif (loop := loop_of(node)) is not None and any(
+            _is_appended(update, node, loop) for update in node.module.updates
+        ):
             yield from _in_loop(analysis, markers, node, loop)
 
 
@@ -248,8 +319,16 @@ def _in_loop(analysis: Analysis, markers: Markers, node: Node, loop: Context) ->
     """A marker for every element."""
     marker = markers.of_node(node)
     assert marker is not None and loop.iterable is not None
-    if marker.kind not in {"phi", "item", "attr", "iter"} and not loop.has_exits and not is_bounded(loop.iterable, analysis.search, markers.maximum):
-        yield Hit("CKB08", f"every element of `{text_of(loop.iterable)}` gets a marker, and a request may hold {markers.maximum}", node)
+    if (
+        marker.kind not in {"phi", "item", "attr", "iter"}
+        and not loop.has_exits
+        and not is_bounded(loop.iterable, analysis.search, markers.maximum)
+    ):
+        yield Hit(
+            "CKB08",
+            f"every element of `{text_of(loop.iterable)}` gets a marker, and a request may hold {markers.maximum}",
+            node,
+        )
 
 
 # CKB04, CKB05: where a marker goes
@@ -261,9 +340,15 @@ def _frozen(analysis: Analysis, markers: Markers, node: Node) -> Iterator[Hit]:
         if test.kind != "compare" or test.name not in {"lt", "lte"} or len(test.inputs) != 2:
             continue
         right = test.inputs[1]
-        if analysis.search.constants(right) & {markers.maximum, markers.maximum - 1} and any(_COUNTS.search(one.name or "") for one in parts_of(test)):
+        if analysis.search.constants(right) & {markers.maximum, markers.maximum - 1} and any(
+            _COUNTS.search(one.name or "") for one in parts_of(test)
+        ):
             if not markers.removes(node.context.function):
-                yield Hit("CKB04", f"markers are only added, up to {markers.maximum}: what comes behind the last is never written", test)
+                yield Hit(
+                    "CKB04",
+                    f"markers are only added, up to {markers.maximum}: what comes behind the last is never written",
+                    test,
+                )
             return
 
 
@@ -281,7 +366,9 @@ def _moving(node: Node) -> Iterator[Hit]:
 def _is_share(index: Node) -> bool:
     """`len(messages) // 2`."""
     return any(
-        part.kind == "join" and part.name in {"//", "/", "*"} and any(one.kind == "call" and one.name == "len" for one in parts_of(part))
+        part.kind == "join"
+        and part.name in {"//", "/", "*"}
+        and any(one.kind == "call" and one.name == "len" for one in parts_of(part))
         for part in parts_of(index)
     )
 
@@ -297,7 +384,11 @@ def _order(analysis: Analysis, markers: Markers, marked: list[Block]) -> Iterato
         if rank is None:
             return
         if least is not None and rank > least:
-            yield Hit("CKB09", "a marker with a longer lifetime stands behind one with a shorter: the request is refused", block.node)
+            yield Hit(
+                "CKB09",
+                "a marker with a longer lifetime stands behind one with a shorter: the request is refused",
+                block.node,
+            )
             return
         least = rank
 
@@ -327,13 +418,20 @@ def _short(analysis: Analysis, sinks: list[Sink], found: list[Block]) -> Iterato
     row = find_model(next(iter(names))) if len(names) == 1 and isinstance(next(iter(names)), str) else None
     if row is None:
         return
-    lengths = [length_of(text, analysis.search, block.stack) if (text := block.text) is not None else None for block in found[: marks[-1] + 1]]
+    lengths = [
+        length_of(text, analysis.search, block.stack) if (text := block.text) is not None else None
+        for block in found[: marks[-1] + 1]
+    ]
     if None in lengths:
         return
     size = sum(length or 0 for length in lengths) / row.bytes_per_token
     if size < 0.6 * row.min_tokens:
         block = found[marks[-1]]
-        yield Hit("CKB11", f"about {size:,.0f} tokens are marked, and {row.name} caches nothing below {row.min_tokens:,}", block.node)
+        yield Hit(
+            "CKB11",
+            f"about {size:,.0f} tokens are marked, and {row.name} caches nothing below {row.min_tokens:,}",
+            block.node,
+        )
 
 
 def _unmarkable(markers: Markers, node: Node) -> Iterator[Hit]:
@@ -343,9 +441,15 @@ def _unmarkable(markers: Markers, node: Node) -> Iterator[Hit]:
         return
     for key, value in zip(node.value, node.inputs, strict=True):
         if key == "type" and value.kind == "const" and value.value in markers.not_on:
-            yield Hit("CKB12", f"a block of type `{value.value}` carries no marker: the request is refused or the marker is ignored", node)
+            yield Hit(
+                "CKB12",
+                f"a block of type `{value.value}` carries no marker: the request is refused or the marker is ignored",
+                node,
+            )
         elif key == "text" and _may_be_empty(value, node):
-            yield Hit("CKB12", "a text that may be empty is marked: a request with an empty marked block is refused", node)
+            yield Hit(
+                "CKB12", "a text that may be empty is marked: a request with an empty marked block is refused", node
+            )
 
 
 def _may_be_empty(text: Node, block: Node) -> bool:
@@ -357,4 +461,3 @@ def _may_be_empty(text: Node, block: Node) -> bool:
         return False
     known = [one for test in conditions_of(block) for one in parts_of(test)]
     return not any(one is text.inputs[0] for one in known)
-

@@ -72,9 +72,18 @@ def sort_listing(node: Node, state: State) -> Fix | None:
         return _wrapped(node, "sorted(", ")", SORT_ITEMS)
     for one in state.chain():
         made = one.node
-        if made.kind == "comp" and made.name == "list" and made.inputs[0].kind == "dict" and "name" in made.inputs[0].value:
+        if (
+            made.kind == "comp"
+            and made.name == "list"
+            and made.inputs[0].kind == "dict"
+            and "name" in made.inputs[0].value
+        ):
             return _wrapped(made, "sorted(", ', key=lambda tool: tool["name"])', SORT_TOOLS)
-    if node.kind == "set" and node.inputs and all(one.kind == "func" and not one.value.decorators for one in node.inputs):
+    if (
+        node.kind == "set"
+        and node.inputs
+        and all(one.kind == "func" and not one.value.decorators for one in node.inputs)
+    ):
         return _wrapped(node, "sorted(", ", key=lambda tool: tool.__name__)", SORT_TOOLS)
     return None
 
@@ -93,7 +102,9 @@ def _wrapped(node: Node, before: str, behind: str, title: str) -> Fix | None:
 
 def add_marker(call: Node, analysis: Analysis) -> Fix | None:
     """`cache_control={"type": "ephemeral"}` on a request of a client of Anthropic's own API: the last block is marked."""
-    if not call.name.endswith((".messages.create", ".messages.stream")) or any(isinstance(key, int) for key, _ in call.value):
+    if not call.name.endswith((".messages.create", ".messages.stream")) or any(
+        isinstance(key, int) for key, _ in call.value
+    ):
         return None
     client = call.inputs[0]
     while client.kind == "attr":
@@ -152,7 +163,10 @@ def _argument(call: Node, item: str) -> Edit | None:
     tree = _parsed(call.module.text[span[0] : span[1]])
     if not isinstance(tree, ast.Call) or not (tree.args or tree.keywords):
         return None
-    last = max([*tree.args, *(one.value for one in tree.keywords)], key=lambda one: (one.end_lineno or 0, one.end_col_offset or 0))
+    last = max(
+        [*tree.args, *(one.value for one in tree.keywords)],
+        key=lambda one: (one.end_lineno or 0, one.end_col_offset or 0),
+    )
     keyword = next((one for one in tree.keywords if one.value is last), None)
     first = keyword if keyword is not None else last
     lines = call.module.text[span[0] : span[1]].split(b"\n")
@@ -161,7 +175,10 @@ def _argument(call: Node, item: str) -> Edit | None:
         return span[0] + sum(len(one) + 1 for one in lines[: line - 1]) + column - (1 if line == 1 else 0)
 
     return appended(
-        call.module.text, (at(first.lineno, first.col_offset), at(last.end_lineno or 0, last.end_col_offset or 0)), span[1], item
+        call.module.text,
+        (at(first.lineno, first.col_offset), at(last.end_lineno or 0, last.end_col_offset or 0)),
+        span[1],
+        item,
     )
 
 
@@ -223,7 +240,11 @@ def move_to_message(flow: Flow) -> Fix | None:
     if call is None or flow.sink.kind != "system" or state.stack:
         return None
     text = next((one for one in state.chain() if one.node.kind == "join" and one.node.name == "fstring"), None)
-    if text is None or text.stack or any(one.context.function is not call.context.function for one in (text.node, flow.origin.node)):
+    if (
+        text is None
+        or text.stack
+        or any(one.context.function is not call.context.function for one in (text.node, flow.origin.node))
+    ):
         return None
     cut = _sentence(text.node, flow.origin.node)
     line = _line_before(call)
@@ -245,7 +266,13 @@ def _sentence(text: Node, varying: Node) -> tuple[int, int, str] | None:
     source = text.module.text[span[0] : span[1]]
     opening = _LITERAL.match(source)
     tree = _parsed(source)
-    if opening is None or not isinstance(tree, ast.JoinedStr) or b"\\N{" in source or b"{{" in source or b"}}" in source:
+    if (
+        opening is None
+        or not isinstance(tree, ast.JoinedStr)
+        or b"\\N{" in source
+        or b"{{" in source
+        or b"}}" in source
+    ):
         return None
     quote = opening[1]
     inside = source[opening.end() : -len(quote)]
@@ -258,7 +285,10 @@ def _sentence(text: Node, varying: Node) -> tuple[int, int, str] | None:
         return None
     begins = max(_ends_of_sentences(inside[: chosen[0][0]]), default=0)
     ends = min((chosen[0][1] + one for one in _ends_of_sentences(inside[chosen[0][1] :])), default=len(inside))
-    if any(place != chosen[0] and begins < place[1] and place[0] < ends for place in places) or b"\n" in inside[begins:ends].strip():
+    if (
+        any(place != chosen[0] and begins < place[1] and place[0] < ends for place in places)
+        or b"\n" in inside[begins:ends].strip()
+    ):
         return None
     first = span[0] + opening.end()
     return first + begins, first + ends, quote.decode()
@@ -306,4 +336,3 @@ def _messages_name(call: Node) -> str | None:
         return None
     says = call.context.function.annotations.get(name.id, "list")
     return name.id if says.rpartition(".")[2] in {"list", "List", "MutableSequence"} else None
-

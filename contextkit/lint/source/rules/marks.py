@@ -40,7 +40,9 @@ class Markers:
         rows = knowledge.sections.get("marker", [])
         ordered = [row for row in rows if row.get("longest_first")]
         automatic = {name for row in rows for name in row.get("automatic", ())}
-        automatic |= {name for row in knowledge.sections.get("automatic_marker", ()) for name in row.get("arguments", ())}
+        automatic |= {
+            name for row in knowledge.sections.get("automatic_marker", ()) for name in row.get("arguments", ())
+        }
         return Markers(
             frozenset(row["key"] for row in rows),
             frozenset(row["key"] for row in rows if row.get("is_own_block")),
@@ -76,7 +78,8 @@ class Markers:
         return any(
             self.is_removal(node)
             for node in function.module.updates
-            if node.context.function is function or (function.cls is not None and node.context.function.cls is function.cls)
+            if node.context.function is function
+            or (function.cls is not None and node.context.function.cls is function.cls)
         )
 
 
@@ -154,7 +157,10 @@ def least_length(node: Node, search: Search, stack: tuple[Frame, ...] = (), dept
     if depth > _DEEPEST:
         return 0
     states = search.objects(node, stack=stack)
-    return max((least_length(state.node, search, state.stack, depth + 1) for state in states if state.node is not node), default=0)
+    return max(
+        (least_length(state.node, search, state.stack, depth + 1) for state in states if state.node is not node),
+        default=0,
+    )
 
 
 def is_bounded(iterable: Node, search: Search, most: int) -> bool:
@@ -162,7 +168,10 @@ def is_bounded(iterable: Node, search: Search, most: int) -> bool:
     origins = search.origins(iterable, mode="list", kinds=frozenset())
     if any(origin.kind in {"slice", "comp", "call"} for origin in origins):
         return True
-    if any(one.node.kind in {"phi", "iter", "item"} and one.node is iterable for one in (origin.state for origin in origins)):
+    if any(
+        one.node.kind in {"phi", "iter", "item"} and one.node is iterable
+        for one in (origin.state for origin in origins)
+    ):
         return True
     items = [origin for origin in origins if origin.kind == "item"]
     return bool(items) and len(items) <= most and not any(origin.kind in {"open", "update"} for origin in origins)
