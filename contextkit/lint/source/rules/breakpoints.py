@@ -5,19 +5,29 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of
 from contextkit.lint.source.flows import frequency_of
 from contextkit.lint.source.graph import ANY, Context, Node
+from contextkit.lint.source.knowledge import Request
 from contextkit.lint.source.rules import edits
 from contextkit.lint.source.rules.marks import (
-    Block, Markers, blocks, conditions_of, is_bounded, least_length, length_of, loop_of, marks_in, parts_of,
-)  # fmt: skip
+    Block,
+    Markers,
+    blocks,
+    conditions_of,
+    is_bounded,
+    least_length,
+    length_of,
+    loop_of,
+    marks_in,
+    parts_of,
+)
 from contextkit.lint.source.search import Origin
-from contextkit.lint.source.sinks import Sink, is_begun_in
+from contextkit.lint.source.sinks import Conversation, Sink, is_begun_in
 from contextkit.models import find_model
 
 CODES: Final = frozenset({"CKB01", "CKB04", "CKB05", "CKB08", "CKB09", "CKB11", "CKB12", "CKB13"})
@@ -32,59 +42,65 @@ _CACHING: Final = re.compile(
 """Names of functions outside of the program that mark."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request and everything it is given."""
+
+    call: Node
+    request: Request
+    conversation: Conversation
+    sinks: list[Sink]
+
+
 def find(analysis: Analysis) -> Iterator[Hit]:
     """All findings."""
     markers = Markers.of(analysis.knowledge)
-    requests: dict[int, list[Sink]] = defaultdict(list)
+    requests: dict[int, Sent] = {}
     for sink in analysis.sinks:
-        if sink.call is not None and sink.request is not None and not sink.stack:
-            requests[id(sink.call)].append(sink)
-    for sinks in requests.values():
-        yield from _of_request(analysis, markers, sinks)
+        if sink.call is not None and sink.request is not None and sink.conversation is not None and not sink.stack:
+            requests.setdefault(id(sink.call), Sent(sink.call, sink.request, sink.conversation, [])).sinks.append(sink)
+    for sent in requests.values():
+        yield from _of_request(analysis, markers, sent)
     for module in analysis.modules:
         for node in marks_in(module, markers):
             yield from _of_mark(analysis, markers, node)
 
 
-def _of_request(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iterator[Hit]:
-    yield from _unmarked(analysis, markers, sinks)
-    yield from _exact(analysis, markers, sinks)
-    yield from _piled_up(analysis, markers, sinks)
-    call = sinks[0].call
-    assert call is not None
+def _of_request(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]:
+    yield from _unmarked(analysis, markers, sent)
+    yield from _exact(analysis, markers, sent)
+    yield from _piled_up(analysis, markers, sent)
     ordered = {"tools": 0, "system": 1, "messages": 2}
     prompt = sorted(
-        (one for one in sinks if one.kind in ordered and not one.path and one.label.startswith("`")),
+        (one for one in sent.sinks if one.kind in ordered and not one.path and one.label.startswith("`")),
         key=lambda one: ordered[one.kind],
     )
     found = [block for sink in prompt for block in blocks(sink.node, analysis.search, markers, sink.stack)]
     marked = [block for block in found if block.marker is not None]
-    n_automatic = any(key in markers.automatic for key, _ in call.value)
+    n_automatic = any(key in markers.automatic for key, _ in sent.call.value)
     if len(marked) + n_automatic > markers.maximum:
-        where = call if call.position is not None else marked[markers.maximum].node
+        where = sent.call if sent.call.position is not None else marked[markers.maximum].node
         yield Hit(
             "CKB08",
             f"{len(marked) + n_automatic} blocks of one request are marked, {markers.maximum} may be: the request is refused",
             where,
         )
     yield from _order(analysis, markers, marked)
-    yield from _short(analysis, sinks, found)
+    yield from _short(analysis, sent, found)
 
 
-# CKB01, CKB13: a request without markers
+# CKB01, CKB13: a sent.request without markers
 
 
-def _unmarked(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iterator[Hit]:
+def _unmarked(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]:
     """CKB01: a request to an explicit cache that grows, or has a long constant prefix, and marks nothing."""
-    call, conversation = sinks[0].call, sinks[0].conversation
-    assert call is not None
-    if call.position is None or conversation is None or not _needs_markers(analysis, sinks):
+    if sent.call.position is None or not _needs_markers(analysis, sent):
         return
-    if call.context.function.is_top or any(context.kind == "except" for context in call.context.chain()):
+    if sent.call.context.function.is_top or any(context.kind == "except" for context in sent.call.context.chain()):
         return
-    grows = conversation.kind in {"kept", "loop"}
-    prefix = [sink for sink in sinks if sink.kind in {"system", "tools"}]
-    if not any(sink.kind == "messages" for sink in sinks):
+    grows = sent.conversation.kind in {"kept", "loop"}
+    prefix = [sink for sink in sent.sinks if sink.kind in {"system", "tools"}]
+    if not any(sink.kind == "messages" for sink in sent.sinks):
         return
     if (
         not grows
@@ -92,16 +108,16 @@ def _unmarked(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iterat
     ):
         return
     if (
-        any(key in markers.automatic for key, _ in call.value)
-        or _is_marked(analysis, markers, sinks)
-        or _may_be_given(analysis, markers, call)
+        any(key in markers.automatic for key, _ in sent.call.value)
+        or _is_marked(analysis, markers, sent)
+        or _may_be_given(analysis, markers, sent.call)
     ):
         return
     if not grows:
         yield Hit(
             "CKB01",
             "this request repeats a long constant prompt and marks nothing for caching: it is billed in full each time",
-            call,
+            sent.call,
         )
         return
     varying = _varying_in_front(analysis, prefix)
@@ -110,27 +126,28 @@ def _unmarked(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iterat
     )
     if varying is not None:
         message += f" (`{text_of(varying.node)}` varies in front of it: mend that first)"
-    yield Hit("CKB01", message, call, (), None if varying is not None else edits.add_marker(call, analysis))
+    yield Hit("CKB01", message, sent.call, (), None if varying is not None else edits.add_marker(sent.call, analysis))
 
 
-def _needs_markers(analysis: Analysis, sinks: list[Sink]) -> bool:
+def _needs_markers(analysis: Analysis, sent: Sent) -> bool:
     """Whether its provider caches only what is marked, as far as the model is known."""
-    request = sinks[0].request
-    assert request is not None
     row = next(
-        (row for row in analysis.knowledge.sections.get("explicit_cache", ()) if row["provider"] == request.provider),
+        (
+            row
+            for row in analysis.knowledge.sections.get("explicit_cache", ())
+            if row["provider"] == sent.request.provider
+        ),
         None,
     )
-    call = sinks[0].call
     if (
         row is None
-        or request.lifetime != "call"
-        or (request.provider == "anthropic" and call is not None and "messages." not in call.name)
+        or sent.request.lifetime != "call"
+        or (sent.request.provider == "anthropic" and "messages." not in sent.call.name)
     ):
         return False
     names = [
         str(name).lower()
-        for sink in sinks
+        for sink in sent.sinks
         if sink.kind == "model"
         for name in _constants(analysis, sink)
         if isinstance(name, str) and name
@@ -144,17 +161,15 @@ def _constants(analysis: Analysis, sink: Sink) -> set[Any]:
     return analysis.search.constants(sink.node, path=sink.path, stack=sink.stack)
 
 
-def _is_marked(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> bool:
+def _is_marked(analysis: Analysis, markers: Markers, sent: Sent) -> bool:
     """Whether a marker is, or may be, in what a request holds."""
-    call = sinks[0].call
-    assert call is not None
-    if markers.in_module(call.module):
+    if markers.in_module(sent.call.module):
         return True
-    for sink in sinks:
+    for sink in sent.sinks:
         if sink.kind not in {"system", "messages", "tools", "headers"}:
             continue
         for state in analysis.search.visited(sink.node, path=sink.path, stack=sink.stack):
-            if _may_mark(analysis, markers, state.node, call):
+            if _may_mark(analysis, markers, state.node, sent.call):
                 return True
     return False
 
@@ -201,29 +216,27 @@ def _varying_in_front(analysis: Analysis, prefix: list[Sink]) -> Origin | None:
     return None
 
 
-def _exact(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iterator[Hit]:
+def _exact(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]:
     """CKB13: long instructions that cannot carry a breakpoint, for a model that reads up to one only."""
-    request, call = sinks[0].request, sinks[0].call
-    assert request is not None and call is not None
     for row in analysis.knowledge.sections.get("exact_breakpoints", ()):
-        if row["provider"] != request.provider or markers.in_module(call.module):
+        if row["provider"] != sent.request.provider or markers.in_module(sent.call.module):
             continue
         names = [
             name.rpartition("/")[2]
-            for sink in sinks
+            for sink in sent.sinks
             if sink.kind == "model"
             for name in _constants(analysis, sink)
             if isinstance(name, str)
         ]
         if not names or not all(name.startswith(tuple(row["models"])) for name in names):
             continue
-        for sink in sinks:
+        for sink in sent.sinks:
             is_given = any(
-                request.arguments.get(key) == "system" and f"`{key}=`" in sink.label for key in row["unmarkable"]
+                sent.request.arguments.get(key) == "system" and f"`{key}=`" in sink.label for key in row["unmarkable"]
             )
             if sink.kind == "system" and is_given and _is_long(analysis, sink, row["minimum_characters"]):
                 message = f"{names[0]} reads up to a breakpoint only, and {sink.label} cannot carry one: every conversation writes it again"
-                yield Hit("CKB13", message, sink.place if not sink.path else call, sink=call)
+                yield Hit("CKB13", message, sink.place if not sink.path else sent.call, sink=sent.call)
 
 
 def _is_long(analysis: Analysis, sink: Sink, least: int) -> bool:
@@ -244,13 +257,12 @@ def _is_long(analysis: Analysis, sink: Sink, least: int) -> bool:
 # CKB08: too many
 
 
-def _piled_up(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iterator[Hit]:
+def _piled_up(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]:
     """A marker that comes with every message of a history, of which none is taken off."""
-    call, conversation = sinks[0].call, sinks[0].conversation
-    if call is None or conversation is None or conversation.kind not in {"kept", "loop"}:
+    if sent.conversation.kind not in {"kept", "loop"}:
         return
-    loops = {id(loop) for loop in call.context.loops()}
-    for origin in conversation.origins:
+    loops = {id(loop) for loop in sent.call.context.loops()}
+    for origin in sent.conversation.origins:
         above = origin.state.parent
         if (
             origin.kind != "item"
@@ -264,9 +276,9 @@ def _piled_up(analysis: Analysis, markers: Markers, sinks: list[Sink]) -> Iterat
         if any(context.kind in {"if", "else", "except"} for context in append.context.chain()):
             continue
         is_repeated = any(id(loop) in loops for loop in append.context.loops()) and not is_begun_in(append, loops)
-        if conversation.kind == "kept":
+        if sent.conversation.kind == "kept":
             is_repeated = not analysis.search.runs_once(append.context.function) and _is_kept_before(append)
-        if not is_repeated or markers.removes(append.context.function) or markers.removes(call.context.function):
+        if not is_repeated or markers.removes(append.context.function) or markers.removes(sent.call.context.function):
             continue
         for block in blocks(origin.node, analysis.search, markers, origin.state.stack):
             if block.marker is not None:
@@ -318,9 +330,10 @@ def _is_appended(update: Node, block: Node, loop: Context) -> bool:
 def _in_loop(analysis: Analysis, markers: Markers, node: Node, loop: Context) -> Iterator[Hit]:
     """A marker for every element."""
     marker = markers.of_node(node)
-    assert marker is not None and loop.iterable is not None
     if (
-        marker.kind not in {"phi", "item", "attr", "iter"}
+        marker is not None
+        and loop.iterable is not None
+        and marker.kind not in {"phi", "item", "attr", "iter"}
         and not loop.has_exits
         and not is_bounded(loop.iterable, analysis.search, markers.maximum)
     ):
@@ -357,7 +370,7 @@ def _moving(node: Node) -> Iterator[Hit]:
     holder = node.inputs[3] if len(node.inputs) > 3 else None
     while holder is not None and holder.inputs:
         if holder.kind == "item" and len(holder.inputs) > 1 and _is_share(holder.inputs[1]):
-            message = f"the marker's place `{text_of(holder.inputs[1])}` moves with the length: no request marks what an earlier one has written"
+            message = f"the marker's place `{text_of(holder.inputs[1])}` moves: no request marks what an earlier one has written"
             yield Hit("CKB05", message, node)
             return
         holder = holder.inputs[0] if holder.kind in {"item", "attr", "update", "out"} else None
@@ -395,8 +408,7 @@ def _order(analysis: Analysis, markers: Markers, marked: list[Block]) -> Iterato
 
 def _lifetime(analysis: Analysis, markers: Markers, block: Block) -> int | None:
     """The rank of the lifetime a block is marked with, None where it is not known."""
-    assert block.marker is not None
-    states = analysis.search.objects(block.marker, stack=block.stack)
+    states = [] if block.marker is None else analysis.search.objects(block.marker, stack=block.stack)
     if len(states) != 1 or states[0].node.kind != "dict":
         return None
     marker: Node = states[0].node
@@ -406,15 +418,14 @@ def _lifetime(analysis: Analysis, markers: Markers, block: Block) -> int | None:
     return markers.lifetimes.get(str(next(iter(said)))) if len(said) == 1 else None
 
 
-def _short(analysis: Analysis, sinks: list[Sink], found: list[Block]) -> Iterator[Hit]:
+def _short(analysis: Analysis, sent: Sent, found: list[Block]) -> Iterator[Hit]:
     """CKB11: all that is marked is shorter than the model caches at all."""
     marks = [index for index, block in enumerate(found) if block.marker is not None]
-    conversation = sinks[0].conversation
-    if not marks or conversation is None or conversation.kind != "single":
+    if not marks or sent.conversation.kind != "single":
         return
-    if any(sink.path or sink.kind == "tools" for sink in sinks if sink.kind in {"system", "messages", "tools"}):
+    if any(sink.path or sink.kind == "tools" for sink in sent.sinks if sink.kind in {"system", "messages", "tools"}):
         return
-    names = {name for sink in sinks if sink.kind == "model" for name in _constants(analysis, sink)}
+    names = {name for sink in sent.sinks if sink.kind == "model" for name in _constants(analysis, sink)}
     row = find_model(next(iter(names))) if len(names) == 1 and isinstance(next(iter(names)), str) else None
     if row is None:
         return
@@ -454,7 +465,7 @@ def _unmarkable(markers: Markers, node: Node) -> Iterator[Hit]:
 
 def _may_be_empty(text: Node, block: Node) -> bool:
     if text.kind == "const":
-        return text.value == ""
+        return bool(text.value == "")
     if text.kind != "phi" or text.name not in {"or", "if"}:
         return False
     if text.inputs[-1].kind != "const" or text.inputs[-1].value != "":

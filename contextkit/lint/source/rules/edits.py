@@ -68,7 +68,7 @@ def sort_keys(state: State) -> Fix | None:
 
 def sort_listing(node: Node, state: State) -> Fix | None:
     """`os.listdir(f)` → `sorted(os.listdir(f))`; a list of tools that is made of a set is sorted by their names."""
-    if state.kinds and (node.kind == "call" and node.name not in {"set", "frozenset"} or _is_text_set(node)):
+    if state.kinds and ((node.kind == "call" and node.name not in {"set", "frozenset"}) or _is_text_set(node)):
         return _wrapped(node, "sorted(", ")", SORT_ITEMS)
     for one in state.chain():
         made = one.node
@@ -279,8 +279,13 @@ def _sentence(text: Node, varying: Node) -> tuple[int, int, str] | None:
     if not source.endswith(quote) or quote in inside:
         return None  # several strings in a row
     places = list(_places(inside))
-    wanted = varying.module.text[slice(*where)] if (where := span_of(varying)) is not None else b""
-    chosen = [place for place in places if wanted and wanted in inside[place[0] : place[1]]]
+    first = span[0] + opening.end()
+    where = span_of(varying)
+    chosen = [
+        place for place in places if where is not None and place[0] <= where[0] - first and where[1] - first <= place[1]
+    ]
+    if not chosen and len(places) == 1:
+        chosen = places  # before Python 3.12 places in strings over several lines are told wrongly
     if len(chosen) != 1:
         return None
     begins = max(_ends_of_sentences(inside[: chosen[0][0]]), default=0)
@@ -290,7 +295,6 @@ def _sentence(text: Node, varying: Node) -> tuple[int, int, str] | None:
         or b"\n" in inside[begins:ends].strip()
     ):
         return None
-    first = span[0] + opening.end()
     return first + begins, first + ends, quote.decode()
 
 

@@ -5,11 +5,13 @@ that marks before the prompt is complete (CKS09).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
+from contextkit.lint.finding import Fix
 from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
 from contextkit.lint.source.flows import frequency_of
-from contextkit.lint.source.graph import Function, Node
+from contextkit.lint.source.graph import Function, Module, Node
 from contextkit.lint.source.rules import edits
 from contextkit.lint.source.rules.marks import Markers, conditions_of, field_of, least_length, parts_of
 from contextkit.lint.source.search import Origin, State
@@ -49,9 +51,7 @@ def _varying(analysis: Analysis, markers: Markers) -> Iterator[Hit]:
             marked = _marked_block(origin, markers)
             if marked is None or frequency_of(origin, sink, analysis.search) not in _OFTEN:
                 continue
-            block, row, marker = marked
-            text = field_of(block, "text", "content")
-            assert text is not None
+            block, text, row, marker = marked
             source, trail = f"`{text_of(origin.node)}`", trail_of(origin.state, sink.label, sink.place)
             if least_length(text, analysis.search) >= _MUCH_TEXT or _reads_a_file(text, analysis):
                 message = f"{source} varies and stands in one marked block with text that stays: all of it is written anew each time"
@@ -61,23 +61,24 @@ def _varying(analysis: Analysis, markers: Markers) -> Iterator[Hit]:
                 yield Hit("CKB02", message, block, trail, _moved(block, row, marker, origins, markers))
 
 
-def _marked_block(origin: Origin, markers: Markers) -> tuple[Node, Node | None, Node | None] | None:
-    """The marked block whose text holds a value, the list it stands in, and the marker where it is written in the block."""
+def _marked_block(origin: Origin, markers: Markers) -> tuple[Node, Node, Node | None, Node | None] | None:
+    """The marked block that holds a value, its text, the list it stands in, and the marker where it is written in the block."""
     states = list(origin.state.chain())
     block: Node | None = None
+    text = origin.node
     row: Node | None = None
-    for child, parent in zip(states, states[1:], strict=False):
+    for child, parent in pairwise(states):
         node = parent.node
         if node.kind == "dict" and block is None and child.node is field_of(node, "text", "content"):
-            block, marker = node, markers.of_node(node)
+            block, text, marker = node, child.node, markers.of_node(node)
             if marker is not None:
-                return block, _row_of(parent), marker
+                return block, text, _row_of(parent), marker
         elif block is not None and node.kind == "list" and row is None and block in node.inputs:
             row = node
             index = node.inputs.index(block)
             behind = node.inputs[index + 1] if index + 1 < len(node.inputs) else None
             if behind is not None and behind.kind == "dict" and not markers.own_blocks.isdisjoint(behind.value):
-                return block, row, None
+                return block, text, row, None
         elif (
             block is not None
             and row is not None
@@ -87,7 +88,7 @@ def _marked_block(origin: Origin, markers: Markers) -> tuple[Node, Node | None, 
         ):
             index, wanted = row.inputs.index(block), node.value[-2]
             if isinstance(wanted, int) and index == (wanted if wanted >= 0 else len(row.inputs) + wanted):
-                return block, row, None
+                return block, text, row, None
     return None
 
 
@@ -100,9 +101,7 @@ def _reads_a_file(text: Node, analysis: Analysis) -> bool:
     return any(origin.kind == "file" for origin in analysis.search.origins(text, kinds=frozenset({"file"})))
 
 
-def _moved(
-    block: Node, row: Node | None, marker: Node | None, origins: list[Origin], markers: Markers
-) -> edits.Fix | None:
+def _moved(block: Node, row: Node | None, marker: Node | None, origins: list[Origin], markers: Markers) -> Fix | None:
     """The marker on the block before, where that one stays and has none."""
     index = row.inputs.index(block) if row is not None else 0
     if row is None or marker is None or index == 0:
@@ -121,7 +120,7 @@ def _moved(
 
 def _flipped(analysis: Analysis, markers: Markers, node: Node) -> Iterator[Hit]:
     """A string becomes a list of one block where it gets a marker, and only there."""
-    if node.position is None:
+    if node.position is None or _is_straight(node.module):
         return
     content: Node | None = None
     if node.kind == "update" and node.name == "setitem" and node.value[-1] == "content" and node.value[0] != 0:
@@ -148,12 +147,18 @@ def _flipped(analysis: Analysis, markers: Markers, node: Node) -> Iterator[Hit]:
     )
 
 
+def _is_straight(module: Module) -> bool:
+    """Whether a file talks to Anthropic's own API, which tells no string from a list of one text."""
+    imported = {node.name.partition(".")[0] for nodes in module.top.values() for node in nodes if node.kind == "ref"}
+    return "anthropic" in imported or "anthropic" in module.name.rpartition(".")[2]
+
+
 def _is_content(node: Node) -> bool:
     """`message["content"]`, `message.get("content")`, `message.content`."""
     if node.kind == "item":
-        return node.value == "content"
+        return bool(node.value == "content")
     if node.kind == "call" and node.name.rpartition(".")[2] == "get" and node.value:
-        return node.value[0][1].kind == "const" and node.value[0][1].value == "content"
+        return bool(node.value[0][1].kind == "const" and node.value[0][1].value == "content")
     return (node.kind == "attr" and node.name == "content") or (node.kind == "param" and node.name == "content")
 
 
@@ -199,7 +204,7 @@ def _is_straightened(markers: Markers, node: Node) -> bool:
     return False
 
 
-# CKS09: middleware
+# The order of middleware (CKS09)
 
 
 _GIVEN: Final = "*"
@@ -233,8 +238,9 @@ def _misplaced(analysis: Analysis, items: list[tuple[str, Node]]) -> Iterator[Hi
     """One that adds stable text behind the one that sets the marker, or one that varies in front of it."""
     roles = {row["role"]: tuple(row["names"]) for row in analysis.knowledge.sections.get("middleware", ())}
     marks = next((index for index, (name, _) in enumerate(items) if name.endswith(roles.get("marks", ()))), None)
-    for index, (name, node) in enumerate(items if marks is not None else ()):
-        assert marks is not None
+    if marks is None:
+        return
+    for index, (name, node) in enumerate(items):
         if index < marks and name.endswith(roles.get("varies", ())):
             yield Hit(
                 "CKS09",
