@@ -126,6 +126,8 @@ class Sinks:
                 return Conversation("kept", origins)
             if origin.kind == "update" and origin.node.name in {"append", "extend", "+=", "insert"} and not origin.node.value:
                 around = origin.node.context
+                if base_of(origin.node).kind == "attr":
+                    return Conversation("kept", origins)
                 if around.function is not function and around.function.cls is not None and _is_attribute(origin.state):
                     return Conversation("kept", origins)
                 if any(id(loop) in loops for loop in around.loops()) and not is_begun_in(origin.node, loops):
@@ -256,11 +258,17 @@ def _comes_from(call: Node, packages: Iterable[str]) -> bool:
     return not imported.isdisjoint(packages)
 
 
+def base_of(node: Node) -> Node:
+    """What a list that is added to was before, in this function."""
+    while node.kind in {"update", "out"} or (node.kind == "phi" and node.name == "loop"):
+        node = node.inputs[0]
+    return node
+
+
 def is_begun_in(node: Node, loops: Container[int]) -> bool:
     """Whether a list that is added to is made anew in each round of some loops (ids of their contexts)."""
-    while node.kind in {"update", "out"}:
-        node = node.inputs[0]
-    return node.kind in {"list", "comp"} and any(id(loop) in loops for loop in node.context.loops())
+    base = base_of(node)
+    return base.kind in {"list", "comp"} and any(id(loop) in loops for loop in base.context.loops())
 
 
 def _is_attribute(state: State) -> bool:

@@ -27,7 +27,7 @@ from contextkit.lint.source.rules.marks import (
     parts_of,
 )
 from contextkit.lint.source.search import Origin
-from contextkit.lint.source.sinks import Conversation, Sink, is_begun_in
+from contextkit.lint.source.sinks import Conversation, Sink, base_of, is_begun_in
 from contextkit.models import find_model
 
 CODES: Final = frozenset({"CKB01", "CKB04", "CKB05", "CKB08", "CKB09", "CKB11", "CKB12", "CKB13"})
@@ -59,8 +59,15 @@ def find(analysis: Analysis) -> Iterator[Hit]:
     for sink in analysis.sinks:
         if sink.call is not None and sink.request is not None and sink.conversation is not None and not sink.stack:
             requests.setdefault(id(sink.call), Sent(sink.call, sink.request, sink.conversation, [])).sinks.append(sink)
+    adapters: set[int] = set()
     for sent in requests.values():
-        yield from _of_request(analysis, markers, sent)
+        for hit in _of_request(analysis, markers, sent):
+            function = sent.call.context.function
+            adapter = id(function.cls or function)
+            if hit.code != "CKB01" or hit.fix is not None or adapter not in adapters:
+                yield hit  # a class that sends requests in several places is mended in one
+            if hit.code == "CKB01":
+                adapters.add(adapter)
     for module in analysis.modules:
         for node in marks_in(module, markers):
             yield from _of_mark(analysis, markers, node)
@@ -277,7 +284,12 @@ def _piled_up(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]
             continue
         is_repeated = any(id(loop) in loops for loop in append.context.loops()) and not is_begun_in(append, loops)
         if sent.conversation.kind == "kept":
-            is_repeated = not analysis.search.runs_once(append.context.function) and _is_kept_before(append)
+            is_repeated = not analysis.search.runs_once(append.context.function) and base_of(append).kind in {
+                "attr",
+                "param",
+                "ref",
+                "phi",
+            }
         if not is_repeated or markers.removes(append.context.function) or markers.removes(sent.call.context.function):
             continue
         for block in blocks(origin.node, analysis.search, markers, origin.state.stack):
@@ -287,14 +299,6 @@ def _piled_up(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]
                     f"a marker comes with every message and none is taken off: after {markers.maximum} the request is refused",
                     block.node,
                 )
-
-
-def _is_kept_before(append: Node) -> bool:
-    """Whether what is appended to was there before the function ran."""
-    node = append
-    while node.kind in {"update", "out"}:
-        node = node.inputs[0]
-    return node.kind in {"attr", "param", "ref", "phi"}
 
 
 def _of_mark(analysis: Analysis, markers: Markers, node: Node) -> Iterator[Hit]:

@@ -17,7 +17,7 @@ from contextkit.lint.source.rules.marks import Markers, conditions_of, field_of,
 from contextkit.lint.source.search import Origin, State
 
 CODES: Final = frozenset({"CKB02", "CKS08", "CKM10", "CKS09"})
-_KINDS: Final = frozenset({"clock", "date", "id", "recall", "user", "choice", "plan", "counter"})
+_KINDS: Final = frozenset({"clock", "id", "recall", "user", "choice", "plan", "counter"})
 _OFTEN: Final = frozenset({"call", "turn", "request"})
 _MUCH_TEXT: Final = 400
 """Characters of text that stays, from which on it is worth a block of its own."""
