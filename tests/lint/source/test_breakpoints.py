@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 from pathlib import Path
@@ -13,6 +14,8 @@ from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.output.fixes import diff, mended
 from contextkit.lint.source.detect import find_in_code
+from contextkit.lint.source.lower import lower
+from contextkit.lint.source.parse import parse
 from contextkit.lint.source.rules import breakpoints, edits, marked_text
 
 CASES = Path(__file__).resolve().parents[2] / "lint_cases" / "source"
@@ -291,6 +294,25 @@ def test_what_cannot_be_moved_simply_stays(tmp_path: Path, text: str) -> None:
     path = tmp_path / "app.py"
     assert changed(path, text, "CKS01", is_unsafe=True) == ""
     assert found_in(path, "CKS01")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("json.dumps(state)", "json.dumps(state, sort_keys=True)"),
+        ("json.dumps(\n    state,\n    indent=2,\n)", "json.dumps(\n    state,\n    indent=2,\n    sort_keys=True,\n)"),
+        ("json.dumps(state, sort_keys=False)", ""),
+        ("json.dumps(state, **more)", ""),
+    ],
+)
+def test_keys_are_sorted_where_nothing_says_otherwise(before: str, after: str) -> None:
+    text = f"import json\nsaid = {before}\n".encode()
+    module = lower(ast.parse(text), "app.py", "app", "", text)
+    module.parsed = parse(text, "app.py")
+    fix = edits.sort_keys(module.calls[0])
+    assert (fix is not None) is bool(after)
+    for edit in fix.edits if fix is not None else ():
+        assert (text[: edit.start] + edit.text.encode() + text[edit.end :]).decode() == f"import json\nsaid = {after}\n"
 
 
 def test_an_argument_is_put_where_the_others_are() -> None:

@@ -47,26 +47,34 @@ def fix_for(flow: Flow, analysis: Analysis) -> Fix | None:
     node = flow.origin.node
     if flow.origin.kind in {"clock", "date", "id"} and flow.rule.code in {"CKS01", "CKS02", "CKS03"}:
         return move_to_message(flow)
-    if flow.origin.kind == "mapping":
-        return sort_keys(flow.origin.state)
+    if flow.rule.code in {"CKM14", "CKT07"}:
+        dumped = next(
+            (
+                one.node
+                for one in flow.origin.state.chain()
+                if one.node.kind == "call" and one.node.name == "json.dumps"
+            ),
+            None,
+        )
+        if dumped is not None:
+            return sort_keys(dumped)
     if flow.rule.code in {"CKT01", "CKT07"} and flow.origin.kind in {"paths", "unordered"}:
-        return sort_listing(node, flow.origin.state)
+        return sort_listing(node, flow.origin.state, analysis)
     return None
 
 
 # Order
 
 
-def sort_keys(state: State) -> Fix | None:
+def sort_keys(call: Node) -> Fix | None:
     """`json.dumps(x)` → `json.dumps(x, sort_keys=True)`."""
-    node = next((one.node for one in state.chain() if one.node.kind == "call" and one.node.name == "json.dumps"), None)
-    if node is None or any(key in {"sort_keys", "**", "*"} for key, _ in node.value):
+    if call.name != "json.dumps" or any(key in {"sort_keys", "**", "*"} for key, _ in call.value):
         return None
-    edit = _argument(node, "sort_keys=True")
+    edit = _argument(call, "sort_keys=True")
     return Fix(SORT_KEYS, (edit,)) if edit is not None else None
 
 
-def sort_listing(node: Node, state: State) -> Fix | None:
+def sort_listing(node: Node, state: State, analysis: Analysis) -> Fix | None:
     """`os.listdir(f)` → `sorted(os.listdir(f))`; a list of tools that is made of a set is sorted by their names."""
     if state.kinds and ((node.kind == "call" and node.name not in {"set", "frozenset"}) or _is_text_set(node)):
         return _wrapped(node, "sorted(", ")", SORT_ITEMS)
@@ -79,13 +87,17 @@ def sort_listing(node: Node, state: State) -> Fix | None:
             and "name" in made.inputs[0].value
         ):
             return _wrapped(made, "sorted(", ', key=lambda tool: tool["name"])', SORT_TOOLS)
-    if (
-        node.kind == "set"
-        and node.inputs
-        and all(one.kind == "func" and not one.value.decorators for one in node.inputs)
-    ):
-        return _wrapped(node, "sorted(", ", key=lambda tool: tool.__name__)", SORT_TOOLS)
-    return None
+    name = _name_of_tools(node, analysis) if node.kind == "set" else None
+    return _wrapped(node, "sorted(", f", key=lambda tool: tool.{name})", SORT_TOOLS) if name is not None else None
+
+
+def _name_of_tools(node: Node, analysis: Analysis) -> str | None:
+    """The attribute that names the functions of a set: `__name__`, or `name` where all are decorated."""
+    found = [[target.function for target in analysis.program.callables(one)] for one in node.inputs]
+    if not found or any(len(functions) != 1 for functions in found):
+        return None
+    is_decorated = {bool(functions[0].decorators) for functions in found}
+    return None if len(is_decorated) > 1 else "name" if True in is_decorated else "__name__"
 
 
 def _is_text_set(node: Node) -> bool:
