@@ -211,22 +211,25 @@ _GIVEN: Final = "*"
 """Stands for middleware that is handed over."""
 
 
-def _items(node: Node) -> list[tuple[str, Node]]:
+def _items(node: Node, seen: frozenset[int] = frozenset()) -> list[tuple[str, Node]]:
     """The names of the middleware in a list, in order, with where each is put in."""
+    if id(node) in seen:
+        return []  # a list that grows in a loop
+    seen |= {id(node)}
     if node.kind == "list":
         return [(_GIVEN, one) if one.kind == "star" else (_name(one), one) for one in node.inputs]
     if node.kind == "update" and not node.value:
-        before = _items(node.inputs[0])
+        before = _items(node.inputs[0], seen)
         if node.name == "append" and len(node.inputs) > 1:
             return [*before, (_name(node.inputs[1]), node)]
         if node.name in {"extend", "+="} and len(node.inputs) > 1:
             added = node.inputs[1]
-            return [*before, *(_items(added) if added.kind == "list" else [(_GIVEN, node)])]
+            return [*before, *(_items(added, seen) if added.kind == "list" else [(_GIVEN, node)])]
         return before
     if node.kind == "phi":
-        return max((_items(one) for one in node.inputs), key=len)
+        return max((_items(one, seen) for one in node.inputs), key=len)
     if node.kind == "out":
-        return _items(node.inputs[0])
+        return _items(node.inputs[0], seen)
     return []
 
 

@@ -14,7 +14,7 @@ from contextkit.lint.source.knowledge import Knowledge
 from contextkit.lint.source.search import Frame, Search, State
 
 _REMOVALS: Final = frozenset({"pop", "del", "remove"})
-_DEEPEST: Final = 8
+_DEEPEST: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +138,11 @@ def length_of(node: Node, search: Search, stack: tuple[Frame, ...] = (), depth: 
     """Characters of a text at most, None where it is not known."""
     if node.kind == "const":
         return len(node.value) if isinstance(node.value, str) else 0
+    if depth > _DEEPEST:
+        return None
     if node.kind == "join":
         parts = [length_of(part, search, stack, depth + 1) for part in node.inputs]
         return None if None in parts else sum(part or 0 for part in parts)
-    if depth > _DEEPEST:
-        return None
     states = search.objects(node, stack=stack)
     lengths = [length_of(state.node, search, state.stack, depth + 1) for state in states if state.node is not node]
     return max((one for one in lengths if one is not None), default=None) if lengths and None not in lengths else None
@@ -152,10 +152,10 @@ def least_length(node: Node, search: Search, stack: tuple[Frame, ...] = (), dept
     """Characters of constant text that a text holds."""
     if node.kind == "const":
         return len(node.value) if isinstance(node.value, str) else 0
-    if node.kind in {"join", "list", "tuple", "dict"}:
-        return sum(least_length(part, search, stack, depth + 1) for part in node.inputs)
     if depth > _DEEPEST:
         return 0
+    if node.kind in {"join", "list", "tuple", "dict"}:
+        return sum(least_length(part, search, stack, depth + 1) for part in node.inputs)
     states = search.objects(node, stack=stack)
     return max(
         (least_length(state.node, search, state.stack, depth + 1) for state in states if state.node is not node),
