@@ -290,7 +290,7 @@ def _piled_up(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]
                 "ref",
                 "phi",
             }
-        if not is_repeated or markers.removes(append.context.function) or markers.removes(sent.call.context.function):
+        if not is_repeated or any(map(markers.is_removal, (*append.module.updates, *sent.call.module.updates))):
             continue
         for block in blocks(origin.node, analysis.search, markers, origin.state.stack):
             if block.marker is not None:

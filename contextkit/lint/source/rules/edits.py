@@ -17,6 +17,7 @@ from contextkit.lint.source.flows import Flow
 from contextkit.lint.source.graph import Module, Node
 from contextkit.lint.source.search import State
 
+DUMPS: Final = frozenset({"json.dumps", "simplejson.dumps"})
 MARK_LAST: Final = "mark the last block"
 MOVE_MARKER: Final = "move the marker to the last block that stays"
 SORT_KEYS: Final = "sort the keys"
@@ -49,11 +50,7 @@ def fix_for(flow: Flow, analysis: Analysis) -> Fix | None:
         return move_to_message(flow)
     if flow.rule.code in {"CKM14", "CKT07"}:
         dumped = next(
-            (
-                one.node
-                for one in flow.origin.state.chain()
-                if one.node.kind == "call" and one.node.name == "json.dumps"
-            ),
+            (one.node for one in flow.origin.state.chain() if one.node.kind == "call" and one.node.name in DUMPS),
             None,
         )
         if dumped is not None:
@@ -68,7 +65,7 @@ def fix_for(flow: Flow, analysis: Analysis) -> Fix | None:
 
 def sort_keys(call: Node) -> Fix | None:
     """`json.dumps(x)` → `json.dumps(x, sort_keys=True)`."""
-    if call.name != "json.dumps" or any(key in {"sort_keys", "**", "*"} for key, _ in call.value):
+    if call.name not in DUMPS or any(key in {"sort_keys", "**", "*"} for key, _ in call.value):
         return None
     edit = _argument(call, "sort_keys=True")
     return Fix(SORT_KEYS, (edit,)) if edit is not None else None
