@@ -24,9 +24,9 @@ from contextkit.cli.terminal import counter
 from contextkit.errors import UnreadableLog
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig, config_of, read_config
-from contextkit.lint.finding import Finding
+from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.output.groups import Looked, counted
-from contextkit.lint.own import OWN
+from contextkit.lint.own import OWN, UNREADABLE
 from contextkit.lint.source.detect import find_in_code
 from contextkit.terminal import echo, echo_error, echo_file, echo_json
 
@@ -39,7 +39,15 @@ _MODES: Mapping[str, tuple[str, ...]] = {
     "--write-baseline": ("text",),
 }
 """What is told instead of findings → the formats there are of it."""
-_APART = (("--fix", "--diff"), ("--fix", "--explain"), ("--baseline", "--write-baseline"), ("--baseline", "--explain"))
+_APART = (
+    ("--fix", "--diff"),
+    ("--fix", "--explain"),
+    ("--baseline", "--write-baseline"),
+    ("--baseline", "--explain"),
+    ("--diff-base", "--baseline"),
+    ("--diff-base", "--write-baseline"),
+    ("--diff-base", "--explain"),
+)
 """Pairs of which one would be ignored, besides two modes."""
 
 
@@ -61,6 +69,7 @@ class Options:
     explain: str | None
     baseline: str | None
     write_baseline: str | None
+    diff_base: str | None
     exit_zero: bool
     config: str | None
     tests: bool
@@ -96,6 +105,7 @@ class Options:
             "--fix": self.is_fixing,
             "--baseline": self.baseline is not None,
             "--write-baseline": self.write_baseline is not None,
+            "--diff-base": self.diff_base is not None,
         }
         return {name for name, is_used in lint_input.items() if is_used}
 
@@ -104,7 +114,7 @@ STDIN = "-"
 """Stands for standard input."""
 UNNAMED = "stdin"
 """What source from standard input is called where nothing names it."""
-SOURCE_SUFFIXES = {".py", ".pyi", ".pyw"}
+SOURCE_SUFFIXES = {".py", ".pyi", ".pyw", ".ipynb"}
 """What is read as code; any other file is a recording, whatever it is called."""
 _RECORDED = (b"{", b"[", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 """How a recording begins, plain or packed; what begins otherwise is Python."""
@@ -115,7 +125,7 @@ class LintInput:
     """What is to be looked at."""
 
     code: Sequence[str]
-    """Folders and Python files."""
+    """Folders, Python files and notebooks."""
     recordings: Sequence[str]
     """Files, patterns of them, or standard input."""
     contents: Mapping[str, bytes] = field(default_factory=dict)
@@ -239,11 +249,13 @@ Sift = Callable[[Sequence[Finding]], list[Finding]]
 class Look:
     """One run of the detectors over what is given.
 
-    `sift` says which findings in code are told, all where there is none.
+    `sift` says which findings in code are told, all where there is none, and `known` where the others stand.
     """
 
-    def __init__(self, lint_input: LintInput, config: LintConfig, jobs: int | None, sift: Sift | None = None) -> None:
-        self._input, self._config, self._jobs, self._sift = lint_input, config, jobs, sift
+    def __init__(
+        self, lint_input: LintInput, config: LintConfig, jobs: int | None, sift: Sift | None = None, known: str = ""
+    ) -> None:
+        self._input, self._config, self._jobs, self._sift, self._known = lint_input, config, jobs, sift, known
         self._n_files, self._n_calls, self._n_sifted = 0, 0, 0
         self._tests: set[str] = set()
         self._closed: dict[str, str] = {}
@@ -283,7 +295,7 @@ class Look:
     def print_left_out(self) -> None:
         """Say which files and folders nobody looked at, and how many findings are not told, once for all looks."""
         if self._n_sifted:
-            echo_error(f"{counted(self._n_sifted, 'hazard')} left out: in the baseline")
+            echo_error(f"{counted(self._n_sifted, 'hazard')} left out: {self._known}")
         if self._tests:
             echo_error(f"{counted(len(self._tests), 'file')} of tests left out: name them, or add --tests")
         for path, reason in sorted(self._closed.items())[:MOST_NAMED]:
@@ -417,6 +429,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the current findings in code to it.",
 )
+@click.option("--diff-base", metavar="REV", help="Report only findings in code that are new since a git revision.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option(
     "--config",
@@ -432,14 +445,16 @@ if TYPE_CHECKING:
     help="Processes at most; by default one for each core, fewer for small trees.",
 )
 def command(**lint_input: Any) -> None:
-    """Find what breaks the prompt's prefix in PATHS: folders, Python files, recorded requests; by default this folder.
+    """Find what breaks the prompt's prefix in PATHS: folders, Python files, notebooks, recorded requests; by default this
+    folder.
 
-    Leaves with 0 when nothing was found, with 1 when something was, with 2 for what cannot be read or was typed wrong.
+    Leaves with 0 when nothing was found, with 1 when a hazard was, with 2 for what cannot be read or was typed wrong.
     The path - is standard input, a recording or Python source.
 
     \b
     contextkit lint src/
     contextkit lint src/ --requests runs/monday/ledger.jsonl
+    contextkit lint src/ --diff-base origin/main
     contextkit lint --explain CKS01
     """
     options = Options(**lint_input)
@@ -452,13 +467,13 @@ def command(**lint_input: Any) -> None:
 
 
 def _explain(code: str, form: str) -> None:
+    from contextkit.lint.explain import parts, terminal_text
     from contextkit.lint.output.formats import dumped
-    from contextkit.lint.pages import page, parts
 
     if form == "json":
         echo_json(dumped(parts(code)))
     else:
-        echo(page(code).strip())
+        echo(terminal_text(code))
 
 
 # Looking
@@ -467,15 +482,18 @@ def _explain(code: str, form: str) -> None:
 
 def _results(options: Options) -> LintResults:
     """Everything found; with --fix what is left of it."""
-    from contextkit.lint.catalogue import hazards
+    from contextkit.lint.catalogue import hazards, page
     from contextkit.lint.output.formats import LintResults
     from contextkit.lint.output.text import lines_of
-    from contextkit.lint.pages import page
 
     what = lint_input(options.paths, options.recordings, options.stdin_filename)
-    _check_input(options, has_contents=bool(what.contents), has_recordings=bool(what.recordings))
+    _check_input(
+        options, has_code=bool(what.code), has_contents=bool(what.contents), has_recordings=bool(what.recordings)
+    )
     lines = partial(lines_of, contents=what.contents)
-    look = Look(what, config_for(options, what.code), options.jobs, _sift(options.baseline, lines))
+    config = config_for(options, what.code)
+    sift, known = _sift(options, what, config, lines)
+    look = Look(what, config, options.jobs, sift, known)
     left, n_fixed = mend(look.in_code, is_unsafe=options.is_unsafe) if options.is_fixing else (look.in_code(), 0)
     look.print_left_out()
     findings = [*left, *look.in_recordings()]
@@ -484,19 +502,37 @@ def _results(options: Options) -> LintResults:
     )
 
 
-def _sift(baseline: str | None, lines: Lines) -> Sift | None:
-    """What leaves out the findings of a baseline."""
-    from contextkit.lint.baseline import new, read_baseline
+def _sift(options: Options, what: LintInput, config: LintConfig, lines: Lines) -> tuple[Sift | None, str]:
+    """What leaves out the findings of a baseline or a revision, and where these stand."""
+    from contextkit.lint.baseline import naming, new, read_baseline
 
-    return None if baseline is None else partial(new, path=baseline, baseline=read_baseline(baseline), lines=lines)
+    if options.baseline is not None:
+        then = read_baseline(options.baseline)
+        return partial(new, then=then, name=naming(options.baseline), lines=lines), "in the baseline"
+    if options.diff_base is not None:
+        return _since(options.diff_base, what, config, options.jobs, lines), f"in {options.diff_base}, too"
+    return None, ""
 
 
-def _check_input(options: Options, *, has_contents: bool, has_recordings: bool) -> None:
+def _since(revision: str, what: LintInput, config: LintConfig, jobs: int | None, lines: Lines) -> Sift:
+    """What leaves out the findings in the code of a revision."""
+    from contextkit.lint.baseline import known, new
+    from contextkit.lint.output.text import lines_of
+    from contextkit.lint.revision import files_of
+
+    with files_of(revision, what.code, SOURCE_SUFFIXES) as then:
+        found = find_in_code(then.paths, config, hazards(), jobs=jobs) if then.paths else ()
+        return partial(new, then=known(found, then.name_then, lines_of), name=then.name_now, lines=lines)
+
+
+def _check_input(options: Options, *, has_code: bool, has_contents: bool, has_recordings: bool) -> None:
     """Raises a usage error for what cannot be done with what is given."""
     if has_contents and (options.is_fixing or options.is_diff):
         raise click.UsageError("--fix and --diff change files, and standard input is none; give the file's path")
     if has_recordings and options.write_baseline is not None:
         raise click.UsageError("--write-baseline holds what is found in code; leave the recordings out")
+    if options.diff_base is not None and not has_code:
+        raise click.UsageError("--diff-base compares code; give folders or files of code, too")
 
 
 # Telling
@@ -504,7 +540,7 @@ def _check_input(options: Options, *, has_contents: bool, has_recordings: bool) 
 
 
 def _print_results(results: LintResults, options: Options) -> bool:
-    """Say it, or write it down; gives whether anything was found, or would change."""
+    """Say it, or write it down; gives whether a hazard was found, or a file would change."""
     if options.is_diff:
         return _diff(results)
     if options.write_baseline is not None:
@@ -516,7 +552,12 @@ def _print_results(results: LintResults, options: Options) -> bool:
         echo_json(text)
     elif text:
         echo(text)
-    return bool(results.findings)
+    return any(not _is_unread_code(finding) for finding in results.findings)
+
+
+def _is_unread_code(finding: Finding) -> bool:
+    """Whether it says of code only that nobody read it."""
+    return finding.code == UNREADABLE and isinstance(finding.place, CodePlace)
 
 
 def _diff(results: LintResults) -> bool:

@@ -11,7 +11,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,13 +22,15 @@ VERSION = 1
 """Of the file's shape."""
 Lines = Callable[[str], Sequence[str]]
 """File → its lines."""
+Naming = Callable[[str], str]
+"""File → the name it is known by, with `/`, from a folder that stays."""
 
 
 class FindingKey(NamedTuple):
     """What a finding is known again by."""
 
     file: str
-    """From the folder of the baseline, with `/`."""
+    """From the folder of the baseline, or the top of the repository, with `/`."""
     code: str
     """`CKS01`."""
     text: str
@@ -40,8 +42,8 @@ def write_baseline(path: str, findings: Iterable[Finding], lines: Lines) -> int:
 
     Gives how many. The same findings give the same bytes. Raises `OSError` where nobody can write.
     """
-    counts = _counts(path, findings, lines)
-    rows = [{**known._asdict(), "count": counts[known]} for known in sorted(counts)]
+    counts = known(findings, naming(path), lines)
+    rows = [{**key._asdict(), "count": counts[key]} for key in sorted(counts)]
     text = json.dumps({"version": VERSION, "findings": rows}, ensure_ascii=True, indent=2)
     Path(path).write_text(text + "\n", encoding="utf-8", newline="\n")
     return counts.total()
@@ -65,31 +67,32 @@ def _read(told: Any) -> Counter[FindingKey]:
         raise ValueError(told["version"])
     counts = Counter[FindingKey]()
     for row in told["findings"]:
-        known = FindingKey(row["file"], row["code"], row["text"])
-        if not all(isinstance(word, str) for word in known) or type(row["count"]) is not int:
+        key = FindingKey(row["file"], row["code"], row["text"])
+        if not all(isinstance(word, str) for word in key) or type(row["count"]) is not int:
             raise TypeError(row)
-        counts[known] += row["count"]
+        counts[key] += row["count"]
     return counts
 
 
-def new(findings: Iterable[Finding], *, path: str, baseline: Counter[FindingKey], lines: Lines) -> list[Finding]:
-    """Those that the baseline at a path does not hold.
+def new(findings: Iterable[Finding], *, then: Counter[FindingKey], name: Naming, lines: Lines) -> list[Finding]:
+    """Those that were not found then.
 
     Where a line's finding is met more often than then, the last ones.
     """
-    left, told, read = baseline.copy(), list[Finding](), _read_once(lines)
+    left, told, read = then.copy(), list[Finding](), _read_once(lines)
     for finding in findings:
-        known = _key(finding, path, read)
-        if known is not None and left[known] > 0:
-            left[known] -= 1
+        key = _key(finding, name, read)
+        if key is not None and left[key] > 0:
+            left[key] -= 1
         else:
             told.append(finding)
     return told
 
 
-def _counts(path: str, findings: Iterable[Finding], lines: Lines) -> Counter[FindingKey]:
+def known(findings: Iterable[Finding], name: Naming, lines: Lines) -> Counter[FindingKey]:
+    """How often each was found in code."""
     read = _read_once(lines)
-    return Counter(known for finding in findings if (known := _key(finding, path, read)) is not None)
+    return Counter(key for finding in findings if (key := _key(finding, name, read)) is not None)
 
 
 def _read_once(lines: Lines) -> Lines:
@@ -97,14 +100,19 @@ def _read_once(lines: Lines) -> Lines:
     return lru_cache(maxsize=8)(lines)
 
 
-def _key(finding: Finding, path: str, lines: Lines) -> FindingKey | None:
+def _key(finding: Finding, name: Naming, lines: Lines) -> FindingKey | None:
     """None for what was found in requests: they are sent once, and never again."""
     place = finding.place
     if not isinstance(place, CodePlace):
         return None
     held = lines(place.file)
     text = held[place.line - 1] if 1 <= place.line <= len(held) else ""
-    return FindingKey(_from(path, place.file), finding.code, " ".join(text.split()))
+    return FindingKey(name(place.file), finding.code, " ".join(text.split()))
+
+
+def naming(baseline: str) -> Naming:
+    """Names from the folder of the baseline at a path."""
+    return partial(_from, baseline)
 
 
 def _from(baseline: str, file: str) -> str:

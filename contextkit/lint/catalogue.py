@@ -1,7 +1,7 @@
-"""Every hazard of `rules/`: its row, its page, and the table of them all.
+"""The catalogue of hazards: the rows of `hazards.toml` with the rules of the detectors, their pages, and a table of all.
 
-Takes the modules as they stand in the folders, gives rows in the order of their codes; knows nothing of how a hazard is
-found.
+Takes `hazards.toml`, `requests.rules` and the source rules, gives a `Hazard` each, in the order of the file; knows
+nothing of how a hazard is detected. The pages are `docs/rules/<code>.md`; a wheel has them in `contextkit/lint/pages`.
 
     python -m contextkit.lint.catalogue --write docs/hazards.md        puts the table between the marks of a page
 """
@@ -9,51 +9,107 @@ found.
 from __future__ import annotations
 
 import argparse
-import pkgutil
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from typing import Any, get_args
 
 from contextkit.errors import UsageError
-from contextkit.lint import rules
-from contextkit.lint.hazard import LEVELS, Hazard
+from contextkit.lint.hazard import LEVELS, Grade, Hazard, Severity
+from contextkit.lint.own import OWN
+from contextkit.lint.requests.rules import RULES
 
+_TABLE = Path(__file__).with_name("hazards.toml")
+_PAGES = (Path(__file__).with_name("pages"), Path(__file__).parents[2] / "docs" / "rules")
+"""Folders of the pages: of an installed wheel, of a source checkout."""
+_CODE = re.compile(rf"CK[{''.join(LEVELS)}]\d\d")
+_NAME = re.compile(r"[a-z]+(?:-[a-z]+)*")
+_CHOICES = {"grade": get_args(Grade), "severity": get_args(Severity)}
 _MARKED = re.compile(r"(?<=<!-- table: hazards -->\n).*?(?=<!-- end -->)", re.DOTALL)
-_NEAR = 3
-"""Names to offer for one that is unknown."""
+_N_SUGGESTIONS = 3
 
 
+@cache
 def hazards() -> tuple[Hazard, ...]:
-    """All rows, tools first, accounting last.
+    """All hazards, tools first, accounting last.
 
     >>> [hazard.code for hazard in hazards()][:2]
     ['CKT01', 'CKT02']
     """
-    return tuple(_row(module) for module in _modules().values())
+    return hazards_of(tomllib.loads(_TABLE.read_text(encoding="utf-8")), requests=RULES)
 
 
-def page(code: str) -> str:
-    """The page of a hazard, by its code or its name, in upper or lower case.
+def hazards_of(
+    rows: Mapping[str, Mapping[str, Any]],
+    *,
+    requests: Mapping[str, tuple[Any, ...]],
+) -> tuple[Hazard, ...]:
+    """The hazards of a table, each with its rules.
 
-    Raises `UsageError` where nothing is called that, naming what comes near.
-
-    >>> page("cks01").splitlines()[0] == page("Clock-in-system").splitlines()[0]
-    True
+    `requests` maps codes to rules. Raises `ValueError` for a wrong row, and for rules that
+    belong to no row.
     """
-    wanted = code.strip().lower().replace("_", "-")
-    named = _named()
-    if wanted not in named:
-        raise UsageError(_unknown(code, _near(wanted)))
-    return _modules()[named[wanted]].__doc__ or ""
+    order = [*LEVELS]
+    if [*rows] != sorted(rows, key=lambda code: (order.index(code[2:3]) if code[2:3] in LEVELS else -1, code)):
+        raise ValueError("hazards.toml: the codes are not in order; sort them by level, then by number")
+    for code, row in rows.items():
+        _check(code, row)
+    names = [row["name"] for row in rows.values()]
+    if len({*names}) < len(names):
+        raise ValueError(f"hazards.toml: two rows have the name {next(n for n in names if names.count(n) > 1)!r}")
+    if lost := requests.keys() - rows.keys():
+        raise ValueError(f"hazards.toml has no row for the rules of {', '.join(sorted(lost))}")
+    return tuple(
+        Hazard(
+            code,
+            row["name"],
+            row["grade"],
+            row["severity"],
+            "source" in row,
+            row.get("source") != "off",
+            requests.get(code, ()),
+            tuple(row.get("confirmed_by", ())),
+        )
+        for code, row in rows.items()
+    )
+
+
+def code_of(word: str) -> str:
+    """The code that a code or a name stands for, in upper or lower case; also one of the detectors' own.
+
+    Raises `UsageError` where nothing has that code or name, and suggests what is spelled much like it.
+
+    >>> code_of("Clock-in-system"), code_of("ck000")
+    ('CKS01', 'CK000')
+    """
+    wanted = word.strip().lower().replace("_", "-")
+    codes = _codes()
+    if wanted not in codes:
+        raise UsageError(_unknown(word, wanted))
+    return codes[wanted]
+
+
+def page(word: str) -> str:
+    """The page of a code or a name, as Markdown.
+
+    Raises `UsageError` as `code_of` does, and where the page is missing from this installation.
+
+    >>> page("cks01").splitlines()[0]
+    '# CKS01 clock-in-system'
+    """
+    code = code_of(word)
+    for folder in _PAGES:
+        if (file := folder / f"{code}.md").is_file():
+            return file.read_text(encoding="utf-8")
+    raise UsageError(f"the page of {code} is missing from this installation of contextkit; install it again")
 
 
 def table() -> str:
-    """Which detectors each hazard has, as a table in Markdown, with a count below it."""
-    rows = [f"| {' | '.join(cell(code) for cell in _COLUMNS.values())} |" for code in _modules()]
+    """The table of all hazards and their detectors, in Markdown, with a count below it."""
+    rows = [f"| {' | '.join(cell(row) for cell in _COLUMNS.values())} |" for row in hazards()]
     head = [f"| {' | '.join(_COLUMNS)} |", f"|{'---|' * len(_COLUMNS)}"]
     return "\n".join([*head, *rows, "", _count(), ""])
 
@@ -75,59 +131,60 @@ def main(arguments: Sequence[str] | None = None) -> None:
         target.write_text(_MARKED.sub(lambda _: table(), text), encoding="utf-8", newline="\n")
 
 
-# Finding them
-# -------------------------------------------------------------------------------------------------------------
+# Reading the rows
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _check(code: str, row: Mapping[str, Any]) -> None:
+    """Raises `ValueError` for a row that is not as the head of `hazards.toml` says."""
+    where = f"hazards.toml: [{code}]"
+    if not _CODE.fullmatch(code):
+        raise ValueError(f"{where} is no code; it is CK, one of {', '.join(LEVELS)}, and two digits")
+    if unknown := sorted(row.keys() - {"name", "confirmed_by", "source", *_CHOICES}):
+        raise ValueError(f"{where} has an unknown key {unknown[0]!r}")
+    if not isinstance(row.get("name"), str) or not _NAME.fullmatch(row["name"]):
+        raise ValueError(f"{where} name is {row.get('name')!r}; it must be words in lower case, joined by hyphens")
+    for key, choices in _CHOICES.items():
+        if row.get(key) not in choices:
+            raise ValueError(f"{where} {key} is {row.get(key)!r}; it must be one of {', '.join(choices)}")
+    if row.get("source", "on") not in ("on", "off"):
+        raise ValueError(f"{where} source is {row['source']!r}; it must be on or off, or missing where code cannot show it")
+    verdicts = row.get("confirmed_by", [])
+    if not isinstance(verdicts, list) or not all(isinstance(verdict, str) for verdict in verdicts):
+        raise ValueError(f"{where} confirmed_by is {verdicts!r}; it must be a list of texts")
+
+
+# Codes and names
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _named() -> Iterator[tuple[str, str]]:
+    yield from ((code, own.name) for code, own in OWN.items())
+    yield from ((row.code, row.name) for row in hazards())
 
 
 @cache
-def _modules() -> Mapping[str, ModuleType]:
-    """Code → the module it stands in, in order."""
-    found = {_row(module).code: module for module in _imported()}
-    order = list(LEVELS)
-    return {code: found[code] for code in sorted(found, key=lambda code: (order.index(code[2]), code))}
-
-
-def _imported() -> Iterator[ModuleType]:
-    for folder in LEVELS.values():
-        package = import_module(f"{rules.__name__}.{folder}")
-        yield from (
-            import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)
-        )
-
-
-def _row(module: ModuleType) -> Hazard:
-    row: Hazard = module.HAZARD
-    return row
-
-
-@cache
-def _named() -> Mapping[str, str]:
+def _codes() -> Mapping[str, str]:
     """Code or name, in lower case → code."""
-    return {word: row.code for row in hazards() for word in (row.code.lower(), row.name)}
+    return {word: code for code, name in _named() for word in (code.lower(), name)}
 
 
-def _near(wanted: str) -> list[str]:
-    """Names that hold the word, then those spelled much like it."""
-    holding = [word for word in _named() if wanted and wanted in word]
-    return [*holding, *get_close_matches(wanted, _named(), _NEAR)][:_NEAR]
-
-
-def _unknown(code: str, near: Sequence[str]) -> str:
-    known = [f"{_named()[word]} {_row(_modules()[_named()[word]]).name}" for word in near]
-    offer = (
-        f"did you mean {', '.join(dict.fromkeys(known))}?"
-        if known
+def _unknown(word: str, wanted: str) -> str:
+    """The message for a word that is no code and no name: first names that contain it, then names spelled much like it."""
+    codes, names = _codes(), dict(_named())
+    containing = [known for known in codes if wanted and wanted in known]
+    near = [*containing, *get_close_matches(wanted, codes, _N_SUGGESTIONS)][:_N_SUGGESTIONS]
+    suggestions = dict.fromkeys(f"{codes[known]} {names[codes[known]]}" for known in near)
+    hint = (
+        f"did you mean {', '.join(suggestions)}?"
+        if suggestions
         else "codes look like CKS01, names like clock-in-system"
     )
-    return f"no hazard is called {code!r}; {offer}"
+    return f"no hazard is called {word!r}; {hint}"
 
 
 # The table
-# ----------------------------------------------------------------------------------------------------------------
-
-
-def _has(ask: Callable[[Hazard], object]) -> Callable[[str], str]:
-    return lambda code: "yes" if ask(_row(_modules()[code])) else ""
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 _ASKED_BEFORE_SENDING = {"change": set(LEVELS.values()), "step": {"parameters"}, "call": {"breakpoints"}}
@@ -139,32 +196,32 @@ def _before_sending(row: Hazard) -> bool:
     return any(row.level in _ASKED_BEFORE_SENDING.get(rule.on, ()) for rule in row.requests)
 
 
-def _link(code: str) -> str:
-    return f"[{code}](../{_modules()[code].__name__.replace('.', '/')}.py)"
+def _yes(is_so: object) -> str:
+    return "yes" if is_so else ""
 
 
-_COLUMNS: Mapping[str, Callable[[str], str]] = {
-    "code": _link,
-    "name": lambda code: f"`{_row(_modules()[code]).name}`",
-    "severity": lambda code: _row(_modules()[code]).severity,
-    "grade": lambda code: _row(_modules()[code]).grade,
-    "source": _has(lambda row: row.source),
-    "requests": _has(lambda row: row.requests),
-    "guard": _has(_before_sending),
-    "provider": lambda code: ", ".join(f"`{word}`" for word in _row(_modules()[code]).confirmed_by),
+_COLUMNS: Mapping[str, Callable[[Hazard], str]] = {
+    "code": lambda row: f"[{row.code}](rules/{row.code}.md)",
+    "name": lambda row: f"`{row.name}`",
+    "severity": lambda row: row.severity,
+    "grade": lambda row: row.grade,
+    "source": lambda row: _yes(row.in_source) if row.is_default else "off by default",
+    "requests": lambda row: _yes(row.requests),
+    "guard": lambda row: _yes(_before_sending(row)),
+    "provider": lambda row: ", ".join(f"`{word}`" for word in row.confirmed_by),
 }
-"""Heading → a code's cell."""
+"""Heading → the cell of a hazard."""
 
 
 def _count() -> str:
     rows = hazards()
-    seen = {
-        "in source": sum(bool(row.source) for row in rows),
+    counts = {
+        "in source": sum(row.in_source for row in rows),
         "in requests": sum(bool(row.requests) for row in rows),
         "before sending": sum(_before_sending(row) for row in rows),
         "confirmed by a provider": sum(bool(row.confirmed_by) for row in rows),
     }
-    return f"{len(rows)} hazards: {', '.join(f'{n} {where}' for where, n in seen.items())}."
+    return f"{len(rows)} hazards: {', '.join(f'{n} {where}' for where, n in counts.items())}."
 
 
 if __name__ == "__main__":

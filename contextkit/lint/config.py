@@ -10,12 +10,10 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from contextkit.errors import UsageError
-from contextkit.lint.source.rule import Kind, Sink
-
-_KINDS, _SINKS = frozenset(get_args(Kind)), frozenset(get_args(Sink))
+from contextkit.lint.source.knowledge import KINDS, SINKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +30,11 @@ class LintConfig:
     """Globs of files and folders that are left out."""
     tests: bool = False
     """Whether tests are looked at that were not named themselves: what they send is paid for by nobody."""
-    sources: Mapping[str, Kind] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
     """Full name of a function → what its result is."""
-    named_sinks: Mapping[str, Sink] = field(default_factory=dict)
+    named_sinks: Mapping[str, str] = field(default_factory=dict)
     """Name of a variable, attribute, key or keyword → what it is."""
-    call_sinks: Mapping[str, tuple[str, Sink]] = field(default_factory=dict)
+    call_sinks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Full name of a function → (argument, what it is)."""
     sanitizers: tuple[str, ...] = ()
     """Full names of functions whose result does not vary."""
@@ -151,7 +149,7 @@ def _ignores(where: str, value: object) -> dict[str, Any]:
 def _sources(where: str, value: object) -> dict[str, Any]:
     table = _mapping(where, value)
     for name, kind in table.items():
-        _check_choice(f"{where}.{name}", kind, _KINDS)
+        _check_choice(f"{where}.{name}", kind, KINDS)
     return {"sources": dict(table)}
 
 
@@ -160,7 +158,7 @@ def _sinks(where: str, value: object) -> dict[str, Any]:
     named: dict[str, str] = {}
     called: dict[str, tuple[str, str]] = {}
     for name, sink in _mapping(where, value).items():
-        _check_choice(f"{where}.{name}", sink, _SINKS)
+        _check_choice(f"{where}.{name}", sink, SINKS)
         function, bracket, argument = name.partition("(")
         if bracket:
             called[function] = argument.rstrip(")"), sink

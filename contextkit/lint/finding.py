@@ -101,8 +101,9 @@ class Finding:
     fix: Fix | None = None
     """A change, None where there is none."""
     cost_tokens: int | None = None
-    """Cached input tokens billed again because of it, under the reference cache; None where unknown."""
+    """Input tokens billed again instead of read from the cache because of it, by the bill or under the reference cache;
+    0 where nothing was lost that another finding of the same call does not have; None where unknown."""
     cost_usd: float | None = None
-    """The same in dollars; None where a price is unknown."""
+    """The same in dollars; None where the tokens or a price are unknown."""
     verdict: str = ""
     """The provider's own word on this call (`system_changed`), empty where it said nothing."""

@@ -1,6 +1,6 @@
-"""One cause of a broken prefix: its code, how sure the evidence is, and who can see it.
+"""One hazard: a cause of a cache miss with its code, the grade of its evidence and the rules that detect it.
 
-Takes the rules of the detectors, gives the row that stands at the end of every page in `rules/`.
+Takes the rules of the detectors; `catalogue` makes one from each row of `hazards.toml`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from contextkit.lint.requests.rule import RequestRule
-from contextkit.lint.source.rule import Flow, Pattern
 
 Grade = Literal["A", "B", "C", "D", "I"]
 """A measured or fixed in a public tracker; B reported; C another tool's rule; D provider documentation; I inferred."""
@@ -27,32 +26,34 @@ LEVELS = {
     "E": "engine",
     "A": "accounting",
 }
-"""The letter behind `CK` → the folder of `rules/`."""
+"""The letter behind `CK` → the level, in cache order where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """A row of the catalogue. The docstring of the module it stands in is its page."""
+    """A row of the catalogue. Its page is `docs/rules/<code>.md`."""
 
     code: str
     """`CKS01`."""
     name: str
-    """`clock-in-system`: the page's file is named for it."""
+    """`clock-in-system`."""
     grade: Grade
     """How sure the evidence is."""
     severity: Severity
     """How much it matters."""
-    source: tuple[Flow | Pattern, ...] = ()
-    """What the source detector looks for; empty where code cannot show it."""
+    in_source: bool = False
+    """Whether the source detector finds it."""
+    is_default: bool = True
+    """Whether the source detector looks for it unless its code is selected by itself."""
     requests: tuple[RequestRule, ...] = ()
-    """What the request detector and the guard look for; empty where requests cannot show it."""
+    """The rules of the request detector and the guard; empty where requests cannot show the hazard."""
     confirmed_by: tuple[str, ...] = ()
     """The provider's verdicts that agree with it: `tools_changed`, `system_changed`, `messages_changed`,
     `model_changed`."""
 
     @property
     def level(self) -> str:
-        """The folder it stands in.
+        """The level of the prompt or the request it is about.
 
         >>> Hazard("CKS01", "clock-in-system", "A", "error").level
         'system'

@@ -58,6 +58,8 @@ def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> lis
         first = None
     tokens, usd = (cost.tokens, cost.usd(cost.tokens)) if cost else (None, None)
     findings = [] if first is None else [_of_change(step, first, rules, session, tokens, usd)]
+    if not tokens:  # the reference cache does not model every parameter: what it shows no loss for is unknown
+        tokens, usd = None, None
     findings += [
         finding_of(rule, evidence, step.after, session, step.turn, None, tokens, usd) for rule, evidence in keyed
     ]

@@ -145,8 +145,8 @@ def described(finding: Finding) -> str:
 
     >>> place = RequestPlace("watch-1", 2, "", "system", "system[0]", 9, "at 10:00", "at 10:01", "agent.py:12")
     >>> print(described(Finding("CKS01", "the clock is in the system prompt", place, "guard", cost_tokens=4000)))
-    CKS01 the clock is in the system prompt: system[0] byte 9 (system level), was 'at 10:00', now 'at 10:01'; about 4,000 cached tokens \
-billed again; sent from agent.py:12
+    CKS01 the clock is in the system prompt: system[0] byte 9 (system level), was 'at 10:00', now 'at 10:01'; about 4,000 tokens \
+billed again instead of read; sent from agent.py:12
     >>> print(described(Finding("CKS01", "confirmed by the provider", place, "provider", verdict="system_changed")))
     CKS01 confirmed by the provider: system_changed; sent from agent.py:12
     """
@@ -169,7 +169,7 @@ def _where(place: CodePlace | RequestPlace) -> str:
 
 def _rest(finding: Finding) -> list[str]:
     notes = {
-        f"about {finding.cost_tokens or 0:,} cached tokens billed again": finding.cost_tokens,
+        f"about {finding.cost_tokens or 0:,} tokens billed again instead of read": finding.cost_tokens,
         f"the provider says {finding.verdict}": finding.verdict,
     }
     return [text for text, is_stated in notes.items() if is_stated]

@@ -24,8 +24,8 @@ from typing import Final
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
+from contextkit.lint.own import UNREADABLE
 from contextkit.lint.source.detect import find_in_code
-from contextkit.lint.source.reader import UNREADABLE
 
 PACKAGES: Final[dict[str, str]] = {
     "adalflow": "1.1.3",

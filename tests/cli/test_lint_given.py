@@ -157,6 +157,17 @@ def test_a_reader_that_leaves_ends_the_command_without_a_word(
         assert (process.stderr.read(), process.wait(60)) == (b"", 141)
 
 
+def test_a_notebook_is_code_by_name_and_in_a_folder(folder: Path, run: Run) -> None:
+    cells = [
+        {"cell_type": "code", "source": text.splitlines(keepends=True)} for text in ("%pip install a\n", HAZARDOUS)
+    ]
+    (folder / "src" / "note.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}}), "utf-8")
+    for path in ("src", "src/note.ipynb", "src/*.ipynb"):
+        found = [one["place"] for one in json.loads(run("lint", path, "--json").out)["findings"]]
+        assert [place["line"] for place in found if place["file"].endswith("note.ipynb")]
+    assert "13 |         system=f" in run("lint", "src/note.ipynb").out
+
+
 # Standard input
 # -----------------------------------------------------------------------------------------------------------
 
@@ -171,7 +182,7 @@ def test_source_is_read_from_standard_input_under_its_name(folder: Path, run: Ru
     assert unnamed.returncode == 1 and unnamed.stdout.startswith(b"stdin:12:25: CKS01 ")
     assert b"12 |         system=f" in unnamed.stdout
     broken = say("def (:\n", "-", "--json")
-    assert (broken.returncode, codes(broken.stdout.decode())) == (1, ["CK000"])
+    assert (broken.returncode, codes(broken.stdout.decode())) == (0, ["CK000"])
 
 
 def test_settings_and_comments_hold_for_what_comes_by_standard_input(folder: Path) -> None:

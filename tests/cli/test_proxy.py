@@ -122,7 +122,7 @@ def test_a_session_is_recorded_judged_and_summed_up(server: LocalServer, tmp_pat
         code == 130
         and len(broken) == 1
         and "system[0] byte " in broken[0]
-        and "cached tokens billed again" in broken[0]
+        and "tokens billed again instead of read" in broken[0]
     )
     assert lines[-2].startswith("6 calls · ") and lines[-1] == "breaks: CKS01 × 1"
 

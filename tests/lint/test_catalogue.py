@@ -7,13 +7,14 @@ import re
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from textwrap import dedent, indent
+from textwrap import indent
 
 import pytest
 
 from contextkit.errors import ContextKitError
-from contextkit.lint.catalogue import hazards, main, page, table
-from contextkit.lint.hazard import LEVELS, Hazard
+from contextkit.lint.catalogue import hazards, hazards_of, main, page, table
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.own import OWN
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT.parent / "shared" / "facts" / "hazards.md"
@@ -42,9 +43,7 @@ def section(row: Hazard, name: str) -> str:
 
 
 def code_blocks(text: str) -> list[str]:
-    """The runs of indented lines."""
-    blocks = re.findall(r"(?:^(?: {4}.*)?\n)+", text + "\n", re.MULTILINE)
-    return [dedent(block).strip() for block in blocks if block.strip()]
+    return [block.strip() for block in re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
 
 
 def detectors(row: Hazard) -> dict[str, str]:
@@ -79,10 +78,10 @@ def test_a_page_names_every_source_of_the_catalogue(row: Hazard) -> None:
 @every_hazard
 def test_a_page_has_its_parts_in_order(row: Hazard) -> None:
     text = page(row.code)
-    first, second = text.splitlines()[:2]
-    assert first.startswith(f"{row.name}: ")
-    assert first.endswith(".")
-    assert second == ""
+    heading, blank, *summary = text.partition("\n## ")[0].splitlines()
+    assert (heading, blank) == (f"# {row.code} {row.name}", "")
+    assert summary[0][0].isupper()
+    assert " ".join(summary).strip().endswith(".")
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS
     assert all(section(row, name).strip() for name in SECTIONS)
 
@@ -111,19 +110,55 @@ def test_a_page_names_the_verdicts_of_its_row(row: Hazard) -> None:
     assert not (row.confirmed_by and line.startswith("silent"))
 
 
-def test_codes_are_in_order_and_stand_in_the_folder_of_their_level() -> None:
-    codes = [row.code for row in hazards()]
-    assert codes == sorted(codes, key=lambda code: ([*LEVELS].index(code[2]), code))
-    assert len({*codes}) == len({row.name for row in hazards()}) == len(codes)
-    rules = ROOT / "contextkit" / "lint" / "rules"
-    assert [
-        row.code for row in hazards() if not (rules / row.level / f"{row.name.replace('-', '_')}.py").is_file()
-    ] == []
+def test_every_page_belongs_to_a_code() -> None:
+    pages = {path.stem for path in (ROOT / "docs" / "rules").iterdir()}
+    assert pages == {row.code for row in hazards()} | set(OWN)
+
+
+def test_the_request_detector_knows_nothing_of_the_source_detector() -> None:
+    imports = [
+        (path.name, node.module)
+        for path in (ROOT / "contextkit" / "lint" / "requests").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module
+    ]
+    assert len(imports) > 100
+    assert [pair for pair in imports if re.match(r"contextkit\.lint\.(rules|source)\b", pair[1])] == []
+
+
+ROW: dict[str, object] = {"name": "clock-in-system", "grade": "A", "severity": "error"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"CKX01": ROW}, r"\[CKX01\] is no code"),
+        ({"CKS1": ROW}, r"\[CKS1\] is no code"),
+        ({"CKS01": ROW | {"level": "system"}}, "unknown key 'level'"),
+        ({"CKS01": ROW | {"name": "Clock"}}, "name is 'Clock'"),
+        ({"CKS01": ROW | {"grade": "E"}}, "grade is 'E'; it must be one of A, B, C, D, I"),
+        ({"CKS01": {"name": "clock-in-system", "grade": "A"}}, "severity is None"),
+        ({"CKS01": ROW | {"confirmed_by": "system_changed"}}, "confirmed_by"),
+        ({"CKS02": ROW, "CKS01": ROW}, "not in order"),
+        ({"CKS01": ROW, "CKS02": ROW}, "two rows have the name 'clock-in-system'"),
+    ],
+)
+def test_a_wrong_row_is_an_error_that_names_it(rows: dict[str, dict[str, object]], message: str) -> None:
+    assert hazards_of({"CKS01": ROW}, requests={}, source={})[0] == Hazard("CKS01", "clock-in-system", "A", "error")
+    with pytest.raises(ValueError, match=message):
+        hazards_of(rows, requests={}, source={})
+
+
+def test_rules_without_a_row_are_an_error() -> None:
+    with pytest.raises(ValueError, match="no row for the rules of CKS02"):
+        hazards_of({"CKS01": ROW}, requests={"CKS02": ()}, source={})
+    with pytest.raises(ValueError, match="no row for the rules of clock"):
+        hazards_of({"CKS01": ROW}, requests={}, source={"clock": ()})
 
 
 @pytest.mark.parametrize("word", ["CKS01", "cks01", "clock-in-system", "Clock-In-System", " clock_in_system "])
 def test_a_page_is_found_by_code_and_by_name(word: str) -> None:
-    assert page(word).startswith("clock-in-system: ")
+    assert page(word).startswith("# CKS01 clock-in-system\n")
 
 
 @pytest.mark.parametrize(

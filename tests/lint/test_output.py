@@ -112,14 +112,34 @@ def test_what_a_terminal_would_obey_is_shown_instead(tmp_path: Path) -> None:
     assert "2 | y = 1" in shown  # a form feed ends no line
 
 
+@pytest.mark.parametrize(
+    ("costs", "line"),
+    [
+        ([(4000, 0.008), (1000, 0.002)], "5,000 tokens billed again instead of read, $0.0100"),
+        ([(4000, 0.008), (None, None)], "at least 4,000 tokens billed again instead of read, $0.0080"),
+        ([(4000, 0.008), (1000, None)], "5,000 tokens billed again instead of read"),
+        ([(None, None)], "unknown"),
+        ([(0, 0.0), (None, None)], "unknown"),
+        ([(0, 0.0)], "none beyond the other findings of the call"),
+    ],
+)
+def test_an_unknown_cost_is_never_shown_as_zero(costs: list[tuple[int | None, float | None]], line: str) -> None:
+    place = RequestPlace("run", 2, "m", "system", "system[0]", 0, "", "")
+    findings = [
+        Finding("CKS01", "m", replace(place, turn=turn), "requests", cost_tokens=tokens, cost_usd=usd)
+        for turn, (tokens, usd) in enumerate(costs, 2)
+    ]
+    assert f"  = cost: {line}\n" in "\n".join(as_text(findings, CATALOGUE))
+
+
 def test_what_came_or_went_whole_is_shown_alone(tmp_path: Path) -> None:
     def shown(was: str, now: str) -> str:
         place = RequestPlace("run", 2, "m", "system", "system[0]", 0, was, now)
         return "\n".join(as_text([Finding("CKS01", "m", place, "requests")], CATALOGUE))
 
-    assert "  | was: gone\n  = help" in shown("gone", "")
+    assert "  | was: gone\n  = cost: unknown\n  = help" in shown("gone", "")
     assert "byte 0 of the block\n  | now: new\n" in shown("", "new")
-    assert "byte 0 of the block\n  = help" in shown("", "")
+    assert "byte 0 of the block\n  = cost" in shown("", "")
 
 
 def test_a_trail_that_never_leaves_the_place_is_left_out(file: Path) -> None:
@@ -149,7 +169,7 @@ def test_a_hazard_of_many_turns_is_told_once(file: Path) -> None:
     assert shown.count("It is 10:00") == 1
     assert "run-1 turns 12-14, 40 system[0]: CKS01 the system text differs in a time" in shown
     assert "  | request msg_12 · system · byte 8 of the block" in shown
-    assert "  = cost: 4,000 cached tokens billed again, $0.0080" in shown
+    assert "  = cost: 4,000 tokens billed again instead of read, $0.0080" in shown
     assert "  = provider: system_changed" in shown
     assert [group.turns for group in groups([*findings, in_request(2, "run-2")])] == ["turns 12-14, 40", "turn 2"]
 

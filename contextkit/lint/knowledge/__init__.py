@@ -1,4 +1,7 @@
-"""What is known of Python's library, SDKs and frameworks: sources, sanitizers, requests, usage schemas, one TOML file each.
+"""What is known of libraries: tables in TOML, one file per SDK or framework, read by `contextkit.lint.source.knowledge`.
 
-The format is described in docs/lint.md; a project adds its own files with `knowledge = ["lint.toml"]` in its settings.
+`python.toml` is the standard library and groups of kinds, `recall.toml` and `mcp.toml` are stores and servers,
+`generic.toml` wrappers that projects write for themselves, `names.toml` what names alone say. The fields of each table
+are described in docs/lint.md under "Add your own", those of names.toml at its top. A field `source` says where a fact
+stands, `date` when it was read there.
 """

@@ -39,15 +39,20 @@ class Group:
 
     @property
     def cost_tokens(self) -> int | None:
-        """Of all of them; None where nobody knows any."""
+        """The sum of those that are known; None where none is."""
         costs = [finding.cost_tokens for finding in self.findings if finding.cost_tokens is not None]
         return sum(costs) if costs else None
 
     @property
     def cost_usd(self) -> float | None:
-        """Of all of them; None where a price is missing."""
-        costs = [finding.cost_usd for finding in self.findings if finding.cost_usd is not None]
-        return sum(costs) if len(costs) == len(self.findings) else None
+        """The sum for the findings whose tokens are known; None where a price is missing."""
+        costs = [finding.cost_usd for finding in self.findings if finding.cost_tokens is not None]
+        return sum(cost or 0.0 for cost in costs) if costs and None not in costs else None
+
+    @property
+    def is_cost_complete(self) -> bool:
+        """Whether the cost of every finding is known; otherwise the sum is a lower bound."""
+        return all(finding.cost_tokens is not None for finding in self.findings)
 
     @property
     def verdicts(self) -> tuple[str, ...]:

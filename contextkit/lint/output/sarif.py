@@ -39,28 +39,25 @@ def as_sarif(findings: Sequence[Finding], catalogue: Catalogue, page: Page, vers
 
 
 def _rule(code: str, row: Hazard | None, page: Page) -> Json:
-    own = OWN.get(code)
-    listed = row or own
+    listed = row or OWN.get(code)
     if listed is None:
         return {"id": code, "name": code, "defaultConfiguration": {"level": "error"}}
-    text = own.page.strip() if own else page(code).strip()
-    title, _, body = text.partition("\n")
+    text = page(code).strip()
+    title, description, *_ = _paragraphs(text)
     return {
         "id": code,
         "name": listed.name,
-        "shortDescription": {"text": title},
-        "fullDescription": {"text": _paragraph(body) or title},
+        "shortDescription": {"text": f"{listed.name}: {title}"},
+        "fullDescription": {"text": description},
         "help": {"text": text, "markdown": text},
         "defaultConfiguration": {"level": listed.severity},
         "properties": {"tags": ["prompt-cache", row.level], "grade": row.grade} if row else {"tags": ["prompt-cache"]},
     }
 
 
-def _paragraph(body: str) -> str:
-    """The first paragraph of a page that is no heading, on one line."""
-    lines = (part.splitlines() for part in body.strip().split("\n\n"))
-    texts = (" ".join(line for line in part if not line.startswith("#")) for part in lines)
-    return next((text for text in texts if text), "")
+def _paragraphs(text: str) -> list[str]:
+    """The paragraphs of a page, headings left out, each on one line."""
+    return [" ".join(part.split()) for part in text.split("\n\n") if not part.startswith("#")]
 
 
 def _predicted(findings: Sequence[Finding]) -> Mapping[str, list[CodePlace]]:

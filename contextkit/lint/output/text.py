@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from contextkit.lint.finding import CodePlace, Finding, RequestPlace
 from contextkit.lint.output.groups import Catalogue, Group, Looked, counted, groups, joined
+from contextkit.lint.source import notebook
 from contextkit.terminal import sanitize
 
 WIDEST = 160
@@ -57,15 +58,18 @@ def _carets(line: str, place: CodePlace, cut: int) -> str:
 def lines_of(file: str, contents: Mapping[str, bytes] = _NOTHING) -> Sequence[str]:
     """A source file's lines in its own encoding; none of a file that is gone, or that no encoding fits.
 
-    `contents` maps files to what they hold, where that does not stand on the disk.
+    Of a notebook those of its code cells, one behind the other. `contents` maps files to what they hold, where that does
+    not stand on the disk.
     """
     try:
         if file not in contents and not Path(file).is_file():  # a pipe would be waited for
             return ()
         raw = contents[file] if file in contents else Path(file).read_bytes()
+        if file.endswith(notebook.SUFFIX):
+            return _NEWLINE.split(b"".join(cell.text for cell in notebook.code_cells(raw)).decode())
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
         return _NEWLINE.split(raw.decode(encoding))
-    except (OSError, SyntaxError, UnicodeDecodeError):
+    except (OSError, SyntaxError, ValueError):
         return ()
 
 
@@ -151,11 +155,18 @@ def _rest(group: Group) -> Iterator[str]:
     paths = {finding.place.path for finding in group.findings if isinstance(finding.place, RequestPlace)}
     if len(paths) > 1:
         yield f"  = shown: the first of {len(group.findings):,}, at {len(paths):,} places"
-    if group.cost_tokens is not None:
-        price = "" if group.cost_usd is None else f", ${group.cost_usd:.4f}"
-        yield f"  = cost: {counted(group.cost_tokens, 'cached token')} billed again{price}"
+    if isinstance(group.first.place, RequestPlace):
+        yield f"  = cost: {_cost(group)}"
     if group.verdicts:
         yield f"  = provider: {', '.join(group.verdicts)}"
+
+
+def _cost(group: Group) -> str:
+    if not group.cost_tokens:
+        return "none beyond the other findings of the call" if group.is_cost_complete else "unknown"
+    bound = "" if group.is_cost_complete else "at least "
+    price = "" if group.cost_usd is None else f", ${group.cost_usd:.4f}"
+    return f"{bound}{counted(group.cost_tokens, 'token')} billed again instead of read{price}"
 
 
 def _help(finding: Finding) -> Iterator[str]:

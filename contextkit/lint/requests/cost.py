@@ -1,4 +1,4 @@
-"""What a step cost: tokens that were cached and are billed again, under the reference cache of the model asked.
+"""The cost of a step: tokens that were cached and are billed again, under the reference cache of the requested model.
 
 Takes two neighbouring calls, replays both through the parser of their wire and the cache of `simulator.reference`;
 where both bills are known, they say how large the prompt was and how much of it was lost at most. Only steps with a
@@ -17,7 +17,7 @@ from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, UnknownModel
 from contextkit.lint.requests.cut import is_one_model
-from contextkit.lint.requests.rule import RecordedCall, Step
+from contextkit.lint.requests.rule import Evidence, RecordedCall, Step
 from contextkit.models import Model
 from contextkit.providers import PARSERS
 from contextkit.providers.provider import Parsed, memoize_blocks
@@ -49,6 +49,20 @@ class Cost:
     is_same: bool
     """Whether what could be read stands there as it did: to the provider nothing changed, however it is spelled and
     marked now."""
+    is_billed: bool = False
+    """Whether the bills of both calls are known, so that a loss of 0 is what the provider says."""
+
+    def of_step_rule(self, evidence: Evidence, is_counted: bool) -> int | None:
+        """Tokens of a finding about the whole step, None where unknown.
+
+        `is_counted` says that a changed block already has the cost of the step. What the reference cache does not model
+        (another host, a parameter that only this provider keys on) loses nothing there: without a bill that is unknown.
+        """
+        if evidence.lost_tokens is not None:
+            return min(evidence.lost_tokens, (_whole(self.sent.usage) or self.usage).prompt or 0)  # it is an estimate
+        if is_counted:
+            return 0
+        return self.idle_tokens or (0 if self.is_billed else None)
 
     def usd(self, tokens: int) -> float | None:
         """What `tokens` of them cost above the price of reading them; None where no price is known."""
@@ -149,7 +163,7 @@ def _as_billed(step: Step, cost: Cost, n_tokens: int) -> Cost:
         return cost
     prompt = now.prompt or 0
     lost = max(0, min(left_tokens(was, step.before.row), prompt) - (now.read or 0))
-    return replace(cost, tokens=min(lost, round(cost.tokens * prompt / n_tokens)), idle_tokens=lost)
+    return replace(cost, tokens=min(lost, round(cost.tokens * prompt / n_tokens)), idle_tokens=lost, is_billed=True)
 
 
 def _whole(usage: Usage | None) -> Usage | None:

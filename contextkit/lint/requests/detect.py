@@ -8,7 +8,6 @@ those before it the blocks, which they share. Knows no rule by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import overload
 
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import INFERRED_LANE, Bodies, Exchange
@@ -28,7 +27,7 @@ from contextkit.lint.requests.naming import (
     unreadable,
     verdict_of,
 )
-from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
+from contextkit.lint.requests.rule import Calls, Change, Evidence, RecordedCall, Step
 from contextkit.prompt.conversations import Conversations, Placement
 from contextkit.providers.request_fields import UnlistedFields
 
@@ -43,32 +42,6 @@ __all__ = [
     "reach_of",
     "verdict_of",
 ]
-
-
-class Calls(Sequence[RecordedCall]):
-    """All calls of a recording in order, without their raw bytes; what a session rule is asked with."""
-
-    def __init__(self, calls: Sequence[RecordedCall], conversations: Mapping[int, str]) -> None:
-        self._calls = calls
-        self._names = conversations
-
-    @overload
-    def __getitem__(self, index: int) -> RecordedCall: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[RecordedCall]: ...
-    def __getitem__(self, index: int | slice) -> RecordedCall | Sequence[RecordedCall]:
-        return self._calls[index]
-
-    def __len__(self) -> int:
-        return len(self._calls)
-
-    @property
-    def conversations(self) -> Mapping[str, Sequence[RecordedCall]]:
-        """Name of a conversation → its calls, in order."""
-        by_name: dict[str, list[RecordedCall]] = {}
-        for sent in self._calls:
-            by_name.setdefault(self._names[sent.index], []).append(sent)
-        return by_name
 
 
 def find_in_requests(
@@ -186,11 +159,9 @@ class Detector:
                 yield finding_of(*named_rule, step.after, session, step.turn, change, tokens, usd)
             elif change.is_first:
                 yield unnamed(step, change, session, tokens, usd)
-        lost = (cost.idle_tokens if not named or not cost.tokens else 0) if cost else None
         for rule, evidence in evidence_of_rules:
-            yield finding_of(
-                rule, evidence, step.after, session, step.turn, None, lost, cost.usd(lost or 0) if cost else None
-            )
+            tokens, usd = _cost_of_step_rule(cost, evidence, is_counted=bool(named and cost and cost.tokens))
+            yield finding_of(rule, evidence, step.after, session, step.turn, None, tokens, usd)
 
 
 def _step(placement: Placement[RecordedCall], call: RecordedCall, earlier: Sequence[RecordedCall]) -> Step | None:
@@ -216,6 +187,13 @@ def _name_of(session: str, lane: str, number: int) -> str:
 def _named(rules: Sequence[HazardRule], step: Step, change: Change) -> tuple[HazardRule, Evidence] | None:
     """The first rule that knows a change, and why."""
     return next(((rule, evidence) for rule in rules for evidence in evidence_of(rule, step, change)), None)
+
+
+def _cost_of_step_rule(cost: Cost | None, evidence: Evidence, *, is_counted: bool) -> tuple[int | None, float | None]:
+    if cost is None:
+        return evidence.lost_tokens, None
+    tokens = cost.of_step_rule(evidence, is_counted)
+    return tokens, None if tokens is None else cost.usd(tokens)
 
 
 def _share(cost: Cost | None, change: Change) -> tuple[int | None, float | None]:

@@ -1,14 +1,14 @@
-"""What a rule of the request detector is: it looks at a call beside the one before it and says whether its hazard shows
-there.
+"""The interface of request rules: a rule is asked about a call, alone or compared with the one before it, and returns
+evidence that its hazard shows there.
 
-Takes captured calls already cut and compared, gives evidence or nothing; the engine asks, the pages in `rules/` answer.
+Takes captured calls already cut and compared; the detector asks, the functions in `rules/` answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, overload
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
@@ -19,7 +19,7 @@ from contextkit.prompt.diff import Change
 from contextkit.providers.calls import NO_NAMES, ClientNames, client_names
 from contextkit.providers.server_state import named_in
 
-__all__ = ["Change", "Evidence", "On", "RecordedCall", "RequestRule", "Step"]
+__all__ = ["Calls", "Change", "Evidence", "On", "RecordedCall", "RequestRule", "Step"]
 
 On = Literal["change", "step", "call", "session"]
 """change: asked for each difference in the prompt's text, the first rule that answers names it; step: asked once for
@@ -95,6 +95,32 @@ class RecordedCall:
         return (self.exchange.id, previous) if previous else (self.exchange.id,)
 
 
+class Calls(Sequence[RecordedCall]):
+    """All calls of a recording in order, without their raw bytes: the argument of a session rule."""
+
+    def __init__(self, calls: Sequence[RecordedCall], conversations: Mapping[int, str]) -> None:
+        self._calls = calls
+        self._names = conversations
+
+    @overload
+    def __getitem__(self, index: int) -> RecordedCall: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RecordedCall]: ...
+    def __getitem__(self, index: int | slice) -> RecordedCall | Sequence[RecordedCall]:
+        return self._calls[index]
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @property
+    def conversations(self) -> Mapping[str, Sequence[RecordedCall]]:
+        """Name of a conversation → its calls, in order."""
+        by_name: dict[str, list[RecordedCall]] = {}
+        for sent in self._calls:
+            by_name.setdefault(self._names[sent.index], []).append(sent)
+        return by_name
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A call beside the one before it in its conversation."""
@@ -130,6 +156,9 @@ class Evidence:
     """What stands there."""
     sent: RecordedCall | None = None
     """The call it shows in, for rules asked of a whole session; otherwise the call that is judged."""
+    lost_tokens: int | None = None
+    """Tokens that were not in the cache and that a breakpoint would have made readable; None for rules that do not count
+    them, whose cost is what the reference cache, or the bill, shows to be lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class Hit:
     fix: Fix | None = None
     sink: Node | None = None
     """Where it arrives; of one code there is one finding for each."""
+    is_weak: bool = False
+    """Whether only a name says that it arrives in a prompt: left out where the same value was seen to reach a request."""
 
 
 @dataclass(slots=True)

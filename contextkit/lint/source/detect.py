@@ -61,7 +61,9 @@ def find_in_code(
         replace(file, source=given[file.path], n_bytes=len(given[file.path])) if file.path in given else file
         for file in source_files(paths, config, left_out, closed)
     ]
-    codes = frozenset(hazard.code for hazard in hazards if config.is_selected(hazard.code))
+    codes = frozenset(
+        hazard.code for hazard in hazards if config.is_selected(hazard.code) and (hazard.is_default or hazard.code in config.select)
+    )
     with _room_to_recurse():
         modules, notes = _read(files, progress)
         findings = [*notes, *_findings(modules, config, codes)]
@@ -123,17 +125,34 @@ def _note(path: str, parsed: Parsed, note: Note) -> Finding:
 
 
 def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) -> Iterator[Finding]:
-    analysis = Analysis.of(modules, knowledge.load(config.knowledge))
+    analysis = Analysis.of(modules, _known(config))
     seen: set[tuple[str, int]] = set()
-    hits = [*_flow_hits(analysis, codes)]
+    hits = [*_flow_hits(analysis, codes), *flows.injections(analysis, codes)]
     for rule_codes, rule in RULES:
         if codes & rule_codes:
             hits += [hit for hit in rule(analysis) if hit.code in codes]
     for hit in hits:
-        key = hit.code, id(hit.sink if hit.sink is not None else hit.node)
-        if key not in seen and hit.node.position is not None:
-            seen.add(key)
+        keys = {(hit.code, id(hit.sink if hit.sink is not None else hit.node))}
+        if hit.is_weak and (hit.code, id(hit.node)) in seen:
+            continue  # a request was seen to get it
+        if seen.isdisjoint(keys) and hit.node.position is not None:
+            seen |= keys | {(hit.code, id(hit.node))}
             yield _finding(hit)
+
+
+def _known(config: LintConfig) -> knowledge.Knowledge:
+    """What is known of libraries, with the rows of the project's settings."""
+    if not (config.sources or config.sanitizers or config.named_sinks or config.call_sinks):
+        return knowledge.load(config.knowledge)
+    known = knowledge.read_all(config.knowledge)
+    rows: dict[str, list[dict[str, object]]] = {
+        "source": [{"kind": kind, "calls": [name]} for name, kind in config.sources.items()],
+        "sanitizer": [{"calls": [name], "removes": sorted(knowledge.KINDS)} for name in config.sanitizers],
+        "prompt_name": [{"names": [name], "sink": sink} for name, sink in config.named_sinks.items()],
+        "request": [{"calls": [name], "arguments": {argument: sink}} for name, (argument, sink) in config.call_sinks.items()],
+    }
+    known.read(rows, config.path)
+    return known
 
 
 def _flow_hits(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
@@ -144,7 +163,7 @@ def _flow_hits(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
             continue
         message = flow.rule.message.format(source=f"`{text_of(node)}`", sink=flow.sink.label)
         trail = trail_of(flow.origin.state, flow.sink.label, flow.sink.place)
-        yield Hit(flow.rule.code, message, node, trail, fix_for(flow, analysis), flow.sink.place)
+        yield Hit(flow.rule.code, message, node, trail, fix_for(flow, analysis), flow.sink.place, flow.sink.is_weak)
 
 
 def _finding(hit: Hit) -> Finding:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextkit.lint.config import LintConfig
-from contextkit.lint.source.syntax import as_meant
+from contextkit.lint.source import notebook
 
 SKIPPED = frozenset(
     {
@@ -33,6 +33,8 @@ SKIPPED = frozenset(
     }
 )
 """Folders nobody wants linted."""
+_COLLECTED = (".py", notebook.SUFFIX)
+"""How the names of files end that are linted in a folder."""
 _TESTS = frozenset({"test", "tests"})
 """Folders of tests: what they send is paid for by nobody."""
 _TEST = re.compile(r"[/\\](?:tests?[/\\]|(?:test_[^/\\]*|[^/\\]*_test|tests|conftest)\.py$)")
@@ -62,7 +64,7 @@ def source_files(
     left_out: Callable[[str], None] | None = None,
     closed: Callable[[str, str], None] | None = None,
 ) -> Iterator[SourceFile]:
-    """Python files under paths, each once, in order; a folder reached again through a link is not entered.
+    """Python files and notebooks under paths, each once, in order; a folder reached again through a link is not entered.
 
     Tests are left out unless they, or a folder of them, are named or the config wants them; `left_out` gets their
     paths. `closed` gets the path of each folder that cannot be looked into, and why. What is met in a folder and is no
@@ -116,6 +118,16 @@ def _with_unique_names(files: list[SourceFile]) -> Iterator[SourceFile]:
         )
 
 
+def as_meant(name: str, tops: Mapping[str, str]) -> str:
+    """A full name under the name that its first part has in the tree, where several folders have one of that name.
+
+    >>> as_meant("app.prompts", {"app": "app~2"})
+    'app~2.prompts'
+    """
+    top, dot, rest = name.partition(".")
+    return f"{tops.get(top, top)}{dot}{rest}"
+
+
 def _folder_of_top(file: SourceFile) -> str:
     """The folder that the first part of a file's name stands in."""
     folder = os.path.dirname(os.path.abspath(file.path))  # noqa: PTH100, PTH120
@@ -142,7 +154,7 @@ def _under(path: Path, config: LintConfig, closed: Callable[[str, str], None]) -
         inside: list[_Found] = []
         for entry in _entries(folder, closed):
             name, found = entry.name, entry.path
-            if name.endswith(".py") and _is_file(entry):
+            if name.endswith(_COLLECTED) and _is_file(entry):
                 if not _is_excluded(found, config):
                     yield found, _without_links(entry, real)
             elif _is_folder(entry) and _is_entered(found, name, config):
@@ -218,7 +230,7 @@ def _package_of(folder: str) -> str:
 
 def _file(path: str) -> SourceFile:
     folder, base = os.path.split(os.path.abspath(path))  # noqa: PTH100
-    package, stem = _package_of(folder), base.removesuffix(".py")
+    package, stem = _package_of(folder), base.removesuffix(".py").removesuffix(notebook.SUFFIX)
     if stem == "__init__":
         return SourceFile(path, package or os.path.basename(folder), package, _size(path))  # noqa: PTH119
     return SourceFile(path, f"{package}.{stem}" if package else stem, package, _size(path))

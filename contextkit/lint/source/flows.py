@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from contextkit.lint.source.graph import Node
 from contextkit.lint.source.search import ALL_KINDS, PROCESS, SESSION, Origin, Search, State
-from contextkit.lint.source.sinks import Sink
+from contextkit.lint.source.analysis import Analysis, Hit
+from contextkit.lint.source.sinks import Sink, is_of
 
 _MUCH_TEXT = 2000
 """Characters of constant text behind a value that are worth sharing between single requests: half the smallest prefix a
@@ -74,12 +76,17 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
             continue
         kinds = frozenset().union(*(rule.kinds for rule in wanted)) & ALL_KINDS
         selects = any(rule.selects for rule in wanted)
-        found = search.origins(sink.node, path=sink.path, kinds=kinds, selects=selects, lifetime=sink.lifetime, stack=sink.stack)
+        found = search.origins(
+            sink.node, path=sink.path, kinds=kinds, selects=selects, lifetime=sink.lifetime, stack=sink.stack,
+            is_system=sink.kind == "system",
+        )  # fmt: skip
         for rule in wanted:
             hits = [
                 (frequency, origin)
                 for origin in found
-                if origin.kind in rule.kinds and (rule.selects or not _is_selected(origin.state))
+                if origin.kind in rule.kinds
+                and (rule.selects or origin.state.mode != "select")
+                and (origin.kind != "counter" or _counts_turns(origin, sink))
                 for frequency in [frequency_of(origin, sink, search)]
                 if frequency in rule.frequencies
             ]
@@ -88,11 +95,32 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
                 yield Flow(rule, sink, origin, frequency)
 
 
-_ORDER = ("call", "turn", "request", "session", "process")
+_INJECTED = {"clock": "CKS01", "date": "CKS02", "place": "CKS04", "recall": "CKS05", "plan": "CKS06"}
+"""Kind of what a framework adds to a prompt by itself → the code."""
 
 
-def _is_selected(state: State) -> bool:
-    return state.mode == "select"
+def injections(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
+    """Options of frameworks that add what varies to the system prompt: `Agent(add_datetime_to_context=True)`."""
+    by_name: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in analysis.knowledge.sections.get("injection", ()):
+        for call in row["calls"]:
+            by_name[call.rpartition(".")[2]].append(row)
+    for call in analysis.calls():
+        for row in by_name.get(call.name.rpartition(".")[2], ()):
+            given = call.argument(row["argument"]) if row["argument"] else None
+            code = _INJECTED.get(row["kind"], "")
+            if code in codes and given is not None and given.kind == "const" and given.value is True and is_of(call, row.get("packages", ())):
+                yield Hit(code, f"`{row['argument']}=True` puts a {row['kind']} into the {row['sink']}, anew in each run", given, (), None, given)
+
+
+_ORDER = ("call", "turn", "request", "session", "process", "single")
+
+
+def _counts_turns(origin: Origin, sink: Sink) -> bool:
+    """Whether a number is that of a loop that sends the request; other loops only number what they go through."""
+    if sink.call is None:
+        return False
+    return any(loop.iterable is origin.node for loop in sink.call.context.loops())
 
 
 def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:

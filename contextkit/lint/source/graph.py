@@ -28,7 +28,7 @@ class Position(NamedTuple):
 class Context:
     """What a value is computed under: a branch, a loop, a function; linked to the one around it."""
 
-    __slots__ = ("function", "has_exits", "iterable", "kind", "parent", "test")
+    __slots__ = ("breaks", "function", "has_exits", "iterable", "kind", "parent", "test")
 
     def __init__(
         self, kind: str, parent: Context | None, function: Function, test: Node | None = None, iterable: Node | None = None
@@ -41,6 +41,8 @@ class Context:
         """The condition of an `if`, `else` or `while`."""
         self.iterable = iterable
         """What a `for` or a comprehension goes through."""
+        self.breaks: list[Context] = []
+        """Of a loop: where it is left by `break`."""
         self.has_exits = False
         """Whether a loop has a `break` or a `continue`."""
 

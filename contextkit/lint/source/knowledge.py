@@ -26,12 +26,12 @@ class Patterns(Generic[T]):
     def __init__(self) -> None:
         self._exact: dict[str, list[T]] = defaultdict(list)
         self._ends: dict[str, list[tuple[str, T]]] = defaultdict(list)
-        self._beginnings: dict[str, list[T]] = defaultdict(list)
+        self._beginnings_of: dict[str, list[tuple[str, T]]] = defaultdict(list)
 
     def add(self, pattern: str, row: T) -> None:
         """Adds a row under a pattern."""
         if pattern.endswith(".*"):
-            self._beginnings[pattern.removesuffix(".*")].append(row)
+            self._beginnings_of[pattern.partition(".")[0]].append((pattern[:-1], row))
         elif pattern.startswith("*."):
             self._ends[pattern.rpartition(".")[2]].append((pattern[1:], row))
         else:
@@ -45,8 +45,8 @@ class Patterns(Generic[T]):
             dotted = f".{name}"
             found += [row for end, row in self._ends[last] if dotted.endswith(end)]
         first = name.partition(".")[0]
-        if first in self._beginnings:
-            found += self._beginnings[first]
+        if first in self._beginnings_of:
+            found += [row for beginning, row in self._beginnings_of[first] if name.startswith(beginning)]
         return found
 
 
@@ -92,6 +92,8 @@ class Request:
     packages: tuple[str, ...] = ()
     """First parts of the packages it comes from; one of them has to be imported by the file where the name alone says too
     little."""
+    receivers: tuple[str, ...] = ()
+    """Ends of the names of the objects it is called on, where the method's name alone says too little."""
 
 
 @dataclass(slots=True)
@@ -133,7 +135,10 @@ class Knowledge:
                 self.names[name] = kind
             for name in row.pop("globals", ()):
                 self.globals[name] = kind
-            source = Source(kind, **{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
+            rest: dict[str, Any] = {
+                key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
+            }
+            source = Source(kind, **rest)
             for call in calls:
                 self.sources.add(call, source)
         elif section == "sanitizer":
@@ -147,7 +152,12 @@ class Knowledge:
         elif section == "request":
             arguments = {int(key) if key.lstrip("-").isdigit() else key: sink for key, sink in row["arguments"].items()}
             request = Request(
-                arguments, row.get("provider", ""), tuple(row.get("needs", ())), row.get("lifetime", "call"), tuple(row.get("packages", ()))
+                arguments,
+                row.get("provider", ""),
+                tuple(row.get("needs", ())),
+                row.get("lifetime", "call"),
+                tuple(row.get("packages", ())),
+                tuple(row.get("receivers", ())),
             )
             for call in row["calls"]:
                 self.requests.add(call, request)
@@ -155,8 +165,25 @@ class Knowledge:
             self.sections[section].append(row)
 
 
+KINDS = frozenset(
+    """clock date id choice place environ unordered arrival paths mapping rows recall user person file plan counter listing server
+    media model flag""".split()
+)
+"""What varies."""
+SINKS = frozenset(
+    """system messages tools tool schema front model effort thinking tool_choice output headers template cache_key salt stream ttl
+    middleware history_processors""".split()
+)
+"""What a model is sent, or a parameter of the request."""
+
+
 @lru_cache(maxsize=4)
 def load(files: tuple[str, ...] = ()) -> Knowledge:
+    """What is known, with the files of a project added: read once, not to be changed."""
+    return read_all(files)
+
+
+def read_all(files: tuple[str, ...] = ()) -> Knowledge:
     """What is known, with the files of a project added."""
     knowledge = Knowledge()
     folder = resources.files("contextkit.lint.knowledge")

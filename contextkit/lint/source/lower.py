@@ -243,6 +243,7 @@ class _Lowering:
         self.leave_early()
         if self.frames:
             self.frames[-1].breaks.append(self.env)
+            self.context.loops()[0].breaks.append(self.context)
         return None
 
     def s_continue(self, node: ast.Continue) -> Environment | None:

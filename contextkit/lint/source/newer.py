@@ -17,8 +17,9 @@ import ast
 import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple, cast
 
 HAS_NESTED_STRINGS = sys.version_info >= (3, 12)
 """Whether the interpreter parses what stands in the braces of an f-string like other code."""
@@ -46,10 +47,11 @@ _GENERIC = re.compile(rb"[ \t]*(?:" + _NAME + rb")[ \t]*(?=\[)")
 """Behind `def`, `class` or `type`: what has type parameters."""
 _WORD = re.compile(rb"(?:" + _NAME + rb")|@")
 _STATEMENTS = frozenset(
-    b"def class import return while with try except finally raise del pass break continue global nonlocal assert elif @"
-    .split()
+    b"def class import return while with try except finally raise del pass break continue global nonlocal assert elif @".split()
 )
 """What begins a line only where no bracket is open."""
+_HEADS = frozenset(b"def class if elif else for while with async match case".split())
+"""What begins the head of a block."""
 _ENDS = {
     b"'": re.compile(rb"(?:[^'\\\n]++|\\.)*+'", re.DOTALL),
     b'"': re.compile(rb'(?:[^"\\\n]++|\\.)*+"', re.DOTALL),
@@ -68,7 +70,8 @@ _PARTS = {
 _CONVERSION = re.compile(rb"![ \t]*\w+[ \t\f\n]*")
 _DEBUG = re.compile(rb"=[ \t\f\n]*(?=[!:}])")
 _BUDGET = 8
-"""How often at most the scanner goes over a text, when it goes back behind brackets that nobody closed."""
+"""How often at most the scanner goes over a text, when it goes back behind brackets that nobody closed; then every
+line is a statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,15 @@ class _Rewrite:
         del self.literals[mark[1] :]
 
 
+class _Inner(NamedTuple):
+    """A line that begins within brackets."""
+
+    start: int
+    mark: tuple[int, int]
+    is_block: bool
+    """Whether it may stand below the head of a block: the line in front ends with a colon."""
+
+
 class _OpenStringError(Exception):
     """An f-string does not end."""
 
@@ -158,9 +170,12 @@ class _OpenStringError(Exception):
         """How far it was read."""
 
 
-def rewritten(text: bytes) -> Code:
-    """Text for the running interpreter, with the lines and columns of the one given."""
-    return _Scanner(text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")).code()
+def rewritten(text: bytes, cuts: Collection[int] = ()) -> Code:
+    """Text for the running interpreter, with the lines and columns of the one given.
+
+    No bracket is open across `cuts`, offsets of lines of a text without carriage returns.
+    """
+    return _Scanner(text.replace(b"\r\n", b"\n").replace(b"\r", b"\n"), cuts).code()
 
 
 def as_tree(code: Code) -> ast.Module:
@@ -175,7 +190,8 @@ def as_tree(code: Code) -> ast.Module:
 
 
 class _Scanner:
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, cuts: Collection[int]) -> None:
+        self._cuts = cuts
         self._text = text if text.endswith(b"\n") else text + b"\n"
         self._lines = [0, *(found.end() for found in re.finditer(rb"\n", self._text))]
         self._now = _Rewrite()
@@ -195,21 +211,20 @@ class _Scanner:
     def _statements(self) -> Iterator[Statement]:
         position = 0
         while position < len(self._text):
-            found = _INDENT.match(self._text, position)
-            first = found.end() if found else position
+            first = _end(_INDENT, self._text, position)
             if self._text[first : first + 1] in (b"\n", b"#"):
                 position = self._text.index(b"\n", first) + 1
                 continue
             indent = _width(self._text[position:first])
-            word = _WORD.match(self._text, first)
+            word = _word_at(self._text, first)
             position, is_opener = self._statement(first, indent)
             last = bisect_right(self._lines, position - 1) - 1
-            yield Statement(self._line(first), last, indent, word[0] if word else b"", is_opener)
+            yield Statement(self._line(first), last, indent, word, is_opener)
 
     def _statement(self, start: int, indent: int) -> tuple[int, bool]:
         """Where the next one begins, and whether this one ends with a colon."""
         text, brackets, position = self._text, list[_Bracket](), start
-        lines: list[tuple[int, tuple[int, int]]] = []
+        lines, has_block = list[_Inner](), _word_at(text, start) in _HEADS
         previous, is_first = b"", True
         handler = _Handler() if text.startswith(b"except", start) else None
         while position < len(text):
@@ -218,11 +233,11 @@ class _Scanner:
             at = position
             kind, position = self._step(position, brackets)
             if kind == "newline":
-                if not brackets:
+                if not brackets or self._budget < 0:
                     return position, previous == b":"
-                if _word_at(text, position) in _STATEMENTS:
+                if position in self._cuts or _word_at(text, position) in _STATEMENTS:
                     break
-                lines.append((position, self._now.mark()))
+                lines.append(_Inner(position, self._now.mark(), has_block and previous == b":"))
             elif kind != "blank":
                 token = text[at:position]
                 is_first = not brackets and token in (b":", b";")
@@ -232,26 +247,25 @@ class _Scanner:
                         self._now.edits += handler.edits(text, at)
                         handler = None
                 previous = token
-        return self._behind_open(position, indent, lines), False
+        return self._behind_open(position, indent, lines)
 
-    def _behind_open(self, position: int, indent: int, lines: Iterable[tuple[int, tuple[int, int]]]) -> int:
-        """Where to go on after a bracket that nobody closed: at the next line that is indented no further."""
-        for start, mark in lines:
-            self._budget -= position - start
-            found = _INDENT.match(self._text, start)
-            first = found.end() if found else start
+    def _behind_open(self, position: int, indent: int, lines: Iterable[_Inner]) -> tuple[int, bool]:
+        """Where to go on after a bracket that nobody closed: below the head of a block, or at the next line that is
+        indented no further. Also whether it is the head of a block.
+        """
+        for inner in lines:
+            first = _end(_INDENT, self._text, inner.start)
             char = self._text[first : first + 1]
-            if self._budget > 0 and char not in (b"\n", b"#", b"") and char not in _CLOSERS:
-                if _width(self._text[start:first]) <= indent:
-                    self._now.back_to(mark)
-                    return start
-            self._budget += position - start
-        return position
+            is_statement = char not in (b"\n", b"#", b"") and char not in _CLOSERS
+            if inner.is_block or (is_statement and _width(self._text[inner.start : first]) <= indent):
+                self._budget -= position - inner.start
+                self._now.back_to(inner.mark)
+                return inner.start, inner.is_block
+        return position, False
 
     def _soft(self, position: int) -> int:
         """`type X = int` → `pass;X = int`, and `lazy import x` → `pass;import x`."""
-        found = _BLANKS.match(self._text, position)
-        start = found.end() if found else position
+        start = _end(_BLANKS, self._text, position)
         soft = _SOFT.match(self._text, start)
         if soft is None:
             return position
@@ -266,11 +280,8 @@ class _Scanner:
 
     def _step(self, position: int, brackets: list[_Bracket]) -> tuple[str, int]:
         """Kind of the token there, and where the next one begins."""
-        match = _TOKEN.match(self._text, position)
-        assert match is not None
+        match = cast("re.Match[bytes]", _TOKEN.match(self._text, position))  # any character is a token
         kind, end = match.lastgroup or "", match.end()
-        if kind == "quote":  # the last group that took part
-            kind = "string"
         if kind == "string":
             end = self._string(match)
         elif kind == "open":
@@ -416,8 +427,8 @@ class _Scanner:
         literal = b"".join(pieces)
         (line, column), (last, behind) = self._place(start), self._place(end)
         if n_lines:
-            head, _, tail = literal.rpartition(b"\n")
-            self._ends[last - n_lines, len(tail) + (column if not _ else 0)] = last, behind
+            width = len(literal) - literal.rfind(b"\n") - 1 + (0 if b"\n" in literal else column)
+            self._ends[last - n_lines, width] = last, behind
             literal += b"\\\n" * n_lines + b" " * behind
         self._now.edits.append((start, end, literal))
         self._now.literals.append(_Literal(line, column, tuple(holes)))
@@ -457,19 +468,23 @@ class _Handler:
         self.has_name |= token == b"as"
 
     def edits(self, text: bytes, colon: int) -> Iterator[_Edit]:
-        """The blank in front and the one behind make room, so that no column moves."""
-        if not self.has_comma or self.has_name:
-            return
-        has_blank = text[self.start : self.start + 1] == b" "
-        yield self.start, self.start + has_blank, b"("
-        yield colon, colon + 1 + text.startswith(b" ", colon + 1), b"):"
+        """The blank in front and the one behind make room, so that no column moves; none where there is no room."""
+        has_room = text.startswith(b" ", self.start) and text[colon + 1 : colon + 2] in (b" ", b"\n")
+        if self.has_comma and not self.has_name and has_room:
+            yield self.start, self.start + 1, b"("
+            yield colon, colon + 1 + text.startswith(b" ", colon + 1), b"):"
 
 
 def _word_at(text: bytes, position: int) -> bytes:
     """The first word of a line."""
-    found = _INDENT.match(text, position)
-    word = _WORD.match(text, found.end() if found else position)
+    word = _WORD.match(text, _end(_INDENT, text, position))
     return word[0] if word else b""
+
+
+def _end(pattern: re.Pattern[bytes], text: bytes, position: int) -> int:
+    """Behind what fits there."""
+    found = pattern.match(text, position)
+    return found.end() if found else position
 
 
 def _width(blanks: bytes) -> int:
@@ -486,9 +501,7 @@ def _blanked(text: bytes) -> bytes:
 # ------------------------------------------------------------------------------------------------------------------
 
 
-def _put_back(
-    tree: ast.AST, literals: Iterable[_Literal], ends: dict[tuple[int, int], tuple[int, int]]
-) -> None:
+def _put_back(tree: ast.AST, literals: Iterable[_Literal], ends: dict[tuple[int, int], tuple[int, int]]) -> None:
     """Put the expressions of f-strings where names of underscores stand."""
     kept = sorted(literals, key=lambda literal: (literal.line, literal.column))
     if not kept:
@@ -521,21 +534,14 @@ def _fill(string: ast.JoinedStr, holes: Iterator[_Hole]) -> None:
                 _show(values, hole.shown, value)
             if isinstance(value.format_spec, ast.JoinedStr):
                 _fill(value.format_spec, holes)
-        elif (
-            isinstance(value, ast.Constant)
-            and isinstance(value.value, str)
-            and values
-            and isinstance(values[-1], ast.Constant)
-        ):
-            values[-1].value += value.value
-            continue
         values.append(value)
     string.values = values
 
 
 def _show(values: list[ast.expr], shown: str, beside: ast.expr) -> None:
     """The text that `{x=}` shows belongs to the text in front."""
-    if values and isinstance(values[-1], ast.Constant) and isinstance(values[-1].value, str):
-        values[-1].value += shown
+    before = values[-1] if values else None
+    if isinstance(before, ast.Constant) and isinstance(before.value, str):
+        before.value += shown
     else:
         values.append(ast.copy_location(ast.Constant(shown), beside))

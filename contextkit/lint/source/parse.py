@@ -12,6 +12,7 @@ import ast
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 
 from contextkit.lint.source import notebook
 from contextkit.lint.source.newer import as_tree, rewritten
@@ -105,23 +106,17 @@ def _of_refused(source: bytes, error: BaseException) -> Parsed:
         line = source.count(b"\n", 0, fault.start) + 1 if isinstance(fault, UnicodeDecodeError) else 1
         return _unread(f"cannot be decoded: {reason(error)}", line)
     plain = text.removeprefix(_BOM)
-    tree, notes = _tree_of(plain, may_be_template=True)
-    if tree is None:
-        return Parsed(ast.Module([], []), text, is_template=True, is_exact=text == source)
+    code = rewritten(plain)
+    notes: tuple[Note, ...] = ()
+    try:
+        tree = as_tree(code)
+    except REFUSALS:
+        if _is_template(plain):
+            return Parsed(ast.Module([], []), text, is_template=True, is_exact=text == source)
+        tree, notes = repaired(code)
     if plain != text:
         _shift_first_line(tree)
     return Parsed(tree, text, notes, is_exact=text == source)
-
-
-def _tree_of(text: bytes, *, may_be_template: bool) -> tuple[ast.Module | None, tuple[Note, ...]]:
-    """The tree of UTF-8 text, and what is not in it; no tree for a template."""
-    code = rewritten(text)
-    try:
-        return as_tree(code), ()
-    except REFUSALS:
-        if may_be_template and _is_template(text):
-            return None, ()
-        return repaired(code)
 
 
 def _is_template(text: bytes) -> bool:
@@ -141,12 +136,16 @@ def _of_notebook(source: bytes) -> Parsed:
         cells = notebook.code_cells(source)
     except ValueError as fault:
         return _unread(f"not a notebook: {fault}")
-    starts, line = list[tuple[int, int]](), 1
-    for cell in cells:
-        starts.append((cell.number, line))
-        line += cell.text.count(b"\n")
-    text = b"".join(cell.text for cell in cells)
-    code = b"".join(notebook.without_magics(cell.text) for cell in cells)
-    tree, notes = _tree_of(code, may_be_template=False)
-    assert tree is not None
-    return Parsed(tree, text, notes, is_exact=False, cells=tuple(starts))
+    codes = [notebook.without_magics(cell.text) for cell in cells]
+    notes: tuple[Note, ...] = ()
+    try:
+        tree = ast.parse(b"".join(codes))
+    except REFUSALS:
+        code = rewritten(b"".join(codes), frozenset(accumulate(map(len, codes))))
+        try:
+            tree = as_tree(code)
+        except REFUSALS:
+            tree, notes = repaired(code)
+    lines = accumulate([1, *(cell.text.count(b"\n") for cell in cells)])
+    starts = tuple(zip([cell.number for cell in cells], lines, strict=False))
+    return Parsed(tree, b"".join(cell.text for cell in cells), notes, is_exact=False, cells=starts)

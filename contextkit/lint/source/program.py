@@ -48,6 +48,7 @@ class Program:
         self._targets: dict[int, tuple[Target, ...]] = {}
         self._callers: dict[int, tuple[tuple[Node, Target], ...]] = {}
         self._classes_of: dict[int, tuple[Class, ...]] = {}
+        self._changes: dict[tuple[int, str], bool] = {}
         self._families: dict[int, tuple[Class, ...]] = {}
         for module in modules:
             for cls in module.classes:
@@ -303,10 +304,54 @@ class Program:
             self._callers[key] = tuple(found[:_MOST_CALLERS])
         return self._callers[key]
 
+    def changed(self, target: Target, key: Key) -> list[Node]:
+        """What an argument of a call holds when the call ends, where the function changes it; empty otherwise."""
+        name = self.parameter(target, key)
+        nodes = target.function.outs.get(name)
+        if not nodes:
+            return []
+        found = self._changes.get((id(target.function), name))
+        if found is None:
+            self._changes[id(target.function), name] = False  # functions that call each other
+            found = self._changes[id(target.function), name] = any(self._is_changed(node, set()) for node in nodes)
+        return nodes if found else []
+
+    def _is_changed(self, node: Node, seen: set[int]) -> bool:
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            if one.kind == "update":
+                return True
+            if one.kind == "phi":
+                waiting += one.inputs
+            elif one.kind == "out":
+                waiting.append(one.inputs[0])
+                if any(self.changed(target, one.value) for target in self.targets(one.inputs[1])):
+                    return True
+        return False
+
+    def parameter(self, target: Target, key: Key) -> str:
+        """The parameter that an argument under a keyword or position is given to; empty where there is none."""
+        function = target.function
+        if isinstance(key, str):
+            return key if key in function.params else ""
+        if not isinstance(key, int):
+            return ""
+        positional = self.positional(function)
+        index = key + (1 if target.is_bound else 0) + sum(isinstance(extra, int) for extra, _ in target.extra)
+        return positional[index] if index < len(positional) else function.vararg
+
+    def positional(self, function: Function) -> list[str]:
+        """The parameters that are no `*args` or `**kwargs`, in order."""
+        return [name for name in function.params if name not in (function.vararg, function.kwarg)]
+
     def arguments(self, call: Node, target: Target, name: str) -> list[tuple[Node, tuple[Key, ...]]]:
         """What a call gives for a parameter: nodes, and the path into each (`**kwargs`, `*args`)."""
         function = target.function
-        positional = [param for param in function.params if param not in {function.vararg, function.kwarg}]
+        positional = self.positional(function)
         given: list[tuple[Key, Node]] = list(target.extra)
         n_extra = sum(isinstance(key, int) for key, _ in given)
         if not (call.name in PARTIAL and target.extra):

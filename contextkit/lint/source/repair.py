@@ -118,7 +118,9 @@ class _Repair:
 
     def blocks(self, blocks: Sequence[_Block], level: int) -> None:
         """Mend blocks beside one another; those that are indented otherwise than most are left out."""
-        widths = Counter(block.head.indent for block in blocks)
+        widths = Counter[int]()
+        for block in blocks:
+            widths[block.head.indent] += block.last - block.head.first + 1
         width = max(widths, key=widths.__getitem__, default=0) if level else 0
         for block in blocks:
             if block.head.indent != width:

@@ -11,12 +11,13 @@ they were given, unless `knowledge` says otherwise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from contextkit.lint.source.graph import ANY, Class, Context, Function, Key, Node
-from contextkit.lint.source.knowledge import Knowledge, Source, ends_with
+from contextkit.lint.source.knowledge import KINDS, Knowledge, Source, ends_with
 from contextkit.lint.source.program import PARTIAL, Program, Target
 
 CALL, SESSION, PROCESS = 0, 1, 2
@@ -25,6 +26,7 @@ MOST_STATES: Final = 6000
 _DEEPEST: Final = 10
 """Calls that are entered from one another."""
 _LONGEST_PATH: Final = 5
+_MOST_DOUBT: Final = 6
 
 Path = tuple[Key, ...]
 Frame = tuple[Node, Target]
@@ -33,10 +35,18 @@ Frame = tuple[Node, Target]
 class State:
     """A value on the way, and how it was reached."""
 
-    __slots__ = ("kinds", "lifetime", "mode", "node", "parent", "path", "stack")
+    __slots__ = ("doubt", "kinds", "lifetime", "mode", "node", "parent", "path", "stack")
 
     def __init__(
-        self, node: Node, path: Path, stack: tuple[Frame, ...], kinds: frozenset[str], lifetime: int, mode: str, parent: State | None
+        self,
+        node: Node,
+        path: Path,
+        stack: tuple[Frame, ...],
+        kinds: frozenset[str],
+        lifetime: int,
+        mode: str,
+        parent: State | None,
+        doubt: int = 0,
     ) -> None:
         self.node = node
         self.path = path
@@ -49,6 +59,9 @@ class State:
         """`value`: everything in it; `list`: the list itself, whose items are reported and not followed; `select`: what
         decides which value it is."""
         self.parent = parent
+        self.doubt = doubt
+        """How much on the way was guessed: functions that are not known, objects whose class is not, callers one of which is
+        meant. A way with too much of it is given up."""
 
     def chain(self) -> Iterator[State]:
         """This state and those before it, back to the beginning of the search."""
@@ -69,10 +82,7 @@ class Origin:
     state: State
 
 
-ALL_KINDS: Final = frozenset(
-    """clock date id choice place environ unordered arrival paths mapping rows recall user person file plan counter listing server
-    media model flag""".split()
-)
+ALL_KINDS: Final = KINDS
 _SAME: Final = frozenset(
     """list tuple copy.copy copy.deepcopy typing.cast iter dict asyncio.wait_for asyncio.run asyncio.shield next sum max min
     asyncio.ensure_future asyncio.create_task""".split()
@@ -83,9 +93,18 @@ _READS: Final = frozenset({"get", "pop", "setdefault"})
 _RUNS: Final = {"asyncio.to_thread": 0, "anyio.to_thread.run_sync": 0, "run_in_executor": 1, "map": 0, "submit": 0}
 _DAY_FORMAT: Final = frozenset("HMSfIpsTXcrR")
 _DAY_METHODS: Final = frozenset({"date", "to_date_string", "toordinal", "isocalendar", "weekday", "isoweekday", "year", "month", "day"})
+_TEXT: Final = frozenset(
+    """str repr ascii int float round abs divmod pow hex oct bin format format_map join replace strip lstrip rstrip dedent indent fill
+    shorten render render_async arender encode decode lower upper title capitalize splitlines split partition rpartition removeprefix
+    removesuffix expandtabs concat substitute safe_substitute dumps loads isoformat strftime astimezone timestamp fromtimestamp
+    from_string from_template Template zfill ljust rjust center translate append extend invoke format_messages format_prompt partial
+    list tuple dict set union first last""".split()
+)
+"""Last names of functions whose result surely holds what they are given."""
 CLOCKS: Final = frozenset({"clock"})
 DAY: Final = "day"
 """Among the kinds of a state: a clock that is met from here on was written to the day only."""
+_OTHER_ROLES: Final = frozenset({"user", "assistant", "tool", "function", "human", "ai", "model"})
 _OBJECTS: Final = frozenset({"dict", "list", "tuple", "set", "const", "join", "comp", "func", "compare"})
 """What an object that is looked for may be; the search for objects ends there."""
 
@@ -96,10 +115,9 @@ class Search:
     def __init__(self, program: Program, knowledge: Knowledge) -> None:
         self.program = program
         self.knowledge = knowledge
+        self.is_system = False
         self.order = knowledge.groups.get("order", frozenset())
-        self.once = frozenset(name for row in knowledge.sections.get("once", ()) for name in row["names"]) | {
-            "__init__", "__post_init__", "__new__", "__aenter__", "__enter__", "main",
-        }  # fmt: skip
+        self.once = frozenset(name for row in knowledge.sections.get("once", ()) for name in row.get("names", ()))
 
     def objects(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = ()) -> list[State]:
         """The displays, constants and calls outside of the program that a value may be."""
@@ -121,15 +139,20 @@ class Search:
         lifetime: int = CALL,
         stack: tuple[Frame, ...] = (),
         most: int = MOST_STATES,
+        is_system: bool = False,
     ) -> list[Origin]:
         """Everything that a value is made of, nearest first.
 
         `selects` follows what decides which of several values it is (conditions of branches, of comprehensions), too.
+        `is_system` leaves out the text of messages of the user, the assistant and tools, where a system text is picked out of
+        a list of messages.
         """
+        self.is_system = is_system
         return self._walk(State(node, path, stack, kinds, lifetime, mode, None), selects, most)[0]
 
     def visited(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = (), lifetime: int = CALL) -> list[State]:
         """Every value that a value is made of, nearest first."""
+        self.is_system = False
         return self._walk(State(node, path, stack, ALL_KINDS, lifetime, "value", None), False, MOST_STATES)[1]
 
     def _walk(self, first: State, selects: bool, most: int) -> tuple[list[Origin], list[State]]:
@@ -148,7 +171,7 @@ class Search:
             if handler is None or (state.node.position is not None and state.node.position.line in state.node.module.frozen):
                 continue
             for following in handler(self, state, found, selects):
-                if not following.kinds and following.mode not in {"list", "object"}:
+                if following.doubt > _MOST_DOUBT or (not following.kinds and following.mode not in {"list", "object"}):
                     continue
                 key = _key(following)
                 if key not in seen:
@@ -215,7 +238,7 @@ class Search:
                 lifetime = max(lifetime, SESSION)
             if call.context.function.is_top:
                 lifetime = PROCESS
-            yield from self.given(_to(state, node, lifetime=lifetime), given, (), node.name == function.kwarg)
+            yield from self.given(_to(state, node, lifetime=lifetime, doubt=1), given, (), node.name == function.kwarg)
         if n_given < len(callers) or not callers:
             yield from self.default(state, function, ())
         if not n_given and not self.named(node, node.name, state, found):
@@ -263,11 +286,13 @@ class Search:
 
     def phi(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         node = state.node
+        if state.mode == "list" and node.value is not None:
+            found.append(Origin("branch", node, state))
         for part in node.inputs:
             if part.kind != "const" or state.mode in {"list", "object"}:
                 yield _to(state, part)
         if selects and node.value is not None and state.mode != "list":
-            yield _to(state, node.value, path=(), mode="select")
+            yield _to(state, node.value, path=(), mode="select", doubt=3)
 
     def attr(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         node = state.node
@@ -284,7 +309,7 @@ class Search:
         if node.name in _DAY_METHODS and "clock" in kinds:
             kinds = kinds - CLOCKS | {DAY}
         for value in self.program.stores.get(node.name, ())[:6] if _is_distinctive(node.name) and not classes else ():
-            yield _to(state, value, stack=())
+            yield _to(state, value, stack=(), doubt=2)
         if self.named(node, node.name, state, found):
             return
         if base.kind == "param" and _is_self(base):
@@ -293,7 +318,7 @@ class Search:
         if state.mode == "list":
             found.append(Origin("open", node, state))
         if len(state.path) < _LONGEST_PATH:
-            yield _to(state, base, path=("." + node.name, *state.path), kinds=kinds, mode="value" if state.mode == "list" else state.mode)
+            yield _to(state, base, path=("." + node.name, *state.path), kinds=kinds, mode="value" if state.mode == "list" else state.mode, doubt=1)
 
     def attribute(self, state: State, cls: Class, name: str) -> Iterator[State]:
         """What an attribute of an object of a class holds."""
@@ -331,7 +356,7 @@ class Search:
         if len(node.inputs) > 1 and node.inputs[1].kind != "const":
             yield _to(state, node.inputs[1], path=(), kinds=state.kinds & {"clock", "date", "choice", "id"})
             if selects:
-                yield _to(state, node.inputs[1], path=(), mode="select")
+                yield _to(state, node.inputs[1], path=(), mode="select", doubt=3)
 
     def slice(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         if state.mode == "list":
@@ -358,13 +383,17 @@ class Search:
                 has_star = True
                 yield _to(state, part.inputs[0])
             elif state.mode == "list":
-                found.append(Origin("item", part, _to(state, part)))
+                found.append(Origin("item", part, _to(state, part, mode="value")))
             elif not state.path:
                 yield _to(state, part)
             elif state.path[0] in (index, ANY, None) or has_star or (isinstance(state.path[0], int) and state.path[0] < 0):
                 yield _to(state, part, path=state.path[1:])
 
     def dict(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        if self.is_system and state.path and "role" in state.node.value:
+            role = state.node.inputs[state.node.value.index("role")]
+            if role.kind == "const" and role.value in _OTHER_ROLES:
+                return
         for key, value in zip(state.node.value, state.node.inputs, strict=True):
             if key == "**":
                 yield _to(state, value)
@@ -394,7 +423,7 @@ class Search:
             yield _to(state, element, path=state.path[1:])
         if selects:
             for condition in parts.conditions:
-                yield _to(state, condition, path=(), mode="select")
+                yield _to(state, condition, path=(), mode="select", doubt=2)
 
     def update(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         node = state.node
@@ -455,11 +484,8 @@ class Search:
         if len(state.stack) >= _DEEPEST:
             return
         for target in self.program.targets(call):
-            function = target.function
-            for name, nodes in function.outs.items():
-                if any(value is old or _leads_to(value, old) for value, _ in self.program.arguments(call, target, name)):
-                    for node in nodes:
-                        yield _to(state, node, stack=(*state.stack, (call, target)))
+            for node in self.program.changed(target, state.node.value):
+                yield _to(state, node, stack=(*state.stack, (call, target)))
 
     def func(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         """A function given in place of a value: a framework calls it for the value."""
@@ -520,6 +546,8 @@ class Search:
             if source.arguments and given.isdisjoint(source.arguments):
                 continue
             if source.without and not given.isdisjoint(source.without):
+                continue
+            if source.text and not any(re.search(source.text, text) for text in _texts(node, self)):
                 continue
             if node.name in {"set", "frozenset"} and not node.value:
                 return source
@@ -582,6 +610,10 @@ class Search:
                     found.append(Origin("counter", node, state))
                 return []
             return [_to(state, first, path=(ANY, *state.path[2:]) if state.path else ())]
+        if name == "range":
+            if "counter" in state.kinds and state.mode != "select":
+                found.append(Origin("counter", node, state))
+            return []
         if name == "zip":
             wanted = state.path[1] if len(state.path) > 1 else ANY
             return [
@@ -648,6 +680,8 @@ class Search:
         """An object of the program's own class: one of its attributes, or all it is made of."""
         cls = target.constructs
         assert cls is not None
+        if self.is_system and any(value.kind == "const" and value.value in _OTHER_ROLES for _, value in node.value):
+            return
         if state.path and isinstance(state.path[0], str) and state.path[0].startswith("."):
             name = state.path[0][1:]
             inner = _to(state, node, path=state.path[1:])
@@ -680,16 +714,17 @@ class Search:
             found.append(Origin("call", node, state))
         path = state.path if state.mode == "list" else ()
         callee = node.inputs[0]
+        doubt = 0 if node.name.rpartition(".")[2] in _TEXT else 2
         if callee.kind == "attr" and state.mode != "list":
-            yield _to(state, callee.inputs[0], path=())
+            yield _to(state, callee.inputs[0], path=(), doubt=doubt)
         elif callee.kind == "param":
             # A function that was given: what the callers give is what runs.
             pass
         elif callee.kind == "call":
-            yield _to(state, callee, path=())
-        for key, value in node.value:
+            yield _to(state, callee, path=(), doubt=doubt)
+        for _, value in node.value:
             if value.kind not in {"const", "func"}:
-                yield _to(state, value, path=path)
+                yield _to(state, value, path=path, doubt=doubt)
 
 
 def _to(
@@ -701,6 +736,7 @@ def _to(
     kinds: frozenset[str] | None = None,
     lifetime: int | None = None,
     mode: str | None = None,
+    doubt: int = 0,
 ) -> State:
     return State(
         node,
@@ -710,6 +746,7 @@ def _to(
         state.lifetime if lifetime is None else lifetime,
         state.mode if mode is None else mode,
         state,
+        state.doubt + doubt,
     )
 
 
@@ -728,10 +765,6 @@ def _match(keys: Path, path: Path) -> bool:
     return True
 
 
-def _leads_to(node: Node, other: Node) -> bool:
-    return node.kind == "out" and (node.inputs[0] is other or _leads_to(node.inputs[0], other))
-
-
 def _is_self(node: Node) -> bool:
     function: Function = node.value
     return function.cls is not None and next(iter(function.params), "") == node.name
@@ -739,6 +772,27 @@ def _is_self(node: Node) -> bool:
 
 def _is_distinctive(name: str) -> bool:
     return len(name) > 8 and "_" in name
+
+
+def _texts(node: Node, search: Search) -> Iterator[str]:
+    """The constant texts that a call is given, or the object it is called on was made of."""
+    waiting = [value for _, value in node.value]
+    if node.inputs[0].kind == "attr":
+        waiting.append(node.inputs[0].inputs[0])
+    for _ in range(40):
+        if not waiting:
+            return
+        one = waiting.pop()
+        if one.kind == "const":
+            if isinstance(one.value, str):
+                yield one.value
+        elif one.kind == "ref":
+            waiting += [value for value in search.program.lookup(one.name, one.module) if value.kind in {"const", "join", "call", "list", "tuple"}]
+        elif one.kind == "call":
+            waiting += [value for _, value in one.value]
+            waiting += [base for base in one.inputs if base.kind == "attr"]
+        else:
+            waiting += one.inputs
 
 
 def _constant_text(node: Node) -> str | None:

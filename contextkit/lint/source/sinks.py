@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from contextkit.lint.source.graph import ANY, Function, Key, Module, Node
-from contextkit.lint.source.knowledge import Knowledge, Request
+from contextkit.lint.source.knowledge import Knowledge, Request, ends_with
 from contextkit.lint.source.program import Program
 from contextkit.lint.source.search import CALL, SESSION, Frame, Origin, Path, Search, State
 
@@ -63,6 +63,11 @@ class Sinks:
         self.reached: set[int] = set()
         """Messages (ids of their nodes) that a request was seen to hold."""
         sections = knowledge.sections
+        self.decorators = {name: row["sink"] for row in sections.get("decorator", ()) for name in row["names"]}
+        self.keywords = {
+            name: row["sink"] for row in sections.get("prompt_name", ()) if "where" not in row for name in row.get("names", ())
+        }
+        self.keeping = _any_of(row["pattern"] for row in sections.get("keeping", ()))
         self.prompt_functions = _any_of(row["pattern"] for row in sections.get("template_function", ()) if row.get("sink") == "system")
 
     def collect(self, modules: Iterable[Module]) -> list[Sink]:
@@ -79,21 +84,25 @@ class Sinks:
         for module in modules:
             sinks += self.by_role(module)
             sinks += self.by_name(module)
+            sinks += self.by_keyword(module)
         return sinks
 
     def request_of(self, call: Node) -> Request | None:
         """The row that a call is a request by, None for any other call."""
-        for request in self.knowledge.requests.find(call.name):
-            given = {key for key, _ in call.value}
-            if request.needs and given.isdisjoint(request.needs) and "**" not in given:
-                continue
-            if not request.needs and given.isdisjoint(request.arguments) and "**" not in given:
-                continue
-            if request.packages and not _comes_from(call, request.packages):
-                continue
-            if self.program.targets(call):
-                continue  # a function of the program: the request it sends is seen there
-            return request
+        rows = self.knowledge.requests.find(call.name)
+        if not rows or self.program.targets(call):
+            return None  # what is a function of the program is followed: the request it sends is seen there
+        given = {str(key) for key, _ in call.value}
+        for is_named in (True, False):  # the framework that the callee's own name says goes first
+            for request in rows:
+                if request.packages and not (_is_of(call.name, request.packages) if is_named else _imports(call.module, request.packages)):
+                    continue
+                if request.receivers and not ends_with(call.name.rpartition(".")[0], request.receivers):
+                    continue
+                wanted = request.needs or {str(key).partition(".")[0] for key in request.arguments}
+                if given.isdisjoint(wanted) and "**" not in given and not (-1 in request.arguments and given):
+                    continue
+                return request
         return None
 
     def of_request(self, call: Node, request: Request) -> Iterator[Sink]:
@@ -222,13 +231,25 @@ class Sinks:
                     yield Sink("system", content_, (), "`SystemMessage`", content_, lifetime=lifetime, is_weak=True)
 
     def by_name(self, module: Module) -> Iterator[Sink]:
-        """What functions give back that are called for a system prompt."""
+        """What functions give back that are called for a system prompt, by their names or decorators."""
         for function in module.functions:
-            if not self.prompt_functions.search(function.name):
+            if not self.prompt_functions.search(function.name) and self.decorators.get(next(function.decorated(), "")) != "system":
                 continue
             lifetime = SESSION if self.made_once(function) else CALL
             for node in function.returns:
-                yield Sink("system", node, (), f"returned by `{function.name}`", node, lifetime=lifetime, is_weak=True)
+                yield Sink("system", node, (), f"the result of `{function.name}`", node, lifetime=lifetime, is_weak=True)
+
+    def by_keyword(self, module: Module) -> Iterator[Sink]:
+        """What unknown functions are given under a keyword that is a prompt whoever reads it."""
+        for call in module.calls:
+            for key, value in call.value:
+                sink = self.keywords.get(key) if isinstance(key, str) else None
+                if sink is None or value.kind == "const" or self.keeping.search(call.name) or self.program.targets(call):
+                    continue
+                if self.request_of(call) is None:
+                    lifetime = SESSION if self.search.runs_once(call.context.function) else CALL
+                    last = call.name.rpartition(".")[2]
+                    yield Sink(sink, value, (), f"`{key}=` of `{last}`", value, lifetime=lifetime, is_weak=True)
 
     def made_once(self, function: Function) -> bool:
         callers = self.program.callers(function)
@@ -236,26 +257,32 @@ class Sinks:
 
 
 def _arguments(call: Node, request: Request) -> Iterator[tuple[Key, tuple[Node, Path]]]:
-    given = {key for key, _ in call.value}
-    positional = [key for key in given if isinstance(key, int)]
+    """What a call gives under each key of a row; a dotted key (`config.tools`) is a path into an argument."""
+    positional = [key for key, _ in call.value if isinstance(key, int)]
+    stars = [value for key, value in call.value if key == "**"]
     for key in request.arguments:
-        node = call.argument(key) if key != -1 else call.argument(max(positional, default=-1))
+        head, *rest = key.split(".") if isinstance(key, str) else [key]
+        path: Path = tuple(ANY if part == "*" else part for part in rest)
+        node = call.argument(max(positional, default=-1) if head == -1 else head)
         if node is not None:
-            yield key, (node, ())
-        elif isinstance(key, str):
-            for star, value in call.value:
-                if star == "**":
-                    yield key, (value, (key,))
+            yield key, (node, path)
+        elif isinstance(head, str):
+            for value in stars:
+                yield key, (value, (head, *path))
 
 
-def _comes_from(call: Node, packages: Iterable[str]) -> bool:
-    first = call.name.partition(".")[0]
-    if first in packages:
-        return True
-    if first != "?":
-        return False
-    imported = {node.name.partition(".")[0] for nodes in call.module.top.values() for node in nodes if node.kind == "ref"}
-    return not imported.isdisjoint(packages)
+def is_of(call: Node, packages: Iterable[str]) -> bool:
+    """Whether a call is of one of some packages, by its own name or by what its file imports."""
+    return not packages or _is_of(call.name, packages) or _imports(call.module, packages)
+
+
+def _is_of(name: str, packages: Iterable[str]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def _imports(module: Module, packages: Iterable[str]) -> bool:
+    imported = {node.name for nodes in module.top.values() for node in nodes if node.kind == "ref"}
+    return any(_is_of(name, packages) for name in imported)
 
 
 def base_of(node: Node) -> Node:
@@ -305,4 +332,4 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile(joined or r"(?!)")
 
 
-__all__ = ["ANY", "Conversation", "Sink", "Sinks"]
+__all__ = ["Conversation", "Sink", "Sinks", "is_of"]

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Callable
 
 import pytest
 
 from contextkit.lint.catalogue import hazards
+from contextkit.lint.explain import parts
 from contextkit.lint.finding import Finding
-from contextkit.lint.pages import parts
 
 TOLD = ("CKM01", "CKM04", "CKM06", "CKM07", "CKM08", "CKM11", "CKM12", "CKM19")
 """Pages whose example is a whole function or class."""
 
 
 def code_of(text: str) -> str:
-    """The indented lines of a page's part."""
-    return textwrap.dedent("\n".join(line for line in text.splitlines() if line.startswith("    ") or not line.strip()))
+    """The code blocks of a page's section."""
+    return "\n".join(re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
 @pytest.mark.parametrize("code", TOLD)

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import Exchange
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.requests.detect import find_in_requests
+from contextkit.models import model_named
 from contextkit.prices import cost_usd
+from contextkit.providers import PARSERS
 from tests.lint.trace.calls import WORDS, anthropic, assistant, call, text, user
 
 Json = Any
@@ -104,3 +107,52 @@ def test_a_text_that_is_a_block_only_while_it_is_marked_is_no_break_to_anthropic
     """Its API takes a string as one text block: both calls read what the one before had written."""
     plain = {"role": "user", "content": "c " * 400}
     assert costs(call(anthropic(*FIRST)), call(anthropic(*FIRST[:2], plain, *MORE), 1)) == {}
+
+
+def test_without_a_breakpoint_the_cost_is_what_one_would_have_made_readable() -> None:
+    bodies = [anthropic(*FIRST, *more, mark=False, system=WORDS * 3) for more in ((), MORE)]
+    marked = [anthropic(*FIRST, *more, system=WORDS * 3) for more in ((), MORE)]
+    cache = reference_cache(model_named("claude-sonnet-4-6"))
+    written = PARSERS["anthropic_messages"](marked[0]).prompt
+    cache.publish(cache.begin(written, 0.0), 0.0)
+    readable = cache.lookup(PARSERS["anthropic_messages"](marked[1]).prompt, 1.0).read_tokens
+    tokens, usd = costs(*(call(body, n) for n, body in enumerate(bodies)))["CKB01"]
+    assert tokens == pytest.approx(readable, rel=0.2) and tokens is not None and tokens > 2_000
+    paid, read = (
+        cost_usd("anthropic", "claude-sonnet-4-6", usage, 1_760_000_000.0) or 0.0
+        for usage in (Usage(tokens, 0, 0, 0, 0), Usage(0, tokens, 0, 0, 0))
+    )
+    assert usd == pytest.approx(paid - read)
+
+
+def test_without_a_breakpoint_the_cost_is_in_tokens_of_the_bill() -> None:
+    bodies = [anthropic(*FIRST, *more, mark=False, system=WORDS * 3) for more in ((), MORE)]
+    tokens, _ = costs(billed(call(bodies[0]), 9_000, 0, 0), billed(call(bodies[1], 1), 9_020, 0, 0))["CKB01"]
+    assert tokens is not None and 8_900 <= tokens <= 9_020
+
+
+def test_a_frozen_breakpoint_costs_what_was_said_behind_it_before() -> None:
+    """The newest messages are new to any cache."""
+    behind = [assistant("d " * 300), user("e " * 300), assistant("f " * 300), user("g " * 300)]
+    frozen = [anthropic(*FIRST, *behind[:n], mark=False) for n in (2, 4)]
+    for body in frozen:
+        body["messages"][2]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    tokens, _ = costs(*(call(body, n) for n, body in enumerate(frozen)))["CKB04"]
+    first, whole = (
+        PARSERS["anthropic_messages"](anthropic(*messages)).prompt.n_tokens
+        for messages in (FIRST, [*FIRST, *behind[:2]])
+    )
+    assert tokens == pytest.approx(whole - first, rel=0.25)
+
+
+def test_a_loss_that_the_reference_cache_does_not_model_is_unknown_without_a_bill() -> None:
+    """Another region is another cache, which the reference cache knows nothing of."""
+    calls = [
+        replace(call({**clock(1, *more), "model": model}, n), model=model)
+        for n, (model, more) in enumerate(
+            [("us.anthropic.claude-sonnet-4-6", ()), ("eu.anthropic.claude-sonnet-4-6", MORE)]
+        )
+    ]
+    assert costs(*calls) == {"CKR01": (None, None)}
+    tokens, _ = costs(billed(calls[0], 0, 0, 4_000), billed(calls[1], 0, 0, 4_010))["CKR01"]
+    assert tokens == 4_000

@@ -1,0 +1,712 @@
+"""Request rules on tool definitions (`CKT…`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+import orjson
+
+from contextkit.canonical import Json
+from contextkit.lint.requests.history import message_blocks, new_message_blocks
+from contextkit.lint.requests.parameters import had_cached, is_claude
+from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.text_edits import ID, MOMENT, PATH
+from contextkit.lint.requests.values import (
+    differing_span,
+    differing_strings,
+    differs_only_in,
+    is_reorder,
+    is_same_value,
+    paired_blocks,
+)
+from contextkit.prompt.block import Block, text_of
+
+SERVER_TOOL = re.compile(
+    r"^(?:web_search|web_fetch|code_?execution|code_?interpreter|file_?search|google_?search|url_?context|x_search|image_generation)",
+    re.IGNORECASE,
+)
+"""Types of tools that the provider runs itself."""
+
+SEARCH = re.compile(
+    r"tool_?search|search_?(?:for_)?tools?|find_?tools?|discover|load_?tools?|get_?tools?|list_?tools?|activate_?tools?",
+    re.IGNORECASE,
+)
+"""Names of tools that look for tools."""
+
+_SEPARATOR = re.compile(r"(\s*[,;|]\s*|\n|: |\. )")
+
+_BULLET = re.compile(r"^(?:[-*•<`]|\d+[.)])")
+
+_RECENT = 12
+
+_SHORT_TEXT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChanges:
+    """What became of the tools that a model sees in front of its prompt; deferred ones are not among them."""
+
+    was: tuple[Block, ...]
+    """Those of the call before."""
+    now: tuple[Block, ...]
+    """Those of this call."""
+    gone: tuple[Block, ...]
+    """In the call before only."""
+    come: tuple[Block, ...]
+    """In this call only."""
+    held_back: tuple[Block, ...]
+    """Inline in the call before, deferred in this one."""
+    promoted: tuple[Block, ...]
+    """Deferred in the call before, inline in this one."""
+
+    @property
+    def is_swap(self) -> bool:
+        """Whether some went and others came."""
+        return bool(self.gone and self.come)
+
+    @property
+    def is_rename(self) -> bool:
+        """Whether those that came are those that went under other names."""
+        return self.is_swap and sorted(map(_nameless, self.gone)) == sorted(map(_nameless, self.come))
+
+
+def tool_changes(step: Step) -> ToolChanges:
+    """What became of the tools in this step."""
+    one, other = (_tool_blocks(sent) for sent in (step.before, step.after))
+    was, now = ({block.role: block for block in blocks if not is_deferred(block)} for blocks in (one, other))
+    late_was, late_now = ({block.role for block in blocks if is_deferred(block)} for blocks in (one, other))
+    return ToolChanges(
+        tuple(was.values()),
+        tuple(now.values()),
+        tuple(block for name, block in was.items() if name not in now and name not in late_now),
+        tuple(block for name, block in now.items() if name not in was and name not in late_was),
+        tuple(block for name, block in was.items() if name not in now and name in late_now),
+        tuple(block for name, block in now.items() if name not in was and name in late_was),
+    )
+
+
+def tool_set_changes(step: Step, change: Change) -> ToolChanges | None:
+    """The moves, where a change is the first of its step on the tools level and the set of tools differs.
+
+    None for all others.
+    """
+    if change.level != "tools" or change is not next(one for one in step.changes if one.level == "tools"):
+        return None
+    tool_diff = tool_changes(step)
+    return tool_diff if tool_diff.gone or tool_diff.come or tool_diff.held_back or tool_diff.promoted else None
+
+
+def _tool_blocks(sent: RecordedCall) -> list[Block]:
+    return [block for block in sent.blocks if block.level == "tools"]
+
+
+def is_deferred(block: Block) -> bool:
+    """Whether a definition stands outside of the prefix until it is asked for."""
+    return isinstance(block.value, dict) and bool(block.value.get("defer_loading"))
+
+
+def tool_names(sent: RecordedCall) -> frozenset[str]:
+    """Names of the tools a call shows in front."""
+    return frozenset(block.role for block in _tool_blocks(sent) if not is_deferred(block))
+
+
+def list_names(blocks: Sequence[Block], most: int = 4) -> str:
+    """Their names, for a message.
+
+    >>> list_names(())
+    ''
+    """
+    listed = ", ".join(block.role for block in blocks[:most])
+    return listed if len(blocks) <= most else f"{listed} and {len(blocks) - most} more"
+
+
+def count_tools(blocks: Sequence[Block]) -> str:
+    """How many tools they are, for a message.
+
+    >>> count_tools(())
+    '0 tools'
+    """
+    return f"{len(blocks)} tool{'s' * (len(blocks) != 1)}"
+
+
+def is_server_tool(block: Block) -> bool:
+    """Whether the provider runs it and no schema of it was sent."""
+    value = block.value if isinstance(block.value, dict) else {}
+    kind = str(value.get("type", ""))
+    return bool(
+        SERVER_TOOL.match(kind) or (not kind and SERVER_TOOL.match(block.role) and value.keys() == {block.role})
+    )
+
+
+def is_search_tool(block: Block) -> bool:
+    """Whether it looks for other tools."""
+    value = block.value if isinstance(block.value, dict) else {}
+    return bool(SEARCH.search(block.role) or SEARCH.search(str(value.get("type", ""))))
+
+
+def _nameless(block: Block) -> bytes:
+    return block.body.replace(orjson.dumps(block.role), b'""')
+
+
+def server_of(block: Block) -> str:
+    """The server a tool's name begins with: `mcp__github` of `mcp__github__search`; empty where it names none."""
+    return block.role.rpartition("__")[0]
+
+
+def are_whole_servers(moved: Sequence[Block], left: Sequence[Block]) -> bool:
+    """Whether `moved` are all the tools of their servers: none of those that stayed has one of them."""
+    servers = {server_of(block) for block in moved}
+    return bool(servers) and "" not in servers and not servers & {server_of(block) for block in left}
+
+
+def new_instructions(step: Step) -> str:
+    """What the user or the system says in this call that the one before did not have: newest messages, and what came
+    into the system.
+    """
+    user_blocks = [
+        block for block in new_message_blocks(step) if block.type == "text" and block.role not in ("assistant", "model")
+    ]
+    old_lines = {
+        line for block in step.before.blocks if block.level == "system" for line in text_of(block).splitlines()
+    }
+    news = [
+        line
+        for block in step.after.blocks
+        if block.level == "system"
+        for line in text_of(block).splitlines()
+        if line not in old_lines
+    ]
+    texts = [text for text in map(text_of, user_blocks) if len(text) <= _SHORT_TEXT]
+    return "\n".join([*texts, *news])
+
+
+def new_tool_calls(step: Step) -> list[Block]:
+    """The calls of tools among the newest messages."""
+    return [block for block in new_message_blocks(step) if block.type == "call"]
+
+
+def was_searched(step: Step, name: str) -> bool:
+    """Whether a search for tools has just brought this one."""
+    latest = message_blocks(step.after)[-_RECENT:]
+    calls = any(block.type == "call" and SEARCH.search(block.body.decode("utf-8", "replace")) for block in latest)
+    kinds = any(block.type == "result" and b"tool_reference" in block.body for block in latest)
+    return (calls or kinds) and any(block.type == "result" and name.encode() in block.body for block in latest)
+
+
+def list_edit(was: str, now: str) -> tuple[list[str], list[str]]:
+    """Entries that came into a list in a text, and those that went; both empty where anything else differs too.
+
+    >>> list_edit("Known: a, b, c", "Known: a, b, bc, c")
+    (['bc'], [])
+    >>> list_edit("Known: a, b", "Known: a, b. Use with care.")
+    ([], [])
+    """
+    lines = _list_edit(was.split("\n"), now.split("\n"), _is_line)
+    return lines if any(lines) else _list_edit(_SEPARATOR.split(was), _SEPARATOR.split(now), _is_item, 2)
+
+
+def _list_edit(
+    one: list[str], other: list[str], is_entry: Callable[[list[str], int], bool], step: int = 1
+) -> tuple[list[str], list[str]]:
+    """What was put in and what taken out, where every piece of it is an entry.
+
+    Every `step`th of the pieces is compared.
+    """
+    came: list[int] = []
+    went: list[int] = []
+    for kind, a, b, c, d in SequenceMatcher(None, one[::step], other[::step], autojunk=False).get_opcodes():
+        if kind == "replace":
+            return [], []
+        went += range(a * step, b * step, step) if kind == "delete" else ()
+        came += range(c * step, d * step, step) if kind == "insert" else ()
+    if not all(is_entry(other, place) for place in came) or not all(is_entry(one, place) for place in went):
+        return [], []
+    return [other[place] for place in came], [one[place] for place in went]
+
+
+def _is_line(lines: list[str], place: int) -> bool:
+    """Whether a line has the bullet of other lines."""
+    line = lines[place].lstrip()
+    return bool(_BULLET.match(line)) and sum(other.lstrip()[:1] == line[:1] for other in lines) > 1
+
+
+def _is_item(pieces: list[str], place: int) -> bool:
+    """Whether a piece stands between commas and is short, and begins no sentence."""
+    around = [pieces[i].strip() for i in (place - 1, place + 1) if 0 < i < len(pieces)]
+    return any(one in (",", ";", "|") for one in around) and 0 < len(pieces[place]) <= 80 and "." not in around[:1]
+
+
+# CKT01 tool-order-drift
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _tool_order_drift(step: Step, change: Change) -> Evidence | None:
+    if change.level != "tools" or not is_reorder(change):
+        return None
+    moved = next(
+        now.role
+        for was, now in zip(change.was, change.now, strict=True)
+        if was.role != now.role or was.body != now.body
+    )
+    return Evidence(f"the same {len(change.now)} tools stand in another order: {moved} is first to have moved")
+
+
+# CKT02 tools-arrive-late
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _server_tools_changed(step: Step, change: Change) -> Evidence | None:
+    """All tools of a server came, went or came back together."""
+    tool_diff = tool_set_changes(step, change)
+    if (
+        tool_diff is None
+        or tool_diff.is_rename
+        or not are_whole_servers([*tool_diff.gone, *tool_diff.come], [*_without(tool_diff.was, tool_diff.gone)])
+    ):
+        return None
+    what = [
+        f"{list_names(tool_diff.gone)} went" * bool(tool_diff.gone),
+        f"{list_names(tool_diff.come)} came" * bool(tool_diff.come),
+    ]
+    return Evidence(f"tools of a server changed at call {step.turn}: {', '.join(filter(None, what))}")
+
+
+def _without(was: tuple[Block, ...], gone: tuple[Block, ...]) -> list[Block]:
+    return [block for block in was if block not in gone]
+
+
+def _tools_added_late(step: Step, change: Change) -> Evidence | None:
+    """Tools came that no call before had, or those at the end of the list went."""
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None or tool_diff.is_swap or tool_diff.is_rename:
+        return None
+    earlier_names = {name for sent in step.earlier for name in tool_names(sent)}
+    if tool_diff.come and not earlier_names & {block.role for block in tool_diff.come}:
+        return Evidence(f"{count_tools(tool_diff.come)} appeared at call {step.turn}: {list_names(tool_diff.come)}")
+    if (
+        tool_diff.gone
+        and 3 * len(tool_diff.gone) <= len(tool_diff.was)
+        and tool_diff.was[-len(tool_diff.gone) :] == tool_diff.gone
+    ):
+        return Evidence(
+            f"{count_tools(tool_diff.gone)} vanished from the end of the list at call {step.turn}: {list_names(tool_diff.gone)}"
+        )
+    return _tools_returned(step, tool_diff)
+
+
+def _tools_returned(step: Step, tool_diff: ToolChanges) -> Evidence | None:
+    """What came had stood at the end of an earlier list that was otherwise this one."""
+    if (
+        not tool_diff.come
+        or tool_diff.now[-len(tool_diff.come) :] != tool_diff.come
+        or 3 * len(tool_diff.come) > len(tool_diff.now)
+    ):
+        return None
+    now = {block.role for block in tool_diff.now}
+    was_before = any(tool_names(sent) == now for sent in step.earlier[:-1])
+    return (
+        Evidence(f"{count_tools(tool_diff.come)} came back at call {step.turn}: {list_names(tool_diff.come)}")
+        if was_before
+        else None
+    )
+
+
+# CKT03 per-turn-tool-selection
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _per_turn_tool_selection(step: Step, change: Change) -> Evidence | None:
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None or tool_diff.is_rename or not (tool_diff.gone or tool_diff.come):
+        return None
+    text = f"another choice of tools: {len(tool_diff.was)} before, {len(tool_diff.now)} now"
+    gone, come = (
+        f"; without {list_names(tool_diff.gone)}" if tool_diff.gone else "",
+        f"; with {list_names(tool_diff.come)}" if tool_diff.come else "",
+    )
+    return Evidence(text + gone + come)
+
+
+# CKT04 tools-dropped-on-last-turn
+# ---------------------------------------------------------------------------------------------------------------------
+
+_FINISHES = re.compile(
+    r"^(?:final|finish|submit|answer|respond|done|complete|terminate|summar|report|structured_output)", re.IGNORECASE
+)
+
+_LAST_TURN_INSTRUCTION = re.compile(
+    r"final answer|last (?:step|turn|iteration|call)|max(?:imum|\.)? (?:number of )?(?:steps|iterations|turns|tool calls)"
+    r"|(?:step|iteration|turn) limit|no (?:more|further) tools?|without (?:us|call)ing (?:any )?(?:more |further )?tools?|answer now"
+    r"|\bsummari[sz]e\b|wrap up|\bconclude\b",
+    re.IGNORECASE,
+)
+
+
+def _tools_dropped_on_last_turn(step: Step, change: Change) -> Evidence | None:
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None or tool_diff.held_back or tool_diff.promoted:
+        return None
+    if not tool_diff.now:
+        return Evidence(f"all {len(tool_diff.was)} tools are gone at call {step.turn}")
+    if tool_diff.gone and _is_finish(tool_diff):
+        return Evidence(f"only {list_names(tool_diff.now)} is left of {len(tool_diff.was)} tools at call {step.turn}")
+    if tool_diff.gone and not tool_diff.come and _LAST_TURN_INSTRUCTION.search(new_instructions(step)):
+        return Evidence(
+            f"{count_tools(tool_diff.gone)} left out of the call that is told to end: {list_names(tool_diff.gone)}"
+        )
+    return _back(step, tool_diff)
+
+
+def _is_finish(tool_diff: ToolChanges) -> bool:
+    return len(tool_diff.now) == 1 < len(tool_diff.was) and bool(_FINISHES.match(tool_diff.now[0].role))
+
+
+def _back(step: Step, tool_diff: ToolChanges) -> Evidence | None:
+    """After a call without tools they are there again."""
+    if tool_diff.was or not any(tool_names(sent) for sent in step.earlier[:-1]):
+        return None
+    return Evidence(f"{count_tools(tool_diff.come)} back after a call without any")
+
+
+# CKT05 auto-defer-threshold-flip
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _auto_defer_threshold_flip(step: Step, change: Change) -> Evidence | None:
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None:
+        return None
+    flips = [*tool_diff.held_back, *tool_diff.promoted]
+    has_search = any(map(is_search_tool, (*tool_diff.gone, *tool_diff.come)))
+    moved = len(tool_diff.gone) + len(tool_diff.come)
+    if len(flips) > 1 or tool_diff.held_back or (has_search and moved > 2):
+        way = (
+            "deferred"
+            if tool_diff.held_back or (has_search and tool_diff.gone and len(tool_diff.now) < len(tool_diff.was))
+            else "sent in full"
+        )
+        text = f"{max(len(flips), moved)} tools are {way} at call {step.turn}"
+        return Evidence(f"{text}: {list_names(flips or [*tool_diff.gone, *tool_diff.come])}")
+    return None
+
+
+# CKT06 deferred-tool-promoted
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _deferred_tool_promoted(step: Step, change: Change) -> Evidence | None:
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None or tool_diff.gone or tool_diff.held_back or not _is_promotion(step, tool_diff):
+        return None
+    new = [*tool_diff.promoted, *tool_diff.come]
+    return Evidence(
+        f"{list_names(new)} joined the {len(tool_diff.was)} tools in front"
+        + " right behind a search for tools" * bool(tool_diff.come)
+    )
+
+
+def _is_promotion(step: Step, tool_diff: ToolChanges) -> bool:
+    if tool_diff.promoted:
+        return len(tool_diff.promoted) == 1 and not tool_diff.come
+    return 0 < len(tool_diff.come) <= 5 and all(was_searched(step, block.role) for block in tool_diff.come)
+
+
+# CKT07 schema-key-order-drift
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _schema_key_order_drift(step: Step, change: Change) -> Evidence | None:
+    pairs = paired_blocks(change) if change.level == "tools" else []
+    if not pairs or not all(was.role == now.role and is_same_schema(was, now) for was, now in pairs):
+        return None
+    return Evidence(
+        f"{len(pairs)} definitions say the same with keys, or required names, in another order: {pairs[0][1].role}"
+    )
+
+
+def is_same_schema(was: Block, now: Block) -> bool:
+    """Whether two definitions are the same JSON but for the order of keys and of `required`."""
+    return is_same_value(was, now) or _sorted_required(orjson.loads(was.body)) == _sorted_required(
+        orjson.loads(now.body)
+    )
+
+
+def _sorted_required(value: Json, key: str = "") -> Json:
+    if isinstance(value, dict):
+        return {name: _sorted_required(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        is_set = key == "required" and all(isinstance(item, str) for item in value)
+        return sorted(value) if is_set else [_sorted_required(item) for item in value]
+    return value
+
+
+# CKT08 volatile-tool-description
+# ---------------------------------------------------------------------------------------------------------------------
+
+_URL = re.compile(r"\b(?:https?|wss?|file)://[^\s\"'<>)]+|\blocalhost:\d+")
+
+_VALUE_PATTERNS = (("a time or date", MOMENT), ("an address", _URL), ("an id", ID), ("a path", PATH))
+
+_MAX_SHORT_VALUE = 120
+
+
+def _volatile_value_changed(step: Step, change: Change) -> Evidence | None:
+    """Texts in the definitions differ in nothing but values of a kind."""
+    pairs = _texts(change)
+    kind = next(
+        (kind for kind, pattern in _VALUE_PATTERNS if pairs and all(differs_only_in(pattern, *pair) for pair in pairs)),
+        "",
+    )
+    return (
+        Evidence(f"{kind} changed in the description of {change.now[0].role}: {_difference_text(pairs[0])}")
+        if kind
+        else None
+    )
+
+
+def _short_value_changed(step: Step, change: Change) -> Evidence | None:
+    """One definition differs in a few words that stand for others."""
+    pairs = _texts(change) if len(change.now) == 1 else []
+    if len(pairs) != 1:
+        return None
+    _, was, now = differing_span(*pairs[0])
+    is_value = was.strip() and now.strip() and max(len(was), len(now)) <= _MAX_SHORT_VALUE and "\n" not in was + now
+    return (
+        Evidence(f"a value changed in the description of {change.now[0].role}: {_difference_text(pairs[0])}")
+        if is_value
+        else None
+    )
+
+
+def _texts(change: Change) -> list[tuple[str, str]]:
+    """Pairs of texts that differ in definitions that are otherwise equal."""
+    pairs = paired_blocks(change) if change.level == "tools" else []
+    pairs_of_strings = [_differing_strings_of(was, now) for was, now in pairs]
+    return [pair for texts in pairs_of_strings for pair in texts] if all(pairs_of_strings) else []
+
+
+def _differing_strings_of(was: Block, now: Block) -> list[tuple[str, str]]:
+    return (differing_strings(orjson.loads(was.body), orjson.loads(now.body)) or []) if was.role == now.role else []
+
+
+def _difference_text(pair: tuple[str, str]) -> str:
+    _, was, now = differing_span(*pair)
+    return f"{was[:40]!r} became {now[:40]!r}"
+
+
+# CKT09 catalogue-in-tool-description
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _catalogue_in_tool_description(step: Step, change: Change) -> Evidence | None:
+    """One definition whose text gained or lost entries of a list."""
+    pairs = paired_blocks(change) if change.level == "tools" else []
+    if len(pairs) != 1 or pairs[0][0].role != pairs[0][1].role:
+        return None
+    texts = differing_strings(*(orjson.loads(block.body) for block in pairs[0])) or []
+    edits = [list_edit(*pair) for pair in texts]
+    if not edits or not all(came or went for came, went in edits):
+        return None
+    came, went = ([item for edit in edits for item in edit[side]] for side in (0, 1))
+    what = [f"{came[0][:40]!r} came" if came else "", f"{went[0][:40]!r} went" if went else ""]
+    return Evidence(f"a list in the description of {pairs[0][1].role} changed: {', '.join(filter(None, what))}")
+
+
+# CKT10 tool-defs-re-rendered
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _tool_defs_re_rendered(step: Step, change: Change) -> Evidence | None:
+    """Whatever else differs in the tools."""
+    if change.level != "tools" or not change.is_first:
+        return None
+    older = [block.body for sent in step.earlier[-3:-1] for block in sent.blocks if block.level == "tools"]
+    is_back = bool(change.now) and all(block.body in older for block in change.now)
+    count = max(len(change.was), len(change.now))
+    name = (change.now or change.was)[0].role
+    what = f"{count} tool definition{'s' * (count != 1)}"
+    return Evidence(
+        f"{what} back to what stood there before: {name}" if is_back else f"{what} made anew with other words: {name}"
+    )
+
+
+# CKT11 permission-removes-tool
+# ---------------------------------------------------------------------------------------------------------------------
+
+_MODE_KINDS = r"(?:plan(?:ning)?|ask|read[- ]?only|edit|act|build|review|auto|architect|code|debug|chat|agent|safe|yolo|bypass)[- _]mode\b"
+
+_MODE = re.compile(
+    rf"\b{_MODE_KINDS}|\bmode\b\s*(?:is|=|:|changed|switched)|\brole (?:is now|changed|switched)"
+    r"|\bswitch(?:ed|ing)?\s+to\s+.{0,40}\b(?:mode|agent)\b|\bpermissions?\b|\bnot (?:allowed|permitted)\b"
+    r"|\byou are (?:now )?(?:in|the)\b.{0,40}\b(?:mode|agent)\b|\bhand(?:ed|ing)?[ -]?(?:off|over)\b|\btransferred to\b|\bagent\s*[:=]",
+    re.IGNORECASE,
+)
+
+_MODE_ENTERED = re.compile(
+    rf"\b(?:now|are|enter(?:ed|ing)?|switch(?:ed|ing)?)\s+(?:in|to|into)\s+(?:the |an? )?{_MODE_KINDS}"
+    rf"|\b{_MODE_KINDS} (?:is|was) (?:now )?(?:active|on\b|enabled)",
+    re.IGNORECASE,
+)
+"""A mode that is told, not mentioned: it explains that all tools of a server go, or that others take the place of some.
+"""
+
+_SWITCHES = re.compile(
+    rb'"name":"[^"]*(?:exit_?plan|enter_?plan|plan_?mode|switch_?mode|set_?mode|transfer_to_|hand_?off|switch_?agent)',
+    re.IGNORECASE,
+)
+
+
+def _permission_removes_tool(step: Step, change: Change) -> Evidence | None:
+    tool_diff = tool_set_changes(step, change)
+    if tool_diff is None or tool_diff.is_rename or not (tool_diff.gone or tool_diff.come):
+        return None
+    is_server = are_whole_servers(
+        [*tool_diff.gone, *tool_diff.come], [block for block in tool_diff.was if block not in tool_diff.gone]
+    )
+    sign = (_MODE_ENTERED if tool_diff.is_swap or is_server else _MODE).search(new_instructions(step))
+    call = next((block for block in new_tool_calls(step) if _SWITCHES.search(block.body)), None)
+    if sign is None and call is None:
+        return None
+    moved = list_names(tool_diff.gone) + " went" if tool_diff.gone else list_names(tool_diff.come) + " came"
+    return Evidence(
+        f"{moved} at the call that says {sign[0]!r}" if sign else f"{moved} at the call behind a change of mode"
+    )
+
+
+# CKT12 registry-roundtrip-reorder
+# ---------------------------------------------------------------------------------------------------------------------
+
+_MIN_PAUSE_SECONDS = 300
+
+_WRAPPERS = ("function", "toolSpec")
+"""Keys that a definition stands under: a frame in a frame."""
+
+
+def _registry_roundtrip_reorder(step: Step, change: Change) -> Evidence | None:
+    """All definitions of a change came through a store that keeps keys by length and then by bytes, as `jsonb` does, or
+    went back.
+    """
+    pairs = paired_blocks(change) if change.level == "tools" else []
+    if not pairs or not all(was.role == now.role and is_same_value(was, now) for was, now in pairs):
+        return None
+    is_now, is_was = (all(_has_stored_key_order(pair[side]) for pair in pairs) for side in (1, 0))
+    if is_now == is_was or (len(pairs) == 1 and step.gap_seconds < _MIN_PAUSE_SECONDS):
+        return None
+    side = "now" if is_now else "before"
+    return Evidence(
+        f"{len(pairs)} definitions have their keys by length {side}, as a database's JSON column gives them back"
+    )
+
+
+def _has_stored_key_order(block: Block) -> bool:
+    """Whether every object's keys are by length and then by bytes, in at least one of them otherwise than by the
+    alphabet.
+    """
+    orders = [list(one) for one in _objects(block.value)]
+    by_length = [sorted(keys, key=lambda key: (len(key.encode()), key.encode())) for keys in orders]
+    return orders == by_length and any(len(keys) > 2 and keys != sorted(keys) for keys in orders)
+
+
+def _objects(value: Json, is_frame: bool = True) -> Iterator[dict[str, Json]]:
+    """Objects of more than one key, the definition's own left out."""
+    if isinstance(value, dict):
+        if not is_frame and len(value) > 1:
+            yield value
+        for key, item in value.items():
+            yield from _objects(item, is_frame and key in _WRAPPERS)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _objects(item, False)
+
+
+# CKT13 server-tool-toggle
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _server_tool_toggled(step: Step, change: Change) -> Evidence | None:
+    tool_diff = tool_set_changes(step, change)
+    moved = [*tool_diff.gone, *tool_diff.come] if tool_diff else []
+    if (
+        tool_diff is None
+        or not moved
+        or tool_diff.held_back
+        or tool_diff.promoted
+        or not all(map(is_server_tool, moved))
+    ):
+        return None
+    what = [
+        f"{list_names(tool_diff.gone)} was switched off" if tool_diff.gone else "",
+        f"{list_names(tool_diff.come)} was switched on" if tool_diff.come else "",
+    ]
+    return Evidence(f"{' and '.join(filter(None, what))} at call {step.turn}")
+
+
+def _citations_toggled(step: Step, change: Change) -> Evidence | None:
+    """Documents that were sent before say otherwise now whether they are cited."""
+    pairs = paired_blocks(change) if change.level == "messages" else []
+    if not pairs or not all(_uncited(was) == _uncited(now) for was, now in pairs):
+        return None
+    return Evidence(
+        f"citations were switched {'on' if _is_cited(pairs[0][1]) else 'off'} for a document that was sent before"
+    )
+
+
+def _uncited(block: Block) -> Json:
+    value = _document(orjson.loads(block.body))
+    is_document = isinstance(value, dict) and "source" in value
+    return {key: item for key, item in value.items() if key != "citations"} if is_document else block.body.hex()
+
+
+def _document(value: Json) -> Json:
+    """A document without what Bedrock wraps it in: `{"document": {…}}`."""
+    return value["document"] if isinstance(value, dict) and "document" in value else value
+
+
+def _is_cited(block: Block) -> bool:
+    value = _document(block.value)
+    citations = value.get("citations") if isinstance(value, dict) and block.type == "document" else None
+    return isinstance(citations, dict) and bool(citations.get("enabled"))
+
+
+def _first_citations(step: Step) -> Evidence | None:
+    """A new document turns citations on for the whole conversation: the provider writes instructions for them into the
+    system text.
+    """
+    if not is_claude(step.after) or not had_cached(step, "system") or any(change.is_cached for change in step.changes):
+        return None
+    if any(map(_is_cited, step.before.blocks)):
+        return None
+    first = next((block for block in step.after.blocks if _is_cited(block)), None)
+    text = "the first document with citations rewrites the system text"
+    return Evidence(text, path=f"{first.path}.citations", now="enabled") if first else None
+
+
+RULES: Mapping[str, tuple[RequestRule, ...]] = {
+    "CKT01": (RequestRule("change", _tool_order_drift, 10),),
+    "CKT02": (
+        RequestRule("change", _server_tools_changed, 50),
+        RequestRule("change", _tools_added_late, 60),
+    ),
+    "CKT03": (RequestRule("change", _per_turn_tool_selection, 70),),
+    "CKT04": (RequestRule("change", _tools_dropped_on_last_turn, 40),),
+    "CKT05": (RequestRule("change", _auto_defer_threshold_flip, 20),),
+    "CKT06": (RequestRule("change", _deferred_tool_promoted, 30),),
+    "CKT07": (RequestRule("change", _schema_key_order_drift, 15),),
+    "CKT08": (
+        RequestRule("change", _volatile_value_changed, 18),
+        RequestRule("change", _short_value_changed, 35),
+    ),
+    "CKT09": (RequestRule("change", _catalogue_in_tool_description, 22),),
+    "CKT10": (RequestRule("change", _tool_defs_re_rendered, 90),),
+    "CKT11": (RequestRule("change", _permission_removes_tool, 45),),
+    "CKT12": (RequestRule("change", _registry_roundtrip_reorder, 12),),
+    "CKT13": (
+        RequestRule("change", _server_tool_toggled, 11),
+        RequestRule("change", _citations_toggled, 11),
+        RequestRule("step", _first_citations),
+    ),
+}
+"""Code → its rules."""

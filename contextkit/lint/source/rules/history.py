@@ -1,0 +1,438 @@
+"""Rules about what is done to the history on its way into a request.
+
+A history is what reaches `messages=` of a request in a conversation that goes on. Each thing done to the list on the way
+(a slice, a `pop(0)`, a comprehension, a stored element) is an `Origin` of the search in mode `list`. Converting every
+message by itself keeps the prefix; what depends on how many messages there are, or takes some from the front, does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
+from contextkit.lint.source.graph import ANY, Context, Node
+from contextkit.lint.source.search import Origin
+from contextkit.lint.source.sinks import Sink, is_of
+
+CODES: Final = frozenset({"CKM01", "CKM04", "CKM05", "CKM06", "CKM08", "CKM11", "CKM13", "CKM18"})
+
+_GROWS: Final = frozenset({"append", "extend", "+=", "insert", "add"})
+_SLACK: Final = 1.25
+"""A window that is cut to 1/1.25 of the length it is cut at moves rarely enough."""
+_REASONING: Final = re.compile(r"thinking|reasoning")
+_IMAGE: Final = re.compile(r"^(?:input_)?image(?:_url)?$")
+_SIDE_CALL: Final = re.compile(
+    r"summar|compact|condens|title|classif|judge|rewrite|rephrase|route|extract|evaluat|critic|reflect|intent|suggest|follow_?up|memor",
+    re.IGNORECASE,
+)
+"""Functions that ask something about a conversation, once, outside of it."""
+_MEASURE: Final = re.compile(r"token|len|size|length|count|budget|usage|chars|limit|max", re.IGNORECASE)
+
+
+def find(analysis: Analysis) -> Iterator[Hit]:
+    """Hits of the rules about histories."""
+    for sink in analysis.sinks:
+        conversation = sink.conversation
+        if sink.kind != "messages" or conversation is None or conversation.kind not in {"kept", "loop"} or _is_side_call(sink):
+            continue
+        slices = [origin.node for origin in conversation.origins if origin.kind == "slice"]
+        for origin in conversation.origins:
+            if _is_side(origin):
+                continue
+            for code, message in _hazards(origin, slices, analysis):
+                if origin.node.position is not None:
+                    trail = trail_of(origin.state, sink.label, sink.place)
+                    yield Hit(code, message, origin.node, trail, None, origin.node)
+    yield from _windows(analysis)
+
+
+def _windows(analysis: Analysis) -> Iterator[Hit]:
+    """Memories and managers of frameworks that keep the last messages only."""
+    rows = [row for row in analysis.knowledge.sections.get("window", ()) if row["is"] == "constructor"]
+    by_name = {call.rpartition(".")[2]: row for row in rows for call in row["calls"]}
+    for call in analysis.calls():
+        last = call.name.rpartition(".")[2]
+        row = by_name.get(last)
+        if row is not None and is_of(call, row.get("packages", ())) and not analysis.program.targets(call) and is_window(call, row):
+            yield Hit("CKM04", f"`{text_of(call)}` keeps the last messages only: the history begins later in each request", call)
+
+
+def _hazards(origin: Origin, slices: list[Node], analysis: Analysis) -> Iterator[tuple[str, str]]:
+    node = origin.node
+    if origin.kind == "slice":
+        yield from _sliced(origin, slices, analysis)
+    elif origin.kind == "update":
+        yield from _updated(origin, analysis)
+    elif origin.kind == "comp":
+        yield from _comprehended(origin, analysis)
+    elif origin.kind == "call":
+        yield from _called(node, analysis)
+    elif origin.kind == "item":
+        yield from _made_anew(origin, analysis)
+
+
+# The front is cut off
+
+
+def _sliced(origin: Origin, slices: list[Node], analysis: Analysis) -> Iterator[tuple[str, str]]:
+    node = origin.node
+    lower, upper, _ = node.value
+    context = node.context
+    loop = next((one for one in context.loops() if one.kind == "while" and one.test is not None and _measures(one.test)), None)
+    if loop is not None and lower is not None and upper is None and not _is_from_end(lower):
+        yield "CKM05", _capped(node)
+        return
+    if upper is not None or lower is None or not _is_from_end(lower) or _is_look(lower):
+        return
+    if any(_is_rest(other, node) for other in slices):
+        return  # the messages before it are there, too, in another form
+    if _has_slack(origin, lower, analysis) or _is_compaction(origin, analysis):
+        return
+    yield "CKM04", f"`{text_of(node)}` keeps the last messages only: the history begins one turn later in each request"
+
+
+def _is_from_end(lower: Node) -> bool:
+    """`-N`, `-limit`, `len(messages) - N`."""
+    if lower.kind == "const":
+        return isinstance(lower.value, int) and lower.value < 0
+    if lower.kind == "join" and lower.name == "-":
+        return not _is_length(lower.inputs[0])
+    if lower.kind == "join" and lower.name == "arith" and len(lower.inputs) == 2:
+        return _is_length(lower.inputs[0]) and not _is_length(lower.inputs[1])
+    return lower.kind == "call" and lower.name == "max" and any(_is_from_end(value) for _, value in lower.value)
+
+
+def _is_length(node: Node) -> bool:
+    return node.kind == "call" and node.name == "len"
+
+
+def _is_look(lower: Node) -> bool:
+    """`[-1:]`, `[-2:]`: the newest message or exchange."""
+    return lower.kind == "const" and lower.value in (-1, -2)
+
+
+def _is_rest(other: Node, node: Node) -> bool:
+    """`messages[:-N]` beside `messages[-N:]`."""
+    if other is node or other.value[1] is None:
+        return False
+    return other.inputs[0] is node.inputs[0] and _same(other.value[1], node.value[0])
+
+
+def _same(one: Node, other: Node) -> bool:
+    if one is other:
+        return True
+    if one.kind == "const" and other.kind == "const":
+        return bool(one.value == other.value)
+    return one.kind == other.kind and bool(one.inputs) and len(one.inputs) == len(other.inputs) and all(map(_same, one.inputs, other.inputs))
+
+
+def _has_slack(origin: Origin, lower: Node, analysis: Analysis) -> bool:
+    """Whether the list is cut at one length down to a much shorter one, and kept so."""
+    kept = _number(lower.inputs[0] if lower.kind == "join" and lower.name == "-" else lower, analysis)
+    for context in origin.node.context.chain():
+        if context.kind in {"if", "else"} and context.test is not None:
+            for limit in _limits(context.test, analysis):
+                if kept is not None and limit >= _SLACK * abs(kept):
+                    return _is_kept(origin)
+    return False
+
+
+def _is_kept(origin: Origin) -> bool:
+    """Whether the cut list takes the place of the history."""
+    child = origin.node
+    for state in origin.state.chain():
+        node = state.node
+        if node.kind == "attr" or (node.kind == "phi" and node.name == "loop") or (node.kind == "update" and node.name == "replace"):
+            return True
+        child = node
+    return child is not origin.node and False
+
+
+def _limits(test: Node, analysis: Analysis) -> Iterator[float]:
+    """The numbers a length is compared with."""
+    for part in _within(test):
+        if part.kind == "compare" and any(_is_length(one) for one in part.inputs):
+            for one in part.inputs:
+                number = _number(one, analysis)
+                if number is not None:
+                    yield number
+
+
+def _number(node: Node, analysis: Analysis) -> float | None:
+    values = [value for value in analysis.search.constants(node) if isinstance(value, int | float) and not isinstance(value, bool)]
+    return values[0] if len(values) == 1 else None
+
+
+def _is_compaction(origin: Origin, analysis: Analysis) -> bool:
+    """Whether a summary takes the place of the rest, when there is too much."""
+    is_rare = any(context.kind in {"if", "else"} and context.test is not None and _measures(context.test) for context in origin.node.context.chain())
+    parent = origin.state.parent
+    if parent is None or not is_rare:
+        return False
+    around = [state.node for state in origin.state.chain() if state.node.kind in {"list", "join"}]
+    for node in around[:2]:
+        for part in node.inputs:
+            for one in _within(part.inputs[0] if part.kind == "star" else part):
+                if one.kind == "call" and re.search(r"summar|compact|condens", one.name, re.IGNORECASE):
+                    return True
+                if one.kind in {"param", "attr", "ref", "item"} and re.search(r"summar|compact|condens", one.name, re.IGNORECASE):
+                    return True
+    return bool(re.search(r"summar|compact|condens", origin.node.context.function.name, re.IGNORECASE))
+
+
+def _updated(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
+    node = origin.node
+    name, keys = node.name, node.value
+    if name in {"pop", "popleft", "del"} and not keys and _takes_first(node):
+        tests = [context for context in node.context.chain() if context.test is not None and _measures(context.test)]
+        if any(context.kind == "while" for context in tests):
+            yield "CKM05", _capped(node)
+        elif tests or _is_open_front(node):
+            yield "CKM04", f"`{text_of(node)}` takes messages from the front: the history begins later in each request"
+    elif name in {"insert", "append"} and not keys and _from_newest(node):
+        yield "CKM05", _capped(node)
+    elif name == "setitem" and keys and keys[0] == ANY:
+        yield from _rewritten(node, keys, analysis)
+    elif name in {"pop", "del"} and keys and keys[0] == ANY and _has_text(node.inputs[1:], _REASONING) and _depends_on_place(node.context):
+        yield "CKM01", f"`{text_of(node)}` takes reasoning out of earlier turns: they are not what was sent before"
+    elif name in _GROWS and not keys:
+        yield from _arrives(node, analysis)
+
+
+def _takes_first(node: Node) -> bool:
+    if node.name == "popleft":
+        return True
+    if len(node.inputs) < 2:
+        return False
+    key = node.inputs[1]
+    if key.kind == "const":
+        return key.value in (0, 1) and not isinstance(key.value, bool)
+    if key.kind == "slice":
+        lower, upper, _ = key.value
+        return (lower is None or (lower.kind == "const" and lower.value in (0, 1))) and upper is not None
+    return False
+
+
+def _is_open_front(node: Node) -> bool:
+    """`del messages[:-N]`, which does nothing while there are few."""
+    key = node.inputs[1] if len(node.inputs) > 1 else None
+    return key is not None and key.kind == "slice" and key.value[1] is not None and _is_from_end(key.value[1]) and not _is_look(key.value[1])
+
+
+def _from_newest(node: Node) -> bool:
+    """A list that is filled from the newest message on, until it is full."""
+    for context in node.context.chain():
+        if context.kind == "for" and context.iterable is not None and context.iterable.kind == "call" and context.iterable.name == "reversed":
+            return any(
+                around.test is not None and _measures(around.test, strict=True) for left in context.breaks for around in left.chain() if around.kind == "if"
+            )
+    return False
+
+
+def _capped(node: Node) -> str:
+    return f"`{text_of(node)}` drops messages until the history just fits: from then on its beginning moves with almost every turn"
+
+
+def _called(node: Node, analysis: Analysis) -> Iterator[tuple[str, str]]:
+    last = node.name.rpartition(".")[2]
+    if last == "deque":
+        limit = node.argument("maxlen", 1)
+        if limit is not None and not (limit.kind == "const" and limit.value is None):
+            yield "CKM04", f"`{text_of(node)}` keeps the last messages only: the history begins later in each request"
+        return
+    for row in analysis.knowledge.sections.get("window", ()):
+        if row["is"] == "call" and any(node.name == call or f".{node.name}".endswith(call.removeprefix("*")) for call in row["calls"]):
+            if is_window(node, row):
+                yield "CKM04", f"`{last}` keeps the last messages only: the history begins later in each request"
+            return
+
+
+def is_window(node: Node, row: Mapping[str, Any]) -> bool:
+    """Whether a call that a `[[window]]` row is about cuts, by the arguments it is given."""
+    for key, value in row.get("when", {}).items():
+        given = node.argument(key)
+        if given is not None and (given.kind != "const" or str(given.value) != value):
+            return False
+    arguments = [node.argument(int(key) if key.isdigit() else key) for key in row.get("argument", ())]
+    limits = [given for given in arguments if given is not None]
+    if not limits:
+        return bool(row.get("absent") == "cuts")
+    return not any(given.kind == "const" and str(given.value) in row.get("off", ()) for given in limits)
+
+
+# Earlier messages are rewritten
+
+
+def _rewritten(node: Node, keys: tuple[object, ...], analysis: Analysis) -> Iterator[tuple[str, str]]:
+    """`message["content"] = …` for earlier messages, by how far they are from the end."""
+    if not any(key in {"content", "text", ".content", "parts", ".parts"} for key in keys) or not _depends_on_place(node.context):
+        return
+    value = node.inputs[1]
+    if value.kind == "comp" and any(_has_text(_within(one), _REASONING) for one in value.value.conditions):
+        yield "CKM01", f"`{text_of(value)}` takes reasoning out of earlier turns: they are not what was sent before"
+    elif value.kind == "comp" and any(_has_text(_within(one), _IMAGE) for one in value.value.conditions):
+        yield "CKM18", f"`{text_of(value)}` takes images out of earlier turns: the prefix ends where the first one was"
+    elif _is_placeholder(value, analysis):
+        yield "CKM06", f"`{text_of(value)}` takes the place of what an earlier message said: the prefix ends there"
+    else:
+        yield "CKM08", f"`{text_of(value)}` changes a message once it is old: the place where the prefix ends moves with every turn"
+
+
+def _is_placeholder(value: Node, analysis: Analysis) -> bool:
+    found = analysis.search.constants(value) if value.kind in {"ref", "phi", "const", "attr"} else set()
+    if found:
+        return all(isinstance(one, str) and len(one) < 300 for one in found)
+    return value.kind == "join" and value.name == "fstring" and len(value.inputs) < 6
+
+
+def _depends_on_place(context: Context) -> bool:
+    """Whether something is done to some messages only, by where they stand: `messages[:-6]`, `i < len(messages) - 6`."""
+    for one in context.chain():
+        if one.iterable is not None and _is_head(one.iterable):
+            return True
+        if one.kind in {"if", "else"} and one.test is not None and _asks_place(one.test):
+            return True
+    return False
+
+
+def _is_head(node: Node) -> bool:
+    """`messages[:-N]`, `enumerate(messages[:-N])`, a variable of it."""
+    for one in _within(node):
+        if one.kind == "slice" and one.value[1] is not None and one.value[0] in (None, *[one.value[0]]):
+            upper = one.value[1]
+            if _is_from_end(upper) or upper.kind in {"param", "phi", "join", "call"}:
+                return True
+    return False
+
+
+def _asks_place(test: Node) -> bool:
+    """Whether a condition compares a message's index with something that depends on the length."""
+    for one in _within(test):
+        if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte"}:
+            has_index = any(_is_index(part) for side in one.inputs for part in _within(side))
+            if has_index:
+                return True
+    return False
+
+
+def _is_index(node: Node) -> bool:
+    if node.kind == "item" and node.value == 0 and node.inputs[0].kind == "iter":
+        iterable = node.inputs[0].inputs[0]
+        return iterable.kind == "call" and iterable.name == "enumerate"
+    return node.kind == "iter" and node.inputs[0].kind == "call" and node.inputs[0].name == "range" and any(
+        _is_length(part) for _, value in node.inputs[0].value for part in _within(value)
+    )
+
+
+def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
+    node = origin.node
+    parts = node.value
+    element = node.inputs[0]
+    place = [one for one in _within(element) if one.kind == "phi" and one.value is not None and _asks_place(one.value)]
+    is_head = any(_is_head(one) for one in parts.iterables)
+    if any(_asks_place(one) for one in parts.conditions):
+        yield "CKM04", f"`{text_of(node)}` leaves messages out by how old they are: the prefix ends earlier in each request"
+    elif place or (is_head and element.kind != "iter"):
+        changed = next((one for one in _within(element) if one.kind == "dict" and "content" in one.value), None)
+        content = changed.inputs[changed.value.index("content")] if changed is not None else None
+        if content is not None and _is_placeholder(content, analysis):
+            yield "CKM06", f"`{text_of(content)}` takes the place of what an earlier message said: the prefix ends there"
+        else:
+            yield "CKM08", f"`{text_of(node)}` changes messages once they are old: the place where the prefix ends moves with every turn"
+
+
+# Results come in another order; ids are made anew
+
+
+def _arrives(node: Node, analysis: Analysis) -> Iterator[tuple[str, str]]:
+    for context in node.context.chain():
+        if context.kind == "for" and context.iterable is not None:
+            found = analysis.search.origins(context.iterable, kinds=frozenset({"arrival"}), most=200)
+            if any(origin.kind == "arrival" for origin in found):
+                yield "CKM11", f"`{text_of(context.iterable)}` gives results as they finish, and the history keeps them in that order: a replay differs"
+                return
+    if node.name in {"extend", "+="}:
+        for operand in node.inputs[1:]:
+            found = analysis.search.origins(operand, kinds=frozenset({"arrival"}), most=200)
+            if any(origin.kind == "arrival" for origin in found):
+                yield "CKM11", f"`{text_of(operand)}` has results as they finished, and the history keeps them in that order: a replay differs"
+                return
+
+
+def _made_anew(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
+    """A message that is converted for each request gets a new id each time."""
+    above = origin.state.parent
+    if above is None or above.node.kind not in {"comp", "update"}:
+        return
+    if above.node.kind == "update" and not (above.node.name == "append" and _goes_through_messages(above.node)):
+        return
+    for state in analysis.search.objects(origin.node, stack=origin.state.stack):
+        message = state.node
+        if message.kind != "dict":
+            continue
+        for key, value in zip(message.value, message.inputs, strict=True):
+            if key in {"id", "tool_call_id", "call_id", "tool_use_id"}:
+                found = analysis.search.origins(value, kinds=frozenset({"id"}), stack=state.stack, most=300)
+                hit = next((one for one in found if one.kind == "id"), None)
+                if hit is not None:
+                    yield "CKM13", f"`{text_of(hit.node)}` gives an earlier message a new {key!r} in each request"
+                    return
+
+
+def _goes_through_messages(node: Node) -> bool:
+    for context in node.context.chain():
+        if context.kind == "for" and context.iterable is not None:
+            return any(one.kind in {"param", "attr"} and re.search(r"messages|history", one.name) for one in _within(context.iterable))
+    return False
+
+
+# Conditions
+
+
+def _measures(test: Node, *, strict: bool = False) -> bool:
+    """Whether a condition asks how much there is."""
+    for one in _within(test):
+        if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte", "eq"}:
+            for side in one.inputs:
+                for part in _within(side):
+                    if _is_length(part):
+                        if not (strict and len(one.inputs) < 2):
+                            return True
+                    elif part.kind in {"call", "param", "attr", "ref"} and _MEASURE.search(part.name.rpartition(".")[2]):
+                        return True
+    return False
+
+
+def _within(node: Node, most: int = 60) -> Iterator[Node]:
+    """A node and what it is made of in the same expression."""
+    waiting = [node]
+    seen: set[int] = set()
+    while waiting and most:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        most -= 1
+        yield one
+        if one.kind == "call":
+            waiting += [value for _, value in one.value]
+        waiting += one.inputs
+        if one.kind == "comp":
+            waiting += [*one.value.iterables, *one.value.conditions]
+
+
+def _has_text(nodes: Iterable[Node], pattern: re.Pattern[str]) -> bool:
+    return any(one.kind == "const" and isinstance(one.value, str) and pattern.search(one.value) for one in nodes)
+
+
+def _is_side_call(sink: Sink) -> bool:
+    return sink.call is not None and bool(_SIDE_CALL.search(sink.call.context.function.name))
+
+
+def _is_side(origin: Origin) -> bool:
+    """Whether the way to the request goes through a function that asks something about the conversation."""
+    return any(_SIDE_CALL.search(call.context.function.name) for call, _ in origin.state.stack) or bool(
+        _SIDE_CALL.search(origin.node.context.function.name)
+    )

@@ -1,0 +1,99 @@
+"""Rules about tools that some requests of a conversation have and others have not."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
+from contextkit.lint.source.graph import Node
+from contextkit.lint.source.rules.history import _is_length, _within
+from contextkit.lint.source.sinks import Sink
+
+CODES: Final = frozenset({"CKT04"})
+_LAST: Final = re.compile(r"last|final|max|step|iteration|turn|round|attempt|remaining|left|budget|force|limit|depth|exhaust", re.IGNORECASE)
+
+
+def find(analysis: Analysis) -> Iterator[Hit]:
+    """Requests that drop the tools near the end of a run."""
+    by_function: dict[int, list[Sink]] = defaultdict(list)
+    for sink in analysis.sinks:
+        if sink.conversation is None or sink.conversation.kind not in {"kept", "loop"} or sink.call is None:
+            continue
+        if sink.kind == "tools":
+            yield from _dropped(sink, analysis)
+        by_function[id(sink.call.context.function)].append(sink)
+    for sinks in by_function.values():
+        yield from _without(sinks)
+
+
+def _dropped(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
+    """`tools=[] if is_last_step else TOOLS`, `if step == MAX: tools = None`."""
+    for origin in analysis.search.origins(sink.node, path=sink.path, mode="list", kinds=frozenset(), most=600):
+        node = origin.node
+        if origin.kind == "branch" and node.name == "if" and any(_is_none(one) for one in node.inputs) and not all(map(_is_none, node.inputs)):
+            test = node.value
+            if test is not None and _asks_end(test):
+                at = next((one for one in node.inputs if _is_none(one) and one.position is not None), node if node.position is not None else sink.place)
+                yield Hit("CKT04", _message(test, sink), at, trail_of(origin.state, sink.label, sink.place), None, sink.place)
+        elif origin.kind == "update" and node.name in {"pop", "del"} and any(one.kind == "const" and one.value == "tools" for one in node.inputs):
+            tests = [context.test for context in node.context.chain() if context.kind in {"if", "else"} and context.test is not None]
+            ending = next((test for test in tests if _asks_end(test)), None)
+            if ending is not None:
+                yield Hit("CKT04", _message(ending, sink), node, trail_of(origin.state, sink.label, sink.place), None, sink.place)
+
+
+def _without(sinks: list[Sink]) -> Iterator[Hit]:
+    """A last request of the same conversation that leaves the tools out."""
+    with_tools = {id(sink.call): sink for sink in sinks if sink.kind == "tools" and not _is_none(sink.node)}
+    for sink in sinks:
+        if sink.kind != "messages" or sink.call is None or id(sink.call) in with_tools or not with_tools:
+            continue
+        if any(key == "**" for key, _ in sink.call.value) or sink.call.name == "request":
+            continue
+        for other in sinks:
+            if other.kind == "messages" and id(other.call) in with_tools and _base(other.node) is _base(sink.node) and other.call is not None:
+                assert other.call.position is not None
+                if sink.call.position is not None and sink.call.position.line > other.call.position.line:
+                    message = "the request has no tools, unlike the requests before it: nothing of their prefix is read"
+                    yield Hit("CKT04", message, sink.call, (), None, sink.call)
+                    break
+
+
+def _base(node: Node) -> Node:
+    """The list that was there first."""
+    for _ in range(200):
+        if node.kind in {"update", "phi", "out"} and node.inputs:
+            node = node.inputs[0]
+        else:
+            return node
+    return node
+
+
+def _is_none(node: Node) -> bool:
+    return (node.kind == "const" and node.value is None) or (node.kind in {"list", "tuple"} and not node.inputs)
+
+
+def _asks_end(test: Node) -> bool:
+    """Whether a condition asks if this is the last step, rather than what there is to offer."""
+    for one in _within(test):
+        if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte", "eq"}:
+            if any(_is_length(part) and re.search(r"messages|history", text_of(part)) for side in one.inputs for part in _within(side)):
+                return True
+            if any(_LAST.search(_name(part)) for side in one.inputs for part in _within(side)):
+                return True
+        elif one.kind in {"param", "attr", "ref"} and re.search(r"(?:is_)?(?:last|final)|force_(?:final|answer|text)|no_tools", _name(one)):
+            return True
+    return False
+
+
+def _name(node: Node) -> str:
+    if node.kind in {"param", "attr", "ref"}:
+        return node.name.rpartition(".")[2]
+    return ""
+
+
+def _message(test: Node, sink: Sink) -> str:
+    return f"`{text_of(test)}` decides whether {sink.label} has any: the last request shares no prefix with those before it"
