@@ -204,9 +204,17 @@ def _may_be_given(analysis: Analysis, markers: Markers, call: Node) -> bool:
             found = analysis.search.origins(value, path=(name,), mode="object")
             if any(origin.kind in {"object", "open"} for origin in found):
                 return True
-        if any(_may_mark(analysis, markers, state.node, call) for state in analysis.search.visited(value)):
+        if any(
+            _may_mark(analysis, markers, state.node, call) or _is_handed_over(state.node)
+            for state in analysis.search.visited(value)
+        ):
             return True
     return False
+
+
+def _is_handed_over(node: Node) -> bool:
+    """Whether a value was given to a function nobody can see, which may change it."""
+    return node.kind == "out" and node.inputs[1].inputs[0].kind == "param"
 
 
 def _varying_in_front(analysis: Analysis, prefix: list[Sink]) -> Origin | None:
@@ -360,7 +368,7 @@ def _frozen(analysis: Analysis, markers: Markers, node: Node) -> Iterator[Hit]:
         if analysis.search.constants(right) & {markers.maximum, markers.maximum - 1} and any(
             _COUNTS.search(one.name or "") for one in parts_of(test)
         ):
-            if not markers.removes(node.context.function):
+            if not markers.removes(node.context.function, analysis.program):
                 yield Hit(
                     "CKB04",
                     f"markers are only added, up to {markers.maximum}: what comes behind the last is never written",

@@ -13,8 +13,8 @@ from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
 from contextkit.lint.source.flows import frequency_of
 from contextkit.lint.source.graph import Function, Module, Node
 from contextkit.lint.source.rules import edits
-from contextkit.lint.source.rules.marks import Markers, conditions_of, field_of, least_length, parts_of
-from contextkit.lint.source.search import Origin, State
+from contextkit.lint.source.rules.marks import Markers, conditions_of, display_of, field_of, least_length, parts_of
+from contextkit.lint.source.search import Origin, Search, State
 
 CODES: Final = frozenset({"CKB02", "CKS08", "CKM10", "CKS09"})
 _KINDS: Final = frozenset({"clock", "id", "recall", "user", "choice", "plan", "counter"})
@@ -33,7 +33,7 @@ def find(analysis: Analysis) -> Iterator[Hit]:
         for call in module.calls:
             given = call.argument("middleware", "middlewares")
             if given is not None:
-                yield from _misplaced(analysis, _items(given))
+                yield from _misplaced(analysis, _items(given, analysis.search))
 
 
 # CKB02, CKS08: a marker on text that varies
@@ -49,6 +49,8 @@ def _varying(analysis: Analysis, markers: Markers) -> Iterator[Hit]:
         origins = [one for one in found if one.kind in _KINDS and one.node.position is not None]
         for origin in origins:
             marked = _marked_block(origin, markers)
+            if origin.kind == "user" and any(one.node.kind in {"iter", "comp"} for one in origin.state.chain()):
+                continue  # picked out of messages
             if marked is None or frequency_of(origin, sink, analysis.search) not in _OFTEN:
                 continue
             block, text, row, marker = marked
@@ -129,9 +131,10 @@ def _flipped(analysis: Analysis, markers: Markers, node: Node) -> Iterator[Hit]:
         content = node.inputs[1]
     elif node.kind == "dict" and "**" in node.value:
         content = field_of(node, "content")
+    content = display_of(content, analysis.search) if content is not None else None
     if content is None or content.kind != "list" or len(content.inputs) != 1:
         return
-    block = content.inputs[0]
+    block = display_of(content.inputs[0], analysis.search)
     text = field_of(block, "text") if block.kind == "dict" and markers.of_node(block) is not None else None
     if text is None or not any(_is_content(one) for one in parts_of(text)):
         return
@@ -213,30 +216,32 @@ _GIVEN: Final = "*"
 """Stands for middleware that is handed over."""
 
 
-def _items(node: Node, seen: frozenset[int] = frozenset()) -> list[tuple[str, Node]]:
+def _items(node: Node, search: Search, seen: frozenset[int] = frozenset()) -> list[tuple[str, Node]]:
     """The names of the middleware in a list, in order, with where each is put in."""
     if id(node) in seen:
         return []  # a list that grows in a loop
     seen |= {id(node)}
     if node.kind == "list":
-        return [(_GIVEN, one) if one.kind == "star" else (_name(one), one) for one in node.inputs]
+        return [(_GIVEN, one) if one.kind == "star" else (_name(one, search), one) for one in node.inputs]
     if node.kind == "update" and not node.value:
-        before = _items(node.inputs[0], seen)
+        before = _items(node.inputs[0], search, seen)
         if node.name == "append" and len(node.inputs) > 1:
-            return [*before, (_name(node.inputs[1]), node)]
+            return [*before, (_name(node.inputs[1], search), node)]
         if node.name in {"extend", "+="} and len(node.inputs) > 1:
-            added = node.inputs[1]
-            return [*before, *(_items(added, seen) if added.kind == "list" else [(_GIVEN, node)])]
+            added = display_of(node.inputs[1], search)
+            return [*before, *(_items(added, search, seen) if added.kind == "list" else [(_GIVEN, node)])]
         return before
     if node.kind == "phi":
-        return max((_items(one, seen) for one in node.inputs), key=len)
+        return max((_items(one, search, seen) for one in node.inputs), key=len)
     if node.kind == "out":
-        return _items(node.inputs[0], seen)
-    return []
+        return _items(node.inputs[0], search, seen)
+    made = display_of(node, search)
+    return _items(made, search, seen) if made.kind == "list" else []
 
 
-def _name(node: Node) -> str:
-    return node.name.rpartition(".")[2] if node.kind in {"call", "ref"} else ""
+def _name(node: Node, search: Search) -> str:
+    made = display_of(node, search) if node.kind != "ref" else node
+    return made.name.rpartition(".")[2] if made.kind in {"call", "ref"} else ""
 
 
 def _misplaced(analysis: Analysis, items: list[tuple[str, Node]]) -> Iterator[Hit]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from contextkit.lint.source.graph import Context, Function, Module, Node
 from contextkit.lint.source.knowledge import Knowledge
+from contextkit.lint.source.program import Program
 from contextkit.lint.source.search import Frame, Search, State
 
 _REMOVALS: Final = frozenset({"pop", "del", "remove"})
@@ -73,12 +74,20 @@ class Markers:
         """Whether a file marks anything."""
         return bool(marks_in(module, self)) or not self.keys.isdisjoint(module.other_stores)
 
-    def removes(self, function: Function) -> bool:
-        """Whether a function, or another method of its class, takes markers off."""
+    def removes(self, function: Function, program: Program) -> bool:
+        """Whether markers are taken off by a function, another method of its class, those that call it, or what those call."""
+        near = {function, *(call.context.function for call, _ in program.callers(function))}
+        called = {
+            target.function
+            for call in function.module.calls
+            if call.context.function in near
+            for target in program.targets(call)
+        }
         return any(
             self.is_removal(node)
-            for node in function.module.updates
-            if node.context.function is function
+            for one in {function.module, *(other.module for other in called)}
+            for node in one.updates
+            if node.context.function in near | called
             or (function.cls is not None and node.context.function.cls is function.cls)
         )
 
@@ -128,6 +137,15 @@ def blocks(node: Node, search: Search, markers: Markers, stack: tuple[Frame, ...
         parts = (part.inputs[0] if part.kind == "star" else part for part in node.inputs)
         return [block for part in parts for block in blocks(part, search, markers, stack, depth + 1)]
     return [Block(node, stack, None)]
+
+
+def display_of(node: Node, search: Search) -> Node:
+    """The list or dict that a value is, through functions that give it back; the value itself where that is not known."""
+    if node.kind in {"list", "dict"}:
+        return node
+    states = search.objects(node)
+    is_one = len(states) == 1 and states[0].node.kind in {"list", "dict", "call"} and not _is_changed(states[0])
+    return states[0].node if is_one else node
 
 
 def _is_changed(state: State) -> bool:
