@@ -423,6 +423,8 @@ class _Lowering:
     def bind(self, name: str, value: Node) -> None:
         self.env[name] = value
         self.aliases.pop(name, None)
+        if any(above == name for above, _ in self.aliases.values()):
+            self.aliases = {one: alias for one, alias in self.aliases.items() if alias[0] != name}
         if self.function.is_top and self.is_module_level and self.context.parent is not None and self.function.name == "<module>":
             self.store_global(name, value)
 
@@ -533,6 +535,9 @@ class _Lowering:
             old = self.name_node(root, at)
         if not is_root_done:
             self.env[root] = self.update(at, old, operation, keys, operands)
+        for name, (above, below) in self.aliases.items():
+            if above == root and not below and name in self.env:
+                self.env[name] = self.env[root]  # two names of one list
         if not self.function.is_top and "." not in root and old.kind in {"ref"} and root not in self.function.params:
             self.store_global(root, self.env[root])
 
