@@ -49,8 +49,8 @@ def _varying(analysis: Analysis, markers: Markers) -> Iterator[Hit]:
         origins = [one for one in found if one.kind in _KINDS and one.node.position is not None]
         for origin in origins:
             marked = _marked_block(origin, markers)
-            if origin.kind == "user" and any(one.node.kind in {"iter", "comp"} for one in origin.state.chain()):
-                continue  # picked out of messages
+            if any(_is_picked(one.node) for one in origin.state.chain()):
+                continue
             if marked is None or frequency_of(origin, sink, analysis.search) not in _OFTEN:
                 continue
             block, text, row, marker = marked
@@ -63,6 +63,11 @@ def _varying(analysis: Analysis, markers: Markers) -> Iterator[Hit]:
                 yield Hit(
                     "CKB02", message, block, trail, _moved(block, row, marker, origins, markers), is_weak=sink.is_weak
                 )
+
+
+def _is_picked(node: Node) -> bool:
+    """Whether it is the content of a message out of a list: which message, and whether it varies, is not known."""
+    return node.kind in {"attr", "item"} and _is_content(node) and node.inputs[0].kind == "iter"
 
 
 def _marked_block(origin: Origin, markers: Markers) -> tuple[Node, Node, Node | None, Node | None] | None:
