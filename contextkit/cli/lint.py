@@ -63,6 +63,7 @@ class Options:
     form: str
     as_json: bool
     is_fixing: bool
+    is_unsafe: bool
     is_diff: bool
     has_statistics: bool
     explain: str | None
@@ -86,6 +87,8 @@ class Options:
         pairs = [*([tuple(modes[:2])] if len(modes) > 1 else []), *(pair for pair in _APART if typed.issuperset(pair))]
         for one, other in pairs:
             raise click.UsageError(f"{one} and {other} do not go together; give one of them")
+        if self.is_unsafe and not self.is_fixing:
+            raise click.UsageError("--unsafe-fixes goes with --fix; --diff shows those changes in any case")
         if self.as_json and self.form not in ("text", "json"):
             raise click.UsageError(f"--json and --format {self.form} do not go together; give one of them")
         for mode in modes:
@@ -368,13 +371,13 @@ def _counter() -> AbstractContextManager[Callable[[str], None]]:
     return counter(is_shown=sys.stderr is not None)  # closed, as by `2>&-`
 
 
-def mend(look: Callable[[], Sequence[Finding]]) -> tuple[Sequence[Finding], int]:
-    """Make the safe changes; gives what is left, and how many findings were mended."""
+def mend(look: Callable[[], Sequence[Finding]], *, is_unsafe: bool = False) -> tuple[Sequence[Finding], int]:
+    """Make the safe changes, the others too if `is_unsafe`; gives what is left, and how many findings were mended."""
     from contextkit.lint.output.fixes import mended, write
 
     left, n_fixed = look(), 0
     for _ in range(ROUNDS):
-        changes = list(mended(left))
+        changes = list(mended(left, is_unsafe=is_unsafe))
         if not changes:
             break
         for change in changes:
@@ -413,7 +416,8 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--fix", "is_fixing", is_flag=True, help="Make the safe changes.")
-@click.option("--diff", "is_diff", is_flag=True, help="Show the safe changes, make none.")
+@click.option("--unsafe-fixes", "is_unsafe", is_flag=True, help="With --fix: make the changes to what the model reads, too.")
+@click.option("--diff", "is_diff", is_flag=True, help="Show the changes, those for --unsafe-fixes too, make none.")
 @click.option("--statistics", "has_statistics", is_flag=True, help="Counts by code instead of findings.")
 @click.option("--explain", metavar="CODE", help="The page of one hazard.")
 @click.option(
@@ -490,7 +494,7 @@ def _results(options: Options) -> LintResults:
     config = config_for(options, what.code)
     sift, known = _sift(options, what, config, lines)
     look = Look(what, config, options.jobs, sift, known)
-    left, n_fixed = mend(look.in_code) if options.is_fixing else (look.in_code(), 0)
+    left, n_fixed = mend(look.in_code, is_unsafe=options.is_unsafe) if options.is_fixing else (look.in_code(), 0)
     look.print_left_out()
     findings = [*left, *look.in_recordings()]
     return LintResults(
@@ -559,7 +563,7 @@ def _is_unread_code(finding: Finding) -> bool:
 def _diff(results: LintResults) -> bool:
     from contextkit.lint.output.fixes import diff, mended
 
-    changes = list(mended(results.findings))
+    changes = list(mended(results.findings, is_unsafe=True))
     for change in changes:
         echo_file(diff(change).removesuffix("\n"))
     echo_error(f"{len(changes):,} file{'s' * (len(changes) != 1)} would change.")

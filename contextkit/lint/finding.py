@@ -74,12 +74,14 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A safe change: same meaning, stable bytes."""
+    """A change: stable bytes, and the same meaning where it is safe."""
 
     title: str
     """What it does: `sort the keys`."""
     edits: tuple[Edit, ...]
     """All or none, in the file of the finding, not overlapping."""
+    is_safe: bool = True
+    """Whether the program does the same with it; where not, it is made only on demand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Finding:
     trail: tuple[CodePlace, ...] = ()
     """For code: from the value that varies to where it meets the prompt."""
     fix: Fix | None = None
-    """A safe change, None where there is none."""
+    """A change, None where there is none."""
     cost_tokens: int | None = None
     """Input tokens billed again instead of read from the cache because of it, by the bill or under the reference cache;
     0 where nothing was lost that another finding of the same call does not have; None where unknown."""

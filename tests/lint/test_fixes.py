@@ -265,7 +265,7 @@ def test_no_marker_is_added_behind_what_varies_and_is_left(tmp_path: Path, syste
         "        messages.append({'role': 'assistant', 'content': answer.content})\n"
     )
     (found,) = found_in(path, "CKB01")
-    assert (found.fix is not None) is has_change and ("mend CKS01 first" in found.message) is not has_change
+    assert (found.fix is not None) is has_change and ("mend that first" in found.message) is not has_change
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8", "latin-1"])

@@ -1,4 +1,4 @@
-"""Safe changes, made or shown: all edits of a change or none, and never a file that no longer parses.
+"""Changes, made or shown: all edits of a change or none, and never a file that no longer parses.
 
 Takes findings, gives what the files would hold; writes by replacing a file whole.
 """
@@ -35,11 +35,15 @@ class Mended:
     """Those that are gone with it."""
 
 
-def mended(findings: Iterable[Finding]) -> Iterator[Mended]:
-    """Each file that a change applies to; a change that overlaps an earlier one, or breaks the file, is left out."""
+def mended(findings: Iterable[Finding], *, is_unsafe: bool = False) -> Iterator[Mended]:
+    """Each file that a change applies to; a change that overlaps an earlier one, or breaks the file, is left out.
+
+    Changes that are not safe are left out unless `is_unsafe`.
+    """
     by_file: dict[str, list[Finding]] = {}
     for finding in findings:
-        if finding.fix is not None and isinstance(finding.place, CodePlace):
+        is_wanted = finding.fix is not None and (is_unsafe or finding.fix.is_safe)
+        if is_wanted and isinstance(finding.place, CodePlace):
             by_file.setdefault(finding.place.file, []).append(finding)
     for file, in_file in by_file.items():
         before = Path(file).read_bytes()

@@ -222,7 +222,7 @@ def counts(findings: Iterable[Finding], catalogue: Catalogue) -> list[Count]:
     costs = list(findings)
     total = Counter(finding.code for finding in costs)
     in_code = Counter(finding.code for finding in costs if isinstance(finding.place, CodePlace))
-    fixable = Counter(finding.code for finding in costs if finding.fix is not None)
+    fixable = Counter(finding.code for finding in costs if finding.fix is not None and finding.fix.is_safe)
     ordered = sorted(total, key=lambda code: (-total[code], code))
     return [
         Count(code, name(code, catalogue), total[code], in_code[code], total[code] - in_code[code], fixable[code])

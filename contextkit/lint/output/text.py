@@ -106,7 +106,7 @@ def summary(findings: Sequence[Finding], n_fixed: int = 0, looked: Looked = _ANY
 def _counted(findings: Sequence[Finding]) -> str:
     """Places are told where they are fewer: a hazard of many turns stands in the text once."""
     n_code = sum(isinstance(finding.place, CodePlace) for finding in findings)
-    n_safe = sum(finding.fix is not None for finding in findings)
+    n_safe = sum(finding.fix is not None and finding.fix.is_safe for finding in findings)
     n_places = len(groups(findings))
     places = f" in {counted(n_places, 'place')}" if n_places < len(findings) else ""
     finding_lines = (
@@ -171,5 +171,6 @@ def _cost(group: Group) -> str:
 
 def _help(finding: Finding) -> Iterator[str]:
     if finding.fix is not None:
-        yield f"{finding.fix.title} (--fix does it)"
+        options = "--fix" if finding.fix.is_safe else "--fix --unsafe-fixes"
+        yield f"{finding.fix.title} ({options} does it)"
     yield f"contextkit lint --explain {finding.code}"

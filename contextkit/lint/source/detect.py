@@ -27,6 +27,7 @@ from contextkit.lint.source.lower import lower
 from contextkit.lint.source.parse import Parsed, parse
 from contextkit.lint.source.repair import Note
 from contextkit.lint.source.rules import RULES
+from contextkit.lint.source.rules.edits import fix_for
 
 UNREADABLE = "CK000"
 """Code of what cannot be read."""
@@ -160,7 +161,7 @@ def _flow_hits(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
             continue
         message = flow.rule.message.format(source=f"`{text_of(node)}`", sink=flow.sink.label)
         trail = trail_of(flow.origin.state, flow.sink.label, flow.sink.place)
-        yield Hit(flow.rule.code, message, node, trail, None, flow.sink.place)
+        yield Hit(flow.rule.code, message, node, trail, fix_for(flow, analysis), flow.sink.place)
 
 
 def _finding(hit: Hit) -> Finding:

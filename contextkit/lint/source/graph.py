@@ -28,7 +28,7 @@ class Position(NamedTuple):
 class Context:
     """What a value is computed under: a branch, a loop, a function; linked to the one around it."""
 
-    __slots__ = ("breaks", "function", "iterable", "kind", "parent", "test")
+    __slots__ = ("breaks", "function", "has_exits", "iterable", "kind", "parent", "test")
 
     def __init__(
         self, kind: str, parent: Context | None, function: Function, test: Node | None = None, iterable: Node | None = None
@@ -43,6 +43,8 @@ class Context:
         """What a `for` or a comprehension goes through."""
         self.breaks: list[Context] = []
         """Of a loop: where it is left by `break`."""
+        self.has_exits = False
+        """Whether a loop has a `break` or a `continue`."""
 
     def chain(self) -> Iterator[Context]:
         """This context and those around it, innermost first, up to the function's own."""
@@ -64,7 +66,7 @@ class Node:
     | const | | | the constant |
     | ref | | full dotted name | |
     | param | | name of the parameter | its `Function` |
-    | join | operands | `fstring`, `+`, `%`, `arith` | |
+    | join | operands | `fstring`, `+`, `%`, `*`, `/`, `//`, `arith` | |
     | compare | operands | | |
     | phi | alternatives | `if`, `or`, `loop`, … | the condition's node, or None |
     | attr | object | attribute | |
@@ -76,7 +78,7 @@ class Node:
     | star | iterable | | |
     | dict | values | | keys: constant, None, or `**` |
     | comp | element(s) | `list`, `set`, `dict`, `generator` | `Comprehension` |
-    | update | old value, operands | operation | path of keys |
+    | update | old value, operands (of `setitem`: value, key, what holds it) | operation | path of keys |
     | out | old value, call | | argument's key |
     | func | | | `Function` |
     | class | | | `Class` |

@@ -28,7 +28,7 @@ _LITERAL_COMPREHENSIONS: Final = {
     ast.GeneratorExp: "generator",
     ast.DictComp: "dict",
 }
-_OPERATORS: Final = {ast.Add: "+", ast.Mod: "%"}
+_OPERATORS: Final = {ast.Add: "+", ast.Mod: "%", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//"}
 
 
 def lower(tree: ast.Module, path: str, name: str, package: str, text: bytes = b"") -> Module:
@@ -241,15 +241,21 @@ class _Lowering:
         return None
 
     def s_break(self, node: ast.Break) -> Environment | None:
+        self.leave_early()
         if self.frames:
             self.frames[-1].breaks.append(self.env)
             self.context.loops()[0].breaks.append(self.context)
         return None
 
     def s_continue(self, node: ast.Continue) -> Environment | None:
+        self.leave_early()
         if self.frames:
             self.frames[-1].continues.append(self.env)
         return None
+
+    def leave_early(self) -> None:
+        for loop in self.context.loops()[:1]:
+            loop.has_exits = True
 
     def s_if(self, node: ast.If) -> Environment | None:
         test = self.expression(node.test)
@@ -418,6 +424,8 @@ class _Lowering:
     def bind(self, name: str, value: Node) -> None:
         self.env[name] = value
         self.aliases.pop(name, None)
+        if any(above == name for above, _ in self.aliases.values()):
+            self.aliases = {one: alias for one, alias in self.aliases.items() if alias[0] != name}
         if self.function.is_top and self.is_module_level and self.context.parent is not None and self.function.name == "<module>":
             self.store_global(name, value)
 
@@ -443,7 +451,7 @@ class _Lowering:
         elif isinstance(target, ast.Subscript):
             key = self.subscript(target.slice)
             path_ = self.path(target.value)
-            self.expression(target.value)
+            holder = self.expression(target.value)
             if path_ is not None:
                 root, keys = path_
                 whole = isinstance(target.slice, ast.Slice) and target.slice.lower is None and target.slice.upper is None
@@ -451,7 +459,7 @@ class _Lowering:
                     self.env[root] = value
                     self.write_back(root, keys, target, "replace", (value,), is_root_done=True)
                 else:
-                    self.write_back(root, (*keys, _constant_key(key)), target, "setitem", (value, key))
+                    self.write_back(root, (*keys, _constant_key(key)), target, "setitem", (value, key, holder))
         elif isinstance(target, ast.Tuple | ast.List):
             for index, part in enumerate(target.elts):
                 if isinstance(part, ast.Starred):
@@ -528,6 +536,9 @@ class _Lowering:
             old = self.name_node(root, at)
         if not is_root_done:
             self.env[root] = self.update(at, old, operation, keys, operands)
+        for name, (above, below) in self.aliases.items():
+            if above == root and not below and name in self.env:
+                self.env[name] = self.env[root]  # two names of one list
         if not self.function.is_top and "." not in root and old.kind in {"ref"} and root not in self.function.params:
             self.store_global(root, self.env[root])
 
@@ -702,7 +713,7 @@ class _Lowering:
         if call.name in SHUFFLES and node.args and (path := self.path(node.args[0])) is not None:
             self.write_back(*path, node, "shuffle", (call,))
             return
-        if callee.kind in {"ref", "func", "attr"}:
+        if callee.kind in {"ref", "func", "attr", "param"}:
             own = arguments[len(arguments) - len(node.args) - len(node.keywords) :]
             for key, given in zip((key for key, _ in own), [*node.args, *(one.value for one in node.keywords)], strict=True):
                 if isinstance(given, ast.Name) and given.id in self.env:
@@ -714,7 +725,7 @@ class _Lowering:
 
     def is_ours(self, callee: Node) -> bool:
         """Whether a callee may be a function of the program that is read: a name of this module, an import, a method."""
-        if callee.kind == "func":
+        if callee.kind in {"func", "param"}:
             return True
         if callee.kind == "ref":
             return "." in callee.name

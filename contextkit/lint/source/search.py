@@ -117,7 +117,7 @@ class Search:
         self.program = program
         self.knowledge = knowledge
         self.is_system = False
-        self.visited: list[State] = []
+        self.last_states: list[State] = []
         """The states of the last search, in order."""
         self.order = knowledge.groups.get("order", frozenset())
         aside = knowledge.sections.get("aside", ())
@@ -157,9 +157,17 @@ class Search:
         a list of messages.
         """
         self.is_system = is_system
+        return self._walk(State(node, path, stack, kinds, lifetime, mode, None, doubt), selects, most)[0]
+
+    def visited(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = (), lifetime: int = CALL) -> list[State]:
+        """Every value that a value is made of, nearest first."""
+        self.is_system = False
+        return self._walk(State(node, path, stack, ALL_KINDS, lifetime, "value", None), False, MOST_STATES)[1]
+
+    def _walk(self, first: State, selects: bool, most: int) -> tuple[list[Origin], list[State]]:
+        """What a search meets, and the states it comes through."""
         found: list[Origin] = []
-        first = State(node, path, stack, kinds, lifetime, mode, None, doubt)
-        work = self.visited = [first]
+        work = self.last_states = [first]
         seen: set[tuple[Any, ...]] = {_key(first)}
         index = 0
         while index < len(work) and index < most:
@@ -178,7 +186,7 @@ class Search:
                 if key not in seen:
                     seen.add(key)
                     work.append(following)
-        return found
+        return found, work
 
     # One kind of node each: what comes before it
 
@@ -269,7 +277,7 @@ class Search:
             if node.name == "+":
                 for part in node.inputs:
                     yield _to(state, part)
-            elif node.name in {"arith", "%"} and not state.path:  # dict | dict
+            elif node.name in {"arith", "%", "*"} and not state.path:  # dict | dict
                 for part in node.inputs:
                     yield _to(state, part)
             elif state.mode != "list":

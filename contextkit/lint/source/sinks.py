@@ -7,7 +7,7 @@ conversation is kept, so a sink knows that, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from contextkit.lint.source.graph import ANY, Function, Key, Module, Node
@@ -137,7 +137,7 @@ class Sinks:
         is_attribute = False
         for node, path in messages:
             origins += self.search.origins(node, path=path, mode="list", kinds=frozenset())
-            is_attribute = is_attribute or any(state.node.kind == "attr" and state.mode == "list" for state in self.search.visited)
+            is_attribute = is_attribute or any(state.node.kind == "attr" and state.mode == "list" for state in self.search.last_states)
         if is_attribute and _grows(origins):
             return Conversation("kept", origins)
         loops = {id(loop) for loop in call.context.loops()}
@@ -149,7 +149,9 @@ class Sinks:
                 return Conversation("kept", origins)
             if origin.kind == "update" and origin.node.name in {"append", "extend", "+=", "insert"} and not origin.node.value:
                 around = origin.node.context
-                if any(id(loop) in loops for loop in around.loops()):
+                if base_of(origin.node).kind == "attr":
+                    return Conversation("kept", origins)
+                if any(id(loop) in loops for loop in around.loops()) and not is_begun_in(origin.node, loops):
                     is_loop = True
         return Conversation("loop" if is_loop else "single", origins)
 
@@ -310,6 +312,19 @@ def _is_of(name: str, packages: Iterable[str]) -> bool:
 def _imports(module: Module, packages: Iterable[str]) -> bool:
     imported = {node.name for nodes in module.top.values() for node in nodes if node.kind == "ref"}
     return any(_is_of(name, packages) for name in imported)
+
+
+def base_of(node: Node) -> Node:
+    """What a list that is added to was before, in this function."""
+    while node.kind in {"update", "out"} or (node.kind == "phi" and node.name == "loop"):
+        node = node.inputs[0]
+    return node
+
+
+def is_begun_in(node: Node, loops: Container[int]) -> bool:
+    """Whether a list that is added to is made anew in each round of some loops (ids of their contexts)."""
+    base = base_of(node)
+    return base.kind in {"list", "comp"} and any(id(loop) in loops for loop in base.context.loops())
 
 
 def _grows(origins: Iterable[Origin]) -> bool:

@@ -27,7 +27,11 @@ def ask_bedrock(bedrock, messages):
 
 
 def ask_bedrock_about(bedrock, messages):
-    return bedrock.converse(modelId="anthropic.claude-sonnet-5-5", messages=messages)
+    return bedrock.converse(modelId="anthropic.claude-sonnet-5-5", messages=messages)  # expect: CKB01
+
+
+def ask_another_on_bedrock(bedrock, messages):
+    return bedrock.converse(modelId="meta.llama4-maverick", system=[{"text": SYSTEM}], messages=messages)
 
 
 def ask_once(question):
@@ -72,7 +76,22 @@ def step_with_a_helper(messages, with_caching):
 
 def step_by_provider(question, messages, is_known):
     if is_known:
-        given = to_claude(messages)
+        given = with_cache_control(messages)
     else:
         given = [{"role": "user", "content": question}]
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=given)
+
+
+class Agent:
+    def __init__(self):
+        self.client = anthropic.AsyncAnthropic()
+        self.history = []
+
+    async def turn(self, text):
+        self.history.append({"role": "user", "content": text})
+        params = self.parameters()
+        return await self.client.messages.create(**params)  # expect: CKB01
+
+    def parameters(self):
+        sent = self.history
+        return {"model": MODEL, "max_tokens": 1024, "messages": sent}

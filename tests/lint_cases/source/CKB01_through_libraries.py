@@ -34,7 +34,7 @@ class Bot:
 
     def ask(self, text):
         self.messages.append(HumanMessage(text))
-        reply = llm.invoke(self.messages)  # expect: CKB01
+        reply = llm.invoke(self.messages)
         self.messages.append(reply)
         return reply.content
 

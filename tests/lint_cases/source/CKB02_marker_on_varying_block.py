@@ -22,7 +22,29 @@ def run(client, messages):
 
 
 def blocks():
-    return [{"type": "text", "text": "Run " + str(uuid.uuid4()), "cache_control": EPHEMERAL}]  # expect: CKB02
+    text = "Run " + str(uuid.uuid4())
+    return [{"type": "text", "text": text, "cache_control": EPHEMERAL}]  # expect: CKB02
+
+
+def run_with_blocks(client, messages):
+    return client.messages.create(model="claude-sonnet-5-5", max_tokens=1000, system=blocks(), messages=messages)
+
+
+def run_marked_later(client, messages):
+    system = [{"type": "text", "text": INSTRUCTIONS}, {"type": "text", "text": f"Now: {datetime.now(UTC)}"}]  # expect: CKB02
+    system[-1]["cache_control"] = EPHEMERAL
+    return client.messages.create(model="claude-sonnet-5-5", max_tokens=1000, system=system, messages=messages)
+
+
+def run_marked_in_front(client, messages):
+    system = [{"type": "text", "text": INSTRUCTIONS}, {"type": "text", "text": f"Now: {datetime.now(UTC)}"}]
+    system[0]["cache_control"] = EPHEMERAL
+    return client.messages.create(model="claude-sonnet-5-5", max_tokens=1000, system=system, messages=messages)
+
+
+def run_on_bedrock(bedrock, messages):
+    system = [{"text": f"Now: {datetime.now(UTC)}"}, {"cachePoint": {"type": "default"}}]  # expect: CKB02
+    return bedrock.converse(modelId="anthropic.claude-sonnet-5-5", system=system, messages=messages)
 
 
 def run_stable(client, messages):

@@ -38,11 +38,6 @@ def ask_until_right(question):
         hint = "\nThat was too long."
 
 
-def ask_with_more(question, more):
-    hint = more
-    return client.responses.create(model="gpt-6.1-sol", instructions=BRIEF + hint, input=question)  # expect: CKB13
-
-
 def ask_with_params(question, tools):
     params = {"model": "gpt-6.1-sol", "instructions": INSTRUCTIONS, "tools": tools}
     return client.responses.create(input=question, **params)  # expect: CKB13

@@ -34,3 +34,15 @@ def built_in_order(model, tools, memory, middleware=()):
     if memory:
         agent_middleware.append(MemoryMiddleware(memory))
     return create_agent(model=model, tools=tools, middleware=agent_middleware)
+
+
+def built_in_a_loop(model, tools, sources, middleware=()):
+    stack = []
+    for source in sources:
+        stack.append(SkillsMiddleware(source))
+        if source.is_last:
+            stack += []
+    stack.append(AnthropicPromptCachingMiddleware())
+    for one in middleware:
+        stack.append(one)
+    return create_agent(model=model, tools=tools, middleware=stack)

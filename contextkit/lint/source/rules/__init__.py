@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from contextkit.lint.source.analysis import Rule
-from contextkit.lint.source.rules import history, tools
+from contextkit.lint.source.rules import breakpoints, history, marked_text, tools
 
 RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = (
+    (breakpoints.CODES, breakpoints.find),
     (history.CODES, history.find),
+    (marked_text.CODES, marked_text.find),
     (tools.CODES, tools.find),
 )
 """Codes that a rule reports, and the rule."""
