@@ -57,10 +57,10 @@ def _varying(analysis: Analysis, markers: Markers) -> Iterator[Hit]:
             source, trail = f"`{text_of(origin.node)}`", trail_of(origin.state, sink.label, sink.place)
             if least_length(text, analysis.search) >= _MUCH_TEXT or _reads_a_file(text, analysis):
                 message = f"{source} varies and stands in one marked block with text that stays: all of it is written anew each time"
+                yield Hit("CKS08", message, block, trail)
             else:
                 message = f"the marker stands on a block that holds {source}: what is written there is never read"
-                yield Hit(
-                )
+                yield Hit("CKB02", message, block, trail, _moved(block, row, marker, origins, markers))
 
 
 def _is_picked(node: Node) -> bool:
