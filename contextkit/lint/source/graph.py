@@ -62,7 +62,7 @@ class Node:
     | const | | | the constant |
     | ref | | full dotted name | |
     | param | | name of the parameter | its `Function` |
-    | join | operands | `fstring`, `+`, `%`, `arith` | |
+    | join | operands | `fstring`, `+`, `%`, `*`, `/`, `arith` | |
     | compare | operands | | |
     | phi | alternatives | `if`, `or`, `loop`, … | the condition's node, or None |
     | attr | object | attribute | |
@@ -175,7 +175,7 @@ class Function:
 class Class:
     """A class: its methods, and everything that is stored in an attribute of its instances."""
 
-    __slots__ = ("attributes", "bases", "methods", "module", "name", "position", "stores")
+    __slots__ = ("attributes", "bases", "fields", "methods", "module", "name", "position", "stores")
 
     def __init__(self, name: str, module: Module, position: Position) -> None:
         self.name = name
@@ -185,6 +185,8 @@ class Class:
         self.methods: dict[str, Function] = {}
         self.attributes: dict[str, list[Node]] = {}
         """Attribute → values given in the class's body."""
+        self.fields: dict[str, str] = {}
+        """Attribute that the class's body annotates → the dotted name its annotation says, empty where it is none."""
         self.stores: dict[str, list[tuple[Node, Function]]] = {}
         """Attribute → values given to `self.attribute` when a method ends."""
 

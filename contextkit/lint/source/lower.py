@@ -27,7 +27,7 @@ _LITERAL_COMPREHENSIONS: Final = {
     ast.GeneratorExp: "generator",
     ast.DictComp: "dict",
 }
-_OPERATORS: Final = {ast.Add: "+", ast.Mod: "%"}
+_OPERATORS: Final = {ast.Add: "+", ast.Mod: "%", ast.Mult: "*", ast.Div: "/"}
 
 
 def lower(tree: ast.Module, path: str, name: str, package: str, text: bytes = b"") -> Module:
@@ -214,6 +214,8 @@ class _Lowering:
         return self.env
 
     def s_ann_assign(self, node: ast.AnnAssign) -> Environment | None:
+        if self.cls is not None and self.function.name == "<class>" and isinstance(node.target, ast.Name):
+            self.cls.fields[node.target.id] = _annotation(node.annotation) or ""
         if node.value is not None:
             self.assign(node.target, self.expression(node.value), node.value)
         return self.env

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from contextkit.lint.source.analysis import Rule
+from contextkit.lint.source.rules import usage
 
 RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = (
+    (usage.CODES, usage.find),
 )
 """Codes that a rule reports, and the rule."""
