@@ -71,6 +71,7 @@ class _Counters:
         self.lost: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
         for row in sections.get("usage", ()):
             self.holders.update(row["holders"])
+            self.answers.update(row.get("answers", ()))
             cached = [*row["read"], *row["write"]]
             self.details.update(part for name in cached for part in name.split("."))
             for name in row["input"]:
@@ -83,7 +84,6 @@ class _Counters:
                 self.apart.update(row["read"])
         self.inputs = frozenset(self.pairs)
         self.outputs = frozenset().union(*self.pairs.values())
-            self.answers.update(row.get("answers", ()))
         rows = sections.get("uncached_usage", ())
         self.uncached_packages = frozenset(package for row in rows for package in row["packages"])
         self.uncached_words = tuple(word for row in rows for word in row["words"])
