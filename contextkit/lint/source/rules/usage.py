@@ -87,6 +87,8 @@ class _Counters:
         rows = sections.get("uncached_usage", ())
         self.uncached_packages = frozenset(package for row in rows for package in row["packages"])
         self.uncached_words = tuple(word for row in rows for word in row["words"])
+        self.telling_words = tuple(word for row in rows for word in row["modules"])
+        self.telling_calls = tuple(word for row in rows for word in row["calls"])
         self.marked = sections.get("marked_usage", ())
 
     def is_cached(self, name: str) -> bool:
@@ -172,11 +174,11 @@ class _Usages:
         return frozenset(node.name.partition(".")[0] for node in named if node.kind == "ref" and not node.name.startswith("~"))
 
     def keys_of(self, package: str) -> frozenset[Key]:
-        """Keys of dicts, names of arguments and of parameters that the modules of a package write."""
+        """Keys of dicts, names of arguments and of parameters that the modules of a folder write."""
         if package not in self._keys:
             found: set[Key] = set()
             for module in self.analysis.modules:
-                if module.name.partition(".")[0] == package:
+                if module.name.rpartition(".")[0] == package:
                     found.update(key for node in module.dicts for key in node.value)
                     found.update(key for node in module.updates for key in node.value)
                     found.update(key for node in module.calls for key, _ in node.value)
@@ -336,7 +338,7 @@ def _dropped(usages: _Usages, scope: _Scope) -> Iterator[Hit]:
         return
     reads = {id(read.node): read for read in scope.reads}
     done: list[frozenset[Path]] = []
-    for copy in _copies(scope, reads):
+    for copy in _copies(usages, scope, reads):
         taken = [(key, [reads[id(one)] for one in _counters_in(value, reads)]) for key, value in copy.slots]
         if any(known.is_cached(read.name) for _, slot in taken for read in slot):
             continue
@@ -360,12 +362,13 @@ def _dropped(usages: _Usages, scope: _Scope) -> Iterator[Hit]:
 
 
 def _hit(usages: _Usages, copy: _Copy, read: _Read, output: _Read) -> Hit:
-    lost = " or ".join(f"`{name}`" for name in usages.known.lost[read.name, output.name])
+    names = usages.known.lost[read.name, output.name]
+    lost = f"`{next(iter(names))}`" if len(names) == 1 else "its cached counters"
     base = _shown(read.base)
     source = text_of(base)
     message = (
-        f"`{read.name}` and `{output.name}` of `{source}` are written to {copy.what}, and what was cached ({lost}) is not: "
-        "it reads as 0 from here on"
+        f"`{read.name}` and `{output.name}` of `{source}` are written to {copy.what} without {lost}: "
+        "what was read from the cache is lost from here on"
     )
     trail = ((base, f"the usage: `{source}`"), (read.node, f"`{read.name}` is read"), (copy.place, f"written to {copy.what}"))
     return Hit("CKA03", message, copy.place, trail, None, copy.place)
@@ -385,11 +388,17 @@ def _is_one(slot: list[_Read]) -> bool:
     return len({read.name for read in slot}) == 1
 
 
-def _copies(scope: _Scope, reads: dict[int, _Read]) -> Iterator[_Copy]:
-    """What is written in a function, most telling first."""
+def _copies(usages: _Usages, scope: _Scope, reads: dict[int, _Read]) -> Iterator[_Copy]:
+    """What is written in a function, most telling first; not what a log or a trace is told."""
+    told: set[int] = set()
+    for node in scope.nodes:
+        if node.kind == "call" and any(word in node.name.rpartition(".")[2].lower() for word in usages.known.telling_calls):
+            told.update(id(part) for part in (node, *(given for _, given in node.value)))
     added: list[tuple[Key, Node]] = []
     sums: list[_Copy] = []
     for node in scope.nodes:
+        if id(node) in told:
+            continue
         if node.kind == "dict":
             yield _Copy(node, "a dict", list(zip(node.value, node.inputs, strict=True)))
         elif node.kind == "call" and len(node.value) > 1 and _read_of(node) is None:
@@ -397,7 +406,8 @@ def _copies(scope: _Scope, reads: dict[int, _Read]) -> Iterator[_Copy]:
             if last not in _QUIET and last not in _LOGS and last not in {"append", "format"}:
                 yield _Copy(node, f"`{last}(…)`", list(node.value))
         elif node.kind == "update" and (node.inputs[0].kind in {"attr", "item"} or node.value or node.name == "update"):
-            key = node.inputs[0].name or (node.value[-1] if node.value else node.inputs[0].value)
+            old = node.inputs[0]
+            key = old.name if old.kind == "attr" else node.value[-1] if node.value else old.value if old.kind == "item" else None
             added += [(key, one) for one in node.inputs[1:2]]
         elif node.kind == "join" and node.name == "+" and len(node.inputs) > 1 and any(_is_priced(one) for one in node.inputs):
             sums.append(_Copy(node, "a cost", [(index, one) for index, one in enumerate(node.inputs)]))
@@ -405,8 +415,9 @@ def _copies(scope: _Scope, reads: dict[int, _Read]) -> Iterator[_Copy]:
     slots = [*added, *scope.stored]
     placed = [one for _, value in slots for one in _counters_in(value, reads)]
     if placed:
-        names = ", ".join(f"`{key}`" for key in dict.fromkeys(str(key) for key, value in slots if _counters_in(value, reads)))
-        yield _Copy(min(placed, key=lambda node: node.position or (0,)), names, slots)
+        names = dict.fromkeys(key for key, value in slots if isinstance(key, str) and _counters_in(value, reads))
+        what = ", ".join(f"`{name}`" for name in names) or "a record"
+        yield _Copy(min(placed, key=lambda node: node.position or (0,)), what, slots)
     for returned in [*scope.function.returns, *scope.function.yields]:
         if returned.kind == "tuple":
             yield _Copy(returned, "the result", list(enumerate(returned.inputs)))
@@ -507,18 +518,22 @@ def _fields(usages: _Usages, cls: Class) -> Iterator[str]:
 def _is_uncached(usages: _Usages, function: Function) -> bool:
     """Whether what a function asks reports no cached tokens."""
     known, module = usages.known, function.module
-    names = [function.name, function.cls.name if function.cls else "", *(node.name for node in usages.scope(function).nodes if node.kind == "call")]
+    names = [function.name, function.cls.name if function.cls else "", *function.annotations.values()]
+    names += [node.name for node in usages.scope(function).nodes if node.kind == "call" and _read_of(node) is None]
+    if any(word in module.name.lower() for word in known.telling_words):
+        return True
     if any(word in name.lower() for name in names for word in known.uncached_words):
         return True
     return not usages.imports(module).isdisjoint(known.uncached_packages)
 
 
 def _is_unmarked(usages: _Usages, module: Module, counter: str) -> bool:
-    """Whether a service caches only what is marked, and nothing of the package marks anything."""
+    """Whether a service caches only what is marked, and no module of its folder marks anything."""
     for row in usages.known.marked:
         packages = usages.imports(module)
-        is_of = not packages.isdisjoint(row["packages"]) and packages.isdisjoint(row["unless"]) or counter in row["counters"]
-        if is_of and usages.keys_of(module.name.partition(".")[0]).isdisjoint(row["keys"]):
+        is_of = not packages.isdisjoint(row["packages"]) and packages.isdisjoint(row["unless"])
+        is_of = is_of or counter in row["counters"] or any(word in module.name.lower() for word in row["modules"])
+        if is_of and usages.keys_of(module.name.rpartition(".")[0]).isdisjoint(row["keys"]):
             return True
     return False
 
