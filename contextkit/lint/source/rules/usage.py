@@ -29,6 +29,8 @@ _NUMBERS: Final = frozenset({"int", "float", "max", "min", "round", "sum", "Deci
 _QUIET: Final = frozenset({"isinstance", "hasattr", "bool", "type", "len", "id", "callable", "repr", "str", "print", "format", "dir", "issubclass", *_NUMBERS})
 """Functions that keep nothing of what they are given."""
 _LOGS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log", "print", "echo", "secho", "trace"})
+_IDS: Final = frozenset({"requestId", "request_id", "message_id", "id"})
+"""What a line of a session file is told apart by."""
 
 Path = tuple[int, tuple[Key, ...]]
 """A value by where it comes from: identity of a node, and the keys and attributes that are read from it."""
@@ -405,7 +407,7 @@ def _copies(usages: _Usages, scope: _Scope, reads: dict[int, _Read]) -> Iterator
             last = node.name.rpartition(".")[2]
             if last not in _QUIET and last not in _LOGS and last not in {"append", "format"}:
                 yield _Copy(node, f"`{last}(…)`", list(node.value))
-        elif node.kind == "update" and (node.inputs[0].kind in {"attr", "item"} or node.value or node.name == "update"):
+        elif node.kind == "update" and (node.inputs[0].kind in {"attr", "item"} or node.value) and not _is_told(usages, node):
             old = node.inputs[0]
             key = old.name if old.kind == "attr" else node.value[-1] if node.value else old.value if old.kind == "item" else None
             added += [(key, one) for one in node.inputs[1:2]]
@@ -421,6 +423,12 @@ def _copies(usages: _Usages, scope: _Scope, reads: dict[int, _Read]) -> Iterator
     for returned in [*scope.function.returns, *scope.function.yields]:
         if returned.kind == "tuple":
             yield _Copy(returned, "the result", list(enumerate(returned.inputs)))
+
+
+def _is_told(usages: _Usages, update: Node) -> bool:
+    """Whether what is changed belongs to a trace, by its name."""
+    roots = [usages.roots[root] for root, _ in usages.paths(update)]
+    return any(word in one.name.lower() for one in roots if one.kind == "param" for word in usages.known.telling_calls)
 
 
 def _is_priced(node: Node) -> bool:
@@ -565,7 +573,42 @@ def _mixed(usages: _Usages, scope: _Scope) -> Iterator[Hit]:
 
 
 def _repeated(usages: _Usages, scope: _Scope) -> Iterator[Hit]:
-    return iter(())
+    """Sums of the usage in lines that have a `message` with a `usage`, where no id of the call is looked at."""
+    lines = {id(read.node): read for read in scope.reads if read.name and any(_is_of_line(keys) for _, keys in read.usage)}
+    if not lines or _looks_at_ids(usages, scope):
+        return
+    for node in scope.nodes:
+        if node.kind == "call" and node.name == "sum" and node.value and node.value[0][1].kind == "comp":
+            summed = [node.value[0][1].inputs[0]]
+        elif node.kind == "update" and node.name == "+=" and not node.value and node.context.loops():
+            summed = [node.inputs[1]]
+        elif node.kind == "join" and node.name == "+" and any(one.kind == "phi" and one.name == "loop" for one in node.inputs):
+            summed = [one for one in node.inputs if one.kind != "phi"]
+        else:
+            continue
+        counters = [one for part in summed for one in _counters_in(part, lines)]
+        if counters:
+            read = lines[id(counters[0])]
+            message = (
+                f"`{read.name}` is summed over the lines of a session file, which holds a call's usage once for each content "
+                "block: count each `requestId` with its `message.id` once"
+            )
+            yield Hit("CKA02", message, node, ((read.node, f"`{read.name}` of a line"), (node, "summed")), None, node)
+
+
+def _is_of_line(keys: tuple[Key, ...]) -> bool:
+    return len(keys) > 2 and keys[-2:] == ("message", "usage") and ANY in keys[:-2]
+
+
+def _looks_at_ids(usages: _Usages, scope: _Scope) -> bool:
+    """Whether a function, one that calls it, or one that it calls, reads what tells calls apart."""
+    around = [call.context.function for call, _ in usages.program.callers(scope.function)]
+    around += [target.function for node in scope.nodes if node.kind == "call" for target in usages.program.targets(node)]
+    return any(
+        (read := _read_of(node)) is not None and read[1] in _IDS
+        for one in [scope, *(usages.scope(function) for function in around)]
+        for node in one.nodes
+    )
 
 
 def _outermost(function: Function) -> Function:
